@@ -28,8 +28,8 @@ from mirrorlake.models.kept import KeptModel, KeptModels, kept_folder, known_mod
 from mirrorlake.models.model_files import FOLDER
 from mirrorlake.models.parse import table_name
 from mirrorlake.models.partitions import PartitionIndex
-from mirrorlake.models.scopes import ScopeProduct, ScopeValues, text_of
-from mirrorlake.models.series import DayRange
+from mirrorlake.models.products import DayRange, ScopeProduct
+from mirrorlake.models.scopes import ScopeValues, text_of
 
 logger = logging.getLogger("mirrorlake.models")
 
@@ -138,6 +138,20 @@ class ModelAsset:
                 name: dg.MetadataValue.md(f"````{language}\n{text.strip()}\n````"),
             },
         )
+
+    @property
+    def checks(self) -> list[dg.AssetCheckSpec]:
+        """What its header expects of its rows: what is under ``warn`` blocks nothing."""
+        return [
+            dg.AssetCheckSpec(
+                one.name,
+                asset=self.key,
+                description=one.words,
+                blocking=one.severity == "error",
+                partitions_def=self.partitions,
+            )
+            for one in self.declaration.expectations
+        ]
 
 
 def model_key(name: str, names: Names) -> dg.AssetKey:

@@ -22,8 +22,9 @@
     │   └── LakeDamaged    a file that a lake table names is not there, or is cut
     ├── LedgerError        the ledger's database
     │   └── LeaseHeld      another run holds the table
-    └── ProofError         a proof could not be made (a *difference* is a value, never an exception)
-        └── NotProved      a load that is to be proved first is not what MySQL said: not published
+    ├── ProofError         a proof could not be made (a *difference* is a value, never an exception)
+    │   └── NotProved      a load that is to be proved first is not what MySQL said: not published
+    └── ExpectationFailed  rows of a model are not as its header expects: not published
 
 Each carries what it is about (``table``, ``column``, ``window``, ``source``) where that is known,
 one next step for the person who reads it, and ``retryable``: whether the same call may succeed
@@ -32,7 +33,8 @@ later with nothing changed by hand.
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 
 class MirrorlakeError(Exception):
@@ -85,13 +87,26 @@ class ModelError(ConfigError):
 
     Attributes:
         line, col: where in its file, from 1; None where that is not known.
+        in_header: whether that is a line of the file; else it is one of the query in it.
     """
 
     def __init__(
-        self, message: str, *, place: tuple[int, int] | None = None, next_step: str = ""
+        self,
+        message: str,
+        *,
+        place: tuple[int, int] | None = None,
+        next_step: str = "",
+        in_header: bool = False,
     ) -> None:
         super().__init__(message, next_step=next_step)
         self.line, self.col = place or (None, None)
+        self.in_header = in_header
+
+    @classmethod
+    def joined(cls, problems: Sequence[ModelError]) -> ModelError:
+        """Several as one, each on a line of its own."""
+        step = problems[0].next_step if len(problems) == 1 else ""
+        return cls("\n".join(one.message for one in problems), next_step=step)
 
 
 class MachineError(MirrorlakeError):
@@ -238,3 +253,27 @@ class NotProved(ProofError):
         super().__init__(message, next_step=next_step, table=table)
         self.branch = branch
         self.differences = differences
+
+
+class ExpectationFailed(MirrorlakeError):
+    """Partitions of a model whose rows are not as its header expects: they were not published, and
+    readers see the rows of before.
+
+    Attributes:
+        keys: the names of these partitions.
+        run: what the run computed all the same (`mirrorlake.operations.models.runs.ModelRun`).
+    """
+
+    exit_code = 9
+    run: Any = None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        keys: tuple[str, ...] = (),
+        next_step: str = "",
+        table: str | None = None,
+    ) -> None:
+        super().__init__(message, next_step=next_step, table=table)
+        self.keys = keys

@@ -61,6 +61,10 @@ OF_VERSIONS = ("versions.branched", "versions.staged", "versions.replaced", "ver
 """On the way of a table of all versions; ``replaced`` only where all of it is written."""
 OF_MODELS = ("model.staged", "model.before_publish", "model.published", "model.recorded")
 """On the way of each partition of a model."""
+OF_EXPECTATIONS = ("model.looked_at", "model.checked")
+"""Between the first two of these, where a model's header expects something of its rows."""
+OF_WORK = ("work.folded", "work.computed")
+"""On the way of a backfill: after its tables, and after each partition of a model."""
 OF_CLEAN_TENANTS = ("tenants.clean_staged", "tenants.clean_marked", "tenants.clean_shown")
 """On the way of a clean table of tenants, after these."""
 

@@ -1,63 +1,121 @@
-"""What the step of a SQL model does: it computes partitions, each in a commit of its own."""
+"""What the step of a SQL model does: it computes partitions, and says what they expect."""
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
+from dagster_mirrorlake.assets.model_checks import report_checks
 from dagster_mirrorlake.models import ModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
+from mirrorlake.errors import ExpectationFailed
+from mirrorlake.models.model import Model, Project
 from mirrorlake.models.project import stored_columns
+from mirrorlake.models.scopes import ScopeValues
+from mirrorlake.operations.models.checks import Checking
 from mirrorlake.operations.models.compiled import compile_project
-from mirrorlake.operations.models.runs import run_model
+from mirrorlake.operations.models.runs import ModelRun, run_model
 from mirrorlake.operations.models.states import States
 from mirrorlake.workspace import Workspace
 
+Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization]
 
-def run(
-    context: dg.AssetExecutionContext, model: ModelAsset, *, again: bool
-) -> dg.MaterializeResult[Any]:
-    """Compute the partitions of a run that are missing or stale; all of them are computed then.
+
+@dataclass(frozen=True)
+class _Step:
+    """A model's step: what it is asked for, and what that takes."""
+
+    asset: ModelAsset
+    workspace: Workspace
+    project: Project
+    model: Model
+    scopes: Sequence[ScopeValues]
+    states: States
+
+
+def run(context: dg.AssetExecutionContext, model: ModelAsset, *, again: bool) -> Events:
+    """Compute the partitions of a run that are missing or stale; all of them are computed then, but
+    for those whose rows are not as the model expects. Of a run of checks alone, look at the rows
+    that are published.
 
     Raises:
-        Failure: the model does not compile, a partition that it reads is not computed, or the
-            engine failed.
+        Failure: the model does not compile, a partition that it reads is not computed, the engine
+            failed, or rows are not as expected.
     """
-    name = model.declaration.name
+    name, refused = model.declaration.name, None
     with named_failures(name), dagster_errors(context.retry_number):
-        workspace: Workspace = model.names.resources(context).mirrorlake.workspace
-        project, catalogue = compile_project(workspace.config, workspace.lake)
-        compiled = project.model(name)
-        wanted = set(context.partition_keys) if model.partitions else None
-        scopes = [s for s in compiled.scopes if wanted is None or model.key_of(s) in wanted]
-        states = States(project, catalogue, workspace.lake, workspace.ledger)
-        done = run_model(workspace, states, compiled, scopes, again=again)
+        step = _begun(context, model)
+        if not context.selected_asset_keys:
+            _look_again(context, step)
+            return
+        try:
+            done = run_model(step.workspace, step.states, step.model, step.scopes, again=again)
+        except ExpectationFailed as error:
+            refused, done = error, error.run
+    yield from _materialised(context, step, done, set(refused.keys if refused else ()))
+    with named_failures(name), dagster_errors(context.retry_number):
+        report_checks(context, model, step.model, step.states, step.scopes)
+        if refused is not None:
+            raise refused
+
+
+def _begun(context: dg.AssetExecutionContext, model: ModelAsset) -> _Step:
+    workspace: Workspace = model.names.resources(context).mirrorlake.workspace
+    project, catalogue = compile_project(workspace.config, workspace.lake)
+    compiled = project.model(model.declaration.name)
+    wanted = set(context.partition_keys) if model.partitions else None
+    scopes = [s for s in compiled.scopes if wanted is None or model.key_of(s) in wanted]
+    states = States(project, catalogue, workspace.lake, workspace.ledger)
+    return _Step(model, workspace, project, compiled, scopes, states)
+
+
+def _look_again(context: dg.AssetExecutionContext, step: _Step) -> None:
+    model, states = step.model, step.states
+    Checking(step.workspace, model, lambda: states.records(model)).look_again(step.scopes)
+    report_checks(context, step.asset, step.model, step.states, step.scopes)
+
+
+def _materialised(
+    context: dg.AssetExecutionContext, step: _Step, done: ModelRun, refused: set[str]
+) -> Events:
+    """The partitions of the run that are computed: Dagster goes on only if all of them are."""
+    own: dict[str, Mapping[str, Any]] = {}
     for one in done.computed:
-        context.log.info("model %s: %s: %d rows (%.1f s)", name, one.key, one.rows, one.seconds)
-        if wanted is not None:
-            context.add_asset_metadata(
-                {"dagster/row_count": one.rows, "seconds": one.seconds},
-                asset_key=model.key,
-                partition_key=model.key_of(compiled.by_key[one.key]),
-            )
+        words = "model %s: %s: %d rows (%.1f s)"
+        context.log.info(words, done.model, one.key, one.rows, one.seconds)
+        own[one.key] = {"dagster/row_count": one.rows, "seconds": one.seconds}
+    asset, metadata = step.asset, _metadata(step, done)
+    keys = {step.model.key_of(scope): asset.key_of(scope) for scope in step.scopes}
+    if refused:
+        for key, partition in keys.items() if asset.partitions else ():
+            if key not in refused:
+                said = {**metadata, **own.get(key, {})}
+                yield dg.AssetMaterialization(asset.key, partition=partition, metadata=said)
+        return
+    for key, said in own.items() if asset.partitions else ():
+        context.add_asset_metadata(said, asset_key=asset.key, partition_key=keys[key])
+    yield dg.MaterializeResult(asset_key=asset.key, metadata=metadata)
+
+
+def _metadata(step: _Step, done: ModelRun) -> dict[str, Any]:
+    fields = step.model.fields
     columns = [
         dg.TableColumn(
             f.name, f.value.type, constraints=dg.TableColumnConstraints(nullable=f.value.nullable)
         )
-        for f in compiled.fields
+        for f in fields
     ]
     made_of = {
         f.name: ", ".join(
-            f"{o.table}.{o.column}" for o in stored_columns(project, compiled, f.name)
+            f"{o.table}.{o.column}" for o in stored_columns(step.project, step.model, f.name)
         )
-        for f in compiled.fields
+        for f in fields
     }
-    return dg.MaterializeResult(
-        asset_key=model.key,
-        metadata={
-            "partitions computed": len(done.computed),
-            "partitions that needed nothing": done.left,
-            "rows computed": sum(one.rows for one in done.computed),
-            "dagster/column_schema": dg.TableSchema(columns),
-            "columns are made of": made_of,
-        },
-    )
+    return {
+        "partitions computed": len(done.computed),
+        "partitions that needed nothing": done.left,
+        "rows computed": sum(one.rows for one in done.computed),
+        "dagster/column_schema": dg.TableSchema(columns),
+        "columns are made of": made_of,
+    }

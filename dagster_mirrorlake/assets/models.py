@@ -1,6 +1,6 @@
 """SQL models as assets: a step computes the partitions that a run was asked for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -53,6 +53,9 @@ def _asset(
     @dg.multi_asset(
         name="model__" + "__".join(model.key.path),
         specs=[spec],
+        check_specs=model.checks,
+        # A step reports checks by partition; and what is published may be looked at again.
+        can_subset=bool(model.checks),
         partitions_def=model.partitions,
         backfill_policy=dg.BackfillPolicy.single_run() if model.partitions else None,
         required_resource_keys=model.names.all_of({"mirrorlake"}),
@@ -60,10 +63,10 @@ def _asset(
     )
     def compute(
         context: dg.AssetExecutionContext, config: ModelRunConfig
-    ) -> dg.MaterializeResult[Any]:
+    ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization]:
         # What a step does is imported when it runs: locations load faster.
         from dagster_mirrorlake.assets.model_steps import run
 
-        return run(context, model, again=config.again)
+        yield from run(context, model, again=config.again)
 
     return compute

@@ -1,32 +1,11 @@
-"""Which materialisation a verdict on a partition is about.
-
-Dagster shows such a verdict only while it names the partition's newest materialisation: any other
-is "missing". It fills that in for results of a step's own checks, and not for events.
-"""
+"""Which days were materialised since a verdict on them."""
 
 from collections.abc import Iterator
 from datetime import date
 
 import dagster as dg
 
-# A parameter of the public `AssetCheckEvaluation`; its type has no public name.
-from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-    AssetCheckEvaluationTargetMaterializationData,
-)
-
 _PAGE = 1000
-
-
-def target_of(
-    instance: dg.DagsterInstance, key: dg.AssetKey, partition: str
-) -> AssetCheckEvaluationTargetMaterializationData | None:
-    """The newest materialisation of a partition; None where there is none."""
-    chosen = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition])
-    for record in instance.fetch_materializations(chosen, limit=1).records:
-        return AssetCheckEvaluationTargetMaterializationData(
-            run_id=record.run_id, storage_id=record.storage_id, timestamp=record.timestamp
-        )
-    return None
 
 
 def materialized_since(

@@ -12,10 +12,10 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_mirrorlake.assets.targets import target_of
 from dagster_mirrorlake.checks.days import Partition
 from dagster_mirrorlake.checks.repair_links import repair_links
 from dagster_mirrorlake.checks.series import BY_DAY
-from dagster_mirrorlake.checks.targets import target_of
 from dagster_mirrorlake.table import Layer, MirroredTable
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.model import LakeTable

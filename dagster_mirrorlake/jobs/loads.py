@@ -144,7 +144,8 @@ def build_backfill_errored(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
     """Load the days again whose newest load failed."""
 
     def backfill_errored(context: dg.OpExecutionContext, config: BackfillConfig) -> Events:
-        from mirrorlake.operations.backfill import backfill, plan_backfill
+        from mirrorlake.operations.backfill import backfill
+        from mirrorlake.operations.backfill_windows import plan_backfill
 
         today = datetime.now(UTC).date()
         which = "missing" if config.missing_too else "errored"

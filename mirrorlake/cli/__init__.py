@@ -24,10 +24,13 @@ from rich.markup import escape
 
 from mirrorlake import __version__
 from mirrorlake.cli import show
+from mirrorlake.cli.backfills import backfill, invalidate
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.init import init
 from mirrorlake.cli.landing import export, land
-from mirrorlake.cli.models import plan_command, run_command, show_command
+from mirrorlake.cli.model_tests import test_command
+from mirrorlake.cli.models import run_command, show_command
+from mirrorlake.cli.plans import plan
 from mirrorlake.cli.preflight import preflight
 from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.refold import refold, rekey
@@ -36,7 +39,7 @@ from mirrorlake.cli.shapes import schema
 from mirrorlake.cli.snapshots import clone, maintain, publish
 from mirrorlake.cli.sync import sync
 from mirrorlake.cli.tenants import tenants
-from mirrorlake.cli.upkeep import accept, alert, backfill, gaps, hold, ledger, recover
+from mirrorlake.cli.upkeep import accept, alert, gaps, hold, ledger, recover
 from mirrorlake.config import TableContract, config_schema
 from mirrorlake.errors import MirrorlakeError
 
@@ -216,7 +219,7 @@ def config_schema_command() -> None:
 
 _FIRST = (init, accept, alert, backfill, check, clone, export, gaps, hold, land, ledger, maintain)
 _THEN = (preflight, proof, publish, recover, refold, rekey, repair, schema, sync, tenants)
-_MODELS = (plan_command, run_command, show_command)
+_MODELS = (plan, run_command, show_command, invalidate, test_command)
 for _command in (*_FIRST, *_THEN, *_MODELS):
     cli.add_command(_command)
 

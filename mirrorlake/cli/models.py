@@ -1,9 +1,7 @@
-"""The commands of SQL models: what one is, what all of them change, and computing them."""
+"""The commands of SQL models: what one is, and computing it."""
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
@@ -16,13 +14,13 @@ from rich.markup import escape
 from mirrorlake.cli import show as shown
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.external import print_external
+from mirrorlake.cli.model_checks import checks_of, print_checks
+from mirrorlake.errors import ExpectationFailed
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from mirrorlake.models.dependencies import Input
-    from mirrorlake.models.model import Model
-    from mirrorlake.operations.models.plans import ModelChange
     from mirrorlake.operations.models.runs import ModelRun
     from mirrorlake.operations.models.show import ShownModel, ShownPartition
     from mirrorlake.operations.models.states import PartitionState
@@ -48,7 +46,7 @@ def show_command(
     from mirrorlake.operations.models.show import show_model
     from mirrorlake.operations.models.states import States
 
-    wanted = _as_values(values)
+    wanted = shown.as_values(values)
     config = open_contract(config_path)
     lake = Lake(config.lake)
     project, catalogue = compile_project(config, lake)
@@ -58,27 +56,18 @@ def show_command(
         return
     states = States(project, catalogue, lake, Ledger(config.ledger.url, config.ledger.wait))
     found = show_model(states, model, wanted)
+    shown_key = found.partition.key if found.partition is not None else None
+    checks = None if sql else checks_of(states, found.name, shown_key)
     if sql:
         if found.partition is None:
             raise click.UsageError(f"--sql is of one partition: name it, as in {found.first}")
         click.echo(found.partition.sql)
     elif as_json:
-        shown.print_json(_as_json(found))
+        shown.print_json({**_as_json(found), **asdict(checks)} if checks else _as_json(found))
     else:
         _print(found)
-
-
-def _as_values(texts: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in texts:
-        for part in text.split("/"):
-            name, sign, value = part.partition("=")
-            if not sign or not re.fullmatch(r"\w+", name):
-                raise click.UsageError(f"{text!r} is no NAME=VALUE, like day=2024-05-01")
-            if name in found:
-                raise click.UsageError(f"{name} is given twice")
-            found[name] = value
-    return found
+        if checks is not None:
+            print_checks(checks)
 
 
 def _as_json(found: ShownModel) -> dict[str, Any]:
@@ -89,7 +78,8 @@ def _as_json(found: ShownModel) -> dict[str, Any]:
 
 
 def _input_as_json(one: Input) -> dict[str, Any]:
-    from mirrorlake.models.dependencies import ExternalInput, ModelInput
+    from mirrorlake.models.dependencies import ModelInput
+    from mirrorlake.models.external_tables import ExternalInput
 
     if isinstance(one, ModelInput):
         return {"table": one.table, "partitions": list(one.keys), "all": not one.bounded}
@@ -154,7 +144,8 @@ def _print_partition(found: ShownPartition) -> None:
 
 
 def _partitions_of(one: Input) -> str:
-    from mirrorlake.models.dependencies import ExternalInput, ModelInput
+    from mirrorlake.models.dependencies import ModelInput
+    from mirrorlake.models.external_tables import ExternalInput
     from mirrorlake.operations.models.show import compressed
 
     if isinstance(one, ExternalInput):
@@ -178,61 +169,6 @@ def _period(first: date | None, last: date | None) -> str:
     if first is None or last is None:
         return f"until {last}" if first is None else f"from {first}"
     return f"{first} to {last}"
-
-
-@click.command("plan")
-@shown.config_option
-@shown.json_option
-def plan_command(config_path: Path, as_json: bool) -> None:
-    """Check all SQL models, and say what they change of those that were run last. Runs none."""
-    from mirrorlake.destinations.iceberg.lake import Lake
-    from mirrorlake.ledger import Ledger
-    from mirrorlake.models.dependencies import unbounded
-    from mirrorlake.operations.models.compiled import compile_project, models_folder
-    from mirrorlake.operations.models.plans import CODES, plan_models
-
-    config = open_contract(config_path)
-    project, catalogue = compile_project(config, Lake(config.lake))
-    changes = plan_models(project, Ledger(config.ledger.url, config.ledger.wait))
-    models = project.models
-    warnings = {name: list(unbounded(project, catalogue, one)) for name, one in models.items()}
-    if as_json:
-        found = {change.model: asdict(change) for change in changes}
-        for name, one in models.items():
-            found[name] |= {
-                "partitions": len(one.scopes),
-                "reads": list(one.reads),
-                "columns": {f.name: f.value.type for f in one.fields},
-                "fingerprint": one.fingerprint,
-                "warnings": warnings[name],
-            }
-        problems = [one.message for one in project.problems]
-        shown.print_json({"models": list(found.values()), "problems": problems})
-    elif changes:
-        _print_plan(changes, models)
-        for words in (words for found in warnings.values() for words in found):
-            shown.console.print(f"Warning: {escape(words)}", highlight=False, soft_wrap=True)
-    elif not project.problems:
-        shown.console.print(f"There are no models below {escape(str(models_folder(config)))}.")
-    project.raise_problems()
-    sys.exit(max((CODES[change.change] for change in changes), default=0))
-
-
-def _print_plan(changes: Sequence[ModelChange], models: Mapping[str, Model]) -> None:
-    table = shown.table("model", "change", "columns", "partitions", "reads…")
-    for change in changes:
-        model = models.get(change.model)
-        cells = ("-", "-", "-")
-        if model is not None:
-            counts = (f"{len(model.fields):,}", f"{len(model.scopes):,}")
-            cells = (*counts, escape(", ".join(model.reads) or "-"))
-        table.add_row(escape(change.model), change.change, *cells)
-    shown.console.print(table)
-    for change in changes:
-        for words in change.words:
-            shown.console.print(escape(f"{change.model}: {words}"), soft_wrap=True)
-        for words in change.readers:
-            shown.console.print(escape(f"  {words}"), highlight=False, soft_wrap=True)
 
 
 @click.command("run")
@@ -264,9 +200,10 @@ def run_command(
     from mirrorlake.operations.models.states import States
     from mirrorlake.workspace import Workspace
 
-    wanted = _as_values(values)
+    wanted = shown.as_values(values)
     config = open_contract(config_path)
     runs: list[ModelRun] = []
+    failed: ExpectationFailed | None = None
     with Workspace.open(config) as workspace, Bars(shown.errors, quiet=as_json) as bars:
         project, catalogue = compile_project(config, workspace.lake)
         chosen = project.model(model)
@@ -279,11 +216,27 @@ def run_command(
                 continue
             watch = bars.count(one.name, len(scopes))
             flags = {"again": again, "rebuild": rebuild}
-            runs.append(run_model(workspace, states, one, scopes, **flags, watch=watch))
-    if as_json and not dry_run:
+            try:
+                runs.append(run_model(workspace, states, one, scopes, **flags, watch=watch))
+            except ExpectationFailed as error:
+                failed = error
+                runs.append(error.run)
+                break
+    if not dry_run:
+        _print_runs(runs, as_json=as_json)
+    if failed is not None:
+        raise failed
+
+
+def _print_runs(runs: Sequence[ModelRun], *, as_json: bool) -> None:
+    if as_json:
         shown.print_json([asdict(one) for one in runs])
-    elif not dry_run:
-        shown.console.print(runs_table(runs))
+        return
+    shown.console.print(runs_table(runs))
+    for one in runs:
+        for words in one.warnings:
+            said = f"Warning: {one.model} {words}"
+            shown.console.print(escape(said), highlight=False, soft_wrap=True)
 
 
 def runs_table(runs: Sequence[ModelRun]) -> Table:

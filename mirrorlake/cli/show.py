@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -152,3 +152,17 @@ def plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     return value.total_seconds() if isinstance(value, timedelta) else str(value)
+
+
+def as_values(texts: Sequence[str]) -> dict[str, str]:
+    """Name → value, of texts like ``day=2024-05-01``."""
+    found: dict[str, str] = {}
+    for text in texts:
+        for part in text.split("/"):
+            name, sign, value = part.partition("=")
+            if not sign or not re.fullmatch(r"\w+", name):
+                raise click.UsageError(f"{text!r} is no NAME=VALUE, like day=2024-05-01")
+            if name in found:
+                raise click.UsageError(f"{name} is given twice")
+            found[name] = value
+    return found

@@ -1,8 +1,7 @@
-"""The commands that look after a mirror: what is missing, filling it, holds, and cleaning up."""
+"""The commands that look after a mirror: what is missing, holds, and cleaning up."""
 
 from __future__ import annotations
 
-import itertools
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -20,9 +19,6 @@ from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Hold, Ledger
-    from mirrorlake.operations.backfill import Filled
-
-_day = click.DateTime(["%Y-%m-%d"])
 
 
 @click.command()
@@ -51,72 +47,6 @@ def gaps(tables: Sequence[str], config_path: Path, as_json: bool, everything: bo
         show.console.print(table)
     else:
         show.console.print("No gaps: every day of every table is loaded.")
-
-
-@click.command()
-@click.argument("tables", nargs=-1, required=True)
-@show.config_option
-@show.json_option
-@click.option("--from", "first", type=_day, required=True, help="The first day, YYYY-MM-DD.")
-@click.option("--to", "last", type=_day, help="The last day, included; by default today (UTC).")
-@click.option("--missing", "which", flag_value="missing", default=True, help="Days without a load.")
-@click.option("--errored", "which", flag_value="errored", help="Days whose newest load failed.")
-@click.option("--all", "which", flag_value="all", help="Every day of the range, again.")
-@click.option("--days-per-window", type=int, default=31, show_default=True, help="At most.")
-def backfill(
-    tables: Sequence[str],
-    config_path: Path,
-    as_json: bool,
-    first: datetime,
-    last: datetime | None,
-    which: str,
-    days_per_window: int,
-) -> None:
-    """Load days of TABLES: those without a load, those that failed, or all of a range, again.
-
-    A window that fails is tried again; it stops neither the other windows nor the other tables.
-    """
-    from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.backfill import backfill, plan_backfill
-    from mirrorlake.workspace import Workspace
-
-    config = open_contract(config_path)
-    chosen = config.chosen(tables)
-    config.require_secrets(chosen)
-    today = datetime.now(UTC).date()
-    end = min(last.date() if last else today, today)
-    with Workspace.open(config) as workspace, Bars(show.errors, quiet=as_json) as bars:
-        count, done = bars.count("windows", None), itertools.count(1)
-
-        def advance(_: Filled) -> None:
-            count(next(done))
-
-        filled = backfill(
-            workspace,
-            chosen,
-            lambda c, s: plan_backfill(c, s, first.date(), end, which, days_per_window),
-            today,
-            advance,
-        )
-    if as_json:
-        show.print_json([asdict(one) for one in filled])
-    else:
-        _print_filled(filled)
-    codes = [one.code for one in filled if one.code]
-    if codes:
-        sys.exit(codes[0])
-
-
-def _print_filled(filled: Sequence[Filled]) -> None:
-    table = show.table("table", "from", "to", "window", "rows", "tries", "seconds", "error…")
-    for one in filled:
-        cells = (one.window or "-", f"{one.rows:,}", str(one.attempts), str(one.seconds))
-        days = (str(one.first), str(one.last))
-        table.add_row(escape(one.table), *days, *cells, escape(one.error or ""))
-    if filled:
-        show.console.print(table)
-    else:
-        show.console.print("Nothing to fill: see `mirrorlake gaps --all`.")
 
 
 @click.command()

@@ -129,6 +129,7 @@ class YamlFile:
     """
 
     def __init__(self, text: str) -> None:
+        self.text = text
         self.problems: list[Problem] = []
         self.root: Plain = None
         self._keys: dict[Path, yaml.Mark] = {}
@@ -203,7 +204,9 @@ class YamlFile:
         if isinstance(node, yaml.SequenceNode):
             return [self._plain(child, (*path, index)) for index, child in enumerate(node.value)]
         # `pii: null` names a rule. Read as "no rule" it would leave the column open to everyone.
-        if node.tag == _NULL and not (path[-1:] == ("pii",) and node.value.lower() == "null"):
+        # In a test of a model it is a column's name.
+        is_rule = path[-1:] == ("pii",) and path[:1] != ("tests",)
+        if node.tag == _NULL and not (is_rule and node.value.lower() == "null"):
             return None
         return str(node.value).lower() if node.tag == _NULL else str(node.value)
 

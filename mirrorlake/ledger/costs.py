@@ -16,12 +16,20 @@ class Costs:
     _database: Database
 
     def record_cost(
-        self, table: str, step: str, seq: int, scanned: int | None, written: int
+        self,
+        table: str,
+        step: str,
+        seq: int,
+        scanned: int | None,
+        written: int,
+        seconds: float | None = None,
     ) -> None:
-        """Record how many bytes a step of a table read and wrote; ``seq`` is its newest load's."""
+        """Record how many bytes a step of a table read and wrote, and how long it took; ``seq`` is
+        its newest load's."""
         row = {"table_name": table, "step": step, "seq": seq, "recorded_at": utc_now()}
+        row |= {"scanned": scanned, "written": written, "seconds": seconds}
         with self._database.begin() as connection:
-            connection.execute(COSTS.insert().values(**row, scanned=scanned, written=written))
+            connection.execute(COSTS.insert().values(**row))
 
     def costs(self, table: str, since: datetime) -> Sequence[Cost]:
         """What was recorded of a table at or after a moment (UTC), oldest first."""
@@ -32,4 +40,4 @@ class Costs:
         )
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-        return [Cost(r.step, r.seq, r.scanned, r.written) for r in rows]
+        return [Cost(r.step, r.seq, r.scanned, r.written, r.seconds) for r in rows]

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from mirrorlake.ledger.settled_rows import find_first_days, record_first_days
 from mirrorlake.ledger.tables import METADATA
 
-LEDGER_VERSION = 10
+LEDGER_VERSION = 11
 
 
 def _to_2(connection: sa.Connection) -> None:
@@ -87,6 +87,14 @@ def _to_10(connection: sa.Connection) -> None:
             connection.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {name} {text}"))
 
 
+def _to_11(connection: sa.Connection) -> None:
+    """Costs say how long they took; what was declared invalid has a table of its own, which is why
+    this is a version: an older release would leave it as it is."""
+    if "seconds" not in {column["name"] for column in sa.inspect(connection).get_columns("costs")}:
+        text = METADATA.tables["costs"].c["seconds"].type.compile(connection.dialect)
+        connection.execute(sa.text(f"ALTER TABLE costs ADD COLUMN seconds {text}"))
+
+
 _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     2: _to_2,
     3: _to_3,
@@ -97,6 +105,7 @@ _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     8: _to_8,
     9: _to_9,
     10: _to_10,
+    11: _to_11,
 }
 
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 
 from mirrorlake.ledger.database import Database, utc_now
-from mirrorlake.ledger.tables import MODEL_PARTITIONS
+from mirrorlake.ledger.tables import DIRTY_MARKS, MODEL_PARTITIONS
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class ModelPartition:
         snapshot_id: the commit that holds it.
         inputs: table → what the query read of it: a version of a mirrored table, a digest of the
             partitions of a model.
-        seconds: how long it took.
+        seconds: how long it took; 0 where only the commit says that it was computed.
+        answers: ids of the dirty marks that were seen before it was computed.
     """
 
     model: str
@@ -41,6 +42,7 @@ class ModelPartition:
     seconds: float
     run_id: str
     computed_at: datetime | None = None
+    answers: tuple[str, ...] = ()
 
 
 class ModelPartitions:
@@ -50,7 +52,7 @@ class ModelPartitions:
 
     def record_model_partitions(self, partitions: Sequence[ModelPartition]) -> None:
         """Keep what was computed of some partitions, all or none; an earlier record of one is
-        replaced."""
+        replaced. The dirty marks that they answer go with it."""
         if not partitions:
             return
         with self._database.begin() as connection:
@@ -60,6 +62,10 @@ class ModelPartitions:
                 )
                 connection.execute(MODEL_PARTITIONS.delete().where(here))
             connection.execute(MODEL_PARTITIONS.insert(), [_row(one) for one in partitions])
+            for one in partitions:
+                if one.answers:
+                    answered = DIRTY_MARKS.c.mark_id.in_(one.answers)
+                    connection.execute(DIRTY_MARKS.delete().where(answered))
 
     def model_partitions(self, model: str) -> dict[str, ModelPartition]:
         """What was computed of a model, by partition."""

@@ -228,12 +228,14 @@ class Cost:
             proof of a load before it was visible, where it was Spark's.
         seq: the newest load's that it was for.
         scanned: None where other processes read for Spark.
+        seconds: how long it took; None of an earlier release.
     """
 
     step: str
     seq: int
     scanned: int | None
     written: int
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)

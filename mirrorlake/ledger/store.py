@@ -13,6 +13,7 @@ from mirrorlake.ledger.columns import Columns
 from mirrorlake.ledger.costs import Costs
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.decisions import SnapshotDecisions
+from mirrorlake.ledger.dirty import DirtyMarks
 from mirrorlake.ledger.files import Files
 from mirrorlake.ledger.folds import Folds
 from mirrorlake.ledger.histories import Histories
@@ -20,6 +21,7 @@ from mirrorlake.ledger.holds import Holds
 from mirrorlake.ledger.leases import Leases
 from mirrorlake.ledger.loads import Loads
 from mirrorlake.ledger.marks import Marks
+from mirrorlake.ledger.model_checks import ModelChecks
 from mirrorlake.ledger.model_partitions import ModelPartitions
 from mirrorlake.ledger.moved_days import MovedDaysRecords
 from mirrorlake.ledger.overview import Overview
@@ -42,6 +44,7 @@ class Ledger(
     Holds,
     Alerts,
     Marks,
+    ModelChecks,
     ModelPartitions,
     MovedDaysRecords,
     Overview,
@@ -52,6 +55,7 @@ class Ledger(
     Snapshots,
     SnapshotDecisions,
     Costs,
+    DirtyMarks,
     Files,
     Stamps,
     Tenants,

@@ -110,6 +110,7 @@ COSTS = sa.Table(
     sa.Column("recorded_at", sa.DateTime, nullable=False),
     sa.Column("scanned", sa.BigInteger),
     sa.Column("written", sa.BigInteger, nullable=False),
+    sa.Column("seconds", sa.Float),
     sa.Index("ix_costs_table_name_recorded_at", "table_name", "recorded_at"),
 )
 VIEWS = sa.Table(
@@ -155,6 +156,32 @@ MOVED_DAYS = sa.Table(
     sa.Column("lake_table", sa.String(64), primary_key=True),
     sa.Column("column_name", sa.String(255), primary_key=True),
     sa.Column("said", sa.Text, nullable=False),
+)
+MODEL_CHECKS = sa.Table(
+    "model_checks",
+    METADATA,
+    sa.Column("model", sa.String(255), primary_key=True),
+    sa.Column("partition_key", sa.String(500), primary_key=True),
+    sa.Column("snapshot_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("lake_table", sa.String(64), nullable=False),
+    sa.Column("rows_checked", sa.BigInteger, nullable=False),
+    sa.Column("results", sa.Text, nullable=False),
+    sa.Column("run_id", sa.String(64), nullable=False),
+    sa.Column("checked_at", sa.DateTime, nullable=False),
+)
+DIRTY_MARKS = sa.Table(
+    "dirty_marks",
+    METADATA,
+    sa.Column("mark_id", sa.String(36), primary_key=True),
+    sa.Column("declaration", sa.String(36), nullable=False),
+    sa.Column("target", sa.String(255), nullable=False, index=True),
+    sa.Column("partition_key", sa.String(500)),
+    sa.Column("first_day", sa.Date),
+    sa.Column("last_day", sa.Date),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("declared_by", sa.String(255), nullable=False),
+    sa.Column("declared_at", sa.DateTime, nullable=False),
 )
 HOLDS = sa.Table(
     "holds",

@@ -10,6 +10,7 @@ gives, and doing it again changes nothing.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -136,7 +137,7 @@ def fold_layer(
         return ()
     _refuse_damaged(workspace, plan, todo, compared)
     failpoint("fold.before")
-    at = head.snapshot_id if head else None
+    at, begun = head.snapshot_id if head else None, time.monotonic()
     scan = Scan()
     if todo.loads:
         scan = _apply(workspace, plan, layer, todo, at, retyped, fresh=empty or fresh)
@@ -150,17 +151,24 @@ def fold_layer(
     if todo.loads and not empty:
         compact_if_due(workspace.spark.get(), workspace.lake, layer.identifier)
     if todo.loads:
-        _record_cost(workspace, plan, layer, todo, scan, at)
+        seconds = round(time.monotonic() - begun, 3)
+        _record_cost(workspace, plan, layer, todo, scan, at, seconds)
     return tuple(seq for seq in todo.held if seq not in before)
 
 
 def _record_cost(
-    workspace: Workspace, plan: ResolvedTable, layer: Layer, todo: Todo, scan: Scan, at: int | None
+    workspace: Workspace,
+    plan: ResolvedTable,
+    layer: Layer,
+    todo: Todo,
+    scan: Scan,
+    at: int | None,
+    seconds: float,
 ) -> None:
-    """Record what a fold read, and what it wrote since the snapshot before it."""
+    """Record what a fold read, what it wrote since the snapshot before it, and how long it took."""
     written = written_since(workspace.lake.load(layer.identifier), at)
     seq = max(load.seq for load in todo.loads)
-    workspace.ledger.record_cost(plan.name, layer.name, seq, scan.bytes, written)
+    workspace.ledger.record_cost(plan.name, layer.name, seq, scan.bytes, written, seconds)
 
 
 def _shows_chain(

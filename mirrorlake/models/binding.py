@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from sqlglot import exp
 
 from mirrorlake.destinations.base import text_literal
-from mirrorlake.models.binder import BoundQuery
+from mirrorlake.models.bound import BoundQuery
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.scopes import kind_of
 

@@ -3,7 +3,7 @@ stored columns it is made of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -65,3 +65,12 @@ def _may_lack(found: NamedValue) -> NamedValue:
 def joined(values: Iterable[Typed]) -> frozenset[Origin]:
     """The columns that any of these values is computed from."""
     return frozenset[Origin]().union(*(value.origins for value in values))
+
+
+def broken_columns(was: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """The columns that are gone or have another type, each with words that say so."""
+    return {
+        name: f"{name} is gone" if name not in now else f"{name} was {kind}, and is {now[name]}"
+        for name, kind in was.items()
+        if now.get(name) != kind
+    }

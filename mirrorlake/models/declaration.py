@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -32,8 +32,16 @@ from mirrorlake.config.fields import Duration, Section
 from mirrorlake.config.problems import validation_problems
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
+from mirrorlake.models.expectations import (
+    Expectation,
+    ExpectSection,
+    declared_not_null,
+    own_schemas,
+    read_expectations,
+)
 from mirrorlake.models.header_places import TextPlace
 from mirrorlake.models.model_files import model_name, read_text
+from mirrorlake.models.model_tests import ModelTest, ModelTestSection, tests_of
 from mirrorlake.models.parse import parse_query
 from mirrorlake.models.python_model import (
     PythonCode,
@@ -64,6 +72,9 @@ class HeaderSection(Section):
     partition_by: Annotated[tuple[str, ...] | None, BeforeValidator(_listed)] = None
     released: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     every: Duration | None = timedelta(minutes=15)
+    expect: ExpectSection = ExpectSection()
+    warn: ExpectSection = ExpectSection()
+    tests: dict[str, ModelTestSection] = {}  # noqa: RUF012 - pydantic copies defaults
 
 
 class PythonHeader(HeaderSection, PythonSection):
@@ -82,6 +93,9 @@ class Declaration:
         partition_by: the names of its scopes by which its table is partitioned.
         released: columns that are made of personal ones, and from which nobody can be told.
         every: how often at most the sensor requests what is missing or stale; None: a person does.
+        expectations: of the rows of each partition, not bound to columns yet.
+        tests: those in its header.
+        header: the YAML that all of it was read from.
         python: of a Python model, its code.
     """
 
@@ -96,6 +110,9 @@ class Declaration:
     owner: str | None = None
     released: tuple[str, ...] = ()
     every: timedelta | None = None
+    expectations: tuple[Expectation, ...] = ()
+    tests: tuple[ModelTest, ...] = ()
+    header: YamlFile = field(default_factory=lambda: YamlFile(""), compare=False, repr=False)
     python: PythonCode | None = None
 
     def parsed(self) -> exp.Expr:
@@ -114,14 +131,14 @@ class Declaration:
             return self.python.place(inside)
         return inside[0] + self.sql_line - 1, inside[1]
 
-    def located(self, error: ModelError, *, in_header: bool = False) -> ModelError:
+    def located(self, error: ModelError) -> ModelError:
         """An error in the query, or in the header, with the line of the file."""
         if error.message.startswith(f"{self.path}:"):
             return error
         if error.line is None:
             return ModelError(f"{self.path}: {error.message}", next_step=error.next_step)
         place = (error.line, error.col or 1)
-        line, col = place if in_header else self.place(place)
+        line, col = place if error.in_header else self.place(place)
         words = f"{self.path}:{line}:{col}: {error.message}"
         return ModelError(words, place=(line, col), next_step=error.next_step)
 
@@ -183,6 +200,10 @@ def read_declaration(path: Path, folder: Path | None = None) -> Declaration:
         words = "is not bound under `for`" if one not in names else "is there twice"
         if one not in names or one in by[:number]:
             _raise(path, [file.problem(("partition_by",), f"{one} {words}")])
+    expected, wrong = read_expectations(
+        file, {"error": ("expect", said.expect), "warn": ("warn", said.warn)}
+    )
+    _raise(path, wrong)
     python = None
     if isinstance(said, PythonHeader):
         python = python_code(path, text, file, said, names)
@@ -190,8 +211,11 @@ def read_declaration(path: Path, folder: Path | None = None) -> Declaration:
         if said.materialized != "table":
             _raise(path, [file.problem(("materialized",), "a Python model is a table")])
         words = "the table is partitioned by it: the platform adds that column"
-        wrong = [one for one in said.columns if one.lower() in by]
-        _raise(path, [file.problem(("columns", one), words, at_key=True) for one in wrong])
+        doubled = [one for one in said.columns if one.lower() in by]
+        _raise(path, [file.problem(("columns", one), words, at_key=True) for one in doubled])
+        expected += declared_not_null(python.columns, expected)
+        expected, wrong = own_schemas(file, expected, path.name, python.function.names)
+        _raise(path, wrong)
     if not sql.strip():
         raise ModelError(f"{path}:{line}:1: there is no query")
     condition = file.problem(("if",), "").line
@@ -207,6 +231,9 @@ def read_declaration(path: Path, folder: Path | None = None) -> Declaration:
         owner=said.owner,
         released=tuple(one.lower() for one in said.released),
         every=said.every,
+        expectations=tuple(expected),
+        tests=tuple(tests_of(name, path, file, said.tests)),
+        header=file,
         python=python,
     )
 

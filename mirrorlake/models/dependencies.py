@@ -15,20 +15,21 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import cast
 
 from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.evaluate import Constant
-from mirrorlake.models.external_tables import ExternalTable
+from mirrorlake.models.external_tables import ExternalInput, ExternalTable
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.moving import midnight
+from mirrorlake.models.products import ScopeProduct
 from mirrorlake.models.reach import TableReach, reach
 from mirrorlake.models.rules import MirrorRule, ModelRule, ReadRule, TableRule, at_day
-from mirrorlake.models.scopes import ScopeProduct, ScopeValues
-from mirrorlake.models.spans import Interval, ValueSet
+from mirrorlake.models.scopes import ScopeValues
+from mirrorlake.models.spans import Interval
 
 
 @dataclass(frozen=True)
@@ -57,37 +58,15 @@ class MirrorInput:
 
     table: str
     column: str | None
-    days: tuple[DayPeriod, ...]
+    days: tuple[ReadPeriod, ...]
 
     @property
     def bounded(self) -> bool:
         return self.days != EVERY_DAY
 
 
-DayPeriod = tuple[date | None, date | None]
-EVERY_DAY: tuple[DayPeriod, ...] = ((None, None),)
-
-
-@dataclass(frozen=True)
-class ExternalInput:
-    """What a model reads of a table that is made elsewhere.
-
-    Attributes:
-        mentions: for each place where the query names it, those of its partition columns that have
-            a bound, in lower case, with their values. Empty where no row can matter.
-    """
-
-    table: str
-    mentions: tuple[tuple[tuple[str, ValueSet], ...], ...]
-
-    @property
-    def bounded(self) -> bool:
-        return all(self.mentions)
-
-    @property
-    def reached(self) -> Sequence[Mapping[str, ValueSet]]:
-        """The mentions, each by column."""
-        return [dict(one) for one in self.mentions]
+ReadPeriod = tuple[date | None, date | None]
+EVERY_DAY: tuple[ReadPeriod, ...] = ((None, None),)
 
 
 Input = ModelInput | MirrorInput | ExternalInput
@@ -196,7 +175,7 @@ def _input(project: Project, rule: TableRule, day: int) -> Input:
         return ModelInput(rule.table, keys, rule.bounded)
     days = tuple((at_day(low, day), at_day(high, day)) for low, high in rule.days)
     # Bounds of days are days.
-    return MirrorInput(rule.table, rule.column, cast("tuple[DayPeriod, ...]", days))
+    return MirrorInput(rule.table, rule.column, cast("tuple[ReadPeriod, ...]", days))
 
 
 def external_inputs(model: Model, scope: ScopeValues) -> tuple[ExternalInput, ...]:
@@ -265,7 +244,7 @@ def _of_mirror(table: str, day: str | None, mentions: list[TableReach]) -> Mirro
     return MirrorInput(table, day, _joined(periods))
 
 
-def _days(one: Interval) -> DayPeriod:
+def _days(one: Interval) -> ReadPeriod:
     """The days that have a value of an interval; without an end where a bound is no time."""
     low, high = _moment(one.low), _moment(one.high)
     last = None if high is None else high.date()
@@ -283,8 +262,8 @@ def _moment(value: Constant) -> datetime | None:
 
 
 def _joined(
-    periods: list[DayPeriod],
-) -> tuple[DayPeriod, ...]:
+    periods: list[ReadPeriod],
+) -> tuple[ReadPeriod, ...]:
     """Periods in order, those that touch as one.
 
     >>> _joined([(date(2024, 5, 3), None), (date(2024, 5, 1), date(2024, 5, 2))])

@@ -26,6 +26,28 @@ bound."""
 
 
 @dataclass(frozen=True)
+class ExternalInput:
+    """What a model reads of a table that is made elsewhere.
+
+    Attributes:
+        mentions: for each place where the query names it, those of its partition columns that have
+            a bound, in lower case, with their values. Empty where no row can matter.
+    """
+
+    table: str
+    mentions: tuple[tuple[tuple[str, ValueSet], ...], ...]
+
+    @property
+    def bounded(self) -> bool:
+        return all(self.mentions)
+
+    @property
+    def reached(self) -> Sequence[Mapping[str, ValueSet]]:
+        """The mentions, each by column."""
+        return [dict(one) for one in self.mentions]
+
+
+@dataclass(frozen=True)
 class ExternalTable:
     """A table that is made elsewhere, and is as its file declares.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from mirrorlake.models.binder import InputColumn, Trace
+from mirrorlake.models.bound import InputColumn, Trace
 from mirrorlake.models.evaluate import Constant, Unknown, evaluate
 from mirrorlake.models.predicates import IsColumn, left_by, turned_round
 from mirrorlake.models.spans import ALL, Interval, ValueSet

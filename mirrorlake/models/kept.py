@@ -27,14 +27,16 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mirrorlake.errors import MachineError, ModelError
 from mirrorlake.models.columns import NamedValue, Origin, Typed
-from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.rule_texts import plain_rules, read_rules
 from mirrorlake.models.rules import RuleBook
 from mirrorlake.runtime.cache import write_whole
+
+if TYPE_CHECKING:
+    from mirrorlake.models.declaration import Declaration
 
 logger = logging.getLogger(__name__)
 

@@ -12,14 +12,15 @@ from sqlglot import exp
 
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.errors import ModelError
-from mirrorlake.models.binder import BoundQuery
 from mirrorlake.models.place import at
 
 TextSpan = tuple[int, int]
 """The first and the last character of a part of a text, from 0."""
+BoundTables = Mapping[int, str]
+"""Node of a query that names a table, by its ``id`` → which one, in lower case."""
 
 
-def refuse_unfollowed(query: exp.Expr, bound: BoundQuery, names: Container[str]) -> None:
+def refuse_unfollowed(query: exp.Expr, tables: BoundTables, names: Container[str]) -> None:
     """See that something else can be read in the place of tables.
 
     Args:
@@ -28,8 +29,8 @@ def refuse_unfollowed(query: exp.Expr, bound: BoundQuery, names: Container[str])
     Raises:
         ModelError: a query asks more of one than its rows, with the place.
     """
-    for node in _mentions(query, bound, names):
-        name = bound.trace.tables[id(node)]
+    for node in _mentions(query, tables, names):
+        name = tables[id(node)]
         if node.args.get("version") is not None:
             raise ModelError(
                 f"{name} is made elsewhere, and read as it is: it has no versions here",
@@ -53,7 +54,7 @@ def refuse_unfollowed(query: exp.Expr, bound: BoundQuery, names: Container[str])
 
 
 def written_instead(
-    query: exp.Expr, bound: BoundQuery, views: Mapping[str, str]
+    query: exp.Expr, tables: BoundTables, views: Mapping[str, str]
 ) -> dict[TextSpan, str]:
     """What is written in the place of tables, so that columns can be named as before.
 
@@ -61,16 +62,16 @@ def written_instead(
         views: table, in lower case → the view that is read in its place.
     """
     found: dict[TextSpan, str] = {}
-    for node in _mentions(query, bound, views):
+    for node in _mentions(query, tables, views):
         starts = [int(part.meta["start"]) for part in node.parts]
         ends = [int(part.meta["end"]) for part in node.parts]
-        view = as_sql_identifier(views[bound.trace.tables[id(node)]])
+        view = as_sql_identifier(views[tables[id(node)]])
         alias = "" if node.alias else f" AS {as_sql_identifier(node.name)}"
         found[min(starts), max(ends)] = f"{view}{alias}"
     return found
 
 
-def _mentions(query: exp.Expr, bound: BoundQuery, names: Container[str]) -> Iterator[exp.Table]:
+def _mentions(query: exp.Expr, tables: BoundTables, names: Container[str]) -> Iterator[exp.Table]:
     for node in query.find_all(exp.Table):
-        if bound.trace.tables.get(id(node), "") in names:
+        if tables.get(id(node), "") in names:
             yield node

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 
 from sqlglot import exp
 
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ModelError
-from mirrorlake.models.binder import BoundQuery
+from mirrorlake.models.bound import BoundQuery
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
+from mirrorlake.models.expectations import Expectation
 from mirrorlake.models.external_tables import ExternalTable
 from mirrorlake.models.kept import KeptModel
 from mirrorlake.models.partitions import PartitionIndex
@@ -32,20 +34,24 @@ class Model:
 
     Attributes:
         types: the names of its scope, with their types.
+        now: what ``CURRENT_DATE`` was for its scopes.
         scopes: all that it is computed for, in the order of its bindings.
         fingerprint: changes with what the query says, with its columns, and with all models above
             it; comments and layout change nothing.
         kept: what was found of its file, and its columns.
         externals: the tables that it reads and that are made elsewhere, by name.
+        expectations: of the rows of each partition.
         bind: its query, parsed and bound.
     """
 
     declaration: Declaration
     types: Mapping[str, Typed]
     fingerprint: str
+    now: datetime
     scopes: Sequence[ScopeValues] = field(repr=False, compare=False)
     kept: KeptModel = field(repr=False)
     bind: Callable[[], BoundModel] = field(repr=False, compare=False)
+    expectations: tuple[Expectation, ...] = ()
     externals: Mapping[str, ExternalTable] = field(default_factory=dict[str, ExternalTable])
 
     @property
@@ -160,6 +166,4 @@ class Project:
             ModelError: not all models compiled: all that is wrong, one a line.
         """
         if self.problems:
-            steps = [one.next_step for one in self.problems if one.next_step]
-            words = "\n".join(one.message for one in self.problems)
-            raise ModelError(words, next_step=steps[0] if len(self.problems) == 1 and steps else "")
+            raise ModelError.joined(self.problems)

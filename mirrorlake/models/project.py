@@ -23,6 +23,7 @@ from sqlglot import exp
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ModelError
 from mirrorlake.models.binder import bind
+from mirrorlake.models.bound_expectations import expectations_of
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
@@ -44,8 +45,12 @@ from mirrorlake.models.python_columns import python_fields
 from mirrorlake.models.rules import RuleBook
 
 
-class _Tables:
-    """What a model may read: the mirror, the models before it, and tables made elsewhere."""
+class ReadableTables:
+    """What a model may read: the mirror, the models before it, and tables made elsewhere.
+
+    Args:
+        given: table → its columns, whatever else is known of it.
+    """
 
     def __init__(
         self,
@@ -53,12 +58,16 @@ class _Tables:
         models: Mapping[str, Model],
         all_: Sequence[str],
         externals: Externals,
+        given: Mapping[str, Relation] | None = None,
     ) -> None:
         self.catalogue, self.models, self._all = catalogue, models, all_
         self.externals = externals.tables
         self._offers: dict[str, str] = {}
+        self._given = given or {}
 
     def columns_of(self, name: str) -> Relation | None:
+        if name in self._given:
+            return self._given[name]
         if name in self.externals:
             return self.externals[name].relation
         if name in self.models:
@@ -78,6 +87,8 @@ class _Tables:
         return self._offers[name]
 
     def _offer(self, name: str) -> str:
+        if name in self._given:
+            return hash_of("given", plain_fields(self._given[name].fields))
         if name in self.externals:
             made = self.externals[name]
             declared = made.declaration
@@ -127,7 +138,7 @@ def compile_models(
     reads = {name: names.intersection(one.reads) for name, one in sources.items()}
     order = _in_order(reads, sources, problems)
     models: dict[str, Model] = {}
-    tables = _Tables(catalogue, models, [one.name for one in declarations], externals)
+    tables = ReadableTables(catalogue, models, [one.name for one in declarations], externals)
     failed = (names - set(order)) | externals.failed
     for name in order:
         if failed.intersection(sources[name].reads):
@@ -217,7 +228,23 @@ def _in_order(
             left = {name: names for name, names in left.items() if name not in gone}
 
 
-def _compiled(source: _Source, tables: _Tables, now: datetime) -> Model:
+def compile_model(
+    declaration: Declaration,
+    query: exp.Expr,
+    tables: ReadableTables,
+    now: datetime,
+) -> Model:
+    """One model, after those that it reads.
+
+    Raises:
+        ModelError: it does not compile; the place is one of the query, or of the header.
+        LakeError: the lake can't be read.
+    """
+    source = _Source(declaration, tuple(_tables_in(query)), None, query)
+    return _compiled(source, tables, now)
+
+
+def _compiled(source: _Source, tables: ReadableTables, now: datetime) -> Model:
     declaration = source.declaration
     if tables.catalogue.table(declaration.name) is not None:
         raise ModelError(
@@ -232,7 +259,7 @@ def _compiled(source: _Source, tables: _Tables, now: datetime) -> Model:
         scopes = declaration.scopes.all(now)
         types = declaration.scopes.types(scopes)
     except ModelError as error:
-        raise declaration.located(error, in_header=True) from None
+        raise declaration.located(error) from None
 
     def bound() -> BoundModel:
         query = source.query()
@@ -247,13 +274,17 @@ def _compiled(source: _Source, tables: _Tables, now: datetime) -> Model:
         fields = _fields(declaration, found, tables, types)
         kept = _kept(declaration, found, fields, (text, key), offers)
         bound = partial(_same, found)
+    view, path = declaration.materialized == "view", declaration.path
+    written = declaration.header, declaration.expectations
     return Model(
         declaration=declaration,
         types=types,
         fingerprint=_fingerprint(declaration, kept, tables.models),
+        now=now,
         scopes=scopes,
         kept=kept,
         bind=bound,
+        expectations=expectations_of(path, *written, kept.fields, view=view),
         externals=tables.foreign(kept.reads),
     )
 
@@ -279,7 +310,7 @@ def _kept(
 def _fields(
     declaration: Declaration,
     found: BoundModel,
-    tables: _Tables,
+    tables: ReadableTables,
     types: Mapping[str, Typed],
 ) -> tuple[NamedValue, ...]:
     """The columns of a model's table, once all that can be wrong was looked for."""
@@ -299,7 +330,7 @@ def _fields(
     fields = (*given, *_partition_columns(declaration, types))
     _refuse_personal(declaration, fields, tables.catalogue, tables.externals)
     foreign = tables.foreign(bound.reads)
-    refuse_unfollowed(query, bound, foreign)
+    refuse_unfollowed(query, bound.trace.tables, foreign)
     if foreign and declaration.materialized == "view":
         raise ModelError(
             f"a view can't read {next(iter(foreign))}, which is made elsewhere",
@@ -382,7 +413,8 @@ def _refuse_personal(
         for origin in sorted(one.value.origins & hidden, key=lambda o: (o.table, o.column))
     ]
     if found:
-        name, origin = found[0]
+        # A column that a person knows comes first, where there are several.
+        name, origin = min(found, key=lambda one: one[0].startswith("_mirror_"))
         raise ModelError(
             f"column {name} is made of {origin.column} of {origin.table}, which the contract hides",
             next_step="Read the clean table instead; or, where nobody can be told from it, name "

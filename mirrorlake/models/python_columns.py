@@ -12,7 +12,8 @@ from pathlib import Path
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ModelError
 from mirrorlake.models import types
-from mirrorlake.models.binder import Tables, bind
+from mirrorlake.models.binder import bind
+from mirrorlake.models.bound import Tables
 from mirrorlake.models.columns import NamedValue, Origin, Typed, joined
 from mirrorlake.models.declared_columns import HeaderColumn
 from mirrorlake.models.parse import parse_query

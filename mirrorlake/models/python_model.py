@@ -51,7 +51,6 @@ class PythonSection(Section):
 
     reads: dict[str, str]
     columns: dict[str, HeaderType]
-    pandera: str | None = None
 
 
 @dataclass(frozen=True)
@@ -80,14 +79,12 @@ class PythonCode:
 
     Attributes:
         source: the file as it was read: what is run later is this text.
-        pandera: the name of a pandera schema in the file that rows must meet.
     """
 
     source: str
     function: ModelFunction
     columns: tuple[HeaderColumn, ...]
     inputs: tuple[InputQuery, ...]
-    pandera: str | None
 
     def place(self, inside: TextPlace) -> TextPlace:
         """Where a place of the one query of all inputs stands in the file."""
@@ -111,9 +108,9 @@ class PythonCode:
                 raise ModelError(words, place=(line, col), next_step=step) from None
 
     def said(self) -> Sequence[object]:
-        """What of it makes another model: the code, and what is checked of its columns."""
+        """What of it makes another model: the code and its columns."""
         columns = [(one.name, one.type, one.nullable) for one in self.columns]
-        return [self.function.digest, columns, self.pandera]
+        return [self.function.digest, columns]
 
 
 # --- the file -------------------------------------------------------------------------------------
@@ -165,11 +162,6 @@ def python_code(
     """
     function = read_function(path, text, path.stem, path.parent.parent.parent)
     problems = [*_wrong_reads(file, said, scope), *_wrong_columns(file, said)]
-    if said.pandera is not None and said.pandera not in function.names:
-        words = f"the file defines no {said.pandera} at its top level"
-        problems.append(
-            file.problem(("pandera",), words + nearest(said.pandera, [*function.names]))
-        )
     if problems:
         first = min(problems)
         words = "\n".join(f"{path}:{one}" for one in sorted(problems))
@@ -180,7 +172,6 @@ def python_code(
         function=function,
         columns=tuple(declared_columns(file, said.columns)),
         inputs=tuple(_inputs(file, said.reads)),
-        pandera=said.pandera,
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from mirrorlake.models.binder import BoundQuery, InputColumn, Trace
+from mirrorlake.models.bound import BoundQuery, InputColumn, Trace
 from mirrorlake.models.evaluate import Constant, Unknown
 from mirrorlake.models.facts import (
     NOWHERE,

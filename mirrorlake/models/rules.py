@@ -19,8 +19,7 @@ from typing import TypeAlias
 
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.moving import DAY, Ground, MovingDay, MovingMoment
-from mirrorlake.models.scopes import ScopeProduct
-from mirrorlake.models.series import DayRange
+from mirrorlake.models.products import DayRange, ScopeProduct
 from mirrorlake.models.spans import ValueSet
 
 MOST_RULES = 5_000

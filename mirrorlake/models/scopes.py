@@ -19,8 +19,6 @@ what a query makes of them.
 
 from __future__ import annotations
 
-import itertools
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,17 +26,15 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import overload
 
 from mirrorlake.errors import ModelError
 from mirrorlake.models import types
-from mirrorlake.models.arithmetic import digits
 from mirrorlake.models.columns import Typed
 from mirrorlake.models.evaluate import Constant, Unknown
+from mirrorlake.models.products import DayRange, ScopeProduct
 from mirrorlake.models.series import (
     MOST_VALUES,
     BoundExpression,
-    DayRange,
     NoValues,
     bound_expression,
     independent_values,
@@ -92,9 +88,7 @@ class Scopes:
         columns = self._columns(now)
         found = tuple(self._dependent(now)) if columns is None else ScopeProduct(columns)
         if not found:
-            raise ModelError(
-                "the model has no scope: it would never be computed", place=(self.line, 1)
-            )
+            raise _refused("the model has no scope: it would never be computed", self.line)
         if len(found) > MOST_SCOPES:
             raise self._too_many()
         return found
@@ -138,58 +132,23 @@ class Scopes:
             yield scope
 
     def _too_many(self) -> ModelError:
-        return ModelError(
-            f"the model has more than {MOST_SCOPES:,} scopes",
-            place=(self.line, 1),
-            next_step="Bind fewer values",
-        )
+        words = f"the model has more than {MOST_SCOPES:,} scopes"
+        return _refused(words, self.line, "Bind fewer values")
 
     def _holds(self, node: BoundExpression, scope: ScopeValues, now: datetime) -> Constant:
         try:
             return node.evaluated(scope, now)
         except Unknown as error:
             words = f"`if` can't be evaluated: {error}"
-            raise ModelError(words, place=(self.line, 1)) from None
+            raise _refused(words, self.line) from None
 
     def _typed(self, name: str, kinds: set[str]) -> Typed:
         kind = types.common(sorted(kinds))
         if kind is None or types.VOID in kinds:
             line = next(one.line for one in self.bindings if one.name == name)
             what = "is NULL in some scope" if kind is not None else f"is {' and '.join(kinds)}"
-            raise ModelError(f"`for`: {name} {what}", place=(line, 1), next_step="CAST it")
+            raise _refused(f"`for`: {name} {what}", line, "CAST it")
         return Typed(kind, False)
-
-
-class ScopeProduct(Sequence[ScopeValues]):
-    """All combinations of some values; each is made when it is asked for.
-
-    Attributes:
-        columns: name → its values, the first name being the slowest.
-    """
-
-    def __init__(self, columns: Mapping[str, Sequence[Constant]]) -> None:
-        self.columns = columns
-
-    def __len__(self) -> int:
-        return math.prod(map(len, self.columns.values()))
-
-    def __iter__(self) -> Iterator[ScopeValues]:
-        for values in itertools.product(*self.columns.values()):
-            yield dict(zip(self.columns, values, strict=True))
-
-    @overload
-    def __getitem__(self, index: int) -> ScopeValues: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[ScopeValues]: ...
-    def __getitem__(self, index: int | slice) -> ScopeValues | Sequence[ScopeValues]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(len(self))[index]]
-        left = range(len(self))[index]
-        found: dict[str, Constant] = {}
-        for name, values in reversed([*self.columns.items()]):
-            left, place = divmod(left, len(values))
-            found[name] = values[place]
-        return {name: found[name] for name in self.columns}
 
 
 def _kinds_of(values: Sequence[Constant]) -> set[str]:
@@ -215,7 +174,7 @@ def kind_of(value: Constant) -> str:
     if isinstance(value, date):
         return "date"
     if isinstance(value, Decimal):
-        return types.decimal(*digits(value))
+        return types.decimal(*types.digits(value))
     if isinstance(value, int):
         return "int" if -(2**31) <= value < 2**31 else "bigint"
     return "string" if isinstance(value, str) else "void"
@@ -255,7 +214,7 @@ def _listed(binding: Binding) -> Sequence[Constant]:
     double = next((one for one, count in Counter(texts).items() if count > 1), None)
     if double is not None:
         words = f"`for`: {binding.name}: {double} is there twice"
-        raise ModelError(words, place=(binding.line, 1))
+        raise _refused(words, binding.line)
     return tuple(map(int, texts)) if texts and all(map(_is_number, texts)) else texts
 
 
@@ -274,11 +233,15 @@ def _given(binding: Binding, before: Mapping[str, Constant], now: datetime) -> S
         return independent_values(binding.values, now)
     except NoValues as error:
         words = f"`for`: {binding.name}: {error}"
-        raise ModelError(words, place=(binding.line, 1)) from None
+        raise _refused(words, binding.line) from None
 
 
 def _parsed(text: str, line: int) -> BoundExpression:
     try:
         return bound_expression(text)
     except ModelError as error:
-        raise ModelError(f"{error.message}: {text}", place=(line, 1)) from None
+        raise _refused(f"{error.message}: {text}", line) from None
+
+
+def _refused(words: str, line: int, next_step: str = "") -> ModelError:
+    return ModelError(words, place=(line, 1), next_step=next_step, in_header=True)

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
-from typing import overload
 
 from sqlglot import exp
 
 from mirrorlake.config.fields import zone_of
 from mirrorlake.models.evaluate import Constant, Unknown, add_months, cast_to, evaluate
 from mirrorlake.models.parse import parse_expression
+from mirrorlake.models.products import DayRange
 
 MOST_VALUES = 1_000_000
 """More partitions than that are a mistake: a day a partition lasts for 2,700 years."""
@@ -113,28 +113,6 @@ def independent_values(text: str, now: datetime) -> Sequence[Constant]:
 @lru_cache(maxsize=1_000)
 def _independent(text: str, now: datetime) -> Sequence[Constant]:
     return bound_expression(text).values({}, now)
-
-
-@dataclass(frozen=True)
-class DayRange(Sequence[date]):
-    """Days that are equally far apart, without a list of them."""
-
-    numbers: range
-
-    @overload
-    def __getitem__(self, index: int) -> date: ...
-    @overload
-    def __getitem__(self, index: slice) -> DayRange: ...
-    def __getitem__(self, index: int | slice) -> date | DayRange:
-        if isinstance(index, slice):
-            return DayRange(self.numbers[index])
-        return date.fromordinal(self.numbers[index])
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def __iter__(self) -> Iterator[date]:
-        return map(date.fromordinal, self.numbers)
 
 
 def _range(arguments: Sequence[Constant]) -> range:

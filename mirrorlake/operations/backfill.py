@@ -1,8 +1,14 @@
-"""Backfills: the days of a range that want loading, as few windows, each tried again by itself.
+"""Backfills: windows of days are loaded, tables folded, partitions of models computed, in order.
 
 A failed window does not keep the others from being read, nor a bad table the other tables. Tables
 are loaded beside each other, as many as their source allows connections; one table's windows go one
-after the other, for one writer holds a table. Then every table is folded once.
+after the other, for one writer holds a table. Then every table is folded once, and models are
+computed, each after those that it reads. What fails stops what needs it, and nothing else. Each
+step leaves in the ledger and the lake that it was done; a run that dies is resumed by finding what
+is left.
+
+What belongs here: the order, and what becomes of each step. What doesn't: what there is to be done
+(`mirrorlake.operations.work`).
 """
 
 from __future__ import annotations
@@ -12,34 +18,30 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime
+from typing import TypeAlias
 
 from mirrorlake.config import TableContract
-from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.errors import MirrorlakeError, ModelError
+from mirrorlake.failpoints import failpoint
+from mirrorlake.models.catalogue import Catalogue
+from mirrorlake.models.model import Project
+from mirrorlake.operations.backfill_windows import BackfillWindow
 from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.gaps import STATES, Stretch, find_stretches
+from mirrorlake.operations.gaps import Stretch, find_stretches
+from mirrorlake.operations.invalid import answered_marks, invalid_ranges
+from mirrorlake.operations.models.dirty import waiting_words
+from mirrorlake.operations.models.runs import run_model
+from mirrorlake.operations.models.states import States
 from mirrorlake.operations.sync import load_table, reload_days
+from mirrorlake.operations.work import ModelWork, Work, looked_at_again
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-WANTED = {
-    "missing": ("not asked", "errored", "unproved"),
-    "errored": ("errored",),
-    "all": STATES,
-}
+OnWork: TypeAlias = "Callable[[object], None]"
 RETRIES = 3
 WAIT_SECONDS = 2.0
-
-
-@dataclass(frozen=True)
-class BackfillWindow:
-    """One window of a backfill: raw days, both included; ``live`` reads on to now instead."""
-
-    contract: TableContract
-    first: date
-    last: date
-    live: bool
 
 
 @dataclass(frozen=True)
@@ -67,63 +69,6 @@ class Filled:
     code: int
 
 
-def plan_backfill(
-    contract: TableContract,
-    stretches: Sequence[Stretch],
-    first: date,
-    last: date,
-    which: str,
-    days_per_window: int,
-) -> list[BackfillWindow]:
-    """The windows that a backfill of ``first`` to ``last`` reads, in order; pure.
-
-    Args:
-        stretches: of the table up to today, as `find_stretches` gives them.
-        which: ``missing`` (never requested, or failed), ``errored`` or ``all``.
-        days_per_window: the most days of one window: what is lost when one fails.
-
-    Raises:
-        ConfigError: the range ends before it begins, or ``days_per_window`` is not positive.
-    """
-    if first > last or days_per_window < 1:
-        raise ConfigError(
-            f"table {contract.name}: {first} to {last} in windows of {days_per_window} days is no "
-            "range to fill",
-            table=contract.name,
-            next_step="Give the earlier day first, and at least one day a window",
-        )
-    pieces: list[BackfillWindow] = []
-    for stretch in stretches:
-        begin, end = max(stretch.first or first, first), min(stretch.last, last)
-        if stretch.state not in WANTED[which] or begin > end:
-            continue
-        if _is_ahead(stretch, stretches):
-            pieces.append(BackfillWindow(contract, begin, end, live=True))
-            continue
-        while begin <= end:
-            until = min(end, begin + timedelta(days=days_per_window - 1))
-            pieces.append(BackfillWindow(contract, begin, until, live=False))
-            begin = until + timedelta(days=1)
-    if contract.copies:
-        # MySQL has no older copy: one load today is all that any day of the range can get.
-        today = stretches[-1].last if stretches else last
-        return (
-            [BackfillWindow(contract, today, today, live=True)] if pieces and last >= today else []
-        )
-    live = [p for p in pieces if p.live]
-    if live:  # one window reads on to now, whatever number of stretches are ahead
-        whole = BackfillWindow(contract, live[0].first, live[-1].last, live=True)
-        pieces = [*(p for p in pieces if not p.live), whole]
-    return pieces
-
-
-def _is_ahead(stretch: Stretch, stretches: Sequence[Stretch]) -> bool:
-    """Whether nothing was loaded from this stretch on: what comes next is a moving window's. Of an
-    unproved table that window is the whole table."""
-    rest = stretches[list(stretches).index(stretch) :]
-    return all(s.state in WANTED["missing"] for s in rest)
-
-
 def backfill(
     workspace: Workspace,
     contracts: Sequence[TableContract],
@@ -137,13 +82,23 @@ def backfill(
         ConfigError: as ``plan`` says; nothing was loaded then.
     """
     pieces = [plan(c, find_stretches(c, workspace.ledger, today)) for c in contracts]
+    return fill_windows(workspace, pieces, report)
+
+
+def fill_windows(
+    workspace: Workspace,
+    pieces: Sequence[Sequence[BackfillWindow]],
+    report: Callable[[Filled], None] = lambda _: None,
+) -> list[Filled]:
+    """Fill the windows of some tables, each table's in its order, then fold each table once; what
+    became of every window."""
     wanted = [found for found in pieces if found]
     if not wanted:
         return []
     sources = {found[0].contract.source for found in wanted}
     workers = sum(workspace.config.sources[source].connections for source in sources)
 
-    def run_table(found: list[BackfillWindow]) -> list[Filled]:
+    def run_table(found: Sequence[BackfillWindow]) -> list[Filled]:
         done: list[Filled] = []
         for piece in found:
             done.append(_fill(workspace, piece))
@@ -161,7 +116,7 @@ def _fill(workspace: Workspace, piece: BackfillWindow) -> Filled:
     while True:
         try:
             if piece.live:
-                result = load_table(workspace, piece.contract)
+                result = load_table(workspace, piece.contract, complete=piece.complete)
             else:
                 result = reload_days(workspace, piece.contract, piece.first, piece.last)
         except MirrorlakeError as error:
@@ -220,3 +175,107 @@ def _fold_all(
             piece = BackfillWindow(contract, days[0].first, days[-1].last, live=False)
             failures.append(_failed(piece, 1, time.monotonic() - started, error))
     return failures
+
+
+# --- tables and models ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ModelFilled:
+    """What became of the partitions of one model.
+
+    Attributes:
+        computed: how many were computed; ``rows`` and ``seconds`` are theirs.
+        left: how many needed nothing any more.
+        waiting: how many were left out, because what they read is not there yet.
+        error: what stopped it, or what they wait for; None where it went well.
+        code: the error's exit code, 0 where it went well.
+    """
+
+    model: str
+    computed: int
+    left: int
+    waiting: int
+    rows: int
+    seconds: float
+    error: str | None
+    code: int
+
+
+def run_work(
+    workspace: Workspace,
+    project: Project,
+    catalogue: Catalogue,
+    work: Work,
+    watch: OnWork = lambda _: None,
+) -> tuple[list[Filled], list[ModelFilled]]:
+    """Do the work; what became of every window of a table, and of every model.
+
+    Raises:
+        LedgerError: the ledger can't be read.
+    """
+    filled = fill_windows(workspace, work.windows, watch)
+    filled += [one for contract in work.folds for one in _folded(workspace, contract)]
+    failpoint("work.folded")
+    # What was loaded is another version of its table: states are looked at again.
+    states = States(project, catalogue, workspace.lake, workspace.ledger)
+    again = looked_at_again(work, project, states)
+    models = [_compute(workspace, states, one, watch) for one in again]
+    marks = workspace.ledger.dirty_marks()
+    workspace.ledger.forget_marks(answered_marks(marks, invalid_ranges(workspace.ledger, marks)))
+    return filled, models
+
+
+def _folded(workspace: Workspace, contract: TableContract) -> Sequence[Filled]:
+    """Fold a table whose loads are there; only a failure is reported."""
+    try:
+        fold_table(workspace, contract)
+    except MirrorlakeError as error:
+        logger.warning("table %s: %s", contract.name, error)
+        today = datetime.now(UTC).date()
+        return [
+            Filled(contract.name, today, today, "", 0, 0, 0, 1, 0.0, str(error), error.exit_code)
+        ]
+    return []
+
+
+def _compute(workspace: Workspace, states: States, work: ModelWork, watch: OnWork) -> ModelFilled:
+    """Compute those partitions of a model that wait for nothing."""
+    model = work.model
+    now = [states.of(model, model.by_key[one.key]) for one in work.states]
+    ready = [one for one in now if not one.waits]
+    waits = [one.waits[0] for one in now if one.waits]
+    error: MirrorlakeError | None = None
+
+    def keep(number: int) -> None:
+        watch(number)
+        failpoint("work.computed")
+
+    try:
+        scopes = [model.by_key[one.key] for one in ready]
+        run_model(workspace, states, model, scopes, again=work.again, watch=keep)
+    except MirrorlakeError as failure:
+        logger.warning("model %s: %s", model.name, failure)
+        error = failure
+    # Also where it failed, some may be computed.
+    after = [states.of(model, model.by_key[one.key]).record for one in ready]
+    done = [
+        new for new, was in zip(after, ready, strict=True) if new is not None and new != was.record
+    ]
+    words = (
+        str(error)
+        if error is not None
+        else f"it waits: {waiting_words(waits[0])}"
+        if waits
+        else None
+    )
+    return ModelFilled(
+        model=model.name,
+        computed=len(done),
+        left=0 if error is not None else len(ready) - len(done),
+        waiting=len(waits),
+        rows=sum(one.rows for one in done),
+        seconds=round(sum(one.seconds for one in done), 2),
+        error=words,
+        code=error.exit_code if error is not None else ModelError.exit_code if waits else 0,
+    )

@@ -17,6 +17,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.merge.fold import fold_layer
 from mirrorlake.merge.statements import check_rules, deduped_layer
+from mirrorlake.operations.recorded_contracts import record_contract
 from mirrorlake.operations.resolve import refuse_unloaded, resolve_table
 from mirrorlake.serving.versions import fill_versions_table, show_raw_view
 from mirrorlake.serving.views import (
@@ -76,4 +77,5 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
             make_clean_view(workspace, plan)
         fill_versions_table(workspace, plan, compared)
     failpoint("clean.committed")
+    record_contract(workspace.ledger, plan.contract)
     return seqs

@@ -22,6 +22,7 @@ from mirrorlake.merge.snapshot.contract import snapshot_table
 from mirrorlake.merge.snapshot.fold import fold_snapshot
 from mirrorlake.merge.snapshot.results import Folded
 from mirrorlake.merge.statements import clean_column
+from mirrorlake.operations.recorded_contracts import record_contract
 from mirrorlake.operations.withdrawn import find_withdrawn, refuse_over_gap
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.files.columns import LandedSchema
@@ -133,6 +134,8 @@ def fold_snapshots(
         refuse_over_gap(leased.ledger, contract, chosen)
         for taken in open_taken(place, leased.ledger, chosen):
             arrived.append(_fold(leased, contract, taken, accept_smaller=accept_smaller))
+        if arrived:
+            record_contract(leased.ledger, contract)
     return arrived
 
 

@@ -33,7 +33,8 @@ from mirrorlake.operations.preflight_findings import (
     stops_for_kept,
 )
 from mirrorlake.operations.preflight_lines import with_lines
-from mirrorlake.operations.preflight_migration import Migration
+from mirrorlake.operations.preflight_migration import Migration, TableAfter
+from mirrorlake.operations.preflight_models import ModelsAfter
 from mirrorlake.operations.preflight_rows import rows_findings
 from mirrorlake.operations.preflight_statements import (
     not_looked_at,
@@ -86,13 +87,14 @@ def preflight(
         for statement in parse_ddl(text):
             migration.add(statement, database)
         found = [
-            replace(one, lines=tuple(s.line for s in statements), file=file)
+            (replace(one, lines=tuple(s.line for s in statements), file=file), statements)
             for place, statements in migration.by_table.items()
             for one in _of_table(workspace, migration, place, statements, suggest)
         ]
     except DdlRefused as error:
         raise error.in_file(file)  # noqa: B904  # it is the same error
-    return tuple(found)
+    models = ModelsAfter(workspace, migration.after)
+    return tuple(models.extended(one, statements) for one, statements in found)
 
 
 def _of_table(
@@ -110,7 +112,7 @@ def _of_table(
     contracts = _contracts(workspace, of, name, statements[0].line)
     tenants = _tenants(workspace, of, name)
     for table in tenants:
-        yield preflight_tenants(workspace, table, statements, suggest)
+        yield preflight_tenants(workspace, table, statements, suggest, migration.after)
     if not contracts and not tenants:
         whole = f"{of}.{name}" if of else name
         finding = _unmirrored(workspace, name, statements)
@@ -220,6 +222,9 @@ def _looked(
     after, of_statements = _after(contract, connection, migration, statements, table)
     findings = findings + of_statements
     gone = stopped_by(findings)
+    renamed = renames_of(statements)
+    if gone:
+        migration.after[contract.name] = TableAfter(contract, table, after, ends=True)
     if before is not None:
         findings += rows_findings(workspace, before, connection, migration.ordered)
     around = read_surroundings(connection, contract.database, contract.table)
@@ -231,7 +236,6 @@ def _looked(
         findings = findings or [Finding("ok", "nothing of its mirror changes")]
         return Preflight(contract.name, words, tuple(findings), name)
     size = read_sizes(connection, contract.database, contract.table)[0]
-    renamed = renames_of(statements)
 
     def resolve(taken: SourceTable) -> tuple[ResolvedTable | None, list[Finding]]:
         return _resolve_after(workspace, contract, before, taken, renamed)
@@ -241,6 +245,7 @@ def _looked(
         line = _line_of_stop(resolve, table, statements, around)
         stopped = [replace(f, line=line) if f.severity == "breaks" else f for f in stopped]
     findings += stopped
+    migration.after[contract.name] = TableAfter(contract, table, after, now, renamed)
     if now is None or before is None or stopped_by(stopped):
         return Preflight(contract.name, words, tuple(findings), name)
     return compare_tables(workspace, before, now, words, findings, renamed, suggest, size)

@@ -15,6 +15,7 @@ from mirrorlake.destinations.iceberg.tables import can_hold, iceberg_type
 from mirrorlake.merge.conversions import convert
 from mirrorlake.merge.raw_versions import unified_types
 from mirrorlake.merge.statements import clean_layer
+from mirrorlake.operations.models.impacted import ModelImpact
 from mirrorlake.operations.resolve import changes_of
 from mirrorlake.schema.lattice import StoredType
 from mirrorlake.schema.versions import SchemaChanges
@@ -84,6 +85,7 @@ class Preflight:
         checks: Dagster's asset checks that warn between the migration and the next sync.
         lines: where in the migration's text each statement begins, from 1.
         file: the migration's; None: it is not from a file.
+        models: what becomes of the models that read it, through others or themselves.
     """
 
     table: str
@@ -99,6 +101,7 @@ class Preflight:
     checks: tuple[str, ...] = ()
     lines: tuple[int, ...] = ()
     file: str | None = None
+    models: tuple[ModelImpact, ...] = ()
 
     @property
     def severity(self) -> Severity:

@@ -27,6 +27,7 @@ from mirrorlake.operations.preflight_findings import (
     renames_of,
 )
 from mirrorlake.operations.preflight_lines import with_lines
+from mirrorlake.operations.preflight_migration import TableAfter, TenantsAfter
 from mirrorlake.operations.preflight_statements import not_looked_at
 from mirrorlake.operations.tenant_survey import key_types, survey_tenants
 from mirrorlake.schema.lattice import common_type
@@ -68,9 +69,16 @@ class _Shape:
 
 
 def preflight_tenants(
-    workspace: Workspace, table: TenantTable, statements: Sequence[Statement], suggest: Suggest
+    workspace: Workspace,
+    table: TenantTable,
+    statements: Sequence[Statement],
+    suggest: Suggest,
+    after: dict[str, TableAfter | TenantsAfter],
 ) -> Preflight:
     """What a migration would do to a table of tenants.
+
+    Args:
+        after: is given the table as it will be.
 
     Raises:
         DdlRefused: the server would refuse it in every tenant.
@@ -91,10 +99,12 @@ def preflight_tenants(
         for name, error in survey.lost.items()
     ]
     lined = [*_of_statements(table, statements), *_of_shapes(workspace, table, ordered)]
-    lined += _of_columns(workspace, table, ordered, statements, suggest)
+    moved = [shape for shape in ordered if shape.moves]
+    joined = _joined(workspace, table, moved) if moved else {}
+    lined += _of_columns(workspace, table, moved, joined, statements, suggest)
+    after[table.name] = _after(workspace, table, moved, joined)
     found += with_lines(lined or [Finding("ok", "nothing of its mirror changes")], statements)
     known = workspace.ledger.tenants(table.name)
-    moved = [shape for shape in ordered if shape.moves]
     rows = sum(known[p].rows or 0 for s in moved for p in s.places if p in known)
     first = (moved or ordered or [None])[0]
     now = first.now if first is not None else None
@@ -192,15 +202,14 @@ def _of_shapes(
 def _of_columns(
     workspace: Workspace,
     table: TenantTable,
-    shapes: Sequence[_Shape],
+    moved: Sequence[_Shape],
+    joined: Mapping[str, str],
     statements: Sequence[Statement],
     suggest: Suggest,
 ) -> Iterator[Finding]:
     """What deduped's columns become, and what clean shows of them."""
-    moved = [shape for shape in shapes if shape.moves]
     if not moved:
         return
-    joined = _joined(workspace, table, moved)
     lake = workspace.lake.load(deduped_of(table))
     held = {f.name: f.field_type for f in lake.schema().fields} if lake is not None else {}
     lowered = {name.lower(): name for name in held}
@@ -300,6 +309,16 @@ def _of_lacking(
     table: TenantTable, moved: Sequence[_Shape], renamed: Mapping[str, str]
 ) -> Iterator[Finding]:
     """Columns that tenants had and lack then: they stay in deduped, and are NULL."""
+    for name, places in _lacking(table, moved).items():
+        now = renamed.get(name.lower())
+        rule = f"columns: {{{now}: {{pii: show, renamed_from: {name}}}}}"
+        step = f"Its values go on as {now} with `{rule}`" if now else ""
+        words = f"{name} is NULL in deduped and clean for {_count(places)}: the column stays"
+        yield Finding("breaks", words, step, column=name)
+
+
+def _lacking(table: TenantTable, moved: Sequence[_Shape]) -> dict[str, list[TenantPlace]]:
+    """Columns that tenants had and lack then, and which tenants."""
     lacking: dict[str, list[TenantPlace]] = {}
     for shape in moved:
         before, after = (
@@ -310,12 +329,21 @@ def _of_lacking(
         for name in before:
             if name.lower() not in there:
                 lacking.setdefault(name, []).extend(shape.places)
-    for name, places in lacking.items():
-        now = renamed.get(name.lower())
-        rule = f"columns: {{{now}: {{pii: show, renamed_from: {name}}}}}"
-        step = f"Its values go on as {now} with `{rule}`" if now else ""
-        words = f"{name} is NULL in deduped and clean for {_count(places)}: the column stays"
-        yield Finding("breaks", words, step, column=name)
+    return lacking
+
+
+def _after(
+    workspace: Workspace,
+    table: TenantTable,
+    moved: Sequence[_Shape],
+    joined: Mapping[str, str],
+) -> TenantsAfter:
+    held = {name.lower() for name in held_of(workspace.ledger, table, list(joined))}
+    lacking = {
+        name.lower(): f"is NULL for {_count(places)} then"
+        for name, places in _lacking(table, moved).items()
+    }
+    return TenantsAfter(table, joined, held, lacking)
 
 
 def _fates(table: TenantTable, shape: _Shape) -> tuple[ColumnFate, ...]:

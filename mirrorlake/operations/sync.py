@@ -323,7 +323,7 @@ def _load(
     bounded = by_time(plan) or plan.source.primary is not None
     reach = read_reach(connection, plan.source) if bounded else None
     seen = read_position(connection)
-    _refuse_other_server(workspace, plan, seen.server)
+    refuse_other_server(workspace, plan, seen.server)
     course = plan_course(connection, plan, ledger, seen.server)
     fresh = needs_first_load(workspace, plan, elsewhere=course.elsewhere)
     mark_silent_changes(plan, ledger, seen.server)
@@ -360,7 +360,12 @@ def _load(
     return [load_window(workspace, connection, plan, window, terms) for window in windows]
 
 
-def _refuse_other_server(workspace: Workspace, plan: ResolvedTable, server: str) -> None:
+def refuse_other_server(workspace: Workspace, plan: ResolvedTable, server: str) -> None:
+    """See that a table is still read from the server that it was read from.
+
+    Raises:
+        SourceError: it is another one.
+    """
     newest = workspace.ledger.last_load(plan.name, "success")
     mark = workspace.ledger.unproved(plan.name)
     if mark is not None and mark.server == server:

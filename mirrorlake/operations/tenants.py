@@ -25,6 +25,7 @@ from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.load.tenants.protocol import load_tenants
 from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
 from mirrorlake.merge.tenants import TenantsFolded, fold_tenants
+from mirrorlake.operations.recorded_contracts import record_contract
 from mirrorlake.operations.shapes import ddl_name
 from mirrorlake.operations.tenant_detect import (
     gone_tenants,
@@ -82,6 +83,7 @@ def sync_tenants(
         with _recorded_refusal(leased.ledger, table):
             done = _Sync(leased, table, terms, started, survey, look).run()
         leased.ledger.forget_refusal(table.name)
+        record_contract(leased.ledger, table)
     return done
 
 

@@ -72,9 +72,14 @@ class Look:
     estimates: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-def look_at(config: Config, ledger: Ledger, contracts: Sequence[TableContract]) -> Look:
-    """Look at the sources of these tables, one connection each; what is found unchanged is written
-    down. A source that can't be queried is left out: whoever reads its tables gets the error.
+def look_at(
+    config: Config, ledger: Ledger, contracts: Sequence[TableContract], *, noted: bool = True
+) -> Look:
+    """Look at the sources of these tables, one connection each. A source that can't be queried is
+    left out: whoever reads its tables gets the error.
+
+    Args:
+        noted: whether what is found unchanged is written down.
 
     Raises:
         LedgerError: the ledger could not be read or written.
@@ -100,7 +105,8 @@ def look_at(config: Config, ledger: Ledger, contracts: Sequence[TableContract]) 
         if evidence:
             name = contract.name
             unchanged[name] = Unchanged(contract, loads[name], evidence, as_of[name])
-    note_unchanged(ledger, [*unchanged.values()])
+    if noted:
+        note_unchanged(ledger, [*unchanged.values()])
     through = {name: load.seq for name, load in loads.items()}
     return Look(shown, as_of, known, unchanged, through, estimates)
 

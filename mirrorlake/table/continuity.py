@@ -85,8 +85,26 @@ def _key_forms(plan: ResolvedTable) -> tuple[str, ...]:
 def plan_course(
     connection: Connection[Any], plan: ResolvedTable, ledger: Ledger, server: str
 ) -> Course:
-    """What the next load is to the table's history; a table that must be read again is marked as
-    unproved, with the reason.
+    """`find_course`; a table that must be read again is marked as unproved, with the reason.
+
+    Raises:
+        ConfigError, SourceError: as `find_course` says.
+    """
+    found, reason = find_course(connection, plan, ledger, server)
+    if found.whole:
+        logger.warning(
+            "table %s: %s: the whole table is read again%s",
+            *(plan.name, reason, ", and a new history begins" if found.begins else ""),
+        )
+        # Marked first: should the load fail, nobody takes the mirror for proved.
+        ledger.mark_unproved(plan.name, server, reason)
+    return found
+
+
+def find_course(
+    connection: Connection[Any], plan: ResolvedTable, ledger: Ledger, server: str
+) -> tuple[Course, str]:
+    """What the next load is to the table's history, and why; nothing is written.
 
     Raises:
         ConfigError: a new history would have to begin, and rows that only the mirror holds would
@@ -98,21 +116,14 @@ def plan_course(
     last = ledger.last_load(plan.name, "success", moving=True)
     newest = ledger.last_load(plan.name, "success")
     if newest is None:
-        return Course(now, identity)
+        return Course(now, identity), ""
     found, reason = _by_contract(plan, ledger, Course(now, identity))
     if not found.whole and identity is not None and last is not None:
         other = _why_other_rows(connection, plan, last, server, identity)
         if other is not None:
             reason = f"since it was read, {other}"
             found = replace(found, whole=True, begins=not kept_words(plan.contract))
-    if found.whole:
-        logger.warning(
-            "table %s: %s: the whole table is read again%s",
-            *(plan.name, reason, ", and a new history begins" if found.begins else ""),
-        )
-        # Marked first: should the load fail, nobody takes the mirror for proved.
-        ledger.mark_unproved(plan.name, server, reason)
-    return found
+    return found, reason if found.whole else ""
 
 
 def stamp_receipt(
@@ -139,18 +150,35 @@ def stamp_receipt(
     )
 
 
+def find_silent_changes(plan: ResolvedTable, ledger: Ledger) -> str:
+    """What a DDL changed since the table was read that changed values without moving a cursor, in
+    words; '' if nothing. Nothing is written."""
+    if plan.contract.copies:
+        return ""  # every copy is of all values
+    now = definition_of(plan.table, {exact.name for exact in plan.columns})
+    before = ledger.definition(_definition_name(plan))
+    if before is None or before == now:
+        return ""
+    changes = silent_changes(before, now, plan.name_in)
+    no_cursor = "no cursor tells which rows changed"
+    return f"since it was read, {'; '.join(changes)}: {no_cursor}" if changes else ""
+
+
+def _definition_name(plan: ResolvedTable) -> str:
+    """The name under which the ledger keeps what a table was defined as when it was read."""
+    return f"definition {plan.name}"
+
+
 def mark_silent_changes(plan: ResolvedTable, ledger: Ledger, server: str) -> None:
     """See whether a DDL changed values without moving a cursor; the table is then unproved."""
     if plan.contract.copies:
-        return  # every copy is of all values
-    name = f"definition {plan.name}"
-    now = definition_of(plan.table, {exact.name for exact in plan.columns})
-    before = ledger.definition(name)
-    if before == now:
         return
-    if before is not None and (changes := silent_changes(before, now, plan.name_in)):
+    name = _definition_name(plan)
+    now = definition_of(plan.table, {exact.name for exact in plan.columns})
+    if ledger.definition(name) == now:
+        return
+    if reason := find_silent_changes(plan, ledger):
         # Marked first: a death in between marks it again.
-        reason = f"since it was read, {'; '.join(changes)}: no cursor tells which rows changed"
         logger.warning("table %s: %s", plan.name, reason)
         ledger.mark_unproved(plan.name, server, reason)
     if plan.table.unseen_rules:

@@ -230,9 +230,18 @@ def edits_of(receipt: Receipt | None, contract: TableContract) -> str:
     Args:
         receipt: of the table's newest successful load.
     """
+    return words_of(edits_between(receipt, contract))
+
+
+def edits_between(receipt: Receipt | None, contract: TableContract) -> tuple[Change, ...]:
+    """What `edits_of` says, with what it requires.
+
+    Args:
+        receipt: of the table's newest successful load.
+    """
     before = recorded_meaning(receipt)
     if before is None:
-        return ""
+        return ()
     spelled = {name.lower(): name for name in (*before.key, before.cursor or "")}
     named = [spelled.get(name.lower(), name) for name in contract.key]
     cursor = contract.cursor and spelled.get(contract.cursor.lower(), contract.cursor)
@@ -243,7 +252,7 @@ def edits_of(receipt: Receipt | None, contract: TableContract) -> str:
         key=tuple(sorted(named)),
         cursor=cursor,
     )
-    return words_of(changes_between(before, now))
+    return changes_between(before, now)
 
 
 def _effect_of_start(before: str | None, now: str | None) -> Effect:

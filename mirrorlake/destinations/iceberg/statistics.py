@@ -103,6 +103,19 @@ def rows_by_partition(table: LakeTable, snapshot: LakeSnapshot) -> dict[tuple[An
     return dict(found)
 
 
+def sizes_of_partitions(table: LakeTable) -> list[int]:
+    """The bytes of the data files of each partition that a table has now, in no order."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    fields = len(table.spec().fields)
+    snapshot = table.current_snapshot()
+    for manifest in snapshot.manifests(table.io) if snapshot is not None else ():
+        if manifest.content == ManifestContent.DATA:
+            for entry in manifest.fetch_manifest_entry(table.io):
+                file = entry.data_file
+                found[tuple(file.partition[n] for n in range(fields))] += file.file_size_in_bytes
+    return list(found.values())
+
+
 def files_by_day(table: LakeTable) -> Iterator[tuple[date, str, int]]:
     """Raw's data files as main has them: the day of each, its path and its rows. From manifests
     alone; raw tables are partitioned by the mirror's day."""

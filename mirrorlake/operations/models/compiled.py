@@ -7,21 +7,41 @@ What belongs here: compiling, and choosing scopes. What doesn't: what is said of
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
+import glob
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
+
+from sqlglot import exp
 
 from mirrorlake.config.contract import Config
+from mirrorlake.config.settings import LakeConfig
+from mirrorlake.destinations.iceberg.folders import warehouse_uri
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.declaration import read_declarations
+from mirrorlake.models.declaration import (
+    Declaration,
+    model_files,
+    read_declaration,
+    read_declarations,
+)
 from mirrorlake.models.dependencies import learn_rules
-from mirrorlake.models.external import read_externals
+from mirrorlake.models.external import (
+    ExternalDeclaration,
+    external_files,
+    read_external,
+    read_externals,
+)
+from mirrorlake.models.external_tables import Externals, ExternalTable
 from mirrorlake.models.kept import KeptModels, kept_folder
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.model_files import FOLDER
+from mirrorlake.models.parse import table_name
 from mirrorlake.models.project import compile_models
 from mirrorlake.models.scopes import ScopeValues, text_of
 from mirrorlake.operations.models.elsewhere import look_at_externals
@@ -32,6 +52,12 @@ _MANY = 100_000
 
 def models_folder(config: Config) -> Path:
     return config.path.parent / FOLDER
+
+
+def has_model(config: Config, name: str) -> bool:
+    """Whether there is a file of a model of this name, whatever is in it."""
+    dataset, dot, own = name.lower().partition(".")
+    return bool(dot) and any((models_folder(config) / dataset).glob(f"{glob.escape(own)}.*"))
 
 
 def compile_project(
@@ -74,6 +100,130 @@ def _few_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+@dataclass(frozen=True)
+class Uncompiled:
+    """A model that does not compile.
+
+    Attributes:
+        words: why, with its file.
+        reads: the tables that it names, and those that models above it name that do not compile
+            either, in lower case; None where its query can't be read.
+    """
+
+    words: str
+    next_step: str
+    reads: frozenset[str] | None
+
+    def may_read(self, tables: Iterable[str]) -> bool:
+        """Whether it reads one of these tables, as far as that can be told."""
+        return self.reads is None or not self.reads.isdisjoint(tables)
+
+
+def compile_readable(
+    config: Config, lake: Lake, now: datetime | None = None
+) -> tuple[Project, Catalogue, list[Uncompiled]]:
+    """Compile those models beside a contract file that can be; and the others, each with its
+    reason: a file that can't be read hides no other.
+
+    Raises:
+        LakeError: the lake can't be read.
+    """
+    catalogue, folder = Catalogue(config, lake), models_folder(config)
+    declarations, errors = _each_readable(
+        model_files(folder), lambda path: read_declaration(path, folder)
+    )
+    declared, of_externals = _each_readable(external_files(folder), read_external)
+    externals = look_at_externals(declared, lake)
+    of_externals += externals.problems
+    project = compile_models(declarations, catalogue, now or datetime.now(UTC), externals)
+    others = [Uncompiled(one.message, one.next_step, None) for one in errors]
+    # What is made elsewhere reads nothing here.
+    others += [Uncompiled(one.message, one.next_step, frozenset()) for one in of_externals]
+    reads = {one.name: _tables_of(one) for one in declarations if one.name in project.unfinished}
+    lost = {*reads, *externals.failed}
+    for one in declarations:
+        if one.name in reads:
+            own = [e for e in project.problems if e.message.startswith(f"{one.path}:")]
+            above = sorted(name for name in reads[one.name] or () if name in lost)
+            words = own[0].message if own else f"{one.path}: it reads {', '.join(above)}"
+            step = own[0].next_step if own else ""
+            others.append(Uncompiled(words, step, _through(one.name, reads, set())))
+    return project, catalogue, others
+
+
+_Declared = TypeVar("_Declared", Declaration, ExternalDeclaration)
+
+
+def _each_readable(
+    paths: Iterable[Path], read: Callable[[Path], _Declared]
+) -> tuple[list[_Declared], list[ModelError]]:
+    """The declarations of the files that can be read, one of a name; and what is wrong with the
+    others."""
+    found: dict[str, _Declared] = {}
+    errors: list[ModelError] = []
+    for path in paths:
+        try:
+            one = read(path)
+        except ModelError as error:
+            errors.append(error)
+            continue
+        if one.name in found:
+            errors.append(ModelError(f"{path}: {one.name} is in {found[one.name].path}, too"))
+        else:
+            found[one.name] = one
+    return sorted(found.values(), key=lambda one: one.name), errors
+
+
+def _tables_of(declaration: Declaration) -> frozenset[str] | None:
+    try:
+        query = declaration.parsed()
+    except ModelError:
+        return None
+    return frozenset(table_name(table) for table in query.find_all(exp.Table))
+
+
+def _through(
+    name: str, reads: Mapping[str, frozenset[str] | None], seen: set[str]
+) -> frozenset[str] | None:
+    """What a model reads, through others that do not compile, too."""
+    mine = reads[name]
+    seen.add(name)
+    if mine is None:
+        return None
+    found = mine
+    for above in mine & reads.keys() - seen:
+        more = _through(above, reads, seen)
+        if more is None:
+            return None
+        found |= more
+    return found
+
+
+@contextmanager
+def compile_offline(
+    config: Config,
+) -> Iterator[tuple[Project, Catalogue, Mapping[str, Declaration]]]:
+    """Compile the models beside a contract file, whether or not its lake is there yet; and what
+    their files declare. No lake is made for that.
+
+    Raises:
+        ModelError: a file can't be read; what is wrong with queries is in the project.
+        LakeError: the lake can't be read.
+    """
+    models = models_folder(config)
+    declarations = read_declarations(models)
+    # As they are declared: nobody looks at them.
+    externals = Externals({one.name: ExternalTable(one) for one in read_externals(models)})
+    warehouse = warehouse_uri(config.lake.warehouse)
+    with tempfile.TemporaryDirectory(prefix="mirrorlake-") as folder:
+        local = Path(warehouse.removeprefix("file://"))
+        there = not warehouse.startswith("file://") or config.lake.catalog.uri or local.exists()
+        settings = config.lake if there else LakeConfig(warehouse=folder)
+        catalogue = Catalogue(config, Lake(settings))
+        project = compile_models(declarations, catalogue, datetime.now(UTC), externals)
+        yield project, catalogue, {one.name: one for one in declarations}
 
 
 def scopes_of(model: Model, wanted: Mapping[str, str]) -> list[ScopeValues]:

@@ -21,6 +21,7 @@ from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.dependencies import MirrorInput
 from mirrorlake.models.model import Model
 from mirrorlake.operations.gaps import find_stretches
+from mirrorlake.operations.models.dirty import waiting_words
 from mirrorlake.operations.models.states import PartitionState, States
 
 MOST_AT_ONCE = 1_000
@@ -75,7 +76,7 @@ def _due(states: States, model: Model, complete: _Complete) -> DueModel:
         state = states.of(model, scope)
         if state.word == "computed":
             continue
-        why = f"{state.waits[0]} is not computed" if state.waits else ""
+        why = waiting_words(state.waits[0]) if state.waits else ""
         if not why:
             inputs = [one for one in states.read_by(model, scope) if isinstance(one, MirrorInput)]
             reasons = (complete.why_not(states.catalogue, one) for one in inputs)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def within_lake(spark: SparkSession) -> Iterator[None]:
-    """While the block runs, a name without a catalog is the lake's."""
-    spark.sql(f"USE {CATALOG}")
+def within_lake(spark: SparkSession, catalog: str = CATALOG) -> Iterator[None]:
+    """While the block runs, a name without a catalog is the lake's, or another catalog's."""
+    spark.sql(f"USE {catalog}")
     try:
         yield
     finally:

@@ -15,11 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlglot import exp
-
 from mirrorlake.ledger import Ledger
+from mirrorlake.models.columns import broken_columns
 from mirrorlake.models.model import Model, Project
-from mirrorlake.models.place import at
+from mirrorlake.models.readings import readings
 
 RECORDED = "model "
 """How the names of what the ledger keeps of models begin; the model's own name follows."""
@@ -106,27 +105,11 @@ def _compared(project: Project, model: Model, before: Mapping[str, object] | Non
     return ModelChange(model.name, "breaking" if breaking else "changed", tuple(words), readers)
 
 
-def broken_columns(was: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
-    """The columns that are gone or have another type, each with words that say so."""
-    return {
-        name: f"{name} is gone" if name not in now else f"{name} was {kind}, and is {now[name]}"
-        for name, kind in was.items()
-        if now.get(name) != kind
-    }
-
-
 def _readers(project: Project, table: str, columns: Sequence[str]) -> Iterator[str]:
-    """The places where models read some columns of a table."""
+    """The places where models read some columns of a model."""
     wanted = {name.lower() for name in columns}
+    there = [one.name for one in project.models[table].fields]
     for name in project.readers.get(table, ()):
-        reader = project.models[name]
-        trace = reader.bound.trace
-        keys = {key for key, of in trace.tables.items() if of == table}
-        declared = reader.declaration
-        for node in reader.query.find_all(exp.Column):
-            key, column = trace.columns.get(id(node), (0, ""))
-            place = at(node) if key in keys and column in wanted else None
-            if place is not None:
-                line, col = declared.place(place)
-                where = f"{declared.path}:{line}:{col}"
-                yield f"{where}: {name} reads {column}"
+        for one in readings(project.models[name], table, there):
+            if one.column in wanted:
+                yield f"{one.place}: {name} reads {one.column}"

@@ -74,13 +74,18 @@ def load_module(declaration: Declaration) -> ModuleType:
 
 
 def function_rows(
-    spark: SparkSession, model: Model, scope: ScopeValues, instead: Mapping[TextSpan, str]
+    spark: SparkSession,
+    model: Model,
+    scope: ScopeValues,
+    instead: Mapping[TextSpan, str],
+    catalog: str,
 ) -> DataFrame:
     """What a model's function gives for one partition: exactly the columns that its header
     declares.
 
     Args:
         instead: what is written in the queries of its inputs, where.
+        catalog: where its tables are.
 
     Raises:
         ModelError: it failed, with the line; or it gives other columns.
@@ -90,7 +95,7 @@ def function_rows(
 
     declared, code = model.declaration, code_of(model.declaration)
     given: dict[str, Any] = dict(scope)
-    with spark_errors(model.name), within_lake(spark):
+    with spark_errors(model.name), within_lake(spark, catalog):
         for one in code.inputs:
             part = (one.start, one.end)
             text = bound_sql(declared.sql, model.bound, scope, part, instead)

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from mirrorlake.destinations.base import as_sql_identifier
+from mirrorlake.destinations.base import CATALOG, as_sql_identifier
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import ModelError
 from mirrorlake.models.binding import bound_sql, literal
+from mirrorlake.models.dependencies import external_inputs
 from mirrorlake.models.mentions import TextSpan
 from mirrorlake.models.model import Model
 from mirrorlake.models.scopes import ScopeValues
@@ -27,15 +28,22 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-def partition_rows(spark: SparkSession, model: Model, scope: ScopeValues) -> DataFrame:
+def partition_rows(
+    spark: SparkSession, model: Model, scope: ScopeValues, catalog: str = CATALOG
+) -> DataFrame:
     """The rows of a partition, with the columns of the table.
+
+    Args:
+        catalog: where its tables are; the lake, but in a test.
 
     Raises:
         ModelError: Spark's analyser says otherwise than what was inferred, or a function failed.
     """
     is_python = model.declaration.python is not None
-    instead = stand_ins(spark, model, scope)
-    rows = (function_rows if is_python else _query_rows)(spark, model, scope, instead)
+    # A test gives them as tables.
+    inputs = external_inputs(model, scope) if catalog == CATALOG else ()
+    instead = stand_ins(spark, model, inputs)
+    rows = (function_rows if is_python else _query_rows)(spark, model, scope, instead, catalog)
     constants = [
         f"CAST({literal(scope[name])} AS {model.types[name].type}) AS {as_sql_identifier(name)}"
         for name in model.declaration.partition_by
@@ -45,11 +53,15 @@ def partition_rows(spark: SparkSession, model: Model, scope: ScopeValues) -> Dat
 
 
 def _query_rows(
-    spark: SparkSession, model: Model, scope: ScopeValues, instead: Mapping[TextSpan, str]
+    spark: SparkSession,
+    model: Model,
+    scope: ScopeValues,
+    instead: Mapping[TextSpan, str],
+    catalog: str,
 ) -> DataFrame:
     text = bound_sql(model.declaration.sql, model.bound, scope, instead=instead)
     with spark_errors(model.name):
-        with within_lake(spark):
+        with within_lake(spark, catalog):
             rows = spark.sql(text)
         given = [(name.lower(), kind) for name, kind in rows.dtypes]
     wanted = [(one.name.lower(), one.value.type) for one in model.fields][: len(given)]
@@ -91,9 +103,11 @@ def batch_condition(model: Model, batch: Sequence[ScopeValues]) -> Column:
     """The rows of some partitions that are in the table already."""
     from pyspark.sql.functions import expr
 
+    return expr(" OR ".join(f"({partition_condition(model, scope)})" for scope in batch))
+
+
+def partition_condition(model: Model, scope: ScopeValues) -> str:
+    """The rows of one partition in the table, as a condition in Spark's SQL."""
     by = model.declaration.partition_by
-    parts = [
-        " AND ".join(f"{as_sql_identifier(name)} = {literal(scope[name])}" for name in by)
-        for scope in batch
-    ]
-    return expr(" OR ".join(f"({part})" for part in parts) if by else "true")
+    parts = (f"{as_sql_identifier(name)} = {literal(scope[name])}" for name in by)
+    return " AND ".join(parts) or "true"

@@ -22,15 +22,16 @@ from typing import Any
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.session_settings import activate
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.errors import CommitConflict, LakeError, LandingError, ModelError, SchemaError
+from mirrorlake.errors import CommitConflict, ExpectationFailed, LakeError, LandingError, ModelError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
 from mirrorlake.models.model import Model
 from mirrorlake.models.scopes import ScopeValues
+from mirrorlake.operations.models.checks import Checking, failure_of
 from mirrorlake.operations.models.lake_names import within_lake
+from mirrorlake.operations.models.model_schemas import load_schemas
 from mirrorlake.operations.models.plans import record_model
-from mirrorlake.operations.models.python_checks import check_rows
 from mirrorlake.operations.models.rows import batch_condition, batch_rows, row_errors
 from mirrorlake.operations.models.states import PARTITIONS, States, recorded_by
 from mirrorlake.operations.models.tables import model_table, prepare_table
@@ -40,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 SCOPES_A_COMMIT = 32
 """Partitions in one commit: Spark plans a union of that many queries in about a second."""
-_OF_A_PARTITION = (LakeError, LandingError, ModelError, SchemaError)
+_OF_A_PARTITION = (LakeError, LandingError, ModelError)
 """What one partition may fail by, and others not."""
 OnComputed = Callable[[int], None]
 """Called with how many partitions are computed so far."""
@@ -53,11 +54,13 @@ class ModelRun:
     Attributes:
         computed: the partitions that it computed, in order.
         left: how many needed nothing.
+        warnings: what was published although it is not as expected, one a line.
     """
 
     model: str
     computed: tuple[ModelPartition, ...]
     left: int
+    warnings: tuple[str, ...] = ()
 
 
 def run_model(
@@ -79,6 +82,8 @@ def run_model(
     Raises:
         ModelError: a partition reads others that are not computed, or the query does not give what
             was inferred of it: nothing of that partition is visible.
+        ExpectationFailed: partitions are not as the model expects, and were not published; the
+            others were.
         SchemaError: the table has other columns than the model, and rows by them.
         LeaseHeld: another run computes the model.
         LakeError, LedgerError, MachineError
@@ -89,18 +94,27 @@ def run_model(
             return _run_view(own, states, model, again=again, watch=watch)
         due = [one for one in scopes if again or states.of(model, one).word != "computed"]
         done: list[ModelPartition] = []
+        checking = Checking(own, model, lambda: states.records(model))
+        load_schemas(model)
+        recorded = False
         for number, batch in enumerate(_batches(due, model)):
-            _refuse_waiting(states, model, batch)
+            refuse_waiting(states, model, batch)
             if number == 0:
                 prepare_table(own, model, rebuild=rebuild)
-            for found in _computed(own, states, model, batch):
+            for found in _computed(states, checking, batch):
                 states.forget(model, found.key)
                 done.append(found)
                 if watch is not None:
                     watch(len(done))
-            if number == 0:
+            if done and not recorded:
                 record_model(own.ledger, model)
-    return ModelRun(model.name, tuple(done), len(scopes) - len(due))
+                recorded = True
+    found = ModelRun(model.name, tuple(done), len(scopes) - len(due), tuple(checking.warnings))
+    if checking.refused:
+        failure = failure_of(model, checking.refused)
+        failure.run = found
+        raise failure
+    return found
 
 
 def _batches(due: Sequence[ScopeValues], model: Model) -> Iterator[Sequence[ScopeValues]]:
@@ -109,15 +123,24 @@ def _batches(due: Sequence[ScopeValues], model: Model) -> Iterator[Sequence[Scop
         yield due[start : start + size]
 
 
-def _refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -> None:
+def refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -> None:
+    """See that all that some partitions read is there.
+
+    Raises:
+        ModelError: it is not, with what is to be done first.
+    """
     for scope in batch:
         state = states.of(model, scope)
         if state.waits:
             above = state.waits[0].split(" ")[0]
+            is_model = above in states.project.models
             raise ModelError(
                 f"{model.name} {state.key}: it reads {', '.join(state.waits[:3])}"
-                f"{' …' if len(state.waits) > 3 else ''}, not computed yet",
-                next_step=f"mirrorlake run {above}, or --upstream",
+                f"{' …' if len(state.waits) > 3 else ''}, "
+                f"{'not computed yet' if is_model else 'not loaded and folded again yet'}",
+                next_step=f"mirrorlake run {above}, or --upstream"
+                if is_model
+                else "mirrorlake backfill --invalid",
             )
 
 
@@ -125,47 +148,56 @@ def _refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) 
 
 
 def _computed(
-    workspace: Workspace, states: States, model: Model, batch: Sequence[ScopeValues]
+    states: States, checking: Checking, batch: Sequence[ScopeValues]
 ) -> Iterable[ModelPartition]:
-    """These partitions in one commit; where that fails, each in one of its own: those
-    before the one that fails are published, and the error names it."""
+    """These partitions in one commit, but for those that are not as expected; where that fails,
+    each in one of its own: those before the one that fails are published, and it is named."""
     if len(batch) == 1:
-        return _compute_alone(workspace, states, model, batch[0])
+        return _compute_alone(states, checking, batch[0])
+    model = checking.model
     try:
-        return _compute(workspace, states, model, batch)
+        return _compute(states, checking, batch)
+    except ExpectationFailed as error:
+        as_expected = [scope for scope in batch if model.key_of(scope) not in error.keys]
+        logger.warning("model %s: refused: %s", model.name, ", ".join(error.keys))
+        return _computed(states, checking, as_expected) if as_expected else ()
     except _OF_A_PARTITION as error:
         if isinstance(error, CommitConflict):
             raise
         logger.warning("model %s: %d partitions failed together", model.name, len(batch))
-    return itertools.chain.from_iterable(
-        _compute_alone(workspace, states, model, scope) for scope in batch
-    )
+    return itertools.chain.from_iterable(_compute_alone(states, checking, scope) for scope in batch)
 
 
 def _compute_alone(
-    workspace: Workspace, states: States, model: Model, scope: ScopeValues
-) -> list[ModelPartition]:
+    states: States, checking: Checking, scope: ScopeValues
+) -> Iterable[ModelPartition]:
     try:
-        return _compute(workspace, states, model, [scope])
+        return _compute(states, checking, [scope])
+    except ExpectationFailed as error:
+        logger.warning("model %s: refused: %s", checking.model.name, ", ".join(error.keys))
+        return ()
     except _OF_A_PARTITION as error:
-        error.located(f"{model.name} {model.key_of(scope)}".strip())
+        error.located(f"{checking.model.name} {checking.model.key_of(scope)}".strip())
         raise
 
 
 def _compute(
-    workspace: Workspace, states: States, model: Model, batch: Sequence[ScopeValues]
+    states: States, checking: Checking, batch: Sequence[ScopeValues]
 ) -> list[ModelPartition]:
     """Some partitions, in one commit."""
+    workspace, model = checking.workspace, checking.model
     begun = time.monotonic()
-    said = {
+    said: dict[str, Any] = {
         "fingerprint": model.fingerprint,
         "run": workspace.run_id,
         # Taken before the query: what moves meanwhile makes a partition stale, never wrongly good.
         "partitions": {model.key_of(scope): states.inputs(model, scope) for scope in batch},
     }
+    if answers := states.dirty.answered(model.name, said["partitions"]):
+        said["answers"] = answers
     words = json.dumps(said)
     states.remember(model, batch)
-    published = _publish(workspace, model, batch, words)
+    published = _publish(checking, batch, words)
     failpoint("model.published")
     table = workspace.lake.load(model_table(model))
     commit = table.snapshot_by_id(published) if table is not None else None
@@ -178,12 +210,13 @@ def _compute(
     return found
 
 
-def _publish(workspace: Workspace, model: Model, batch: Sequence[ScopeValues], said: str) -> int:
+def _publish(checking: Checking, batch: Sequence[ScopeValues], said: str) -> int:
     """Write the rows of some partitions to a branch, and move main to it; main's new head.
 
     Args:
         said: what the commit says of them.
     """
+    workspace, model = checking.workspace, checking.model
     identifier = model_table(model)
     lake, spark = workspace.lake, workspace.spark.get()
     rows = batch_rows(spark, model, batch)
@@ -198,9 +231,8 @@ def _publish(workspace: Workspace, model: Model, batch: Sequence[ScopeValues], s
             writer: Any = rows.writeTo(branch_sql(identifier, branch))
             writer = writer.option(f"snapshot-property.{PARTITIONS}", said)
             writer.overwrite(batch_condition(model, batch))
-            staged = spark.table(branch_sql(identifier, branch))
-            check_rows(model, staged.where(batch_condition(model, batch)))
         failpoint("model.staged")
+        checking.look(batch, branch)
         flush_commits(lake.load(identifier), head, branch)
         workspace.check_lease()
         failpoint("model.before_publish")

@@ -7,32 +7,33 @@ What belongs here: the views. What doesn't: what there is (`mirrorlake.models.ex
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.models.dependencies import ExternalInput, external_inputs
-from mirrorlake.models.external_tables import ExternalTable
+from mirrorlake.models.external_tables import ExternalInput, ExternalTable
 from mirrorlake.models.mentions import TextSpan, written_instead
 from mirrorlake.models.model import Model
-from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.sources.files.parquet_table import parquet_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def stand_ins(spark: SparkSession, model: Model, scope: ScopeValues) -> dict[TextSpan, str]:
+def stand_ins(
+    spark: SparkSession, model: Model, inputs: Iterable[ExternalInput]
+) -> dict[TextSpan, str]:
     """Make the views that one scope of a model reads; what is to be written in its query.
+
+    Args:
+        inputs: what the scope reads of such tables.
 
     Raises:
         LakeError: Spark can't read one.
     """
-    views = {
-        one.table: _view(spark, model.externals[one.table], one)
-        for one in external_inputs(model, scope)
-    }
-    return written_instead(model.query, model.bound, views) if views else {}
+    views = {one.table: _view(spark, model.externals[one.table], one) for one in inputs}
+    return written_instead(model.query, model.bound.trace.tables, views) if views else {}
 
 
 def _view(spark: SparkSession, table: ExternalTable, one: ExternalInput) -> str:

@@ -25,9 +25,11 @@ from mirrorlake.destinations.iceberg.statistics import rows_by_partition
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.dependencies import ExternalInput, Input, MirrorInput, inputs_of
+from mirrorlake.models.dependencies import Input, MirrorInput, inputs_of
+from mirrorlake.models.external_tables import ExternalInput
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.scopes import ScopeValues, text_of
+from mirrorlake.operations.models.dirty import PartitionMarks, mark_words, waiting_words
 from mirrorlake.operations.models.tables import model_table
 from mirrorlake.operations.models.versions import Versions
 
@@ -43,8 +45,8 @@ class PartitionState:
     Attributes:
         why: what makes it stale or missing, in a few words; empty of a computed one.
         record: what was computed last; None where nothing was.
-        waits: partitions of models above that are not computed, ``model key``; it can't be computed
-            before them.
+        waits: partitions of models above that are not computed, ``model key``, and days of mirrored
+            tables that were declared invalid with it; it can't be computed before them.
     """
 
     key: str
@@ -77,6 +79,9 @@ class States:
         """The mirrored tables as they are now."""
         return Versions(self.catalogue, self.lake, self.ledger)
 
+    def __post_init__(self) -> None:
+        self.dirty = PartitionMarks(self.ledger)
+
     def of(self, model: Model, scope: ScopeValues) -> PartitionState:
         """The state of one partition, and of all above it.
 
@@ -93,6 +98,7 @@ class States:
     def forget(self, model: Model, key: str) -> None:
         """A partition was computed: it, and what reads it, is looked at again."""
         self._records.pop(model.name, None)
+        self.dirty.forget()
         self._states.pop((model.name, key), None)
         for reader in self.project.readers.get(model.name, ()):
             for name, other in list(self._states):
@@ -147,8 +153,12 @@ class States:
         found = {one.table: self._version_of(one) for one in inputs}
         now = {table: version for table, (version, _) in found.items()}
         waits = tuple(words for _, several in found.values() for words in several)
+        marks = self.dirty.of(model.name, key)
+        waits = (*self.dirty.waits(marks), *waits) if marks else waits
         if record is None:
             return PartitionState(key, "missing", "never computed", None, waits)
+        if marks:
+            return PartitionState(key, "stale", mark_words(marks), record, waits)
         if record.fingerprint != model.fingerprint:
             return PartitionState(key, "stale", "the model changed", record, waits)
         if model.declaration.materialized == "view":
@@ -160,7 +170,7 @@ class States:
         moved = [self._moved(one, record.inputs.get(one.table), now[one.table]) for one in inputs]
         why = "; ".join(one for one in moved if one)
         if not why and waits:
-            why = f"{waits[0]} is not computed"
+            why = waiting_words(waits[0])
         return PartitionState(key, "stale" if why else "computed", why, record, waits)
 
     def records(self, model: Model) -> dict[str, ModelPartition]:
@@ -179,7 +189,10 @@ class States:
             return {}
         identity = str(table.metadata.table_uuid)
         here = {key: one for key, one in known.items() if one.table == identity}
-        return _with_commits(model, table, here, self.ledger)
+        found = _with_commits(model, table, here, self.ledger)
+        if any(one.answers for one in found.values()):
+            self.dirty.forget()  # a commit was found that answers some
+        return found
 
 
 def _with_commits(
@@ -244,6 +257,7 @@ def recorded_by(
             seconds=0,
             run_id=words["run"],
             computed_at=datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC),
+            answers=tuple(words.get("answers", {}).get(key, ())),
         )
         for key, inputs in words["partitions"].items()
     ]

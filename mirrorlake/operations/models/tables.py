@@ -14,9 +14,9 @@ from mirrorlake.destinations.iceberg.model import spark_types
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LakeError, SchemaError
 from mirrorlake.merge.staging import drop_stale
+from mirrorlake.models.columns import broken_columns
 from mirrorlake.models.external_tables import OF_MODEL
 from mirrorlake.models.model import Model
-from mirrorlake.operations.models.plans import broken_columns
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Self
+from typing import Protocol, Self
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.changed_days import changed_days
@@ -26,9 +26,22 @@ from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.moved_days import MovedDays
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.dependencies import MirrorInput
 
 Periods = Sequence[tuple[date | None, date | None]]
+
+
+class ReadDays(Protocol):
+    """Days of a mirrored table that are read: `mirrorlake.models.dependencies.MirrorInput`, which
+    is not needed for looking at them."""
+
+    @property
+    def table(self) -> str: ...
+    @property
+    def column(self) -> str | None: ...
+    @property
+    def days(self) -> Periods: ...
+    @property
+    def bounded(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -104,7 +117,7 @@ class Versions:
         if now.snapshot not in known.heads:
             self._keep(name, replace(known, heads={**known.heads, now.snapshot: now.sequence}))
 
-    def moved(self, one: MirrorInput, was: str | None) -> str:
+    def moved(self, one: ReadDays, was: str | None) -> str:
         """What changed of an input since a partition was computed from it, in a few words; empty
         where nothing did that the partition reads.
 

@@ -38,6 +38,7 @@ from mirrorlake.ledger import (
     loads,
 )
 from mirrorlake.ledger.database import Database
+from mirrorlake.ledger.dirty import DirtyMark
 from mirrorlake.ledger.glance import first_days
 from mirrorlake.ledger.settled_rows import find_first_days
 from mirrorlake.ledger.tables import LOADS
@@ -495,6 +496,7 @@ def test_a_migration_that_was_interrupted_is_finished(url: str, ask: Callable[..
     ask("UPDATE mirrorlake_meta SET value = '1' WHERE name = 'version'")
     ask("ALTER TABLE refusals DROP COLUMN first_refused_at")
     ask("ALTER TABLE tenants DROP COLUMN verdict_words")
+    ask("ALTER TABLE costs DROP COLUMN seconds")
     load = started(Ledger(url))
     assert load.state == "pending"
     assert ask("SELECT value FROM mirrorlake_meta WHERE name = 'version'") == [
@@ -504,6 +506,9 @@ def test_a_migration_that_was_interrupted_is_finished(url: str, ask: Callable[..
     opened.record_refusal(TABLE, "for a test")
     found = opened.refusals()[TABLE]
     assert found.since == found.at
+    opened.record_cost(TABLE, "deduped", 1, None, 7, 2.5)
+    opened.declare_invalid([DirtyMark("m", "d", "m.daily", "ä" * 3_000, "ann", key="day=ä")])
+    assert [one.reason for one in opened.dirty_marks()] == ["ä" * 3_000]
     opened.record_tenants("g.t", [Tenant("s", "d", found.at, verdict_words="ä" * 3_000)])
     assert opened.tenants("g.t")["s", "d"].verdict_words == "ä" * 3_000
 

@@ -35,12 +35,14 @@ from mirrorlake.failpoints import (
     OF_CARRIED_ROWS,
     OF_CLEAN_TENANTS,
     OF_DELTAS,
+    OF_EXPECTATIONS,
     OF_LANDINGS,
     OF_MODELS,
     OF_REFOLDS,
     OF_SNAPSHOTS,
     OF_TENANTS,
     OF_VERSIONS,
+    OF_WORK,
 )
 from mirrorlake.ledger import Ledger
 from mirrorlake.load.raw_proof import prove_raw
@@ -568,6 +570,8 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
             *OF_TENANTS,
             *OF_CLEAN_TENANTS,
             *OF_MODELS,
+            *OF_EXPECTATIONS,
+            *OF_WORK,
             *OF_VERSIONS,
         )
     )

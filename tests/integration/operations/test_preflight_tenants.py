@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -162,3 +163,49 @@ def test_rules_of_a_column_that_is_renamed(tenants: Tenants) -> None:
     assert "breaks: pan would be read: `pci: never` is said of card alone" in said
     assert "3 tenants" not in said
     assert "{pan: {pci: never, renamed_from: card}}" in said
+
+
+def test_it_reaches_the_models_that_read_all_tenants(tenants: Tenants) -> None:
+    folder = tenants.place.folder / "models"
+    (folder / "m").mkdir(parents=True)
+    try:
+        (folder / "m" / "names.sql").write_text(f"SELECT name, n FROM {tenants.prefix}.orders")
+        (folder / "m" / "most.sql").write_text("SELECT MAX(n) AS most FROM m.names")
+        (folder / "m" / "ids.sql").write_text(f"SELECT id FROM {tenants.prefix}__clean.orders")
+
+        def of_models(text: str) -> list[tuple[str, str, list[str]]]:
+            found, _ = look(tenants, text)
+            return [
+                (one.model, one.what, [place.said.rpartition("/")[2] for place in one.places])
+                for one in found.models
+            ]
+
+        orders = f"{tenants.prefix}.orders"
+        assert of_models("ALTER TABLE orders MODIFY n BIGINT") == [
+            (
+                "m.names",
+                "breaks",
+                [f"names.sql:1:14: m.names reads n of {orders}, which was int, is bigint then"],
+            ),
+            (
+                "m.most",
+                "breaks",
+                [
+                    "most.sql:1:12: m.most reads n of m.names, which is made of n of "
+                    f"{orders}: that was int, is bigint then"
+                ],
+            ),
+        ]
+        # The column stays, without a value: what reads it compiles, and is not what it was.
+        assert of_models("ALTER TABLE orders DROP COLUMN name") == [
+            (
+                "m.names",
+                "reads",
+                [
+                    f"names.sql:1:8: m.names reads name of {orders}, which is NULL for 3 tenants then"
+                ],
+            )
+        ]
+        assert of_models("ALTER TABLE orders ADD COLUMN extra INT") == []
+    finally:
+        shutil.rmtree(folder)

@@ -505,6 +505,8 @@ def test_a_ledger_of_version_1_is_brought_to_this_one(
         ask(f"ALTER TABLE proofs DROP COLUMN {name}")
     ask("ALTER TABLE refusals DROP COLUMN first_refused_at")
     ask("ALTER TABLE tenants DROP COLUMN verdict_words")
+    ask("ALTER TABLE costs DROP COLUMN seconds")
+    ask("DROP TABLE dirty_marks")
     ask("UPDATE mirrorlake_meta SET value = '1' WHERE name = 'version'")
     opened = Ledger(url)
     assert [found.seq for found in opened.unsettled_loads(TABLE)] == [load.seq]
@@ -518,6 +520,9 @@ def test_a_ledger_of_version_1_is_brought_to_this_one(
     assert opened.refusals()["other"].since == opened.refusals()["other"].at
     opened.record_tenants("g.t", [Tenant("s", "d", datetime.now(UTC), verdict_words="it moved")])
     assert opened.tenants("g.t")["s", "d"].verdict_words == "it moved"
+    opened.record_cost(TABLE, "deduped", 1, 5, 7, 2.5)
+    assert [one.seconds for one in opened.costs(TABLE, datetime(2000, 1, 1, tzinfo=UTC))] == [2.5]
+    assert opened.dirty_marks() == []
 
 
 def test_a_refusal_says_since_when(ledger: Ledger) -> None:

@@ -8,7 +8,8 @@ import pytest
 from sqlglot import exp
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models.binder import BoundQuery, InputColumn, Trace, bind
+from mirrorlake.models.binder import bind
+from mirrorlake.models.bound import BoundQuery, InputColumn, Trace
 from mirrorlake.models.columns import NamedValue, Relation, Typed
 from mirrorlake.models.parse import parse_query
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models.binder import BoundQuery, bind
+from mirrorlake.models.binder import bind
+from mirrorlake.models.bound import BoundQuery
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.parse import parse_query
 from tests.support.spark_expressions import COLUMNS, Said, read_said

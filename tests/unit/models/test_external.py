@@ -25,9 +25,9 @@ from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LandingError, ModelError
 from mirrorlake.models.binding import bound_sql
-from mirrorlake.models.dependencies import ExternalInput, inputs_of, unbounded
+from mirrorlake.models.dependencies import inputs_of, unbounded
 from mirrorlake.models.external import read_external, read_externals
-from mirrorlake.models.external_tables import ExternalTable
+from mirrorlake.models.external_tables import ExternalInput, ExternalTable
 from mirrorlake.models.mentions import written_instead
 from mirrorlake.models.model import Project
 from mirrorlake.models.project import stored_columns
@@ -471,7 +471,7 @@ def test_only_files_that_a_partition_reads_make_it_stale(both: Both, file: Writt
 def test_a_view_is_written_in_their_place(both: Both) -> None:
     sql = "SELECT p.price, prices.price AS q FROM ext.prices AS p, `ext`.prices WHERE p.day > '2024-01-01'"
     model = both(m__x=sql).models["m.x"]
-    instead = written_instead(model.query, model.bound, {"ext.prices": "v_1"})
+    instead = written_instead(model.query, model.bound.trace.tables, {"ext.prices": "v_1"})
     assert bound_sql(sql, model.bound, {}, instead=instead) == (
         "SELECT p.price, prices.price AS q FROM `v_1` AS p, `v_1` AS `prices` WHERE p.day > '2024-01-01'"
     )

@@ -39,7 +39,7 @@ reads:
 columns:
   store: {type: string, nullable: false, made_of: sales.store}
   score: {type: double, made_of: [sales.amount, people.born]}
-pandera: Rows
+expect: {pandera: Rows}
 ---
 And more words.
 """
@@ -93,7 +93,10 @@ def test_all_that_a_file_says(tmp_path: Path) -> None:
         ("score", "double", True),
     ]
     assert [one.name for one in code.inputs] == ["sales", "people"]
-    assert code.pandera == "Rows"
+    assert [(one.name, one.text, one.at) for one in found.expectations] == [
+        ("pandera", f"{found.path.name}:Rows", ("expect", "pandera")),
+        ("not_null_store", "", ("columns", "store")),
+    ]
     assert [found.sql[one.start : one.end] for one in code.inputs] == [
         one.sql for one in code.inputs
     ]
@@ -130,7 +133,6 @@ def test_what_changes_nothing_of_a_model(tmp_path: Path, change: str) -> None:
         ("import pandas ", "import pandas as pd "),
         ("double", "float"),
         ("nullable: false, ", ""),
-        ("pandera: Rows\n", ""),
     ],
 )
 def test_what_makes_another_model_of_it(tmp_path: Path, old: str, new: str) -> None:
@@ -164,10 +166,10 @@ WRONG = [
     ("score:", "day:", "13:3: columns.day: the table is partitioned by it"),
     ("[sales.amount,", "[sales,", "13:35: columns.score.made_of[0]: 'sales' is no input.column"),
     ("[sales.amount,", "[sals.a,", "13:35: columns.score.made_of[0]: there is no input sals; did you"),
-    ("pandera: Rows", "pandera: Row", "14:10: pandera: the file defines no Row at its top level; did"),
+    ("pandera: Rows}", "pandera: Row}", "14:19: expect.pandera: the file defines no Row at its top level; did"),
     ("  people:", "  day:", "10:3: reads.day: this is a name under `for`, too"),
     ("  people:", "  People:", "10:3: reads.People: an input's name has small letters"),
-    ("pandera: Rows", "materialized: view", "14:15: materialized: a Python model is a table"),
+    ("expect: {pandera: Rows}", "materialized: view", "14:15: materialized: a Python model is a table"),
     ("def speed(", "def sped(", "there is no function speed: a Python model is a function called"),
     ("def speed(", "async def speed(", "36:1: speed is asynchronous"),
     (") -> sql.DataFrame:", ") -> None:", "36:75: speed returns a DataFrame: write -> DataFrame"),

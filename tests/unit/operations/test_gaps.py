@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mirrorlake.config import TableContract, default_namespaces
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Load, OpenWindow, Receipt, Window
-from mirrorlake.operations.backfill import BackfillWindow, plan_backfill
+from mirrorlake.operations.backfill_windows import BackfillWindow, plan_backfill
 from mirrorlake.operations.gaps import Stretch, stretches_of
 
 TODAY = date(2026, 3, 10)

@@ -1,0 +1,94 @@
+"""What was found of a model's expectations, as evaluations of its asset's checks.
+
+The engine looks at rows before they are published, and keeps what it finds; here that is reported,
+partition by partition. Of a partition that nobody looked at since an expectation was written
+nothing is said.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from dagster_mirrorlake.assets.targets import target_of
+from dagster_mirrorlake.models import ModelAsset
+from mirrorlake.ledger.model_checks import CheckedExpectation, PartitionChecks
+from mirrorlake.models.model import Model
+from mirrorlake.models.scopes import ScopeValues
+from mirrorlake.operations.models.checks import newest_checks, result_of
+from mirrorlake.operations.models.states import States
+
+
+def report_checks(
+    context: dg.AssetExecutionContext,
+    asset: ModelAsset,
+    model: Model,
+    states: States,
+    scopes: Sequence[ScopeValues],
+) -> None:
+    """Report what was found of the checks of a run, after its materialisations: a verdict is about
+    the newest one.
+
+    Raises:
+        LakeError: the lake can't be read.
+        LedgerError: the ledger can't be read.
+    """
+    names = {one.name for one in context.selected_asset_check_keys}
+    if not names:
+        return
+    checks = states.ledger.model_checks(model.name)
+    of_main, refused = newest_checks(checks, states.records(model))
+    for scope in scopes:
+        key = model.key_of(scope)
+        # Newer rows that were refused are what the run was about.
+        look = refused.get(key) or of_main.get(key)
+        for one in _evaluations(context, asset, model, scope, look) if look is not None else ():
+            if one.check_name in names:
+                # Dagster takes it, and its own annotation does not say so.
+                context.log_event(one)  # pyright: ignore[reportArgumentType]
+
+
+def _evaluations(
+    context: dg.AssetExecutionContext,
+    asset: ModelAsset,
+    model: Model,
+    scope: ScopeValues,
+    look: PartitionChecks,
+) -> Iterator[dg.AssetCheckEvaluation]:
+    partition = asset.key_of(scope) if asset.partitions else None
+    target = target_of(context.instance, asset.key, partition)
+    for expectation in model.expectations:
+        result = result_of(look, expectation)
+        if result is not None:
+            yield dg.AssetCheckEvaluation(
+                asset_key=asset.key,
+                check_name=expectation.name,
+                passed=result.passed,
+                description=_words(look, result),
+                metadata=_metadata(look, result),
+                severity=_SEVERITY[expectation.severity],
+                blocking=expectation.severity == "error",
+                partition=partition,
+                target_materialization_data=target,
+            )
+
+
+_SEVERITY = {"error": dg.AssetCheckSeverity.ERROR, "warn": dg.AssetCheckSeverity.WARN}
+
+
+def _words(look: PartitionChecks, result: CheckedExpectation) -> str:
+    if not result.passed and look.refused:
+        return f"{result.said}; not published"
+    return result.said
+
+
+def _metadata(look: PartitionChecks, result: CheckedExpectation) -> dict[str, dg.MetadataValue]:
+    said: dict[str, dg.MetadataValue] = {
+        "expected": dg.MetadataValue.text(result.words),
+        "rows looked at": dg.MetadataValue.int(look.rows),
+        "published": dg.MetadataValue.bool(not look.refused),
+        # Past the integers of a browser.
+        "commit": dg.MetadataValue.text(str(look.snapshot_id)),
+    }
+    if result.failed is not None:
+        said["rows not as expected"] = dg.MetadataValue.int(result.failed)
+    return said

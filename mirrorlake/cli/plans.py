@@ -1,0 +1,385 @@
+"""`plan`: what the working tree changes of what is deployed; what a sync or a backfill would do.
+
+What belongs here: options, tables for people, Markdown for a review, JSON for programs. What
+doesn't: finding it out (`mirrorlake.operations`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+from rich.markup import escape
+
+from mirrorlake.cli import show
+from mirrorlake.cli.contract import open_contract
+from mirrorlake.cli.work_options import open_states, print_warnings, request_of, work_options
+
+if TYPE_CHECKING:
+    from mirrorlake.models.model import Model, Project
+    from mirrorlake.operations.backfill_windows import WorkRequest
+    from mirrorlake.operations.contract_changes import TableChange
+    from mirrorlake.operations.drift import Drift
+    from mirrorlake.operations.forecasts import Forecast, ForecastSum
+    from mirrorlake.operations.models.plans import ModelChange
+    from mirrorlake.operations.sync_plans import PlannedSync
+    from mirrorlake.operations.work_plans import PlannedStep, WorkPlan
+
+_markdown_option = click.option(
+    "--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a review."
+)
+
+
+@click.group(invoke_without_command=True)
+@show.config_option
+@show.json_option
+@_markdown_option
+@click.option("--sources", is_flag=True, help="Look at the servers, too: what MySQL changed.")
+@click.pass_context
+def plan(
+    context: click.Context, config_path: Path, as_json: bool, as_markdown: bool, sources: bool
+) -> None:
+    """Say what the working tree changes of what is deployed: models, contracts and, with --sources,
+    schema versions. Nothing is touched.
+
+    Ends with 0 if nothing changes, 10 if something is read or computed again, 20 if readers lose a
+    column, 2 if a model does not compile.
+    """
+    if context.invoked_subcommand is not None:
+        _refuse_options(context)
+        return
+    from mirrorlake.models.dependencies import unbounded
+    from mirrorlake.operations.contract_changes import plan_contracts
+    from mirrorlake.operations.drift import find_drift
+    from mirrorlake.operations.models.compiled import compile_project, models_folder
+    from mirrorlake.operations.models.plans import CODES, plan_models
+    from mirrorlake.operations.models.testing import with_tests_checked
+    from mirrorlake.workspace import Workspace
+
+    config = open_contract(config_path)
+    with Workspace.open(config) as workspace:
+        project, catalogue = compile_project(config, workspace.lake)
+        project = with_tests_checked(models_folder(config), project, catalogue)
+        changes = plan_models(project, workspace.ledger)
+        contracts = plan_contracts(config, workspace.ledger, catalogue, project)
+        drift = find_drift(workspace, catalogue, project) if sources else None
+    warnings = {
+        name: list(unbounded(project, catalogue, one)) for name, one in project.models.items()
+    }
+    if as_json:
+        show.print_json(_as_json(project, changes, warnings, contracts, drift))
+    else:
+        printed = _Printed(markdown=as_markdown)
+        said = [words for some in warnings.values() for words in some]
+        _print_models(printed, changes, project.models, said)
+        _print_tables(printed, "contract", contracts)
+        _print_drift(printed, drift)
+        if as_markdown:
+            printed.lines([f"Error: {one.message}" for one in project.problems])
+    project.raise_problems()
+    codes = [CODES[one.change] for one in changes]
+    codes += [CODES[one.change] for one in (*contracts, *(drift.changes if drift else ()))]
+    code = max(codes, default=0)
+    sys.exit(drift.code if drift is not None and drift.code and code < CODES["breaking"] else code)
+
+
+def _as_json(
+    project: Project,
+    changes: Sequence[ModelChange],
+    warnings: Mapping[str, Sequence[str]],
+    contracts: Sequence[TableChange],
+    drift: Drift | None,
+) -> dict[str, Any]:
+    found = {change.model: asdict(change) for change in changes}
+    for name, one in project.models.items():
+        found[name] |= {
+            "partitions": len(one.scopes),
+            "reads": list(one.bound.reads),
+            "columns": {f.name: f.value.type for f in one.fields},
+            "fingerprint": one.fingerprint,
+            "warnings": list(warnings[name]),
+        }
+    return {
+        "models": list(found.values()),
+        "contracts": [asdict(one) for one in contracts],
+        "schema_versions": None if drift is None else [asdict(d) for d in drift.changes],
+        "not_looked_at": {} if drift is None else dict(drift.lost),
+        "problems": [one.message for one in project.problems],
+    }
+
+
+def _refuse_options(context: click.Context) -> None:
+    """See that no option stands before a subcommand, which would not see it."""
+    for parameter in context.command.params:
+        if context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"Write {parameter.opts[0]} behind: `mirrorlake plan {context.invoked_subcommand} "
+                f"{parameter.opts[0]} …`."
+            )
+
+
+class _Printed:
+    """Tables and lines as people read them: on a screen, or as Markdown."""
+
+    def __init__(self, *, markdown: bool) -> None:
+        self._markdown = markdown
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        if not rows:
+            return
+        if self._markdown:
+            head = [column.removesuffix("…") for column in columns]
+            click.echo(f"| {' | '.join(head)} |")
+            click.echo(f"|{'---|' * len(head)}")
+            for row in rows:
+                click.echo(f"| {' | '.join(markdown_cell(cell) for cell in row)} |")
+            click.echo()
+            return
+        table = show.table(*columns)
+        for row in rows:
+            table.add_row(*map(escape, row))
+        show.console.print(table)
+
+    def lines(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            if self._markdown:
+                click.echo(f"- {markdown_cell(line.strip())}")
+            else:
+                show.console.print(escape(line), highlight=False, soft_wrap=True)
+        if self._markdown and lines:
+            click.echo()
+
+
+def markdown_cell(text: str) -> str:
+    """A text in a cell of Markdown: nothing in it is taken for a table, a tag or a link."""
+    for sign in ("\\", "|", "<", "`", "*", "_", "[", "]"):
+        text = text.replace(sign, "\\" + sign)
+    return text.replace("\n", " ")
+
+
+def _print_models(
+    printed: _Printed,
+    changes: Sequence[ModelChange],
+    models: Mapping[str, Model],
+    warnings: Sequence[str],
+) -> None:
+    rows: list[tuple[str, ...]] = []
+    for change in changes:
+        model = models.get(change.model)
+        cells = ("-", "-", "-")
+        if model is not None:
+            counts = (f"{len(model.fields):,}", f"{len(model.scopes):,}")
+            cells = (*counts, ", ".join(model.bound.reads) or "-")
+        rows.append((change.model, change.change, *cells))
+    printed.table(("model", "change", "columns", "partitions", "reads…"), rows)
+    if not changes:
+        printed.lines(["There are no models."])
+    for change in changes:
+        printed.lines([f"{change.model}: {words}" for words in change.words])
+        printed.lines([f"  {words}" for words in change.readers])
+    printed.lines([f"Warning: {words}" for words in warnings])
+
+
+def _print_tables(printed: _Printed, what: str, changes: Sequence[TableChange]) -> None:
+    printed.table((what, "change"), [(one.table, one.change) for one in changes])
+    for one in changes:
+        printed.lines([f"{one.table}: {words}" for words in one.words])
+        printed.lines([f"  {words}" for words in one.readers])
+
+
+def _print_drift(printed: _Printed, drift: Drift | None) -> None:
+    if drift is None:
+        printed.lines(["Schema versions: not looked at; --sources looks at the servers."])
+        return
+    _print_tables(printed, "schema version", drift.changes)
+    printed.lines([f"Source {name}: not looked at: {why}" for name, why in drift.lost.items()])
+
+
+# --- sync -----------------------------------------------------------------------------------------
+
+
+@plan.command("sync")
+@click.argument("tables", nargs=-1)
+@show.config_option
+@show.json_option
+@_markdown_option
+def plan_sync(tables: Sequence[str], config_path: Path, as_json: bool, as_markdown: bool) -> None:
+    """Say what a sync of TABLES (all by default) would read now, and what that takes. Nothing is
+    touched: the sources are looked at, and rows of windows are counted."""
+    from mirrorlake.operations.sync_plans import plan_syncs
+    from mirrorlake.workspace import Workspace
+
+    config = open_contract(config_path)
+    chosen, tenants = config.split(tables)
+    config.require_secrets(chosen)
+    with Workspace.open(config) as workspace:
+        found = plan_syncs(workspace, chosen)
+    if as_json:
+        left_out = [one.name for one in tenants]
+        tables_json = [asdict(one) for one in found]
+        show.print_json({"tables": tables_json, "tenants_not_looked_at": left_out})
+    else:
+        printed = _Printed(markdown=as_markdown)
+        _print_syncs(printed, found)
+        words = "not looked at: a plan does not look at tenants"
+        printed.lines([f"{one.name}: {words}" for one in tenants])
+    sys.exit(next((one.code for one in found if one.code), 0))
+
+
+def _print_syncs(printed: _Printed, found: Sequence[PlannedSync]) -> None:
+    from mirrorlake.operations.forecasts import summed
+
+    columns = ("table", "window", "since", "rows", "MB", "seconds", "fold seconds", "why…")
+    reading = [one for one in found if one.window not in ("held", "refused")]
+    rows = [
+        (
+            *(one.table, one.window, one.since or "-", _sync_rows(one)),
+            *(_megabytes(one.load), _seconds(one.load), _seconds(one.fold), one.why),
+        )
+        for one in found
+    ]
+    printed.table(columns, rows)
+    total = summed([forecast for one in reading for forecast in (one.load, one.fold)])
+    reads = sum(one.window != "unchanged" for one in reading)
+    printed.lines([f"{reads:,} of {len(found):,} tables are read: {_total(total, 'expected')}."])
+
+
+def _sync_rows(one: PlannedSync) -> str:
+    if one.window in ("held", "refused"):
+        return "-"
+    if one.window == "unchanged":
+        return "0"
+    if one.rows is None:
+        from mirrorlake.operations.sync_plans import MOST_COUNTED
+
+        return f"more than {MOST_COUNTED:,}"
+    return f"{one.rows:,}" if one.counted else f"about {one.rows:,}"
+
+
+# --- backfill -------------------------------------------------------------------------------------
+
+
+@plan.command("backfill")
+@click.argument("targets", nargs=-1)
+@show.config_option
+@show.json_option
+@_markdown_option
+@work_options
+def plan_backfill(
+    targets: Sequence[str],
+    config_path: Path,
+    as_json: bool,
+    as_markdown: bool,
+    which: str,
+    **options: Any,
+) -> None:
+    """Say what a backfill of TARGETS (tables and models; all by default) would load, fold and
+    compute, in order, and what that is expected to take. Nothing is touched, and no source is
+    queried."""
+    from mirrorlake.destinations.iceberg.lake import Lake
+    from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.work import find_work
+    from mirrorlake.operations.work_plans import plan_work
+
+    config = open_contract(config_path)
+    ledger, lake = Ledger(config.ledger.url, config.ledger.wait), Lake(config.lake)
+    request = request_of(config, targets, which=which, **options)
+    needs_models = not targets or bool(request.models) or which == "invalid"
+    states = open_states(config, ledger, lake, models=needs_models)
+    if not targets and which != "invalid":
+        request = _everything(request, config.tables, states.project)
+    today = datetime.now(UTC).date()
+    work = find_work(config, ledger, states.project, states, request, today)
+    found = plan_work(work, ledger, lake, states, today)
+    problems = [one.message for one in states.project.problems]
+    print_warnings([f"{words}: its model is left out" for words in problems])
+    if as_json:
+        show.print_json(asdict(found))
+    else:
+        _print_work(_Printed(markdown=as_markdown), found)
+
+
+def _everything(request: WorkRequest, tables: Any, project: Project) -> WorkRequest:
+    """All tables and models: of some days those models alone that have such partitions."""
+    from dataclasses import replace
+
+    from mirrorlake.operations.models.derived import models_with_days
+
+    names = models_with_days(project, request.first, request.last)
+    return replace(
+        request, tables=tuple(tables), models=() if request.which == "errored" else names
+    )
+
+
+def _print_work(printed: _Printed, found: WorkPlan) -> None:
+    columns = ("", "step", "what", "partitions", "rows", "MB", "seconds", "why…")
+    rows = [
+        (
+            *(f"{number}.", one.step, one.target, f"{one.partitions:,}" if one.partitions else "-"),
+            *(_rows(one.forecast), _megabytes(one.forecast), _seconds(one.forecast)),
+            _why(one),
+        )
+        for number, one in enumerate(found.steps, 1)
+    ]
+    printed.table(columns, rows)
+    for one in found.steps:
+        printed.lines(
+            [
+                f"{one.target}: {_of(u.partitions, one.partitions)} read {u.words}"
+                for u in one.unproved
+            ]
+        )
+    if found.steps:
+        printed.lines([f"In all {_total(found.total, 'expected')}."])
+    else:
+        printed.lines(["Nothing is to be done."])
+    if found.left:
+        printed.lines([f"{found.left:,} partitions are left to another run by --limit."])
+    print_warnings(found.warnings)
+
+
+def _of(some: int, all_: int) -> str:
+    return f"{some:,} of {all_:,} partitions"
+
+
+def _why(one: PlannedStep) -> str:
+    from mirrorlake.operations.models.show import compressed
+
+    reasons = sorted(one.why.items(), key=lambda item: -item[1])
+    shown = [words if len(reasons) == 1 else f"{words} ({n:,})" for words, n in reasons[:3]]
+    more = f"; {len(reasons) - 3:,} more reasons" if len(reasons) > 3 else ""
+    which = f"{compressed(one.names)}: " if any(one.names) else ""
+    return which + "; ".join(shown) + more
+
+
+def _rows(one: Forecast) -> str:
+    return "unknown" if one.rows is None else f"{one.rows:,}"
+
+
+def _megabytes(one: Forecast) -> str:
+    return "unknown" if one.bytes is None else f"{one.bytes / 1e6:,.2f}"
+
+
+def _seconds(one: Forecast) -> str:
+    return "unknown" if one.seconds is None else f"{one.seconds:,.1f}"
+
+
+def _total(total: ForecastSum, verb: str) -> str:
+    """The sum of what is known, and of how many steps it is not.
+
+    >>> from mirrorlake.operations.forecasts import ForecastSum
+    >>> _total(ForecastSum(1000, 2_500_000, 61.0, {"seconds": 2}), "expected")
+    '1,000 rows, 2.50 MB and 61.0 s are expected; seconds of 2 steps are not known'
+    """
+    words = (
+        f"{total.rows:,} rows, {total.bytes / 1e6:,.2f} MB and {total.seconds:,.1f} s are {verb}"
+    )
+    for name, count in total.unknown.items():
+        words += f"; {name} of {count:,} step{'' if count == 1 else 's'} are not known"
+    return words
