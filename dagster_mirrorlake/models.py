@@ -24,7 +24,9 @@ from mirrorlake.config import Config
 from mirrorlake.errors import ModelError
 from mirrorlake.models.declaration import Declaration, model_files, read_declaration
 from mirrorlake.models.evaluate import Constant
-from mirrorlake.models.kept import KeptModel, KeptModels, kept_folder, known_models
+from mirrorlake.models.kept import KeptModel
+from mirrorlake.models.kept_files import KeptModels, kept_folder
+from mirrorlake.models.known import known_models
 from mirrorlake.models.model_files import FOLDER
 from mirrorlake.models.parse import table_name
 from mirrorlake.models.partitions import PartitionIndex

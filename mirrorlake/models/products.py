@@ -10,10 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, overload
-
-if TYPE_CHECKING:
-    from mirrorlake.models.evaluate import Constant
+from typing import Any, overload
 
 
 @dataclass(frozen=True)
@@ -38,34 +35,32 @@ class DayRange(Sequence[date]):
         return map(date.fromordinal, self.numbers)
 
 
-class ScopeProduct(Sequence["Mapping[str, Constant]"]):
+class ScopeProduct(Sequence[Mapping[str, Any]]):
     """All combinations of some values; each is made when it is asked for.
 
     Attributes:
         columns: name → its values, the first name being the slowest.
     """
 
-    def __init__(self, columns: Mapping[str, Sequence[Constant]]) -> None:
+    def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
         self.columns = columns
 
     def __len__(self) -> int:
         return math.prod(map(len, self.columns.values()))
 
-    def __iter__(self) -> Iterator[Mapping[str, Constant]]:
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
         for values in itertools.product(*self.columns.values()):
             yield dict(zip(self.columns, values, strict=True))
 
     @overload
-    def __getitem__(self, index: int) -> Mapping[str, Constant]: ...
+    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Mapping[str, Constant]]: ...
-    def __getitem__(
-        self, index: int | slice
-    ) -> Mapping[str, Constant] | Sequence[Mapping[str, Constant]]:
+    def __getitem__(self, index: slice) -> Sequence[Mapping[str, Any]]: ...
+    def __getitem__(self, index: int | slice) -> Mapping[str, Any] | Sequence[Mapping[str, Any]]:
         if isinstance(index, slice):
             return [self[number] for number in range(len(self))[index]]
         left = range(len(self))[index]
-        found: dict[str, Constant] = {}
+        found: dict[str, Any] = {}
         for name, values in reversed([*self.columns.items()]):
             left, place = divmod(left, len(values))
             found[name] = values[place]

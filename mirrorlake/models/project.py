@@ -30,13 +30,13 @@ from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.external_tables import Externals, ExternalTable
 from mirrorlake.models.kept import (
     KeptModel,
-    KeptModels,
     found_key,
     hash_of,
     offer_of,
     plain_fields,
-    text_key,
 )
+from mirrorlake.models.kept_files import KeptModels
+from mirrorlake.models.known import text_key
 from mirrorlake.models.mentions import refuse_unfollowed
 from mirrorlake.models.model import BoundModel, Model, Project
 from mirrorlake.models.parse import table_name
@@ -131,7 +131,9 @@ def compile_models(
     sources: dict[str, _Source] = {}
     for one in declarations:
         try:
-            sources[one.name] = _Source.of(one, (kept or KeptModels()).find(one))
+            sources[one.name] = _Source.of(
+                one, (kept or KeptModels()).find(one.name, text_key(one))
+            )
         except ModelError as error:
             problems.append(one.located(error))
     names = {one.name for one in declarations}

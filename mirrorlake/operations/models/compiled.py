@@ -38,7 +38,7 @@ from mirrorlake.models.external import (
     read_externals,
 )
 from mirrorlake.models.external_tables import Externals, ExternalTable
-from mirrorlake.models.kept import KeptModels, kept_folder
+from mirrorlake.models.kept_files import KeptModels, kept_folder
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.model_files import FOLDER
 from mirrorlake.models.parse import table_name

@@ -25,7 +25,7 @@ from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.models import kept, project
 from mirrorlake.models.dependencies import external_inputs, inputs_of, unbounded
-from mirrorlake.models.kept import KeptModels, kept_folder
+from mirrorlake.models.kept_files import KeptModels, kept_folder
 from mirrorlake.models.model import Project
 from mirrorlake.models.rule_texts import plain_rules, read_rules
 from mirrorlake.operations.models.compiled import compile_project
@@ -316,7 +316,7 @@ def test_without_a_folder_nothing_is_kept(contract: Path) -> None:
     found, _ = opened(contract)
     folder = KeptModels()
     folder.keep({name: model.kept for name, model in found.models.items()}, found.models)
-    assert folder.find(found.model("a.days").declaration) is None
+    assert folder.find("a.days", found.model("a.days").kept.text) is None
 
 
 def test_rules_are_the_same_after_json(contract: Path) -> None:
