@@ -22,6 +22,7 @@ from benchmarks import (
     many_larger,
     memory,
     models,
+    plan,
     proof,
     tenants,
     tick,
@@ -44,6 +45,7 @@ PARTS: dict[str, Callable[[int, float], Figures]] = {
     "tenants": tenants.run,
     "ddl": ddl.run,
     "models": models.run,
+    "plan": plan.run,
 }
 
 
@@ -63,7 +65,8 @@ def main(runs: int, scale: float, part: tuple[str, ...], dry: bool) -> None:
         show(figures)
         if not dry:
             # The same tables in two sizes are two results.
-            smaller = name.startswith(("ddl", "fold", "many", "models", "location")) and scale != 1
+            parts = ("ddl", "fold", "many", "models", "location", "plan")
+            smaller = name.startswith(parts) and scale != 1
             keep(f"{name}-{scale:g}" if smaller else name, command, figures)
     if not dry:
         write_page()

@@ -31,6 +31,7 @@ from dagster_mirrorlake.jobs import (
     build_repair,
     build_sync,
 )
+from dagster_mirrorlake.model_mappings import Side
 from dagster_mirrorlake.models import ModelAsset, mirror_models
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.places import TablePlace, table_places
@@ -133,6 +134,21 @@ class Mirror:
         return mirror_externals(self.config, self.names)
 
     @property
+    def lake_days(self) -> Mapping[str, Side]:
+        """The partitions of what a query may call deduped and clean of a table, where a column of
+        its rows decides them."""
+        found: dict[str, Side] = {}
+        for one in self.tables:
+            contract, which = one.contract, _day_of(one.contract, self.source_columns)
+            column = {"cursor": contract.cursor, "created": contract.created}.get(which or "")
+            if column is None or contract.copies or contract.rereads:
+                continue
+            for namespace in (contract.namespaces.deduped, contract.namespaces.clean):
+                side = Side(one.partitions_def, (column.lower(),))
+                found[f"{namespace}.{contract.table}".lower()] = side
+        return found
+
+    @property
     def lake_tables(self) -> Mapping[str, dg.AssetKey]:
         """What a query may call deduped and clean of each table, and tables made elsewhere; and the
         asset of each."""
@@ -199,7 +215,7 @@ def build_assets(mirror: Mirror) -> list[Asset]:
         *(asset for tenants in mirror.tenants for asset in build_tenants_chain(tenants)),
         *([build_maintenance(mirror.every, mirror.tenants)] if _has_lake(mirror) else []),
         *(external.spec for external in mirror.externals),
-        *build_models(mirror.models, mirror.lake_tables),
+        *build_models(mirror.models, mirror.lake_tables, mirror.lake_days),
     ]
 
 

@@ -1,16 +1,15 @@
 """The SQL models beside a contract file as assets: one asset each, its partitions its scopes.
 
 Nothing is asked of the lake when a location loads: keys, partitions and what is read are known from
-the files. Which partitions of an input a partition reads is decided by the engine when it runs;
-Dagster sees every partition of an input as a dependency, because it can serialise only its
-built-in mappings.
+the files, and which partitions of an input a partition reads is what was found when the models were
+compiled last (`dagster_mirrorlake.model_mappings`); before that, all.
 
 What belongs here: what a model is called, its partitions, and what it reads. What doesn't: running
 it (`dagster_mirrorlake.assets.model_steps`).
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -19,14 +18,20 @@ from itertools import pairwise
 import dagster as dg
 from sqlglot import exp
 
+from dagster_mirrorlake.model_mappings import Side
 from dagster_mirrorlake.names import Names
 from mirrorlake.config import Config
 from mirrorlake.errors import ModelError
 from mirrorlake.models.declaration import Declaration, model_files, read_declaration
 from mirrorlake.models.evaluate import Constant
+from mirrorlake.models.kept import KeptModel
+from mirrorlake.models.kept_files import KeptModels, kept_folder
+from mirrorlake.models.known import known_models
 from mirrorlake.models.model_files import FOLDER
 from mirrorlake.models.parse import table_name
-from mirrorlake.models.scopes import text_of
+from mirrorlake.models.partitions import PartitionIndex
+from mirrorlake.models.products import DayRange, ScopeProduct
+from mirrorlake.models.scopes import ScopeValues, text_of
 
 logger = logging.getLogger("mirrorlake.models")
 
@@ -40,12 +45,14 @@ class ModelAsset:
     Attributes:
         reads: the tables and models that its query names, in lower case.
         scopes: of all partitions when the location loaded.
+        kept: what was found of its query, where that was kept and its files are as they were.
     """
 
     declaration: Declaration
     names: Names
     reads: tuple[str, ...]
-    scopes: tuple[Mapping[str, Constant], ...]
+    scopes: Sequence[ScopeValues]
+    kept: KeptModel | None = None
 
     @property
     def key(self) -> dg.AssetKey:
@@ -59,7 +66,7 @@ class ModelAsset:
         by = self.declaration.partition_by
         if not by:
             return None
-        values = {name: list(dict.fromkeys(s[name] for s in self.scopes)) for name in by}
+        values = {name: self._values(name) for name in by}
         if len(by) == 1:
             return _dimension(values[by[0]], self._expression(by[0]))
         product = 1
@@ -70,6 +77,25 @@ class ModelAsset:
                 {name: _dimension(values[name], self._expression(name)) for name in by}
             )
         return dg.StaticPartitionsDefinition([self.text_of(scope) for scope in self.scopes])
+
+    def _values(self, name: str) -> Sequence[Constant]:
+        """Those of one of its names, each once."""
+        if isinstance(self.scopes, ScopeProduct):
+            return self.scopes.columns[name]
+        return list(dict.fromkeys(scope[name] for scope in self.scopes))
+
+    @cached_property
+    def side(self) -> Side | None:
+        """Its partitions, as what it reads and who reads it is told of; None without any."""
+        if self.partitions is None:
+            return None
+        by = self.declaration.partition_by
+        names = by if len(by) == 1 or self._is_grid else ()
+        return Side(self.partitions, names, lambda: PartitionIndex.of(self.scopes, by, self.key_of))
+
+    @property
+    def _is_grid(self) -> bool:
+        return isinstance(self.partitions, dg.MultiPartitionsDefinition)
 
     def _expression(self, name: str) -> str:
         found = next(one for one in self.declaration.scopes.bindings if one.name == name)
@@ -142,16 +168,36 @@ def asset_owners(owner: str | None) -> list[str]:
 
 
 def _dimension(values: Sequence[Constant], expression: str) -> dg.PartitionsDefinition[str]:
-    """Days up to today grow with the calendar; anything else is a list."""
-    days = [value for value in values if type(value) is date]
-    daily = len(days) == len(values) and all(
-        after - before == timedelta(days=1) for before, after in pairwise(days)
-    )
+    """Days up to today grow with the calendar; days, and months, that are over are a calendar's,
+    too; anything else is a list."""
     parts = [part.strip() for part in expression.removesuffix(")").split(",")]
     grows = len(parts) == 3 and parts[1].upper() in (_TODAY, f"{_TODAY}()") and "P1D" in parts[2]
-    if daily and grows:
-        return dg.DailyPartitionsDefinition(start_date=days[0].isoformat())
+    first, last = values[0], values[-1]
+    if type(first) is date and type(last) is date:
+        over = last < datetime.now(UTC).date().replace(day=1) - timedelta(days=1)
+        if _follow(values, _next_day) and (grows or over):
+            end = None if grows else _next_day(last).isoformat()
+            return dg.DailyPartitionsDefinition(start_date=first.isoformat(), end_date=end)
+        if over and first.day == 1 and len(values) > 1 and _follow(values, _next_month):
+            end = _next_month(last).isoformat()
+            return dg.MonthlyPartitionsDefinition(start_date=first.isoformat(), end_date=end)
     return dg.StaticPartitionsDefinition([text_of(value) for value in values])
+
+
+def _follow(values: Sequence[Constant], following: Callable[[date], date]) -> bool:
+    """Whether values are days that follow one another."""
+    if isinstance(values, DayRange) and values.numbers.step == 1:
+        return following is _next_day or len(values) == 1
+    days = [value for value in values if type(value) is date]
+    return len(days) == len(values) and all(following(a) == b for a, b in pairwise(days))
+
+
+def _next_day(day: date) -> date:
+    return day + timedelta(days=1)
+
+
+def _next_month(day: date) -> date:
+    return (day.replace(day=1) + timedelta(days=31)).replace(day=1)
 
 
 def mirror_models(config: Config, names: Names) -> Sequence[ModelAsset]:
@@ -168,13 +214,19 @@ def mirror_models(config: Config, names: Names) -> Sequence[ModelAsset]:
         first = declarations.setdefault(one.name, one)
         if first is not one:
             logger.warning("%s was left out: %s is model %s, too", path, first.path, one.name)
+    now = datetime.now(UTC)
+    known = known_models(KeptModels(kept_folder(config.path)), [*declarations.values()], now)
     found: list[ModelAsset] = []
     for one in declarations.values():
         try:
-            query = one.parsed()
-            tables = map(table_name, query.find_all(exp.Table))
-            scopes = tuple(one.scopes.all(datetime.now(UTC)))
-            found.append(ModelAsset(one, names, tuple(dict.fromkeys(tables)), scopes))
+            kept = known.get(one.name)
+            reads = kept.reads if kept is not None else _tables_in(one)
+            found.append(ModelAsset(one, names, reads, one.scopes.all(now), kept))
         except ModelError as error:
             logger.warning("The SQL model %s was left out: %s", one.name, one.located(error))
     return found
+
+
+def _tables_in(declaration: Declaration) -> tuple[str, ...]:
+    tables = map(table_name, declaration.parsed().find_all(exp.Table))
+    return tuple(dict.fromkeys(tables))

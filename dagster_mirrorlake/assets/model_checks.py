@@ -12,7 +12,8 @@ import dagster as dg
 from dagster_mirrorlake.assets.targets import target_of
 from dagster_mirrorlake.models import ModelAsset
 from mirrorlake.ledger.model_checks import CheckedExpectation, PartitionChecks
-from mirrorlake.models.model import Model, ScopeValues
+from mirrorlake.models.model import Model
+from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.operations.models.checks import newest_checks, result_of
 from mirrorlake.operations.models.states import States
 

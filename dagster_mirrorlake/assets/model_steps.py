@@ -10,8 +10,9 @@ from dagster_mirrorlake.assets.model_checks import report_checks
 from dagster_mirrorlake.models import ModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 from mirrorlake.errors import ExpectationFailed
-from mirrorlake.models.model import Model, Project, ScopeValues
+from mirrorlake.models.model import Model, Project
 from mirrorlake.models.project import stored_columns
+from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.operations.models.checks import Checking
 from mirrorlake.operations.models.compiled import compile_project
 from mirrorlake.operations.models.runs import ModelRun, run_model

@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_mirrorlake.model_mappings import EVERYTHING, Side, mapping_of
 from dagster_mirrorlake.models import ModelAsset
 from dagster_mirrorlake.step_tags import step_tags
 
@@ -16,21 +17,34 @@ class ModelRunConfig(dg.Config):
 
 
 def build_models(
-    models: Sequence[ModelAsset], tables: Mapping[str, dg.AssetKey]
+    models: Sequence[ModelAsset],
+    tables: Mapping[str, dg.AssetKey],
+    days: Mapping[str, Side],
 ) -> list[dg.AssetsDefinition]:
     """An asset for each model.
 
     Args:
         tables: lake table, in lower case → the asset that makes it.
+        days: lake table, in lower case → its partitions, where they are days of a column.
     """
     keys = {**tables, **{model.declaration.name: model.key for model in models}}
-    return [_asset(model, keys) for model in models]
+    sides = {**days, **{one.declaration.name: one.side for one in models}}
+    return [_asset(model, keys, sides) for model in models]
 
 
-def _asset(model: ModelAsset, keys: Mapping[str, dg.AssetKey]) -> dg.AssetsDefinition:
-    everything = dg.AllPartitionMapping()
+def _mapping(model: ModelAsset, table: str, above: Side | None) -> dg.PartitionMapping | None:
+    if model.side is None:
+        return None
+    if above is None:
+        return EVERYTHING
+    return mapping_of(model.kept, model.scopes, model.side, table, above)
+
+
+def _asset(
+    model: ModelAsset, keys: Mapping[str, dg.AssetKey], sides: Mapping[str, Side | None]
+) -> dg.AssetsDefinition:
     deps = [
-        dg.AssetDep(keys[name], partition_mapping=everything if model.partitions else None)
+        dg.AssetDep(keys[name], partition_mapping=_mapping(model, name, sides.get(name)))
         for name in model.reads
         if name in keys
     ]

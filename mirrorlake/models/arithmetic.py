@@ -30,21 +30,12 @@ def _literal(node: exp.Expr, _: Names) -> Typed:
         return Typed("double", False)
     number = Decimal(text)
     if "." in text:
-        return Typed(types.decimal(*digits(number)), False, literal=number)
+        return Typed(types.decimal(*types.digits(number)), False, literal=number)
     size = int(number)
-    kind = "int" if size < _INT else "bigint" if size < _BIG else types.decimal(*digits(number))
+    kind = (
+        "int" if size < _INT else "bigint" if size < _BIG else types.decimal(*types.digits(number))
+    )
     return Typed(kind, False, literal=number)
-
-
-def digits(number: Decimal) -> tuple[int, int]:
-    """Precision and scale of a number as it is written.
-
-    >>> digits(Decimal("0.001")), digits(Decimal("12.50"))
-    ((3, 3), (4, 2))
-    """
-    _, figures, exponent = number.as_tuple()
-    scale = max(-int(exponent), 0)
-    return max(len(figures), scale), scale
 
 
 def _nothing(_: exp.Expr, __: Names) -> Typed:
@@ -85,7 +76,7 @@ def _as_decimal(value: Typed) -> tuple[str, bool]:
     """The decimal that an operand becomes beside another decimal, and whether the cast may fail: a
     literal integer becomes one of its own digits."""
     if value.literal is not None and not types.is_decimal(value.type):
-        precision, _ = digits(value.literal)
+        precision, _ = types.digits(value.literal)
         return types.decimal(precision, 0), True
     found = types.digits_of(value.type)
     return (types.decimal(*found) if found else value.type), False

@@ -220,7 +220,7 @@ class _Binder:
                 outputs += [(found.name.lower(), None) for found in exploded]
                 continue
             value = type_of(plain, names)
-            if plain.sql("spark").lower() in grouped:
+            if grouped and plain.sql("spark").lower() in grouped:
                 value = Typed(value.type, True, value.origins)
             name = one.alias or (plain.name if isinstance(plain, exp.Column | exp.Dot) else "")
             fields.append(NamedValue(name, value))

@@ -13,6 +13,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from mirrorlake.models.columns import NamedValue, Relation
+from mirrorlake.models.nodes import Nodes
 
 
 class Tables(Protocol):
@@ -49,6 +50,7 @@ class Trace:
         using: ``id`` of a join → the pairs of columns that ``USING`` makes one.
         types: ``id`` of a SELECT or a set operation → the types of its columns.
         constants: ``id`` of a column's node that is a name of the model's scope → the node.
+        nodes: what stands below its nodes.
     """
 
     columns: dict[int, InputColumn] = field(default_factory=dict[int, InputColumn])
@@ -67,6 +69,7 @@ class Trace:
     )
     types: dict[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
     constants: dict[int, exp.Column] = field(default_factory=dict[int, exp.Column])
+    nodes: Nodes = field(default_factory=Nodes)
 
 
 @dataclass(frozen=True)

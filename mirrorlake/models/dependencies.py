@@ -4,21 +4,31 @@ Theoretical ones: those that the query could read, whether or not they are there
 reads these are scopes, of a mirrored table days of the column that decides a row's day. Where
 nothing bounds them it reads all, and that is said.
 
+A query is looked at once for all scopes that differ in their days alone, and its
+rules give the readers of a partition, too: `mirrorlake.models.rules`.
+
 What belongs here: from reach to partitions. What doesn't: what a query reads
 (`mirrorlake.models.reach`), and the state of partitions.
 """
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from typing import cast
 
 from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.external_tables import ExternalInput, ExternalTable
-from mirrorlake.models.model import Model, Project, ScopeValues
+from mirrorlake.models.model import Model, Project
+from mirrorlake.models.moving import midnight
+from mirrorlake.models.products import ScopeProduct
 from mirrorlake.models.reach import TableReach, reach
+from mirrorlake.models.rules import MirrorRule, ModelRule, ReadRule, TableRule, at_day
+from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.models.spans import Interval
 
 
@@ -48,14 +58,15 @@ class MirrorInput:
 
     table: str
     column: str | None
-    days: tuple[tuple[date | None, date | None], ...]
+    days: tuple[ReadPeriod, ...]
 
     @property
     def bounded(self) -> bool:
         return self.days != EVERY_DAY
 
 
-EVERY_DAY: tuple[tuple[date | None, date | None], ...] = ((None, None),)
+ReadPeriod = tuple[date | None, date | None]
+EVERY_DAY: tuple[ReadPeriod, ...] = ((None, None),)
 
 
 Input = ModelInput | MirrorInput | ExternalInput
@@ -69,20 +80,102 @@ def inputs_of(
     Raises:
         ModelError: the scopes of a model that it reads can't be evaluated.
     """
-    found = reach(model.query, model.bound, scope)
-    inputs: list[Input] = []
-    for table in model.bound.reads:
+    rule, day = rule_of(project, catalogue, model, scope)
+    return tuple(_input(project, one, day) for one in rule.inputs)
+
+
+def rule_of(
+    project: Project, catalogue: Catalogue, model: Model, scope: ScopeValues
+) -> tuple[ReadRule, int]:
+    """What a scope reads, as it holds for others, too; and the day that its bounds are counted
+    from."""
+    return model.rules.find(scope, lambda names: _looked_up(project, catalogue, model, names))
+
+
+def learn_rules(project: Project, catalogue: Catalogue, model: Model) -> None:
+    """Find the rules for all scopes of a model at once, where they are few; the others are found
+    when somebody asks for one of their scopes.
+
+    Raises:
+        ModelError: the scopes of a model that it reads can't be evaluated.
+    """
+    if isinstance(model.scopes, ScopeProduct) or len(model.scopes) <= MOST_LEARNT:
+        rules = model.rules.cover(
+            model.scopes, lambda names: _looked_up(project, catalogue, model, names)
+        )
+        for _ in itertools.islice(rules, MOST_LEARNT):
+            pass
+
+
+MOST_LEARNT = 400
+"""Rules that are found of a model before somebody asks: a month has one, in thirty years 360."""
+
+
+def readers_of(
+    project: Project, catalogue: Catalogue, model: Model, scope: ScopeValues
+) -> dict[str, tuple[str, ...]]:
+    """Model → its partitions that read one partition of another.
+
+    Raises:
+        ModelError: the scopes of a reader can't be evaluated.
+    """
+    return {
+        name: tuple(_reading(project, catalogue, project.models[name], model.name, scope))
+        for name in project.readers.get(model.name, ())
+    }
+
+
+def _reading(
+    project: Project, catalogue: Catalogue, reader: Model, table: str, scope: ScopeValues
+) -> Iterator[str]:
+    found: list[int] = []
+    for rule, members in reader.rules.spread(
+        reader.scopes, lambda names: _looked_up(project, catalogue, reader, names)
+    ):
+        for one in rule.inputs:
+            if isinstance(one, ModelRule) and one.table == table:
+                first, last = one.reading(scope)
+                begin = bisect.bisect_left(members, first, key=lambda member: member[0])
+                end = bisect.bisect_right(members, last, key=lambda member: member[0])
+                found += [place for day, place in members[begin:end] if one.reads(scope, day)]
+    yield from dict.fromkeys(reader.key_of(reader.scopes[place]) for place in sorted(found))
+
+
+def _looked_up(
+    project: Project, catalogue: Catalogue, model: Model, names: ScopeValues
+) -> Iterator[TableRule]:
+    found = reach(model.query, model.bound, names)
+    for table in model.reads:
         mentions = [one for one in found if one.table == table]
         upstream = project.models.get(table)
         if upstream is not None:
-            inputs.append(_of_model(upstream, mentions))
+            yield _model_rule(upstream, mentions)
         elif table in model.externals:
-            inputs.append(_of_external(model.externals[table], mentions))
+            made = _of_external(model.externals[table], mentions)
+            yield ModelRule(table, made.mentions, made.bounded)
         else:
             mirrored = catalogue.table(table)
             day = _bounded_day(mirrored, mentions) if mirrored is not None else None
-            inputs.append(_of_mirror(table, day, mentions))
-    return tuple(inputs)
+            one = _of_mirror(table, day, mentions)
+            yield MirrorRule(one.table, one.column, one.days)
+
+
+def _model_rule(upstream: Model, mentions: list[TableReach]) -> ModelRule:
+    by = upstream.declaration.partition_by
+    bounds = [tuple((name, one.bound(name)) for name in by) for one in mentions]
+    bounded = bool(by) and all(any(not values.is_all for _, values in one) for one in bounds)
+    return ModelRule(upstream.name, tuple(bounds), bounded)
+
+
+def _input(project: Project, rule: TableRule, day: int) -> Input:
+    if isinstance(rule, ModelRule) and rule.table not in project.models:
+        return ExternalInput(rule.table, rule.at(day))
+    if isinstance(rule, ModelRule):
+        keys = project.models[rule.table].index.within(rule.at(day))
+        return ModelInput(rule.table, keys, rule.bounded)
+    days = tuple((at_day(low, day), at_day(high, day)) for low, high in rule.days)
+    # Bounds of days are days.
+    return MirrorInput(rule.table, rule.column, cast("tuple[ReadPeriod, ...]", days))
 
 
 def external_inputs(model: Model, scope: ScopeValues) -> tuple[ExternalInput, ...]:
@@ -101,6 +194,8 @@ def unbounded(project: Project, catalogue: Catalogue, model: Model) -> Iterator[
     if not model.partitioned:
         return
     scope = model.scopes[0]
+    if all(one.bounded for one in rule_of(project, catalogue, model, scope)[0].inputs):
+        return
     for one in reach(model.query, model.bound, scope):
         upstream, mirrored = project.models.get(one.table), catalogue.table(one.table)
         columns = upstream.declaration.partition_by if upstream is not None else ()
@@ -129,23 +224,6 @@ def _of_external(table: ExternalTable, mentions: Sequence[TableReach]) -> Extern
     )
 
 
-def _of_model(upstream: Model, mentions: list[TableReach]) -> ModelInput:
-    by = upstream.declaration.partition_by
-    bounded = bool(by) and all(
-        any(not one.bound(column).is_all for column in by) for one in mentions
-    )
-    keys = dict.fromkeys(
-        upstream.key_of(scope)
-        for scope in upstream.scopes
-        if any(_holds(one, scope, by) for one in mentions)
-    )
-    return ModelInput(upstream.name, tuple(keys), bounded)
-
-
-def _holds(mention: TableReach, scope: ScopeValues, columns: tuple[str, ...]) -> bool:
-    return all(mention.bound(name).touches(scope[name], scope[name]) for name in columns)
-
-
 def _bounded_day(mirrored: MirroredTable, mentions: Sequence[TableReach]) -> str | None:
     """The column by whose days an input is named: the contract's own where the query bounds it,
     else any other date or time that each mention of the table bounds."""
@@ -166,7 +244,7 @@ def _of_mirror(table: str, day: str | None, mentions: list[TableReach]) -> Mirro
     return MirrorInput(table, day, _joined(periods))
 
 
-def _days(one: Interval) -> tuple[date | None, date | None]:
+def _days(one: Interval) -> ReadPeriod:
     """The days that have a value of an interval; without an end where a bound is no time."""
     low, high = _moment(one.low), _moment(one.high)
     last = None if high is None else high.date()
@@ -179,13 +257,13 @@ def _moment(value: Constant) -> datetime | None:
     if isinstance(value, datetime):
         return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
     if isinstance(value, date):
-        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+        return midnight(value)
     return None
 
 
 def _joined(
-    periods: list[tuple[date | None, date | None]],
-) -> tuple[tuple[date | None, date | None], ...]:
+    periods: list[ReadPeriod],
+) -> tuple[ReadPeriod, ...]:
     """Periods in order, those that touch as one.
 
     >>> _joined([(date(2024, 5, 3), None), (date(2024, 5, 1), date(2024, 5, 2))])

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 from sqlglot import exp
 
 from mirrorlake.models.casts import written_type
+from mirrorlake.models.moving import hold_within, kind_of_value, midnight, seen
 
 Constant: TypeAlias = "int | Decimal | str | bool | date | datetime | None"
 
@@ -28,7 +29,15 @@ DayOrMoment = TypeVar("DayOrMoment", date, datetime)
 
 
 class Unknown(Exception):
-    """An expression that is not evaluated here."""
+    """An expression that is not evaluated here. Many are met, and few are shown: its text is made
+    when somebody reads it."""
+
+    def __init__(self, what: exp.Expr | str) -> None:
+        super().__init__(what)
+        self._what = what
+
+    def __str__(self) -> str:
+        return self._what if isinstance(self._what, str) else self._what.sql("spark")
 
 
 def evaluate(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
@@ -42,12 +51,12 @@ def evaluate(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     """
     rule = _RULES.get(type(node))
     if rule is None:
-        raise Unknown(node.sql("spark"))
+        raise Unknown(node)
     try:
         return rule(node, names)
     except (ArithmeticError, TypeError, ValueError, KeyError):
         # Before the year 1 or past 9999, too: Spark has such days, Python has none.
-        raise Unknown(node.sql("spark")) from None
+        raise Unknown(node) from None
 
 
 def _literal(node: exp.Expr, _: Mapping[str, Constant]) -> Constant:
@@ -75,7 +84,7 @@ def _computed(number: int, *operands: int) -> int:
 def _column(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     assert isinstance(node, exp.Column)  # noqa: S101
     if node.table or node.name.lower() not in names:
-        raise Unknown(node.sql("spark"))
+        raise Unknown(node)
     return names[node.name.lower()]
 
 
@@ -85,7 +94,7 @@ def _negative(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
         return None if value is None else -value
     if _is_int(value):
         return _computed(-_int_of(value), _int_of(value))
-    raise Unknown(node.sql("spark"))
+    raise Unknown(node)
 
 
 def _cast(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
@@ -132,7 +141,7 @@ def _to_timestamp(value: Constant) -> datetime:
     if isinstance(value, datetime):
         return value
     if isinstance(value, date):
-        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+        return midnight(value)
     text = _trimmed(value)
     if _MOMENT.fullmatch(text) is None:
         return _to_timestamp(_to_date(value))
@@ -198,11 +207,12 @@ def _arithmetic(
         left, right = evaluate(node.this, names), evaluate(node.expression, names)
         if left is None or right is None:
             return None
-        if type(left) is date and _is_int(right) and work is not operator.mul:
+        if kind_of_value(left) is date and _is_int(right) and work is not operator.mul:
+            assert isinstance(left, date)  # noqa: S101
             return left + work(timedelta(), timedelta(days=_int_of(right)))
         if _is_int(left) and _is_int(right):
             return _computed(work(left, right), _int_of(left), _int_of(right))
-        raise Unknown(node.sql("spark"))
+        raise Unknown(node)
 
     return rule
 
@@ -219,18 +229,18 @@ def _moved_by(
     try:
         number = sign * (_to_int(count) if isinstance(count, str) else _int_of(count))
     except (TypeError, ValueError):
-        raise Unknown(interval.sql("spark")) from None
+        raise Unknown(interval) from None
     if value is None:
         return None
     if not isinstance(value, date):
-        raise Unknown(interval.sql("spark"))
+        raise Unknown(interval)
     if unit in ("MONTH", "YEAR"):
         return add_months(value, number * {"MONTH": 1, "YEAR": 12}[unit])
     lengths = {"DAY": timedelta(days=1), "WEEK": timedelta(weeks=1)}
     if isinstance(value, datetime):
         lengths |= {"HOUR": timedelta(hours=1), "MINUTE": timedelta(minutes=1)}
     if unit not in lengths:
-        raise Unknown(interval.sql("spark"))
+        raise Unknown(interval)
     return value + number * lengths[unit]
 
 
@@ -241,10 +251,12 @@ def add_months(value: DayOrMoment, number: int) -> DayOrMoment:
     >>> add_months(date(2024, 1, 31), 1)
     datetime.date(2024, 2, 29)
     """
-    months = value.year * 12 + value.month - 1 + number
-    year, month = divmod(months, 12)
-    day = min(value.day, calendar.monthrange(year, month + 1)[1])
-    return value.replace(year=year, month=month + 1, day=day)
+    year, month = divmod(value.year * 12 + value.month - 1 + number, 12)
+    begins = value.replace(day=1)
+    wanted = begins.replace(year=year, month=month + 1)
+    found = value + (wanted - begins)
+    last = wanted.replace(day=_days_of(year, month + 1))
+    return found if found <= last else last
 
 
 def _compared(
@@ -287,7 +299,7 @@ def alike(left: Constant, right: Constant) -> tuple[Any, Any]:
 def _condition(node: exp.Expr, names: Mapping[str, Constant]) -> bool | None:
     value = evaluate(node, names)
     if value is not None and not isinstance(value, bool):
-        raise Unknown(node.sql("spark"))
+        raise Unknown(node)
     return value
 
 
@@ -321,7 +333,7 @@ def _between(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
 
 def _among(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     if node.args.get("query") is not None:
-        raise Unknown(node.sql("spark"))
+        raise Unknown(node)
     value = evaluate(node.this, names)
     found = [compare(operator.eq, value, evaluate(one, names)) for one in node.expressions]
     return True if True in found else (None if None in found else False)
@@ -335,7 +347,7 @@ def _is(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
 
 def _case(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     if node.this is not None:
-        raise Unknown(node.sql("spark"))
+        raise Unknown(node)
     return _chosen(node.args.get("ifs") or [], node.args.get("default"), names)
 
 
@@ -351,7 +363,7 @@ def _chosen(
     conditions = [_condition(one.this, names) for one in ifs]
     values = [evaluate(one.args["true"], names) for one in ifs]
     values.append(None if default is None else evaluate(default, names))
-    if len({type(value) for value in values if value is not None}) > 1:
+    if len({kind_of_value(value) for value in values if value is not None}) > 1:
         raise Unknown("values of several types")
     return values[conditions.index(True) if True in conditions else -1]
 
@@ -362,14 +374,14 @@ def _chosen(
 def _call(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     work = _FUNCTIONS.get(str(node.this).lower())
     if work is None:
-        raise Unknown(node.sql("spark"))
+        raise Unknown(node)
     values = [evaluate(one, names) for one in node.expressions]
     if None in values:
         return None
     try:
         return work(*values)
     except (TypeError, ValueError, KeyError):
-        raise Unknown(node.sql("spark")) from None
+        raise Unknown(node) from None
 
 
 def _days(sign: int) -> Callable[..., Constant]:
@@ -382,13 +394,24 @@ def truncated(unit: str, value: date) -> date:
     Raises:
         KeyError: there is no such unit.
     """
-    day = date(value.year, value.month, value.day)
     unit = _UNITS[unit.upper()]
+    if unit == "DAY":
+        return value.date() if isinstance(value, datetime) else value
+    day = seen(value)
+    day = date(day.year, day.month, day.day)
     if unit == "WEEK":
-        return day - timedelta(days=day.weekday())
-    if unit == "QUARTER":
-        return day.replace(month=day.month - (day.month - 1) % 3, day=1)
-    return {"DAY": day, "MONTH": day.replace(day=1), "YEAR": day.replace(month=1, day=1)}[unit]
+        first = day - timedelta(days=day.weekday())
+        hold_within(value, first, first + min(timedelta(days=6), date.max - first))
+        return first
+    months = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}[unit]
+    first = day.replace(month=day.month - (day.month - 1) % months, day=1)
+    last = first.month + months - 1
+    hold_within(value, first, first.replace(month=last, day=_days_of(first.year, last)))
+    return first
+
+
+def _days_of(year: int, month: int) -> int:
+    return calendar.monthrange(year, month)[1]
 
 
 _UNITS = {
@@ -424,7 +447,7 @@ def _ascii(value: Constant) -> str:
 
 def _last_day(value: Constant) -> Constant:
     day = _to_date(value)
-    return day.replace(day=calendar.monthrange(day.year, day.month)[1])
+    return day.replace(day=_days_of(day.year, day.month))
 
 
 _FUNCTIONS: dict[str, Callable[..., Constant]] = {

@@ -95,7 +95,7 @@ class FactFinder:
         """The columns that an expression names, each once."""
         found = self._columns.get(id(node))
         if found is None:
-            places = (self.trace.columns.get(id(one)) for one in node.find_all(exp.Column))
+            places = (self.trace.columns.get(id(one)) for one in self.trace.nodes.columns(node))
             found = tuple(dict.fromkeys(place for place in places if place is not None))
             self._columns[id(node)] = found
         return found
@@ -208,8 +208,8 @@ class FactFinder:
         Raises:
             Unknown: it has none here.
         """
-        if any(id(one) not in self.trace.constants for one in node.find_all(exp.Column)):
-            raise Unknown(node.sql("spark"))
+        if any(id(one) not in self.trace.constants for one in self.trace.nodes.columns(node)):
+            raise Unknown(node)
         return evaluate(node, self.names)
 
 

@@ -1,11 +1,12 @@
-"""Models that compiled, one and all of a folder.
+"""Models that compiled, and all of a folder beside one another.
 
-What belongs here: what is known of them. What doesn't: compiling (`mirrorlake.models.project`).
+What belongs here: what is known of them. What doesn't: how it is found
+(`mirrorlake.models.project`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -17,12 +18,14 @@ from mirrorlake.errors import ModelError
 from mirrorlake.models.bound import BoundQuery
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
-from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.expectations import Expectation
 from mirrorlake.models.external_tables import ExternalTable
-from mirrorlake.models.scopes import text_of
+from mirrorlake.models.kept import KeptModel
+from mirrorlake.models.partitions import PartitionIndex
+from mirrorlake.models.rules import RuleBook
+from mirrorlake.models.scopes import ScopeValues, text_of
 
-ScopeValues = Mapping[str, Constant]
+BoundModel = tuple[exp.Expr, BoundQuery]
 
 
 @dataclass(frozen=True)
@@ -30,23 +33,52 @@ class Model:
     """One model that compiled.
 
     Attributes:
-        fields: the columns of its table: the query's, then those of its partitions.
         types: the names of its scope, with their types.
+        now: what ``CURRENT_DATE`` was for its scopes.
+        scopes: all that it is computed for, in the order of its bindings.
         fingerprint: changes with what the query says, with its columns, and with all models above
             it; comments and layout change nothing.
-        expectations: of the rows of each partition.
+        kept: what was found of its file, and its columns.
         externals: the tables that it reads and that are made elsewhere, by name.
+        expectations: of the rows of each partition.
+        bind: its query, parsed and bound.
     """
 
     declaration: Declaration
-    query: exp.Expr
-    bound: BoundQuery
-    fields: tuple[NamedValue, ...]
     types: Mapping[str, Typed]
     fingerprint: str
     now: datetime
+    scopes: Sequence[ScopeValues] = field(repr=False, compare=False)
+    kept: KeptModel = field(repr=False)
+    bind: Callable[[], BoundModel] = field(repr=False, compare=False)
     expectations: tuple[Expectation, ...] = ()
     externals: Mapping[str, ExternalTable] = field(default_factory=dict[str, ExternalTable])
+
+    @property
+    def fields(self) -> tuple[NamedValue, ...]:
+        """The columns of its table: the query's, then those of its partitions."""
+        return self.kept.fields
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tables that its query names, in lower case, in the order in which they are named."""
+        return self.kept.reads
+
+    @property
+    def rules(self) -> RuleBook:
+        return self.kept.rules
+
+    @cached_property
+    def _bound(self) -> BoundModel:
+        return self.bind()
+
+    @property
+    def query(self) -> exp.Expr:
+        return self._bound[0]
+
+    @property
+    def bound(self) -> BoundQuery:
+        return self._bound[1]
 
     @property
     def name(self) -> str:
@@ -74,14 +106,14 @@ class Model:
         )
 
     @cached_property
-    def scopes(self) -> tuple[ScopeValues, ...]:
-        """All that it is computed for, in the order of its bindings."""
-        return tuple(self.declaration.scopes.all(self.now))
-
-    @cached_property
     def by_key(self) -> Mapping[str, ScopeValues]:
         """Its scopes, by the names of their partitions."""
         return {self.key_of(scope): scope for scope in self.scopes}
+
+    @cached_property
+    def index(self) -> PartitionIndex:
+        """Its partitions, by their values."""
+        return PartitionIndex.of(self.scopes, self.declaration.partition_by, self.key_of)
 
     def key_of(self, scope: ScopeValues) -> str:
         """A partition's name: ``day=2024-05-01/store=Paris``; empty of a model without

@@ -7,6 +7,7 @@ only move it, or only ever grow with it: ``DATE_TRUNC('MONTH', day) = '2024-05-0
 
 from __future__ import annotations
 
+import operator as operators
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -20,6 +21,7 @@ from mirrorlake.models.evaluate import (
     Unknown,
     add_months,
     cast_to,
+    compare,
     evaluate,
     truncated,
 )
@@ -41,6 +43,14 @@ _OPERATORS: dict[type[exp.Expr], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
+_WORK: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operators.eq,
+    "<": operators.lt,
+    "<=": operators.le,
+    ">": operators.gt,
+    ">=": operators.ge,
+}
+_UNSURE = (Unknown, ArithmeticError, TypeError, ValueError, KeyError)
 _OPPOSITE: dict[type[exp.Expr], str] = {exp.LT: ">=", exp.LTE: ">", exp.GT: "<=", exp.GTE: "<"}
 
 
@@ -123,14 +133,13 @@ def _compared(
         try:
             value = evaluate(other, names)
             return turned(ValueSet.of(way, value))
-        except (Unknown, ArithmeticError, TypeError, ValueError):
+        except _UNSURE:
             # Past the year 9999 there are no bounds.
             return ALL
     try:
         # Of two constants: always, or never.
-        condition = {"=": exp.EQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE}[operator]
-        found = evaluate(condition(this=left.copy(), expression=right.copy()), names)
-    except Unknown:
+        found = compare(_WORK[operator], evaluate(left, names), evaluate(right, names))
+    except _UNSURE:
         return ALL
     return ALL if found is True else NONE
 
@@ -252,9 +261,10 @@ def _moved_back(inner: Turned, by: exp.Expr, back: type[exp.Binary], names: Cons
         "S"
     ) in ("MONTH", "YEAR", "QUARTER")
 
+    moved = back(this=exp.column("_bound"), expression=by.copy())
+
     def move(value: Constant) -> Any:
-        bound = {**names, "_bound": _plain(value)}
-        return evaluate(back(this=exp.column("_bound"), expression=by.copy()), bound)
+        return evaluate(moved, {**names, "_bound": _plain(value)})
 
     if months:
         # Several days may become one: a month before the 31st of March and before its 29th.

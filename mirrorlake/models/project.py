@@ -13,7 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 
 from sqlglot import exp
@@ -21,18 +23,26 @@ from sqlglot import exp
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ModelError
 from mirrorlake.models.binder import bind
-from mirrorlake.models.bound import BoundQuery
 from mirrorlake.models.bound_expectations import expectations_of
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.external_tables import Externals, ExternalTable
+from mirrorlake.models.kept import (
+    KeptModel,
+    found_key,
+    hash_of,
+    offer_of,
+    plain_fields,
+)
+from mirrorlake.models.kept_files import KeptModels
+from mirrorlake.models.known import text_key
 from mirrorlake.models.mentions import refuse_unfollowed
-from mirrorlake.models.model import Model, Project
+from mirrorlake.models.model import BoundModel, Model, Project
 from mirrorlake.models.parse import table_name
 from mirrorlake.models.place import at
 from mirrorlake.models.python_columns import python_fields
-from mirrorlake.models.python_model import PythonCode
+from mirrorlake.models.rules import RuleBook
 
 
 class ReadableTables:
@@ -50,8 +60,9 @@ class ReadableTables:
         externals: Externals,
         given: Mapping[str, Relation] | None = None,
     ) -> None:
-        self._catalogue, self._models, self._all = catalogue, models, all_
+        self.catalogue, self.models, self._all = catalogue, models, all_
         self.externals = externals.tables
+        self._offers: dict[str, str] = {}
         self._given = given or {}
 
     def columns_of(self, name: str) -> Relation | None:
@@ -59,9 +70,9 @@ class ReadableTables:
             return self._given[name]
         if name in self.externals:
             return self.externals[name].relation
-        if name in self._models:
-            return self._models[name].relation
-        table = self._catalogue.table(name)
+        if name in self.models:
+            return self.models[name].relation
+        table = self.catalogue.table(name)
         if table is not None and not table.columns:
             raise ModelError(
                 f"{name} has no columns yet: its table was never loaded",
@@ -69,8 +80,33 @@ class ReadableTables:
             )
         return table.relation if table is not None else None
 
+    def offer(self, name: str) -> str:
+        """A hash of all that what is found of a reader depends on; each table is looked at once."""
+        if name not in self._offers:
+            self._offers[name] = self._offer(name)
+        return self._offers[name]
+
+    def _offer(self, name: str) -> str:
+        if name in self._given:
+            return hash_of("given", plain_fields(self._given[name].fields))
+        if name in self.externals:
+            made = self.externals[name]
+            declared = made.declaration
+            columns = plain_fields(made.relation.fields)
+            return hash_of("elsewhere", columns, declared.partition_by, sorted(declared.hidden))
+        if name in self.models:
+            model = self.models[name]
+            return offer_of(model.fields, model.declaration.partition_by)
+        table = self.catalogue.table(name)
+        hidden = sorted(self.catalogue.hidden(table)) if table is not None else []
+        return hash_of(table and (table.columns, table.day), hidden)
+
+    def foreign(self, reads: Sequence[str]) -> dict[str, ExternalTable]:
+        """Those of some tables that are made elsewhere."""
+        return {name: self.externals[name] for name in reads if name in self.externals}
+
     def names(self) -> Sequence[str]:
-        return [*self._all, *self.externals, *self._catalogue.names()]
+        return [*self._all, *self.externals, *self.catalogue.names()]
 
 
 def compile_models(
@@ -78,49 +114,48 @@ def compile_models(
     catalogue: Catalogue,
     now: datetime,
     externals: Externals | None = None,
+    kept: KeptModels | None = None,
 ) -> Project:
     """Bind all models.
 
     Args:
         now: what ``CURRENT_DATE`` is in their scopes (UTC).
         externals: the tables that are made elsewhere.
+        kept: what was found before.
 
     Raises:
         LakeError: the lake can't be read.
     """
     externals = externals or Externals()
     problems = [*externals.problems, *_of_one_name(externals, declarations, catalogue)]
-    by_name = {one.name: one for one in declarations}
-    parsed: dict[str, exp.Expr] = {}
+    sources: dict[str, _Source] = {}
     for one in declarations:
         try:
-            parsed[one.name] = one.parsed()
+            sources[one.name] = _Source.of(
+                one, (kept or KeptModels()).find(one.name, text_key(one))
+            )
         except ModelError as error:
             problems.append(one.located(error))
-    reads = {
-        name: {table for table in _tables_in(query) if table in by_name}
-        for name, query in parsed.items()
-    }
-    order = _in_order(reads, by_name, parsed, problems)
+    names = {one.name for one in declarations}
+    reads = {name: names.intersection(one.reads) for name, one in sources.items()}
+    order = _in_order(reads, sources, problems)
     models: dict[str, Model] = {}
-    tables = ReadableTables(catalogue, models, list(by_name), externals)
-    failed = (set(by_name) - set(order)) | externals.failed
+    tables = ReadableTables(catalogue, models, [one.name for one in declarations], externals)
+    failed = (names - set(order)) | externals.failed
     for name in order:
-        if failed.intersection(_tables_in(parsed[name])):
+        if failed.intersection(sources[name].reads):
             failed.add(name)
             continue
         try:
-            models[name] = compile_model(
-                by_name[name], parsed[name], tables, models, catalogue, now
-            )
+            models[name] = _compiled(sources[name], tables, now)
         except ModelError as error:
-            problems.append(by_name[name].located(error))
+            problems.append(sources[name].declaration.located(error))
             failed.add(name)
     readers: dict[str, list[str]] = {}
     for model in models.values():
-        for table in model.bound.reads:
+        for table in model.reads:
             readers.setdefault(table, []).append(model.name)
-    found = {table: tuple(names) for table, names in readers.items()}
+    found = {table: tuple(several) for table, several in readers.items()}
     return Project(models, tuple(problems), tuple(sorted(failed)), found, externals.tables)
 
 
@@ -135,6 +170,31 @@ def _of_one_name(
             yield one.declaration.wrong(f"{name} is a mirrored table")
 
 
+@dataclass(frozen=True)
+class _Source:
+    """A model before it is bound.
+
+    Attributes:
+        reads: the tables that its query names, in lower case.
+        kept: what was found of a file that said the same.
+    """
+
+    declaration: Declaration
+    reads: tuple[str, ...]
+    kept: KeptModel | None = None
+    parsed: exp.Expr | None = None
+
+    @staticmethod
+    def of(declaration: Declaration, kept: KeptModel | None) -> _Source:
+        if kept is not None:
+            return _Source(declaration, kept.reads, kept)
+        query = declaration.parsed()
+        return _Source(declaration, tuple(_tables_in(query)), None, query)
+
+    def query(self) -> exp.Expr:
+        return self.parsed if self.parsed is not None else self.declaration.parsed()
+
+
 def _tables_in(query: exp.Expr) -> Iterator[str]:
     for table in query.find_all(exp.Table):
         if len(table.parts) > 1:
@@ -143,27 +203,27 @@ def _tables_in(query: exp.Expr) -> Iterator[str]:
 
 def _in_order(
     reads: Mapping[str, set[str]],
-    by_name: Mapping[str, Declaration],
-    parsed: Mapping[str, exp.Expr],
+    sources: Mapping[str, _Source],
     problems: list[ModelError],
 ) -> list[str]:
     """Models after those that they read, without those of a circle and all that read them."""
     left = {name: set(names) for name, names in sorted(reads.items())}
     while True:
         try:
-            return list(TopologicalSorter(left).static_order())
+            # One that can't be read is named by those that read it, too.
+            return [name for name in TopologicalSorter(left).static_order() if name in left]
         except CycleError as error:
             circle: list[str] = list(error.args[1])
             # Each is read by the one after it.
             words = " reads ".join(reversed(circle))
             first = min(circle)
             mention = next(
-                (t for t in parsed[first].find_all(exp.Table) if table_name(t) in circle),
+                (t for t in sources[first].query().find_all(exp.Table) if table_name(t) in circle),
                 None,
             )
             place = at(mention) if mention is not None else None
             problem = ModelError(f"models read one another in a circle: {words}", place=place)
-            problems.append(by_name[first].located(problem))
+            problems.append(sources[first].declaration.located(problem))
             gone = set(circle)
             while more := {n for n, names in left.items() if names & gone} - gone:
                 gone |= more
@@ -174,8 +234,6 @@ def compile_model(
     declaration: Declaration,
     query: exp.Expr,
     tables: ReadableTables,
-    models: Mapping[str, Model],
-    catalogue: Catalogue,
     now: datetime,
 ) -> Model:
     """One model, after those that it reads.
@@ -184,7 +242,13 @@ def compile_model(
         ModelError: it does not compile; the place is one of the query, or of the header.
         LakeError: the lake can't be read.
     """
-    if catalogue.table(declaration.name) is not None:
+    source = _Source(declaration, tuple(_tables_in(query)), None, query)
+    return _compiled(source, tables, now)
+
+
+def _compiled(source: _Source, tables: ReadableTables, now: datetime) -> Model:
+    declaration = source.declaration
+    if tables.catalogue.table(declaration.name) is not None:
         raise ModelError(
             f"{declaration.name} is a mirrored table", next_step="Give the model another name"
         )
@@ -194,10 +258,65 @@ def compile_model(
             next_step="Leave out `for`, or make it a table",
         )
     try:
-        types = declaration.scopes.types(now)
+        scopes = declaration.scopes.all(now)
+        types = declaration.scopes.types(scopes)
     except ModelError as error:
         raise declaration.located(error) from None
-    bound = bind(query, tables, types)
+
+    def bound() -> BoundModel:
+        query = source.query()
+        return query, bind(query, tables, types)
+
+    text = text_key(declaration) if source.kept is None else source.kept.text
+    offers = {name: tables.offer(name) for name in source.reads}
+    key = found_key(text, types, offers)
+    kept = source.kept
+    if kept is None or kept.key != key:
+        found = bound()
+        fields = _fields(declaration, found, tables, types)
+        kept = _kept(declaration, found, fields, (text, key), offers)
+        bound = partial(_same, found)
+    view, path = declaration.materialized == "view", declaration.path
+    written = declaration.header, declaration.expectations
+    return Model(
+        declaration=declaration,
+        types=types,
+        fingerprint=_fingerprint(declaration, kept, tables.models),
+        now=now,
+        scopes=scopes,
+        kept=kept,
+        bind=bound,
+        expectations=expectations_of(path, *written, kept.fields, view=view),
+        externals=tables.foreign(kept.reads),
+    )
+
+
+def _same(found: BoundModel) -> BoundModel:
+    return found
+
+
+def _kept(
+    declaration: Declaration,
+    found: BoundModel,
+    fields: tuple[NamedValue, ...],
+    keys: tuple[str, str],
+    offers: Mapping[str, str],
+) -> KeptModel:
+    """What is found of a model by its query."""
+    query, bound = found
+    sql = query.sql("spark", comments=False, normalize=False)
+    rules = RuleBook(names_in(query, declaration.scopes.names))
+    return KeptModel(*keys, {name: offers[name] for name in bound.reads}, sql, fields, rules)
+
+
+def _fields(
+    declaration: Declaration,
+    found: BoundModel,
+    tables: ReadableTables,
+    types: Mapping[str, Typed],
+) -> tuple[NamedValue, ...]:
+    """The columns of a model's table, once all that can be wrong was looked for."""
+    query, bound = found
     if bound.unstable and declaration.partition_by:
         function, place = bound.unstable[0]
         raise ModelError(
@@ -211,28 +330,22 @@ def compile_model(
     else:
         given = python_fields(declaration.path, code, tables, types)
     fields = (*given, *_partition_columns(declaration, types))
-    _refuse_personal(declaration, fields, catalogue, tables.externals)
-    foreign = {name: tables.externals[name] for name in bound.reads if name in tables.externals}
+    _refuse_personal(declaration, fields, tables.catalogue, tables.externals)
+    foreign = tables.foreign(bound.reads)
     refuse_unfollowed(query, bound.trace.tables, foreign)
     if foreign and declaration.materialized == "view":
         raise ModelError(
             f"a view can't read {next(iter(foreign))}, which is made elsewhere",
             next_step="Leave out `materialized: view`",
         )
-    view, path = declaration.materialized == "view", declaration.path
-    written = declaration.header, declaration.expectations
-    expectations = expectations_of(path, *written, fields, view=view)
-    return Model(
-        declaration=declaration,
-        query=query,
-        bound=bound,
-        fields=fields,
-        types=types,
-        fingerprint=_fingerprint(query, fields, bound, models, code),
-        now=now,
-        expectations=expectations,
-        externals=foreign,
-    )
+    return fields
+
+
+def names_in(query: exp.Expr, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of some names that stand in a query, in their order: what it gives is a function of
+    these alone."""
+    there = {one.name.lower() for one in query.find_all(exp.Column)}
+    return tuple(name for name in names if name in there)
 
 
 def _checked(
@@ -311,20 +424,14 @@ def _refuse_personal(
         )
 
 
-def _fingerprint(
-    query: exp.Expr,
-    fields: Sequence[NamedValue],
-    bound: BoundQuery,
-    models: Mapping[str, Model],
-    code: PythonCode | None,
-) -> str:
+def _fingerprint(declaration: Declaration, kept: KeptModel, models: Mapping[str, Model]) -> str:
     said: dict[str, object] = {
-        "sql": query.sql("spark", comments=False, normalize=False),
-        "columns": [(one.name, one.value.type) for one in fields],
-        "reads": {name: models[name].fingerprint for name in bound.reads if name in models},
+        "sql": kept.sql,
+        "columns": [(one.name, one.value.type) for one in kept.fields],
+        "reads": {name: models[name].fingerprint for name in kept.reads if name in models},
     }
-    if code is not None:
-        said["code"] = code.said()
+    if declaration.python is not None:
+        said["code"] = declaration.python.said()
     text = json.dumps(said, ensure_ascii=False, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from mirrorlake.models import functions
 from mirrorlake.models.bound import BoundQuery, InputColumn, Trace
 from mirrorlake.models.evaluate import Constant, Unknown
 from mirrorlake.models.facts import (
@@ -29,6 +28,7 @@ from mirrorlake.models.facts import (
     comparable,
     conjuncts,
 )
+from mirrorlake.models.nodes import is_aggregate
 from mirrorlake.models.place import at
 from mirrorlake.models.spans import ALL, NONE, ValueSet
 
@@ -161,7 +161,7 @@ class _Walk:
 
     def _select(self, node: exp.Select, wanted: WantedValues, outer: Facts) -> None:
         sources, where = _from(node, self.trace), self._where(node)
-        for one in node.find_all(exp.Table, exp.Subquery, exp.Lateral, exp.Values):
+        for one in self.trace.nodes.sources(node):
             self._nodes.setdefault(id(one), one)
         known = added(outer, self._sources_of(node, wanted))
         known = added(known, self._in_queries(where))
@@ -185,7 +185,7 @@ class _Walk:
                 if self.facts.columns_in(one)
                 and all(grouped.holds(("column", c)) for c in self.facts.columns_in(one))
                 and not any(True for _ in one.find_all(exp.AggFunc, exp.Query, exp.Window))
-                and not any(_is_aggregate(call) for call in one.find_all(exp.Anonymous))
+                and not any(is_aggregate(call) for call in one.find_all(exp.Anonymous))
             ]
         return Conditions(tuple(found))
 
@@ -228,9 +228,9 @@ class _Walk:
         if group is not None:
             members = group.expressions if not _has_sets(group) else []
             sets.append(frozenset(self._named(self._grouped(node, one)) for one in members))
-        elif _is_total(node):
+        elif self.trace.nodes.is_total(node):
             sets.append(frozenset())
-        for window in _own(node, exp.Window):
+        for window in self.trace.nodes.windows(node):
             by = window.args.get("partition_by") or []
             sets.append(frozenset(self._named(one) for one in by))
         return _Allowed(tuple(sets))
@@ -251,7 +251,9 @@ class _Walk:
         """An expression as it can be compared with others of the same SELECT."""
         node = node.unnest()
         place = self.trace.columns.get(id(node))
-        return ("column", place) if place is not None else node.sql("spark")
+        if place is not None:
+            return "column", place
+        return self.trace.nodes.text(node)
 
     def _push(self, sources: _From, number: int, conditions: Conditions, known: Facts) -> None:
         """Visit the first ``number`` joins of a SELECT, in a relation of which only rows matter for
@@ -312,7 +314,7 @@ class _Walk:
             }
             self.query(inner, wanted, facts)
         else:
-            for inner in _queries(node) if node is not None else ():
+            for inner in self.trace.nodes.queries(node) if node is not None else ():
                 self.query(inner, {}, facts)
 
     def _skip(self, key: int) -> None:
@@ -331,17 +333,17 @@ class _Walk:
     def _subqueries(self, node: exp.Select, sources: _From, inside: Facts, outer: Facts) -> None:
         """Visit the queries within a SELECT's expressions."""
         where = node.args.get("where")
-        for inner in _queries(where) if where is not None else ():
+        for inner in self.trace.nodes.queries(where) if where is not None else ():
             self.query(inner, {}, inside)
         # A total has a row even of no rows.
-        after = outer if _is_total(node) else inside
+        after = outer if self.trace.nodes.is_total(node) else inside
         clauses = (node.args.get(name) for name in ("group", "having", "qualify", "order"))
         for part in (*node.expressions, *(one for one in clauses if one is not None)):
-            for inner in _queries(part):
+            for inner in self.trace.nodes.queries(part):
                 self.query(inner, {}, after)
         for join in sources.joins:
             on = join.node.args.get("on") if join.node is not None else None
-            for inner in _queries(on) if on is not None else ():
+            for inner in self.trace.nodes.queries(on) if on is not None else ():
                 # A row that the condition drops may be one that an outer join keeps.
                 self.query(inner, {}, outer)
 
@@ -504,48 +506,6 @@ def _has_sets(group: exp.Expr) -> bool:
         return True
     sets = (exp.Rollup, exp.Cube, exp.GroupingSets)
     return any(isinstance(one, sets) for one in group.expressions)
-
-
-def _queries(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The outermost queries within an expression."""
-    if isinstance(node, exp.Select | exp.SetOperation):
-        yield node
-        return
-    for child in node.iter_expressions():
-        yield from _queries(child)
-
-
-def _own(node: exp.Select, kind: type[exp.Expr]) -> Iterator[exp.Expr]:
-    """The nodes of one class in a SELECT's own expressions, without queries in it."""
-
-    def walk(one: exp.Expr) -> Iterator[exp.Expr]:
-        if isinstance(one, exp.Select | exp.SetOperation):
-            return
-        if isinstance(one, kind):
-            yield one
-        for child in one.iter_expressions():
-            yield from walk(child)
-
-    for one in node.expressions:
-        yield from walk(one)
-    for clause in ("having", "qualify", "order"):
-        part = node.args.get(clause)
-        if part is not None:
-            yield from walk(part)
-
-
-def _is_total(node: exp.Select) -> bool:
-    """Whether a SELECT is one group of all rows."""
-    if node.args.get("group") is not None:
-        return False
-    if node.args.get("having") is not None:
-        return True
-    windowed = {id(one.this) for one in _own(node, exp.Window)}
-    return any(_is_aggregate(one) for one in _own(node, exp.Func) if id(one) not in windowed)
-
-
-def _is_aggregate(node: exp.Expr) -> bool:
-    return isinstance(node, exp.AggFunc) or str(node.this).lower() in functions.AGGREGATES
 
 
 def _dead(facts: Facts) -> bool:

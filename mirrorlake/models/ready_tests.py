@@ -23,11 +23,11 @@ from mirrorlake.models.columns import NamedValue, Relation, Typed
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.external_tables import Externals
 from mirrorlake.models.given_columns import TestReading, compare_columns, typed_columns
-from mirrorlake.models.model import Model, Project, ScopeValues
+from mirrorlake.models.model import Model, Project
 from mirrorlake.models.model_tests import ModelTest, WrittenRows
 from mirrorlake.models.parse import table_name
 from mirrorlake.models.project import ReadableTables, compile_model
-from mirrorlake.models.scopes import text_of
+from mirrorlake.models.scopes import ScopeValues, text_of
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Fitting:
             externals = Externals(self._project.externals)
             tables = ReadableTables(catalogue, models, [*models, *given], externals, given)
             query = declared.parsed()
-            return compile_model(declared, query, tables, models, catalogue, self._now)
+            return compile_model(declared, query, tables, self._now)
         except ModelError as error:
             raise declared.located(error) from None
 
@@ -171,9 +171,11 @@ class Fitting:
             now = _moment(reading, said.now)
             if now is None:
                 return None
-            model = replace(model, now=now)
+        else:
+            now = model.now
         try:
-            scopes = model.scopes
+            scopes = model.declaration.scopes.all(now)
+            model = replace(model, now=now, scopes=scopes)
         except ModelError as error:
             reading.wrong(("now",), error.message)
             return None

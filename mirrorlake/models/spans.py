@@ -195,12 +195,12 @@ _COMPARED: dict[str, Callable[[Any], Interval]] = {
 
 def _apart(parts: Iterable[Interval]) -> tuple[Interval, ...]:
     """Intervals in order, those that overlap as one; as they are where they can't be compared."""
-    unlike = tuple(dict.fromkeys(parts))
-    kinds = {_kind(bound) for one in unlike for bound in (one.low, one.high) if bound is not None}
+    several = tuple(parts)
+    kinds = {_kind(bound) for one in several for bound in (one.low, one.high) if bound is not None}
     if len(kinds) > 1 or None in kinds:
-        return unlike
+        return tuple(dict.fromkeys(several))
     found: list[Interval] = []
-    for one in sorted(unlike, key=_begins):
+    for one in sorted(several, key=_begins):
         before = found[-1] if found else None
         if before is not None and _reaches(before, one):
             high, to_high = _further(before, one)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from decimal import Decimal
 from functools import reduce
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -223,3 +224,14 @@ def _parts(text: str) -> list[str]:
         else:
             found[-1] += character
     return found
+
+
+def digits(number: Decimal) -> tuple[int, int]:
+    """Precision and scale of a number as it is written.
+
+    >>> digits(Decimal("0.001")), digits(Decimal("12.50"))
+    ((3, 3), (4, 2))
+    """
+    _, figures, exponent = number.as_tuple()
+    scale = max(-int(exponent), 0)
+    return max(len(figures), scale), scale

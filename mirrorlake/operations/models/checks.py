@@ -18,7 +18,8 @@ from mirrorlake.ledger.model_checks import CheckedExpectation, PartitionChecks
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.merge.staging import branch_sql
 from mirrorlake.models.expectations import Expectation
-from mirrorlake.models.model import Model, ScopeValues
+from mirrorlake.models.model import Model
+from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.operations.models.looks import PartitionLook, look_at_rows
 from mirrorlake.operations.models.tables import model_table
 from mirrorlake.workspace import Workspace

@@ -15,8 +15,8 @@ from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ModelError
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.dependencies import Input, MirrorInput, ModelInput, inputs_of
-from mirrorlake.models.model import Model, Project, ScopeValues
-from mirrorlake.models.scopes import text_of
+from mirrorlake.models.model import Model, Project
+from mirrorlake.models.scopes import ScopeValues, text_of
 from mirrorlake.operations.models.compiled import scopes_of
 
 CHOICES = ("all", "direct", "none")

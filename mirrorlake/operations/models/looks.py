@@ -18,7 +18,8 @@ from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger.model_checks import CheckedExpectation
 from mirrorlake.models.expectations import Expectation
-from mirrorlake.models.model import Model, ScopeValues
+from mirrorlake.models.model import Model
+from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.operations.models.pandera_schemas import broken_by, load_schema
 from mirrorlake.operations.models.rows import batch_condition, partition_condition
 

@@ -25,8 +25,9 @@ from mirrorlake.errors import MirrorlakeError, ModelError
 from mirrorlake.models.binding import bound_sql
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.mentions import TextSpan
-from mirrorlake.models.model import Model, ScopeValues
+from mirrorlake.models.model import Model
 from mirrorlake.models.python_model import PythonCode
+from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.operations.models.lake_names import within_lake
 
 if TYPE_CHECKING:

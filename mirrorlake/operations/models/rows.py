@@ -17,7 +17,8 @@ from mirrorlake.errors import ModelError
 from mirrorlake.models.binding import bound_sql, literal
 from mirrorlake.models.dependencies import external_inputs
 from mirrorlake.models.mentions import TextSpan
-from mirrorlake.models.model import Model, ScopeValues
+from mirrorlake.models.model import Model
+from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.operations.models.lake_names import within_lake
 from mirrorlake.operations.models.python_function import function_errors, function_rows
 from mirrorlake.operations.models.stand_ins import stand_ins

@@ -26,7 +26,8 @@ from mirrorlake.errors import CommitConflict, ExpectationFailed, LakeError, Land
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
-from mirrorlake.models.model import Model, ScopeValues
+from mirrorlake.models.model import Model
+from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.operations.models.checks import Checking, failure_of
 from mirrorlake.operations.models.lake_names import within_lake
 from mirrorlake.operations.models.model_schemas import load_schemas
@@ -288,5 +289,5 @@ def with_those_above(models: Mapping[str, Model], name: str) -> list[Model]:
         one = waiting.pop()
         if one in models and one not in wanted:
             wanted.add(one)
-            waiting += models[one].bound.reads
+            waiting += models[one].reads
     return [model for model in models.values() if model.name in wanted]

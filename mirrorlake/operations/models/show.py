@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from mirrorlake.errors import ModelError
 from mirrorlake.models.binding import bound_sql
-from mirrorlake.models.dependencies import Input, ModelInput, unbounded
-from mirrorlake.models.model import Model, Project, ScopeValues
+from mirrorlake.models.dependencies import Input, ModelInput, readers_of, unbounded
+from mirrorlake.models.model import Model, Project
 from mirrorlake.models.project import stored_columns
-from mirrorlake.models.scopes import kind_of, text_of
+from mirrorlake.models.scopes import ScopeValues, kind_of, text_of
 from mirrorlake.operations.models.compiled import scopes_of
 from mirrorlake.operations.models.states import States
 
@@ -120,7 +120,7 @@ def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownMod
         partitions=len(model.scopes),
         first=model.key_of(model.scopes[0]),
         last=model.key_of(model.scopes[-1]),
-        reads=model.bound.reads,
+        reads=model.reads,
         read_by=readers,
         warnings=tuple(unbounded(project, catalogue, model)),
         states=_counted(states, model, model.by_key),
@@ -163,15 +163,11 @@ def _counted(states: States, model: Model, keys: Iterable[str]) -> dict[str, int
 
 def _partition(states: States, model: Model, scope: ScopeValues) -> ShownPartition:
     project = states.project
-    key = model.key_of(scope)
     inputs = states.read_by(model, scope)
     state = states.of(model, scope)
-    readers: dict[str, tuple[str, ...]] = {}
-    for name in project.readers.get(model.name, ()):
-        reader = project.models[name]
-        readers[name] = tuple(_reading(states, reader, model.name, key))
+    readers = readers_of(project, states.catalogue, model, scope)
     return ShownPartition(
-        key=key,
+        key=model.key_of(scope),
         scope=tuple(
             ShownName(name, text_of(value), kind_of(value)) for name, value in scope.items()
         ),
@@ -199,14 +195,6 @@ def _sql_of(model: Model, scope: ScopeValues) -> str:
         f"-- {one.name}\n{bound_sql(sql, model.bound, scope, (one.start, one.end))};"
         for one in code.inputs
     )
-
-
-def _reading(states: States, reader: Model, table: str, key: str) -> Iterator[str]:
-    """The partitions of a reader that read one partition of a table."""
-    for scope in reader.scopes:
-        for one in states.read_by(reader, scope):
-            if isinstance(one, ModelInput) and one.table == table and key in one.keys:
-                yield reader.key_of(scope)
 
 
 def compressed(keys: Sequence[str]) -> str:

@@ -27,8 +27,8 @@ from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.dependencies import Input, MirrorInput, inputs_of
 from mirrorlake.models.external_tables import ExternalInput
-from mirrorlake.models.model import Model, Project, ScopeValues
-from mirrorlake.models.scopes import text_of
+from mirrorlake.models.model import Model, Project
+from mirrorlake.models.scopes import ScopeValues, text_of
 from mirrorlake.operations.models.dirty import PartitionMarks, mark_words, waiting_words
 from mirrorlake.operations.models.tables import model_table
 from mirrorlake.operations.models.versions import Versions

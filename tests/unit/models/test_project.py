@@ -224,6 +224,8 @@ def test_days_of_another_column_than_the_contracts_bound_a_table_too(compiled: C
         # What is above is wrong: that is said, once.
         ({"m__x": "SELECT * FROM m.y", "m__y": "SELECT ida FROM s_d.sales"},
          "models/m/y.sql:1:8: there is no column ida"),
+        ({"m__x": "SELECT * FROM m.y", "m__y": "SELECT (1 FROM s_d.sales"},
+         "models/m/y.sql:1:"),
         # personal data
         ({"m__x": "SELECT CONCAT(e, '!') AS mail FROM (SELECT email AS e FROM s_d.people)"},
          "models/m/x.sql: column mail is made of email of s_d.people, which the contract hides. Read the clean"),

@@ -93,6 +93,9 @@ D, W = "day {2024-03-05}", "day [2024-02-28, 2024-03-05]"
         ("SELECT 1 FROM t RIGHT JOIN u ON t.day = p AND u.k = 1 WHERE u.day = p", [f"t {D}", f"u {D}"]),
         ("SELECT 1 FROM t FULL JOIN u ON t.day = p AND u.k = 1 WHERE u.day = p", [f"t {D}", f"u {D}"]),
         ("SELECT 1 FROM t FULL JOIN u ON t.day = p AND u.day = p", ["t", "u"]),
+        # A fact of the side that is kept drops no row of it.
+        ("SELECT 1 FROM t RIGHT JOIN u ON u.k = 0 WHERE u.day = p", ["t", f"u {D}"]),
+        ("SELECT 1 FROM t FULL JOIN u ON u.k = 0 AND t.k = 1 WHERE u.day = p", ["t k {1}", f"u {D}"]),
         ("SELECT 1 FROM t FULL JOIN u ON t.day = u.day WHERE t.day = p", [f"t {D}", f"u {D}"]),
         ("SELECT 1 FROM t FULL JOIN u USING (day) WHERE day = p", ["t", "u"]),
         ("SELECT 1 FROM t ANTI JOIN u ON u.day = t.day WHERE t.day = p", [f"t {D}", f"u {D}"]),

@@ -220,7 +220,8 @@ def test_more_scopes_than_any_model_has(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_types_of_names() -> None:
     bindings = {"d": "DATE'2024-01-01'", "t": "CURRENT_TIMESTAMP", "n": "7", "l": "3000000000"}
     bindings |= {"s": "'x'", "b": "TRUE", "x": "1.50"}
-    found = Scopes(tuple(Binding(k, v, 1) for k, v in bindings.items())).types(NOW)
+    found = Scopes(tuple(Binding(k, v, 1) for k, v in bindings.items()))
+    found = found.types(found.all(NOW))
     assert {name: one.type for name, one in found.items()} == {
         "d": "date", "t": "timestamp", "n": "int", "l": "bigint", "s": "string", "b": "boolean",
         "x": "decimal(3,2)",
