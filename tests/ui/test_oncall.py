@@ -88,6 +88,7 @@ def test_a_damaged_table_is_found_and_repaired_by_pressing(
     keep(page, "repaired-check")
 
 
+@pytest.mark.full
 def test_the_demos_terminal_has_a_line_for_each_start_and_end_of_a_run(place: Place) -> None:
     asked = (
         'mutation { launchRun(executionParams: {selector: {repositoryLocationName: "mirrorlake", '

@@ -143,6 +143,7 @@ def test_a_query_that_gives_no_rows_to_compare_is_an_error(folder: Path) -> None
     assert run(folder / "mirrorlake.yaml", "test", "m.nobody")[0] == 2
 
 
+@pytest.mark.full
 def test_a_model_in_python_over_a_table_made_elsewhere(folder: Path) -> None:
     sold = SALES.replace("SUM(amount) AS amount, ", "")
     text = SHARES.replace('for: {day: "TIME', 'for: {day_of: "TIME')
