@@ -71,7 +71,7 @@ def test_each_is_an_asset_with_what_it_reads(
         ["team:data"],
         {"python", "iceberg"},
     )
-    assert isinstance(speed.partitions_def, dg.StaticPartitionsDefinition)
+    assert isinstance(speed.partitions_def, dg.TimeWindowPartitionsDefinition)
     (reference,) = speed.metadata["dagster/code_references"].code_references
     assert (Path(reference.file_path).name, reference.line_number) == (
         "speed.py",

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from demo.computed import put_models
 from demo.shop import demo_contract
+from tests.integration.conftest import Place
 from tests.integration.operations.test_models import run
-from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
+from tests.support.command import COMMAND
 
 SALES = """---
 for: {day: "TIMESERIES('2024-03-01', '2024-03-03', 'P1D')"}
@@ -45,8 +51,15 @@ columns:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The demo's contract and models, on a machine without its servers and its lake."""
+def folder(tmp_path: Path, place: Place, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The demo's contract and models, on a machine without its servers and its lake; the session is
+    this process's, which the command would start."""
+
+    @contextmanager
+    def session(_: object) -> Iterator[Any]:
+        yield place.spark.get()
+
+    monkeypatch.setattr("mirrorlake.operations.models.testing.local_session", session)
     monkeypatch.setenv("MIRRORLAKE_DEMO_PASSWORD", "none")
     monkeypatch.setattr("mirrorlake.cli.show.console.width", 200)
     monkeypatch.chdir(tmp_path)
@@ -68,9 +81,8 @@ def write(folder: Path, **files: str) -> Path:
     return folder / "mirrorlake.yaml"
 
 
-def test_the_demos_tests_pass_and_touch_nothing(folder: Path) -> None:
+def test_the_demos_tests_pass(folder: Path) -> None:
     put_models(folder)
-    before = sorted(folder.rglob("*"))
     code, found = outcomes(folder / "mirrorlake.yaml")
     assert (code, set(found.values())) == (0, {"passed"})
     assert {name.split(" ")[0] for name in found} == {
@@ -78,6 +90,18 @@ def test_the_demos_tests_pass_and_touch_nothing(folder: Path) -> None:
         "flights.weekly",
         "shop_reports.orders_by_day",
     }
+
+
+@pytest.mark.full
+def test_the_command_alone(folder: Path) -> None:
+    """With a session of its own, as a CI runs it; it leaves nothing behind."""
+    put_models(folder)
+    before = sorted(folder.rglob("*"))
+    ended = subprocess.run(
+        [*COMMAND, "test", "--json"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert {one["outcome"] for one in json.loads(ended.stdout)} == {"passed"}
     assert sorted(folder.rglob("*")) == before
 
 
