@@ -62,6 +62,8 @@ from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comme
 warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def.*")
 # One per asset otherwise: single-run backfills are in beta, and we mean to use them.
 warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
+# So do mappings of windows that say what a partition before the first one reads: nothing.
+warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*allow_nonexistent.*")
 
 LEDGER_LIMIT = 2.0
 """Seconds that a location waits for its ledger's word as it loads; without it, it loads too."""

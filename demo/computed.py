@@ -1,4 +1,4 @@
-"""The demo's SQL models: put beside its contract, computed once, and shown as a table."""
+"""The demo's models: put beside its contract, computed once, and shown as a table."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def compute_models(workspace: Workspace, console: Console) -> None:
             )
             for one in project.models.values()
         ]
-    console.print("Models over the mirror (SQL files; see docs/models.md):")
+    console.print("Models over the mirror (SQL and Python; see docs/models.md):")
     console.print(runs_table(runs))

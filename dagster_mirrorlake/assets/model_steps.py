@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_mirrorlake.assets.columns import COLUMN_LINEAGE, COLUMN_SCHEMA
 from dagster_mirrorlake.assets.model_checks import report_checks
 from dagster_mirrorlake.models import ModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
@@ -24,7 +25,11 @@ Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization]
 
 @dataclass(frozen=True)
 class _Step:
-    """A model's step: what it is asked for, and what that takes."""
+    """A model's step: what it is asked for, and what that takes.
+
+    Attributes:
+        keys: lake table, in lower case → the asset that makes it.
+    """
 
     asset: ModelAsset
     workspace: Workspace
@@ -32,12 +37,22 @@ class _Step:
     model: Model
     scopes: Sequence[ScopeValues]
     states: States
+    keys: Mapping[str, dg.AssetKey]
 
 
-def run(context: dg.AssetExecutionContext, model: ModelAsset, *, again: bool) -> Events:
+def run(
+    context: dg.AssetExecutionContext,
+    model: ModelAsset,
+    keys: Mapping[str, dg.AssetKey],
+    *,
+    again: bool,
+) -> Events:
     """Compute the partitions of a run that are missing or stale; all of them are computed then, but
     for those whose rows are not as the model expects. Of a run of checks alone, look at the rows
     that are published.
+
+    Args:
+        keys: lake table, in lower case → the asset that makes it.
 
     Raises:
         Failure: the model does not compile, a partition that it reads is not computed, the engine
@@ -45,7 +60,7 @@ def run(context: dg.AssetExecutionContext, model: ModelAsset, *, again: bool) ->
     """
     name, refused = model.declaration.name, None
     with named_failures(name), dagster_errors(context.retry_number):
-        step = _begun(context, model)
+        step = _begun(context, model, keys)
         if not context.selected_asset_keys:
             _look_again(context, step)
             return
@@ -60,14 +75,16 @@ def run(context: dg.AssetExecutionContext, model: ModelAsset, *, again: bool) ->
             raise refused
 
 
-def _begun(context: dg.AssetExecutionContext, model: ModelAsset) -> _Step:
+def _begun(
+    context: dg.AssetExecutionContext, model: ModelAsset, keys: Mapping[str, dg.AssetKey]
+) -> _Step:
     workspace: Workspace = model.names.resources(context).mirrorlake.workspace
     project, catalogue = compile_project(workspace.config, workspace.lake)
     compiled = project.model(model.declaration.name)
     wanted = set(context.partition_keys) if model.partitions else None
     scopes = [s for s in compiled.scopes if wanted is None or model.key_of(s) in wanted]
     states = States(project, catalogue, workspace.lake, workspace.ledger)
-    return _Step(model, workspace, project, compiled, scopes, states)
+    return _Step(model, workspace, project, compiled, scopes, states, keys)
 
 
 def _look_again(context: dg.AssetExecutionContext, step: _Step) -> None:
@@ -116,6 +133,36 @@ def _metadata(step: _Step, done: ModelRun) -> dict[str, Any]:
         "partitions computed": len(done.computed),
         "partitions that needed nothing": done.left,
         "rows computed": sum(one.rows for one in done.computed),
-        "dagster/column_schema": dg.TableSchema(columns),
+        COLUMN_SCHEMA: dg.TableSchema(columns),
+        COLUMN_LINEAGE: dg.TableColumnLineage(_lineage(step)),
         "columns are made of": made_of,
     }
+
+
+def _lineage(step: _Step) -> dict[str, list[dg.TableColumnDep]]:
+    """Column → the columns of the assets above that its values are made of. Those have their own,
+    down to MySQL's."""
+    tables = {o.table for f in step.model.fields for o in f.value.origins}
+    names = {table: _names(step, table) for table in tables & step.keys.keys()}
+    return {
+        field.name: [
+            dg.TableColumnDep(step.keys[one.table], names[one.table].get(one.column, one.column))
+            for one in sorted(field.value.origins, key=lambda o: (o.table, o.column))
+            if one.table in names
+        ]
+        for field in step.model.fields
+        if field.value.origins
+    }
+
+
+def _names(step: _Step, table: str) -> Mapping[str, str]:
+    """The columns of a table that a model reads: in lower case → as they are written."""
+    project = step.project
+    if table in project.models:
+        fields = project.models[table].fields
+    elif table in project.externals:
+        fields = project.externals[table].relation.fields
+    else:
+        found = step.states.catalogue.table(table)
+        fields = found.relation.fields if found is not None else ()
+    return {one.name.lower(): one.name for one in fields}

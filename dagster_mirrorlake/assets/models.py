@@ -67,6 +67,6 @@ def _asset(
         # What a step does is imported when it runs: locations load faster.
         from dagster_mirrorlake.assets.model_steps import run
 
-        yield from run(context, model, again=config.again)
+        yield from run(context, model, keys, again=config.again)
 
     return compute

@@ -208,6 +208,9 @@ def test_a_run_computes_the_partitions_that_it_was_asked_for(
         assert figures["partitions computed"] == 2
         assert figures["dagster/row_count"] == 1
         assert figures["columns are made of"]["amount"] == "s_m.sales.amount"
+        lineage = made.materialization.metadata["dagster/column_lineage"].column_lineage
+        two = dg.TableColumnDep(dg.AssetKey(["made", "two"]), "amount")
+        assert lineage.deps_by_column == {"amount": [two]}
         assert {made.partition, other.partition} == {"2024-02-29", "2024-03-01"}
         again = run("made/above", "2024-02-29", "2024-03-01")
         (first, _) = again.get_asset_materialization_events()

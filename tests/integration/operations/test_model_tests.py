@@ -87,6 +87,7 @@ def test_the_demos_tests_pass(folder: Path) -> None:
     assert (code, set(found.values())) == (0, {"passed"})
     assert {name.split(" ")[0] for name in found} == {
         "flights.daily",
+        "flights.delays",
         "flights.weekly",
         "shop_reports.orders_by_day",
     }
