@@ -2,11 +2,11 @@
 description: What a minute of delay at departure becomes by the arrival, learnt from a month
 owner: team:demo
 for:
-  month: TIMESERIES('2013-01-01', '2014-01-01', 'P1M')
+  of_month: TIMESERIES('2013-01-01', '2014-01-01', 'P1M')
 reads:
   flights:
     SELECT carrier, dep_delay, arr_delay FROM nyc_nyc.flights
-    WHERE time_hour >= month AND time_hour < ADD_MONTHS(month, 1) AND arr_delay IS NOT NULL
+    WHERE time_hour >= of_month AND time_hour < ADD_MONTHS(of_month, 1) AND arr_delay IS NOT NULL
 columns:
   carrier: {type: string, nullable: false, made_of: flights.carrier}
   slope: {type: double, made_of: [flights.dep_delay, flights.arr_delay]}
