@@ -41,21 +41,52 @@ def report_checks(
         key = model.key_of(scope)
         # Newer rows that were refused are what the run was about.
         look = refused.get(key) or of_main.get(key)
-        for one in _evaluations(context, asset, model, scope, look) if look is not None else ():
+        for one in _evaluations(context.instance, asset, model, scope, look) if look else ():
             if one.check_name in names:
                 # Dagster takes it, and its own annotation does not say so.
                 context.log_event(one)  # pyright: ignore[reportArgumentType]
 
 
+def missing_verdicts(
+    instance: dg.DagsterInstance, asset: ModelAsset, model: Model, states: States
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Verdicts on published rows that an instance has no record of: of partitions computed
+    elsewhere, once it has a record of these.
+
+    Raises:
+        LakeError: the lake can't be read.
+        LedgerError: the ledger can't be read.
+    """
+    checks = states.ledger.model_checks(model.name) if model.expectations else ()
+    of_main, _ = newest_checks(checks, states.records(model))
+    names = {one.name for one in model.expectations}
+    keys = [dg.AssetCheckKey(asset.key, name) for name in sorted(names)]
+    known = instance.event_log_storage.get_asset_check_partition_info(keys) if of_main else ()
+    judged = {
+        (one.check_key.name, one.partition_key)
+        for one in known
+        if one.latest_target_materialization_storage_id == one.latest_materialization_storage_id
+    }
+    for key, look in of_main.items():
+        scope = model.by_key.get(key)
+        partition = asset.key_of(scope) if scope is not None and asset.partitions else None
+        if scope is None or all((name, partition) in judged for name in names):
+            continue
+        for one in _evaluations(instance, asset, model, scope, look):
+            there = one.target_materialization_data is not None
+            if there and (one.check_name, partition) not in judged:
+                yield one
+
+
 def _evaluations(
-    context: dg.AssetExecutionContext,
+    instance: dg.DagsterInstance,
     asset: ModelAsset,
     model: Model,
     scope: ScopeValues,
     look: PartitionChecks,
 ) -> Iterator[dg.AssetCheckEvaluation]:
     partition = asset.key_of(scope) if asset.partitions else None
-    target = target_of(context.instance, asset.key, partition)
+    target = target_of(instance, asset.key, partition)
     for expectation in model.expectations:
         result = result_of(look, expectation)
         if result is not None:

@@ -4,6 +4,7 @@ missing or stale, and reports those that were computed elsewhere."""
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -92,7 +93,10 @@ def _requested(
             words.append(_waiting(due))
     for one in words:
         context.log.info(one)
-    events = list(_reports(context.instance, known, states))
+    events = [
+        *_reports(context.instance, known, states),
+        *islice(_verdicts(context.instance, known, states), MOST_REPORTED),
+    ]
     if requests:
         return dg.SensorResult(run_requests=requests, asset_events=events)
     why = "; ".join(words) or f"All partitions of {len(known)} models are computed"
@@ -129,6 +133,19 @@ def _reports(
                 partition=key or None,
                 metadata={"dagster/row_count": record.rows, "seconds": record.seconds},
             )
+
+
+def _verdicts(
+    instance: dg.DagsterInstance, models: Mapping[str, ModelAsset], states: "States"
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """What was found of what these partitions expect, where this instance has no record of it: a
+    verdict is about a materialisation, so one follows the report of its partition by a tick."""
+    from dagster_mirrorlake.assets.model_checks import missing_verdicts
+
+    for name, model in models.items():
+        compiled = states.project.models.get(name)
+        if compiled is not None:
+            yield from missing_verdicts(instance, model, compiled, states)
 
 
 def _waiting(due: "DueModel") -> str:

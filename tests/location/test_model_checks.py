@@ -170,9 +170,10 @@ def test_a_run_reports_each_partition_and_what_is_below_waits(world: Callable[..
         assert instance.get_materialized_partitions(DAILY_KEY) == set(DAYS)
         found = verdicts(instance, again.run_id, DAILY_KEY, "not_below_zero")
         assert found == {("not_below_zero", day): "SUCCEEDED" for day in DAYS}
-        assert verdicts(instance, again.run_id, BELOW_KEY, "rows_min") == {
-            ("rows_min", None): "SUCCEEDED"
-        }
+        # Dagster plans the check of what has no partitions for each partition of the run, too.
+        below_says = verdicts(instance, again.run_id, BELOW_KEY, "rows_min")
+        assert below_says["rows_min", None] == "SUCCEEDED"
+        assert set(below_says.values()) == {"SUCCEEDED", "PLANNED"}
         assert counts(instance, "not_below_zero", DAYS[1])["published"] is True
 
         # The checks alone look at what is published.
@@ -182,6 +183,32 @@ def test_a_run_reports_each_partition_and_what_is_below_waits(world: Callable[..
         assert verdicts(instance, looked.run_id, DAILY_KEY, "not_below_zero", "rows_max") == {
             ("not_below_zero", day): "SUCCEEDED" for day in DAYS
         }
+
+        # An instance that never ran it hears of its partitions, then of the verdicts on them.
+        with dg.DagsterInstance.ephemeral() as other:
+
+            def reported() -> list[Any]:
+                context = dg.build_sensor_context(
+                    instance=other,
+                    repository_def=defs.get_repository_def(),
+                    resources=dict(defs.resources or {}),
+                )
+                with context:
+                    events = defs.resolve_sensor_def("models").evaluate_tick(context).asset_events
+                for one in events:
+                    other.report_runless_asset_event(one)
+                return list(events)
+
+            kinds = {type(one) for one in reported()}
+            assert kinds == {dg.AssetMaterialization}
+            told = {
+                (one.asset_key, one.check_name, one.partition): one.passed for one in reported()
+            }
+            assert {key for key in told if not told[key]} == {(DAILY_KEY, "rows_max", DAYS[0])}
+            assert {day for key, name, day in told if name == "not_below_zero"} == set(DAYS)
+            assert (BELOW_KEY, "rows_min", None) in told
+            assert reported() == []
+            assert counts(other, "not_below_zero", DAYS[1])["rows looked at"] == 1
 
         # The engine fails: no check says that rows are not as expected.
         broken = DAILY.replace("amount >= 0", "CAST(product AS INT) > 0")
