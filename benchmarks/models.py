@@ -58,7 +58,7 @@ FLIGHTS = Case(
     "flights: delays by carrier and day",
     "nyc.flights",
     "DATE(time_hour)",
-    ("2013-01-01", "2014-01-02"),
+    ("2013-05-01", "2013-08-01"),
     "SELECT {day}carrier, COUNT(*) AS flights, COUNT(dep_time) AS flown, AVG(dep_delay) AS delay, "
     "MAX(arr_delay) AS worst FROM s_nyc.flights{where} GROUP BY {group}carrier",
     "UPDATE nyc.flights SET dep_delay = COALESCE(dep_delay, 0) + 1 WHERE time_hour >= "
@@ -69,7 +69,7 @@ PRICING = Case(
     "TPC-H, as Q1: prices by flag and status, by day",
     "tpch.lineitem",
     "l_shipdate",
-    ("1995-01-01", "1996-01-01"),
+    ("1995-05-01", "1995-08-01"),
     "SELECT {day}l_returnflag, l_linestatus, SUM(l_quantity) AS quantity, "
     "SUM(l_extendedprice) AS base, SUM(l_extendedprice * (1 - l_discount)) AS price, "
     "SUM(l_extendedprice * (1 - l_discount) * (1 + l_tax)) AS charge, AVG(l_discount) AS discount, "
@@ -82,7 +82,7 @@ SHIPPING = Case(
     "TPC-H, as Q3: revenue of orders, by day",
     "tpch.lineitem",
     "l_shipdate",
-    ("1995-01-01", "1996-01-01"),
+    ("1995-05-01", "1995-08-01"),
     "SELECT {day}l_orderkey, MIN(l_commitdate) AS committed, "
     "SUM(l_extendedprice * (1 - l_discount)) AS revenue FROM s_tpch.lineitem{where} "
     "GROUP BY {group}l_orderkey",
