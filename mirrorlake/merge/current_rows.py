@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.ledger import Load
 from mirrorlake.merge.conversions import spark_type
 from mirrorlake.merge.pruning import bounds_of, bounds_sql, may_prune
@@ -123,7 +124,19 @@ def _observed(
 def _raw_rows(
     spark: SparkSession, plan: ResolvedTable, raw: Identifier, loads: Sequence[Load], lake: Lake
 ) -> DataFrame:
-    table = lake.load(raw)
+    seqs = ", ".join(str(load.seq) for load in loads if load.raw_table == raw.name)
+    return spark.sql(raw_rows_sql(plan, raw, lake.load(raw), f"{SEQ} IN ({seqs})"))
+
+
+def raw_rows_sql(plan: ResolvedTable, raw: Identifier, table: LakeTable | None, where: str) -> str:
+    """SQL of rows of a raw table in the plan's columns, with what a fold needs of each: its load's
+    number, whether it is a tombstone, and, where the plan has them, when it was found gone, its
+    original texts, its key as the server compares it, and its entity.
+
+    Args:
+        raw: the name of ``table``.
+        where: which rows.
+    """
     there = {field.name for field in table.schema().fields} if table else set()
     wanted = wanted_types(plan)
     columns = version_columns(plan, table, wanted)
@@ -136,10 +149,7 @@ def _raw_rows(
         columns.append(KEY)
     if plan.entity is not None:
         columns.append(TOKEN if TOKEN in there else f"CAST(NULL AS binary) AS {TOKEN}")
-    seqs = ", ".join(str(load.seq) for load in loads if load.raw_table == raw.name)
-    return spark.sql(
-        f"SELECT {', '.join(columns)} FROM {raw.sql} WHERE {SEQ} IN ({seqs})"  # noqa: S608
-    )
+    return f"SELECT {', '.join(columns)} FROM {raw.sql} WHERE {where}"  # noqa: S608
 
 
 def _latest(rows: DataFrame, plan: ResolvedTable, apart: Sequence[str]) -> DataFrame:
@@ -153,9 +163,15 @@ def _key_parts(plan: ResolvedTable) -> list[Column]:
     """What rows of one key share."""
     from pyspark.sql import functions as f
 
-    key = [KEY] if plan.keeps_aliases else [as_sql_identifier(k) for k in plan.key]
-    unplaced = () if plan.keeps_aliases else unplaced_key(plan)
-    return [f.col(k) for k in key] + [f.expr(original_of(name)) for name in unplaced]
+    return [f.expr(part) for part in key_parts_sql(plan)]
+
+
+def key_parts_sql(plan: ResolvedTable) -> list[str]:
+    """SQL of what rows of one key share."""
+    if plan.keeps_aliases:
+        return [KEY]
+    names = [as_sql_identifier(name) for name in plan.key]
+    return names + [original_of(name) for name in unplaced_key(plan)]
 
 
 def _first(rows: DataFrame, order: WindowSpec) -> DataFrame:
@@ -228,7 +244,7 @@ def _aliases(workspace: Workspace, plan: ResolvedTable, rows: DataFrame) -> Data
     history = _of_all_loads(workspace, plan)
     names = [as_sql_identifier(k) for k in plan.key]
     # Of a key's part without a place in its column, the original text is what it is written as.
-    kept = [*names, *([_key_originals(plan)] if unplaced_key(plan) else [])]
+    kept = [*names, *([key_originals(plan)] if unplaced_key(plan) else [])]
     texts = history.selectExpr(*kept, KEY).distinct()
     now = rows.selectExpr(*kept, KEY).toDF(*(f"_now_{i}" for i in range(len(kept))), "_now_key")
     other = texts.join(now, f.col(KEY) == f.col("_now_key"))
@@ -243,7 +259,7 @@ def _aliases(workspace: Workspace, plan: ResolvedTable, rows: DataFrame) -> Data
     return gone.select(*(as_sql_identifier(c) for c in rows.columns))
 
 
-def _key_originals(plan: ResolvedTable) -> str:
+def key_originals(plan: ResolvedTable) -> str:
     """SQL of the originals of the key's columns alone, NULL where there are none."""
     names = ", ".join(text_literal(name) for name in unplaced_key(plan))
     of_key = f"filter({ORIGINAL}, x -> x.column IN ({names}))"

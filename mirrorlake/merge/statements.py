@@ -132,8 +132,12 @@ def _shown_originals(plan: ResolvedTable) -> str | None:
     return f"CASE WHEN size({kept}) > 0 THEN {kept} END"
 
 
-def clean_view_sql(plan: ResolvedTable) -> str:
-    """The clean view's text over deduped."""
+def clean_view_sql(plan: ResolvedTable, over: Identifier | None = None) -> str:
+    """The clean view's text.
+
+    Args:
+        over: what it shows, in deduped's columns; by default deduped.
+    """
     layer = clean_layer(plan)
     columns = [f"{sql} AS {as_sql_identifier(name)}" for name, _, sql in layer.columns]
     # In the order of `Layer.names`: a view whose columns stand otherwise was replaced by somebody.
@@ -141,7 +145,7 @@ def clean_view_sql(plan: ResolvedTable) -> str:
         columns.append(f"{as_sql_identifier(DELETED_AT)} AS {as_sql_identifier(DELETED_AT)}")
     if layer.original:
         columns.append(f"{layer.original} AS {as_sql_identifier(ORIGINAL)}")
-    return f"SELECT {', '.join(columns)} FROM {plan.deduped.sql}"  # noqa: S608
+    return f"SELECT {', '.join(columns)} FROM {(over or plan.deduped).sql}"  # noqa: S608
 
 
 def merge_sql(
@@ -161,7 +165,7 @@ def merge_sql(
         whole: whether the changes are the whole table: what they lack is gone.
     """
     names = layer.names
-    on = _same_key(plan, layer, bounds)
+    on = same_key(plan, layer, bounds)
     differs = " OR ".join(
         f"NOT ({same_value(name, kind)})"
         for name, kind in layer.stored
@@ -202,7 +206,7 @@ def replace_sql(plan: ResolvedTable, layer: Layer, bounds: str = "") -> str:
     source = f"SELECT *, explode(array(true, false)) AS {_OUT} FROM mirror_changes"  # noqa: S608
     return (
         f"MERGE INTO {layer.identifier.sql} t USING ({source}) s"  # noqa: S608
-        f" ON s.{_OUT} AND {_same_key(plan, layer, bounds)}"
+        f" ON s.{_OUT} AND {same_key(plan, layer, bounds)}"
         f" {' '.join([*_flagging(layer), 'WHEN MATCHED THEN DELETE'])}"
         f" WHEN NOT MATCHED AND NOT s.{_OUT} AND NOT s.{GONE}"
         f" THEN INSERT ({', '.join(columns)}) VALUES ({values})"
@@ -222,7 +226,7 @@ def _flagging(layer: Layer) -> list[str]:
     return [f"WHEN MATCHED AND {found} THEN UPDATE SET t.{DELETED_AT} = {since}"]
 
 
-def _same_key(plan: ResolvedTable, layer: Layer, bounds: str) -> str:
+def same_key(plan: ResolvedTable, layer: Layer, bounds: str = "") -> str:
     """SQL of whether ``t`` and ``s`` are of one key, within the bounds."""
     on = " AND ".join(_same_key_part(plan, layer, name) for name in plan.key)
     return f"{on} AND {bounds}" if bounds else on

@@ -19,6 +19,7 @@ from mirrorlake.merge.fold import fold_layer
 from mirrorlake.merge.statements import check_rules, deduped_layer
 from mirrorlake.operations.recorded_contracts import record_contract
 from mirrorlake.operations.resolve import refuse_unloaded, resolve_table
+from mirrorlake.serving.streamed import hold_reshaped, keep_streamed
 from mirrorlake.serving.versions import fill_versions_table, show_raw_view
 from mirrorlake.serving.views import (
     hold_clean_view,
@@ -68,6 +69,7 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
     compared: set[str] = set()
     with damage_errors(workspace.lake, workspace.ledger, plan.contract):
         show_raw_view(workspace, plan)
+        hold_reshaped(workspace, plan)
         if plan.contract.clean == "view":
             hold_clean_view(workspace, plan)
         seqs = fold_layer(workspace, plan, deduped_layer(plan), compared)
@@ -75,6 +77,7 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
             fold_layer(workspace, plan, renew_clean_table(workspace, plan), compared)
         else:
             make_clean_view(workspace, plan)
+        keep_streamed(workspace, plan)
         fill_versions_table(workspace, plan, compared)
     failpoint("clean.committed")
     record_contract(workspace.ledger, plan.contract)

@@ -50,6 +50,7 @@ from mirrorlake.merge.reshape import next_layer, record_as_made, reshape_layer
 from mirrorlake.merge.statements import Layer, deduped_layer
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.schema.own_columns import DELETED_AT
+from mirrorlake.serving.streamed import hold_reshaped, keep_streamed
 from mirrorlake.serving.versions import (
     fill_versions_table,
     forget_unreadable_versions,
@@ -200,7 +201,10 @@ class _Refold:
         if plan.contract.clean == "view":
             with suppress(LakeDamaged):  # what can't be read can't be shown meanwhile
                 hold_clean_view(workspace, plan)
+        with suppress(LakeDamaged):
+            hold_reshaped(workspace, plan)
         layers = (self._remake(deduped_layer(plan)), self._remake_clean())
+        keep_streamed(workspace, plan)
         self._show_raw()
         return Refolded(
             table=plan.name,

@@ -39,6 +39,7 @@ from mirrorlake.operations.unchanged import (
 from mirrorlake.proof.mysql_side import SourceSide
 from mirrorlake.proof.ranges import NOTHING
 from mirrorlake.proof.report import digest_text
+from mirrorlake.serving.streamed import hold_streamed
 from mirrorlake.sources.mysql.connect import read_position, session
 from mirrorlake.sources.mysql.introspect import read_ddl
 from mirrorlake.sources.mysql.open_writes import NOTHING_OPEN
@@ -354,6 +355,9 @@ def _load(
         ledger.record_definition(ddl_name(plan.name, plan.version), ddl)
     complete = terms.complete or whole
     terms = replace(terms, server=seen.server, course=course, complete=complete)
+    if whole:
+        # Its rows may mean something else than those before: they are shown once they are folded.
+        hold_streamed(workspace, plan)
     if reach is not None:
         found = with_waited(reach.open, last) if reach.open else NOTHING_OPEN
         terms = replace(terms, open_writes=found, shown=reach.shown, clock_ahead=reach.ahead)

@@ -94,7 +94,7 @@ def hold_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
     if not find_outdated(workspace, plan, deduped_layer(plan)):
         return
     head = workspace.lake.head(plan.deduped)
-    there = _look(workspace.lake, plan.clean)
+    there = look_at_view(workspace.lake, plan.clean)
     if head is None or not isinstance(there, LakeView):
         return
     if there.sql.endswith(f" FROM {plan.deduped.sql}"):
@@ -116,7 +116,7 @@ def drop_view(workspace: Workspace, identifier: Identifier) -> None:
     """Take clean's view away, where there is one: clean is to be a table."""
     known = workspace.ledger.definition(f"view {identifier}") is not None
     # Another ledger may have known it, or none.
-    if not known and not isinstance(_look(workspace.lake, identifier), LakeView):
+    if not known and not isinstance(look_at_view(workspace.lake, identifier), LakeView):
         return
     forget_view(workspace.lake, identifier)
     workspace.ledger.forget_definition(f"view {identifier}")
@@ -148,10 +148,10 @@ def find_replaced(lake: Lake, identifier: Identifier, wanted: ViewText) -> str |
     Raises:
         LakeError: the catalog or the storage failed.
     """
-    return _wrong(_look(lake, identifier), wanted)
+    return _wrong(look_at_view(lake, identifier), wanted)
 
 
-def _look(lake: Lake, identifier: Identifier) -> LakeView | LakeDamaged | None:
+def look_at_view(lake: Lake, identifier: Identifier) -> LakeView | LakeDamaged | None:
     """A view as the catalog has it, or what keeps it from being read."""
     try:
         return read_view(lake, identifier)
@@ -188,7 +188,7 @@ def make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) ->
     """Make a view, or replace it in one step, unless it is the one that it must be; whether it was
     made."""
     name = f"view {identifier}"
-    there = _look(workspace.lake, identifier)
+    there = look_at_view(workspace.lake, identifier)
     wrong = _wrong(there, wanted)
     known = workspace.ledger.definition(name)
     if wrong is None:

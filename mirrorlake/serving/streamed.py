@@ -1,0 +1,173 @@
+"""Views of a table's current rows: deduped, or clean, as if every load were folded already.
+
+They are there for tables that somebody asked it of: `make_streamed` makes them, and from then on
+each load and each fold keeps them. While loads are added that mean what those before them meant, a
+view stays true without being touched. Before a load that reads the whole table again (another
+schema version, another key or mode, rows that are not trusted) it is held: it shows what it showed
+then, until that load is folded.
+
+What belongs here: when there is such a view, and what it shows. What doesn't: its SQL
+(`mirrorlake.merge.streamed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from mirrorlake.config.contract import TableContract, TenantTable
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.tables import current_schema
+from mirrorlake.destinations.iceberg.views import LakeView
+from mirrorlake.errors import ConfigError
+from mirrorlake.ledger import Load
+from mirrorlake.merge.reshape import find_outdated
+from mirrorlake.merge.statements import clean_view_sql, deduped_layer
+from mirrorlake.merge.streamed import (
+    AddedLoads,
+    after_of,
+    folded_sql,
+    held_sql,
+    streamed_sql,
+)
+from mirrorlake.serving.views import ViewText, clean_view, look_at_view, make_view
+from mirrorlake.table.lake_tables import clean_of, deduped_of
+from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.workspace import Workspace
+
+SUFFIX: Final = "__stream"
+"""What the namespaces of these views end in, after that of the layer."""
+_MOST_LOADS, _MOST_ROWS = 8, 20_000
+"""When more is folded of what a view adds, it is made again to add less."""
+
+
+def streamed_of(layer: Identifier) -> Identifier:
+    """The view that shows a layer as if every load were folded."""
+    return Identifier(f"{layer.namespace}{SUFFIX}", layer.name)
+
+
+def has_loads_to_add(contract: TableContract | TenantTable) -> bool:
+    """Whether a table's loads are folded one after another. A full copy, a snapshot and a tenant's
+    copy are folded as a whole by the run that takes them, and an entity's first time is found among
+    all its rows: there, only what is folded can be shown."""
+    if isinstance(contract, TenantTable):
+        return False
+    return not (contract.copies or contract.landed) and contract.entity is None
+
+
+def make_streamed(workspace: Workspace, plan: ResolvedTable, layer: Identifier) -> None:
+    """See that there is the view of a layer, from now on.
+
+    Args:
+        workspace: with the table's lease.
+        layer: deduped's or clean's.
+
+    Raises:
+        ConfigError: clean is hashed, which Spark's views can't do.
+        LakeError
+    """
+    if layer == plan.clean and "hash" in plan.clean_rules.values():
+        raise ConfigError(
+            f"table {plan.name}: a column of {plan.clean} is hashed, so that it can be no view of "
+            "current rows",
+            table=plan.name,
+            next_step=f"Read {plan.deduped} without these columns",
+        )
+    if layer == plan.clean:
+        make_streamed(workspace, plan, plan.deduped)
+    make_view(workspace, streamed_of(layer), _wanted(workspace, plan, layer))
+
+
+def keep_streamed(workspace: Workspace, plan: ResolvedTable) -> None:
+    """Bring the views of a table that are there up to what was folded.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+    """
+    for layer in _there(workspace, plan):
+        make_streamed(workspace, plan, layer)
+
+
+def hold_streamed(workspace: Workspace, plan: ResolvedTable) -> None:
+    """Let the views of a table that are there show what they show now, until they are kept again:
+    what is loaded next need not mean what their text takes it for, and columns of deduped are
+    about to be renamed, taken away, or given another type.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+    """
+    lake, identifier = workspace.lake, streamed_of(plan.deduped)
+    there = look_at_view(lake, identifier)
+    if not isinstance(there, LakeView):
+        return
+    versions = workspace.ledger.schema_versions(plan.name)
+    tables = [plan.deduped, *(Identifier(plan.raw.namespace, v.raw_table) for v in versions)]
+    heads = {one: head for one in tables if (head := lake.head(one)) is not None}
+    names = tuple(field.name for field in there.schema.fields)
+    make_view(workspace, identifier, ViewText(held_sql(there.sql, heads), names, there.schema))
+
+
+def hold_reshaped(workspace: Workspace, plan: ResolvedTable) -> None:
+    """`hold_streamed`, if columns of deduped are about to change."""
+    if find_outdated(workspace, plan, deduped_layer(plan)):
+        hold_streamed(workspace, plan)
+
+
+def added_loads(workspace: Workspace, plan: ResolvedTable) -> list[Load] | None:
+    """The loads that deduped does not hold, in order; None where they can't be added to it."""
+    folded = workspace.ledger.folded_loads(plan.name, "deduped")
+    loads = workspace.ledger.successful_loads(plan.name)
+    held = [load for load in loads if load.seq in folded]
+    waiting = [load for load in loads if load.seq not in folded]
+    if not held or not has_loads_to_add(plan.contract):
+        return None
+    first = waiting[0].seq if waiting else held[-1].seq + 1
+    later = [load for load in loads if load.seq >= first]
+    if any(load.raw_table != plan.raw.name for load in (*later, held[-1])):
+        return None
+    return later
+
+
+def _there(workspace: Workspace, plan: ResolvedTable) -> list[Identifier]:
+    layers = (deduped_of(plan.contract), clean_of(plan.contract))
+    return [one for one in layers if look_at_view(workspace.lake, streamed_of(one)) is not None]
+
+
+def _wanted(workspace: Workspace, plan: ResolvedTable, layer: Identifier) -> ViewText:
+    if layer == plan.clean:
+        clean = clean_view(plan)
+        over = clean_view_sql(plan, streamed_of(plan.deduped))
+        return ViewText(over, clean.columns, clean.schema)
+    own = deduped_layer(plan)
+    schema = current_schema(own.stored, own.original is not None)
+    return ViewText(_current_sql(workspace, plan), tuple(own.names), schema)
+
+
+def _current_sql(workspace: Workspace, plan: ResolvedTable) -> str:
+    """Deduped with the loads that it does not hold; those alone that it holds where these can't be
+    added."""
+    later, lake, ledger = added_loads(workspace, plan), workspace.lake, workspace.ledger
+    names = deduped_layer(plan).names
+    if later is None or find_outdated(workspace, plan, deduped_layer(plan)):
+        return folded_sql(plan.deduped, names)
+    loads = ledger.successful_loads(plan.name)
+    named = dict.fromkeys(load.raw_table for load in loads)
+    found = {one: lake.load(one) for n in named if (one := Identifier(plan.raw.namespace, n))}
+    tables = {name: table for name, table in found.items() if table is not None}
+    if plan.raw not in tables:
+        return folded_sql(plan.deduped, names)
+    after = later[0].seq - 1 if later else loads[-1].seq
+    start = ledger.history_start(plan.name)
+    there = look_at_view(lake, streamed_of(plan.deduped))
+    began = after_of(there.sql) if isinstance(there, LakeView) else None
+    if began is not None and isinstance(there, LakeView):
+        again = [load for load in loads if began < load.seq <= after]
+        kept = streamed_sql(plan, AddedLoads(began, start, tables))
+        if kept == there.sql and began <= after and _are_few(again):
+            return kept
+    return streamed_sql(plan, AddedLoads(after, start, tables))
+
+
+def _are_few(loads: Sequence[Load]) -> bool:
+    rows = sum(load.receipt.rows if load.receipt else _MOST_ROWS for load in loads)
+    return len(loads) <= _MOST_LOADS and rows <= _MOST_ROWS
