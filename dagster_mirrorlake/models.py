@@ -130,7 +130,7 @@ class ModelAsset:
             group_name=declared.name.split(".")[0],
             description=declared.description or None,
             owners=asset_owners(declared.owner),
-            kinds={language, "view" if declared.materialized == "view" else "iceberg"},
+            kinds={language, "view" if declared.is_view else "iceberg"},
             partitions_def=self.partitions,
             metadata={
                 "dagster/table_name": declared.name,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mirrorlake.operations.models.runs import ModelRun
     from mirrorlake.operations.models.show import ShownModel, ShownPartition
     from mirrorlake.operations.models.states import PartitionState
+    from mirrorlake.operations.models.stream_prices import StreamPrice
 
 
 @click.command("show")
@@ -109,14 +110,30 @@ def _print(found: ShownModel) -> None:
     console.print(f"Reads {escape(', '.join(found.reads) or 'no table')}.")
     if found.read_by:
         console.print(f"Read by {escape(', '.join(found.read_by))}.")
+    if found.streams:
+        console.print(_streams_table(found.streams))
     for words in found.warnings:
         console.print(f"Warning: {escape(words)}", highlight=False, soft_wrap=True)
     if found.partition is not None:
         _print_partition(found.partition)
 
 
+def _streams_table(streams: Sequence[StreamPrice]) -> Table:
+    """What a look at a stream view reads of each table."""
+    table = shown.table("streams", "folded MB", "not folded", "added MB", "what…")
+    for one in streams:
+        waiting = "-" if one.waiting is None else f"{one.waiting:,} loads"
+        sizes = (f"{one.folded_bytes / 1e6:,.2f}", waiting, f"{one.added_bytes / 1e6:,.2f}")
+        words = f"no loads to add: {one.why_none}" if one.why_none else "with its newest loads"
+        table.add_row(escape(one.table), *sizes, words)
+    return table
+
+
+_STATES = ("computed", "stale", "missing", "missed")
+
+
 def _counts(states: Mapping[str, int]) -> str:
-    words = (f"{states[one]:,} {one}" for one in ("computed", "stale", "missing") if one in states)
+    words = (f"{states[one]:,} {one}" for one in _STATES if one in states)
     return ", ".join(words) or "-"
 
 

@@ -52,7 +52,7 @@ from mirrorlake.models.python_model import (
 )
 from mirrorlake.models.scopes import Binding, Scopes
 
-Materialized = Literal["table", "view"]
+Materialized = Literal["table", "view", "stream view", "snapshot"]
 _FENCE = "---"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -114,6 +114,16 @@ class Declaration:
     tests: tuple[ModelTest, ...] = ()
     header: YamlFile = field(default_factory=lambda: YamlFile(""), compare=False, repr=False)
     python: PythonCode | None = None
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it has no rows of its own."""
+        return self.materialized in ("view", "stream view")
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether a partition stays as it was taken: see `mirrorlake.models.taken`."""
+        return self.materialized == "snapshot"
 
     def parsed(self) -> exp.Expr:
         """The query.
@@ -208,8 +218,9 @@ def read_declaration(path: Path, folder: Path | None = None) -> Declaration:
     if isinstance(said, PythonHeader):
         python = python_code(path, text, file, said, names)
         sql = reading_query(python.inputs)
-        if said.materialized != "table":
-            _raise(path, [file.problem(("materialized",), "a Python model is a table")])
+        if said.materialized not in ("table", "snapshot"):
+            words = "a Python model is a table, or a snapshot"
+            _raise(path, [file.problem(("materialized",), words)])
         words = "the table is partitioned by it: the platform adds that column"
         doubled = [one for one in said.columns if one.lower() in by]
         _raise(path, [file.problem(("columns", one), words, at_key=True) for one in doubled])

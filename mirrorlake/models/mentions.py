@@ -20,11 +20,17 @@ BoundTables = Mapping[int, str]
 """Node of a query that names a table, by its ``id`` → which one, in lower case."""
 
 
-def refuse_unfollowed(query: exp.Expr, tables: BoundTables, names: Container[str]) -> None:
+def refuse_unfollowed(
+    query: exp.Expr,
+    tables: BoundTables,
+    names: Container[str],
+    what: str = "is made elsewhere",
+) -> None:
     """See that something else can be read in the place of tables.
 
     Args:
         names: of the tables, in lower case.
+        what: what is said of them.
 
     Raises:
         ModelError: a query asks more of one than its rows, with the place.
@@ -33,12 +39,12 @@ def refuse_unfollowed(query: exp.Expr, tables: BoundTables, names: Container[str
         name = tables[id(node)]
         if node.args.get("version") is not None:
             raise ModelError(
-                f"{name} is made elsewhere, and read as it is: it has no versions here",
+                f"{name} {what}, and read as it is: it has no versions here",
                 place=at(node),
             )
         if node.args.get("sample") is not None and not node.alias:
             raise ModelError(
-                f"a sample of {name}, which is made elsewhere, needs a name",
+                f"a sample of {name}, which {what}, needs a name",
                 place=at(node),
                 next_step="Write TABLESAMPLE (…) AS x",
             )
@@ -47,7 +53,7 @@ def refuse_unfollowed(query: exp.Expr, tables: BoundTables, names: Container[str
         name = f"{space.name}.{node.table}".lower() if space is not None else ""
         if name in names:
             raise ModelError(
-                f"{name} is made elsewhere: a column of it has no dataset before it",
+                f"{name} {what}: a column of it has no dataset before it",
                 place=min((place for part in node.parts if (place := at(part))), default=None),
                 next_step=f"Write {node.table}.{node.name}",
             )
@@ -59,15 +65,14 @@ def written_instead(
     """What is written in the place of tables, so that columns can be named as before.
 
     Args:
-        views: table, in lower case → the view that is read in its place.
+        views: table, in lower case → the view that is read in its place, as Spark takes it.
     """
     found: dict[TextSpan, str] = {}
     for node in _mentions(query, tables, views):
         starts = [int(part.meta["start"]) for part in node.parts]
         ends = [int(part.meta["end"]) for part in node.parts]
-        view = as_sql_identifier(views[tables[id(node)]])
         alias = "" if node.alias else f" AS {as_sql_identifier(node.name)}"
-        found[min(starts), max(ends)] = f"{view}{alias}"
+        found[min(starts), max(ends)] = f"{views[tables[id(node)]]}{alias}"
     return found
 
 

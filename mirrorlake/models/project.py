@@ -43,6 +43,8 @@ from mirrorlake.models.parse import table_name
 from mirrorlake.models.place import at
 from mirrorlake.models.python_columns import python_fields
 from mirrorlake.models.rules import RuleBook
+from mirrorlake.models.streams import refuse_half_streamed
+from mirrorlake.models.taken import time_name
 
 
 class ReadableTables:
@@ -252,7 +254,7 @@ def _compiled(source: _Source, tables: ReadableTables, now: datetime) -> Model:
         raise ModelError(
             f"{declaration.name} is a mirrored table", next_step="Give the model another name"
         )
-    if declaration.materialized == "view" and declaration.scopes.bindings:
+    if declaration.is_view and declaration.scopes.bindings:
         raise ModelError(
             "a view has no partitions: it shows what it reads, as it is",
             next_step="Leave out `for`, or make it a table",
@@ -260,6 +262,8 @@ def _compiled(source: _Source, tables: ReadableTables, now: datetime) -> Model:
     try:
         scopes = declaration.scopes.all(now)
         types = declaration.scopes.types(scopes)
+        if declaration.is_snapshot:
+            time_name(declaration, types)
     except ModelError as error:
         raise declaration.located(error) from None
 
@@ -276,7 +280,8 @@ def _compiled(source: _Source, tables: ReadableTables, now: datetime) -> Model:
         fields = _fields(declaration, found, tables, types)
         kept = _kept(declaration, found, fields, (text, key), offers)
         bound = partial(_same, found)
-    view, path = declaration.materialized == "view", declaration.path
+    refuse_half_streamed(declaration, source.query, kept.reads, tables.models)
+    view, path = declaration.is_view, declaration.path
     written = declaration.header, declaration.expectations
     return Model(
         declaration=declaration,
@@ -333,10 +338,14 @@ def _fields(
     _refuse_personal(declaration, fields, tables.catalogue, tables.externals)
     foreign = tables.foreign(bound.reads)
     refuse_unfollowed(query, bound.trace.tables, foreign)
-    if foreign and declaration.materialized == "view":
+    if declaration.materialized == "stream view":
+        mirrored = [name for name in bound.reads if tables.catalogue.table(name) is not None]
+        words = "is read with its newest loads"
+        refuse_unfollowed(query, bound.trace.tables, mirrored, words)
+    if foreign and declaration.is_view:
         raise ModelError(
             f"a view can't read {next(iter(foreign))}, which is made elsewhere",
-            next_step="Leave out `materialized: view`",
+            next_step=f"Leave out `materialized: {declaration.materialized}`",
         )
     return fields
 
@@ -432,6 +441,8 @@ def _fingerprint(declaration: Declaration, kept: KeptModel, models: Mapping[str,
     }
     if declaration.python is not None:
         said["code"] = declaration.python.said()
+    if declaration.materialized in ("stream view", "snapshot"):
+        said["materialized"] = declaration.materialized
     text = json.dumps(said, ensure_ascii=False, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -136,7 +136,7 @@ def _find_partitions(project: Project, states: States, request: WorkRequest, fou
         model = project.model(name)
         for key in chosen_keys(model, {}, request.first, request.last):
             state = states.of(model, model.by_key[key])
-            if request.which == "all" or state.word != "computed":
+            if state.is_due or (request.which == "all" and not model.declaration.is_snapshot):
                 found.states.setdefault(model.name, {})[key] = state
 
 
@@ -204,8 +204,11 @@ def _add_those_above(project: Project, states: States, found: _Found) -> None:
             above, _, key_above = words.partition(" ")
             model = project.models.get(above)
             there = found.states.setdefault(above, {}) if model is not None else {}
-            if model is not None and key_above not in there:
-                there[key_above] = states.of(model, model.by_key[key_above])
+            if model is None or key_above in there:
+                continue
+            state_above = states.of(model, model.by_key[key_above])
+            if state_above.word != "missed":  # nothing can put that right
+                there[key_above] = state_above
                 waiting.append((above, key_above, there[key_above]))
 
 

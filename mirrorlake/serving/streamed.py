@@ -46,13 +46,16 @@ def streamed_of(layer: Identifier) -> Identifier:
     return Identifier(f"{layer.namespace}{SUFFIX}", layer.name)
 
 
-def has_loads_to_add(contract: TableContract | TenantTable) -> bool:
-    """Whether a table's loads are folded one after another. A full copy, a snapshot and a tenant's
-    copy are folded as a whole by the run that takes them, and an entity's first time is found among
-    all its rows: there, only what is folded can be shown."""
+def why_nothing_to_add(contract: TableContract | TenantTable) -> str:
+    """Why a table has no loads that could be added to deduped: there, what is folded is what is
+    shown. Empty where it has."""
     if isinstance(contract, TenantTable):
-        return False
-    return not (contract.copies or contract.landed) and contract.entity is None
+        return "its tenants are copied as wholes"
+    if contract.landed:
+        return "it is kept by snapshots"
+    if contract.copies:
+        return "it is copied as a whole"
+    return "the first time of an entity is found among all its rows" if contract.entity else ""
 
 
 def make_streamed(workspace: Workspace, plan: ResolvedTable, layer: Identifier) -> None:
@@ -119,7 +122,7 @@ def added_loads(workspace: Workspace, plan: ResolvedTable) -> list[Load] | None:
     loads = workspace.ledger.successful_loads(plan.name)
     held = [load for load in loads if load.seq in folded]
     waiting = [load for load in loads if load.seq not in folded]
-    if not held or not has_loads_to_add(plan.contract):
+    if not held or why_nothing_to_add(plan.contract):
         return None
     first = waiting[0].seq if waiting else held[-1].seq + 1
     later = [load for load in loads if load.seq >= first]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirrorlake.config.contract import TableContract
+from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
@@ -10,7 +10,7 @@ from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 
 
-def deduped_of(contract: TableContract) -> Identifier:
+def deduped_of(contract: TableContract | TenantTable) -> Identifier:
     """The lake table with one row per key."""
     return Identifier(contract.namespaces.deduped, contract.table)
 

@@ -103,6 +103,19 @@ def rows_by_partition(table: LakeTable, snapshot: LakeSnapshot) -> dict[tuple[An
     return dict(found)
 
 
+def partitions_there(table: LakeTable) -> set[tuple[Any, ...]]:
+    """The partitions of which a table has data files now, by the values of the columns by which it
+    is partitioned as they are."""
+    kinds = [table.schema().find_field(f.source_id).field_type for f in table.spec().fields]
+    snapshot = table.current_snapshot()
+    return {
+        tuple(_shown(kind, entry.data_file.partition[n]) for n, kind in enumerate(kinds))
+        for manifest in (snapshot.manifests(table.io) if snapshot is not None else ())
+        if manifest.content == ManifestContent.DATA
+        for entry in manifest.fetch_manifest_entry(table.io)
+    }
+
+
 def sizes_of_partitions(table: LakeTable) -> list[int]:
     """The bytes of the data files of each partition that a table has now, in no order."""
     found: Counter[tuple[Any, ...]] = Counter()

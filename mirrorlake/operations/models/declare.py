@@ -82,7 +82,12 @@ def plan_declaration(
     declaration = uuid.uuid4().hex[:12]
     if target.name.lower() in (*project.models, *project.unfinished):
         model = project.model(target.name)
-        if model.declaration.materialized == "view":
+        if model.declaration.is_snapshot:
+            raise ModelError(
+                f"{model.name} is a snapshot: what it holds is what was there then",
+                next_step=f"`mirrorlake run {model.name} --again` takes its newest partition again",
+            )
+        if model.declaration.is_view:
             raise ModelError(
                 f"{model.name} is a view: it has no rows of its own",
                 next_step="Declare what it reads, or what reads it",

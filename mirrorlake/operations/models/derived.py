@@ -47,7 +47,8 @@ def derived(
     project: Project, catalogue: Catalogue, origins: Origins, choice: str
 ) -> dict[str, tuple[str, ...]]:
     """Model → its partitions that derive, in the order in which they are to be computed. Views have
-    no rows of their own: what reads one reads what it shows.
+    no rows of their own: what reads one reads what it shows. What a snapshot holds is what was
+    there then: nothing of it derives from what is found to be wrong now.
 
     Args:
         choice: ``all``; ``direct``, what reads the origins themselves; ``none``; or names of
@@ -67,12 +68,12 @@ def derived(
     for model in project.models.values():
         keys = (
             ()
-            if model.name == origins.model
+            if model.name == origins.model or model.declaration.is_snapshot
             else _reading(project, catalogue, origins, model, known)
         )
         if not keys:
             continue
-        view = model.declaration.materialized == "view"
+        view = model.declaration.is_view
         if view or choice != "direct":
             known[model.name] = frozenset(keys)
         if not view:

@@ -74,7 +74,7 @@ def _due(states: States, model: Model, complete: _Complete) -> DueModel:
     waiting: dict[str, str] = {}
     for scope in model.scopes:
         state = states.of(model, scope)
-        if state.word == "computed":
+        if not state.is_due:
             continue
         why = waiting_words(state.waits[0]) if state.waits else ""
         if not why:

@@ -17,6 +17,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from mirrorlake.destinations.iceberg.durable import flush_commits
@@ -28,12 +29,14 @@ from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
 from mirrorlake.models.model import Model
 from mirrorlake.models.scopes import ScopeValues
+from mirrorlake.models.taken import is_over
 from mirrorlake.operations.models.checks import Checking, failure_of
 from mirrorlake.operations.models.lake_names import within_lake
 from mirrorlake.operations.models.model_schemas import load_schemas
 from mirrorlake.operations.models.plans import record_model
 from mirrorlake.operations.models.rows import batch_condition, batch_rows, row_errors
 from mirrorlake.operations.models.states import PARTITIONS, States, recorded_by
+from mirrorlake.operations.models.stream_views import stream_sql
 from mirrorlake.operations.models.tables import model_table, prepare_table
 from mirrorlake.workspace import Workspace
 
@@ -90,9 +93,16 @@ def run_model(
     """
     with workspace.ledger.lease(f"model {model.name}", workspace.run_id) as lease:
         own = replace(workspace, lease=lease)
-        if model.declaration.materialized == "view":
+        if model.declaration.is_view:
             return _run_view(own, states, model, again=again, watch=watch)
-        due = [one for one in scopes if again or states.of(model, one).word != "computed"]
+        due = [
+            one for one in _possible(states, model, scopes) if again or states.of(model, one).is_due
+        ]
+        if rebuild and model.declaration.is_snapshot:
+            raise ModelError(
+                f"{model.name} is a snapshot: what was taken before can't be taken again",
+                next_step="Give the model another name, and keep its table",
+            )
         done: list[ModelPartition] = []
         checking = Checking(own, model, lambda: states.records(model))
         load_schemas(model)
@@ -123,6 +133,24 @@ def _batches(due: Sequence[ScopeValues], model: Model) -> Iterator[Sequence[Scop
         yield due[start : start + size]
 
 
+def _possible(states: States, model: Model, scopes: Sequence[ScopeValues]) -> Sequence[ScopeValues]:
+    """Those that can be computed: of a snapshot those of the newest time.
+
+    Raises:
+        ModelError: none can, and one of them was never taken.
+    """
+    if not model.declaration.is_snapshot:
+        return scopes
+    found = [scope for scope in scopes if states.may_be_taken(model, scope)]
+    missed = next((one for one in scopes if states.of(model, one).word == "missed"), None)
+    if missed is not None and not found:
+        raise ModelError(
+            f"{model.name} {model.key_of(missed)} was not taken in its time, and can't be any more",
+            next_step=f"mirrorlake run {model.name} takes what is newest",
+        )
+    return found
+
+
 def refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -> None:
     """See that all that some partitions read is there.
 
@@ -130,10 +158,20 @@ def refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -
         ModelError: it is not, with what is to be done first.
     """
     for scope in batch:
+        if model.declaration.is_snapshot and is_over(model, scope, datetime.now(UTC)):
+            raise ModelError(
+                f"{model.name} {model.key_of(scope)}: its time is over by now",
+                next_step=f"mirrorlake run {model.name} takes the one of now",
+            )
         state = states.of(model, scope)
         if state.waits:
             above = state.waits[0].split(" ")[0]
             is_model = above in states.project.models
+            if is_model and _was_missed(states, *state.waits[0].split(" ", 1)):
+                raise ModelError(
+                    f"{model.name} {state.key}: it reads {state.waits[0]}, which was never taken",
+                    next_step="It can't be taken any more: begin `for` after it",
+                )
             raise ModelError(
                 f"{model.name} {state.key}: it reads {', '.join(state.waits[:3])}"
                 f"{' …' if len(state.waits) > 3 else ''}, "
@@ -142,6 +180,11 @@ def refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -
                 if is_model
                 else "mirrorlake backfill --invalid",
             )
+
+
+def _was_missed(states: States, name: str, key: str = "") -> bool:
+    model = states.project.models[name]
+    return states.of(model, model.by_key[key]).word == "missed"
 
 
 # --- partitions -----------------------------------------------------------------------------------
@@ -258,10 +301,18 @@ def _run_view(
         return ModelRun(model.name, (), 1)
     begun = time.monotonic()
     identifier = model_table(model)
+    if workspace.lake.load(identifier) is not None:
+        raise LakeError(
+            f"{identifier} is a table",
+            next_step="Drop it, or give the model another name: it is a view now",
+        )
+    sql = model.declaration.sql
+    if model.declaration.materialized == "stream view":
+        sql = stream_sql(workspace, states.catalogue, model)
     workspace.lake.make_namespace(identifier.namespace)
     spark = workspace.spark.get()
     with spark_errors(model.name), within_lake(spark):
-        spark.sql(f"CREATE OR REPLACE VIEW {identifier.sql} AS {model.declaration.sql}")
+        spark.sql(f"CREATE OR REPLACE VIEW {identifier.sql} AS {sql}")
     found = ModelPartition(
         model=model.name,
         key="",

@@ -17,6 +17,7 @@ from mirrorlake.models.project import stored_columns
 from mirrorlake.models.scopes import ScopeValues, kind_of, text_of
 from mirrorlake.operations.models.compiled import scopes_of
 from mirrorlake.operations.models.states import States
+from mirrorlake.operations.models.stream_prices import StreamPrice, stream_prices
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class ShownModel:
         partitions: how many there are; ``first`` and ``last`` name two of them.
         states: how many of them are computed, stale and missing.
         partition: the one that was asked for.
+        streams: of a stream view, what it reads of each mirrored table.
     """
 
     name: str
@@ -91,6 +93,7 @@ class ShownModel:
     warnings: tuple[str, ...]
     states: Mapping[str, int]
     partition: ShownPartition | None
+    streams: tuple[StreamPrice, ...] = ()
 
 
 def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownModel:
@@ -125,6 +128,7 @@ def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownMod
         warnings=tuple(unbounded(project, catalogue, model)),
         states=_counted(states, model, model.by_key),
         partition=_partition(states, model, scope) if scope is not None else None,
+        streams=stream_prices(states.lake, states.ledger, catalogue, model),
     )
 
 

@@ -32,7 +32,10 @@ def stand_ins(
     Raises:
         LakeError: Spark can't read one.
     """
-    views = {one.table: _view(spark, model.externals[one.table], one) for one in inputs}
+    views = {
+        one.table: as_sql_identifier(_view(spark, model.externals[one.table], one))
+        for one in inputs
+    }
     return written_instead(model.query, model.bound.trace.tables, views) if views else {}
 
 

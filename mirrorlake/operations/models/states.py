@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -21,21 +21,24 @@ from typing import Literal
 from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, history, is_rewrite
-from mirrorlake.destinations.iceberg.statistics import rows_by_partition
+from mirrorlake.destinations.iceberg.statistics import partitions_there, rows_by_partition
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.dependencies import Input, MirrorInput, inputs_of
+from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.external_tables import ExternalInput
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.scopes import ScopeValues, text_of
+from mirrorlake.models.taken import newest_time, time_name
 from mirrorlake.operations.models.dirty import PartitionMarks, mark_words, waiting_words
 from mirrorlake.operations.models.tables import model_table
 from mirrorlake.operations.models.versions import Versions
 
 PARTITIONS = "mirrorlake.model-partitions"
 """The property of a commit that says which partitions it computed, from what."""
-StateWord = Literal["computed", "stale", "missing"]
+StateWord = Literal["computed", "stale", "missing", "missed"]
+"""Missed is a partition of a snapshot that nobody took in its time."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,11 @@ class PartitionState:
     record: ModelPartition | None = None
     waits: tuple[str, ...] = ()
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it can be computed, and should be."""
+        return self.word in ("stale", "missing")
+
 
 @dataclass
 class States:
@@ -73,6 +81,9 @@ class States:
     _inputs: dict[tuple[str, str], tuple[Input, ...]] = field(
         default_factory=dict[tuple[str, str], "tuple[Input, ...]"]
     )
+
+    _newest: dict[str, Constant] = field(default_factory=dict[str, Constant])
+    _there: dict[str, Set[str]] = field(default_factory=dict[str, "Set[str]"])
 
     @cached_property
     def versions(self) -> Versions:
@@ -149,6 +160,8 @@ class States:
 
     def _look(self, model: Model, scope: ScopeValues, key: str) -> PartitionState:
         record = self.records(model).get(key)
+        if model.declaration.is_snapshot and not self.may_be_taken(model, scope):
+            return self._taken(model, key, record)
         inputs = self.read_by(model, scope)
         found = {one.table: self._version_of(one) for one in inputs}
         now = {table: version for table, (version, _) in found.items()}
@@ -161,7 +174,9 @@ class States:
             return PartitionState(key, "stale", mark_words(marks), record, waits)
         if record.fingerprint != model.fingerprint:
             return PartitionState(key, "stale", "the model changed", record, waits)
-        if model.declaration.materialized == "view":
+        if model.declaration.is_snapshot:
+            return PartitionState(key, "computed", "", record, ())
+        if model.declaration.is_view:
             # A view has no rows of its own: it is what it reads.
             said = json.dumps(now, sort_keys=True).encode()
             version = int(hashlib.sha256(said).hexdigest()[:15], 16)
@@ -173,6 +188,30 @@ class States:
             why = waiting_words(waits[0])
         return PartitionState(key, "stale" if why else "computed", why, record, waits)
 
+    def may_be_taken(self, model: Model, scope: ScopeValues) -> bool:
+        """Whether a partition of a snapshot can be taken: its time is the newest one."""
+        if model.name not in self._newest:
+            self._newest[model.name] = newest_time(model)
+        return scope[time_name(model.declaration, model.types)] == self._newest[model.name]
+
+    def _taken(self, model: Model, key: str, record: ModelPartition | None) -> PartitionState:
+        """The state of a partition of a snapshot whose time is over."""
+        if record is not None:
+            return PartitionState(key, "computed", "", record)
+        if key in self._keys_there(model):
+            return PartitionState(
+                key, "computed", "its rows are there; when they were taken, is not"
+            )
+        return PartitionState(key, "missed", "its time is over, and nobody took it")
+
+    def _keys_there(self, model: Model) -> Set[str]:
+        """The partitions of which a model's table has rows."""
+        if model.name not in self._there:
+            table = self.lake.load(model_table(model))
+            found = keys_there(model, table) if table is not None else set[str]()
+            self._there[model.name] = found
+        return self._there[model.name]
+
     def records(self, model: Model) -> dict[str, ModelPartition]:
         """What was computed of a model and is still in its table."""
         found = self._records.get(model.name)
@@ -182,7 +221,7 @@ class States:
 
     def _read(self, model: Model) -> dict[str, ModelPartition]:
         known = self.ledger.model_partitions(model.name)
-        if model.declaration.materialized == "view":
+        if model.declaration.is_view:
             return known
         table = self.lake.load(model_table(model))
         if table is None:
@@ -239,11 +278,11 @@ def recorded_by(
 ) -> list[ModelPartition]:
     """What a commit says that it computed; it does not say how long that took."""
     words = json.loads(said)
-    by = model.declaration.partition_by
+    by = len(model.declaration.partition_by)
     rows = {
-        "/".join(f"{name}={text_of(value)}" for name, value in zip(by, values, strict=True)): count
+        _key_of(model, values): count
         for values, count in rows_by_partition(table, commit).items()
-        if len(values) == len(by)
+        if len(values) == by
     }
     return [
         ModelPartition(
@@ -261,3 +300,14 @@ def recorded_by(
         )
         for key, inputs in words["partitions"].items()
     ]
+
+
+def keys_there(model: Model, table: LakeTable) -> set[str]:
+    """The partitions of which a model's table has rows now, however they came there."""
+    by = len(model.declaration.partition_by)
+    return {_key_of(model, one) for one in partitions_there(table) if len(one) == by}
+
+
+def _key_of(model: Model, values: Sequence[Constant]) -> str:
+    names = model.declaration.partition_by
+    return "/".join(f"{n}={text_of(value)}" for n, value in zip(names, values, strict=True))

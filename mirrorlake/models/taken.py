@@ -1,0 +1,56 @@
+"""Models that keep what their query gave: each partition is taken once, while its time is the
+newest one, and then stays as it was taken.
+
+What belongs here: which partitions can be taken. What doesn't: their states
+(`mirrorlake.operations.models.states`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from mirrorlake.errors import ModelError
+from mirrorlake.models.columns import Typed
+from mirrorlake.models.declaration import Declaration
+from mirrorlake.models.evaluate import Constant
+from mirrorlake.models.model import Model
+from mirrorlake.models.products import ScopeProduct
+from mirrorlake.models.scopes import ScopeValues
+
+_TIMES = ("date", "timestamp")
+
+
+def time_name(declaration: Declaration, types: Mapping[str, Typed]) -> str:
+    """The name by whose value a snapshot's partitions are one newer than the other.
+
+    Raises:
+        ModelError: it is partitioned by no time, or by several; with the place in its header.
+    """
+    names = [name for name in declaration.partition_by if types[name].type in _TIMES]
+    if len(names) == 1:
+        return names[0]
+    place = declaration.header.problem(("materialized",), "")
+    raise ModelError(
+        f"a snapshot is taken once for each time: it is partitioned by {len(names) or 'no'} names "
+        "that are dates or timestamps",
+        place=(place.line, place.column),
+        next_step="Bind one under `for`: day: TIMESERIES('2024-01-01', CURRENT_DATE, 'P1D')",
+        in_header=True,
+    )
+
+
+def newest_time(model: Model) -> Constant:
+    """The time of the partitions of a snapshot that can be taken, as of when it was compiled."""
+    return _newest(time_name(model.declaration, model.types), model.scopes)
+
+
+def is_over(model: Model, scope: ScopeValues, now: datetime) -> bool:
+    """Whether a partition of a snapshot can't be taken any more, as of a moment (UTC)."""
+    name = time_name(model.declaration, model.types)
+    return scope[name] != _newest(name, model.declaration.scopes.all(now))
+
+
+def _newest(name: str, scopes: Sequence[ScopeValues]) -> Constant:
+    values = scopes.columns[name] if isinstance(scopes, ScopeProduct) else [s[name] for s in scopes]
+    return max(values, key=str)
