@@ -26,6 +26,7 @@ from mirrorlake import __version__
 from mirrorlake.cli import show
 from mirrorlake.cli.backfills import backfill, invalidate
 from mirrorlake.cli.contract import open_contract
+from mirrorlake.cli.generate import models_group
 from mirrorlake.cli.init import init
 from mirrorlake.cli.landing import export, land
 from mirrorlake.cli.model_tests import test_command
@@ -219,7 +220,7 @@ def config_schema_command() -> None:
 
 _FIRST = (init, accept, alert, backfill, check, clone, export, gaps, hold, land, ledger, maintain)
 _THEN = (preflight, proof, publish, recover, refold, rekey, repair, schema, sync, tenants)
-_MODELS = (plan, run_command, show_command, invalidate, test_command)
+_MODELS = (plan, run_command, show_command, invalidate, test_command, models_group)
 for _command in (*_FIRST, *_THEN, *_MODELS):
     cli.add_command(_command)
 

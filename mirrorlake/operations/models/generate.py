@@ -1,0 +1,271 @@
+"""First models over mirrored tables are written: each table's rows by the day on which they were
+created, and a stream view of them.
+
+What belongs here: what there is to write, and writing it. What doesn't: texts
+(`mirrorlake.operations.models.domain_models`).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from mirrorlake.config.contract import Config, TableContract, TenantTable
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.statistics import file_starts
+from mirrorlake.errors import ModelError
+from mirrorlake.ledger import Ledger
+from mirrorlake.models.catalogue import Catalogue, Contract, MirroredTable
+from mirrorlake.models.declaration import Declaration, read_declaration
+from mirrorlake.models.model_files import FOLDER, model_name
+from mirrorlake.models.project import compile_models
+from mirrorlake.operations.models.domain_models import (
+    DomainTable,
+    created_column,
+    domain_text,
+    model_stem,
+    stream_text,
+)
+from mirrorlake.runtime.cache import write_whole
+from mirrorlake.schema.own_columns import DATABASE, SOURCE
+from mirrorlake.schema.versions import FIRST_CREATED
+from mirrorlake.serving.streamed import why_nothing_to_add
+from mirrorlake.table.source_columns import recorded_columns
+
+MOST_DAYS = 3_650
+"""The first partition has all that is older: a row of the year 1000 makes no 370,000 partitions."""
+_MOST_FILES = 10_000
+Outcome = Literal["written", "unchanged", "kept", "refused", "left out"]
+
+
+@dataclass(frozen=True)
+class GeneratedModel:
+    """One model that was, or was not, written.
+
+    Attributes:
+        table: the mirrored table.
+        model: its name; empty where there is none to write.
+        outcome: ``kept``: a file is there that says something else. ``refused``: it would not
+            compile. ``left out``: there is nothing to write.
+        partitions: how many it has.
+        bytes: what all of its partitions, or one look at the view, read of deduped's files;
+            ``bytes_each``: what one partition reads, on average.
+    """
+
+    table: str
+    model: str
+    path: str
+    materialized: str
+    outcome: Outcome
+    why: str = ""
+    partitions: int = 0
+    bytes: int = 0
+    bytes_each: int = 0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be written.
+
+    Attributes:
+        dataset: in which; None: one for each database.
+        streams: whether stream views are, too.
+        force: whether files that say something else are replaced.
+        dry_run: whether nothing is written, and only said.
+    """
+
+    dataset: str | None = None
+    streams: bool = True
+    force: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class _Draft:
+    table: DomainTable
+    name: str
+    text: str
+    kind: str
+
+
+def generate_models(
+    config: Config, lake: Lake, ledger: Ledger, contracts: Sequence[Contract], wanted: Wanted
+) -> list[GeneratedModel]:
+    """Write the models of some mirrored tables; a file that a person changed is kept.
+
+    Raises:
+        ModelError: the dataset can't be called so.
+        MachineError: a file can't be written.
+        LakeError, LedgerError
+    """
+    catalogue, today = Catalogue(config, lake), datetime.now(UTC).date()
+    found: list[GeneratedModel] = []
+    for contract in contracts:
+        table = _domain_table(catalogue, lake, ledger, contract, today)
+        if table is None:
+            words = f"never loaded: mirrorlake sync {contract.name}"
+            found.append(GeneratedModel(contract.name, "", "", "table", "left out", words))
+            continue
+        stem = model_stem(contract.table)
+        dataset = wanted.dataset or model_stem(f"{contract.namespaces.deduped}__domain")
+        drafts = [_Draft(table, f"{dataset}.{stem}", domain_text(table), "table")]
+        if wanted.streams:
+            why = _no_stream(table)
+            if why:
+                one = GeneratedModel(contract.name, "", "", "stream view", "left out", why)
+                found.append(one)
+            else:
+                name = f"{dataset}.{stem}_now"
+                drafts.append(_Draft(table, name, stream_text(table), "stream view"))
+        found += [_generated(config, lake, catalogue, draft, wanted) for draft in drafts]
+    return found
+
+
+def _no_stream(table: DomainTable) -> str:
+    contract = table.source.contract
+    hashed = any(rule.pii == "hash" for rule in contract.columns.values())
+    if hashed and table.source.layer == "clean":
+        return "a column of clean is hashed"
+    return why_nothing_to_add(contract)
+
+
+def _domain_table(
+    catalogue: Catalogue, lake: Lake, ledger: Ledger, contract: Contract, today: date
+) -> DomainTable | None:
+    """A table as its models read it: deduped, or clean where that hides something. None of one
+    that was never loaded."""
+    spaces = contract.namespaces
+    deduped = catalogue.table(str(Identifier(spaces.deduped, contract.table)).lower())
+    clean = catalogue.table(str(Identifier(spaces.clean, contract.table)).lower())
+    if deduped is None or not deduped.columns:
+        return None
+    source = clean if catalogue.hidden(deduped) else deduped
+    if source is None or not source.columns:
+        return None
+    table = DomainTable(source, _key_of(ledger, source))
+    created = _created(contract, source)
+    first = _first_day(lake, deduped, created, today) if created is not None else None
+    return replace(table, created=created, first=first) if first is not None else table
+
+
+def _key_of(ledger: Ledger, source: MirroredTable) -> tuple[str, ...]:
+    """The key by which a row is told from another in a layer; none where a part of it is hidden, or
+    may have no place in its column."""
+    contract = source.contract
+    shown = {name.lower(): name for name, _, _ in source.columns}
+    ruled = {name.lower() for name, rule in contract.columns.items() if rule.pii != "show"}
+    unplaced: set[str] = set()
+    names = list(contract.key)
+    if isinstance(contract, TenantTable):
+        names = [SOURCE, DATABASE, *names] if contract.key else []
+    else:
+        columns = recorded_columns(ledger, contract)
+        unplaced = {one.name.lower() for one in columns if one.original}
+    lowered = [name.lower() for name in names]
+    if any(name not in shown or name in ruled | unplaced for name in lowered):
+        return ()
+    return tuple(shown[name] for name in lowered)
+
+
+def _created(contract: Contract, source: MirroredTable) -> str | None:
+    """The column that says when a row was created: what the contract says of it, else by name."""
+    shown = {name.lower(): name for name, kind, _ in source.columns if kind in _TIMES}
+    ruled = {name.lower() for name, rule in contract.columns.items() if rule.pii != "show"}
+    said: list[str | None] = [FIRST_CREATED]
+    if isinstance(contract, TableContract):
+        said += [contract.created, contract.cursor if contract.mode == "append" else None]
+    said.append(created_column(source.columns))
+    for name in said:
+        if name is not None and name.lower() in shown and name.lower() not in ruled:
+            return shown[name.lower()]
+    return None
+
+
+_TIMES = ("date", "timestamp", "timestamp_ntz")
+
+
+def _first_day(lake: Lake, deduped: MirroredTable, column: str, today: date) -> date | None:
+    """The first day of a column, by its files; not earlier than `MOST_DAYS` ago, and not later than
+    yesterday. None where no row has a day, or the files are too many to be looked at."""
+    table = lake.load(deduped.identifier)
+    found = None
+    if table is not None:
+        name = next((f.name for f in table.schema().fields if f.name.lower() == column.lower()), "")
+        found = file_starts(table, name, at_least=0, most=_MOST_FILES) if name else None
+    starts = found[0] if found is not None else set[date]()
+    if not starts:
+        return None
+    days = (one.date() if isinstance(one, datetime) else one for one in starts)
+    yesterday = today - timedelta(days=1)
+    return min(max(min(days), today - timedelta(days=MOST_DAYS)), yesterday)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _generated(
+    config: Config, lake: Lake, catalogue: Catalogue, draft: _Draft, wanted: Wanted
+) -> GeneratedModel:
+    dataset, stem = draft.name.split(".")
+    path = config.path.parent / FOLDER / dataset / f"{stem}.sql"
+    model_name(path)
+    found = _priced(lake, draft, path)
+    try:
+        found = replace(found, partitions=_compiled(catalogue, draft))
+    except ModelError as error:
+        return replace(found, outcome="refused", why=error.message)
+    others = [one for one in path.parent.glob(f"{stem}.*") if one.suffix in (".py", ".yaml")]
+    if others:
+        return replace(found, outcome="kept", why=f"{others[0].name} is there")
+    there = path.read_text(encoding="utf-8") if path.exists() else None
+    if there == draft.text:
+        return replace(found, outcome="unchanged")
+    if there is not None and not wanted.force:
+        words = "the file says something else: --force writes it again"
+        return replace(found, outcome="kept", why=words)
+    if not wanted.dry_run:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, draft.text.encode())
+    return replace(found, outcome="written", why="not yet: --dry-run" if wanted.dry_run else "")
+
+
+def _compiled(catalogue: Catalogue, draft: _Draft) -> int:
+    """How many partitions a model has.
+
+    Raises:
+        ModelError: it does not compile.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        dataset, stem = draft.name.split(".")
+        path = Path(folder) / dataset / f"{stem}.sql"
+        path.parent.mkdir()
+        path.write_text(draft.text, encoding="utf-8")
+        declaration: Declaration = read_declaration(path, Path(folder))
+    project = compile_models([declaration], catalogue, datetime.now(UTC))
+    if project.problems:
+        raise ModelError(project.problems[0].message.removeprefix(f"{path}:"))
+    return len(project.models[draft.name].scopes)
+
+
+def _priced(lake: Lake, draft: _Draft, path: Path) -> GeneratedModel:
+    """What a model costs, before anything is known of its partitions."""
+    source = draft.table.source
+    deduped = Identifier(source.contract.namespaces.deduped, source.contract.table)
+    statistics = lake.statistics(deduped)
+    size = statistics.bytes if statistics is not None else 0
+    first = draft.table.first if draft.kind == "table" else None
+    days = (datetime.now(UTC).date() - first).days if first is not None else 1
+    return GeneratedModel(
+        table=source.contract.name,
+        model=draft.name,
+        path=str(path),
+        materialized=draft.kind,
+        outcome="written",
+        bytes=size,
+        bytes_each=size // max(days, 1),
+    )
