@@ -32,6 +32,7 @@ from mirrorlake.models.parse import table_name
 from mirrorlake.models.partitions import PartitionIndex
 from mirrorlake.models.products import DayRange, ScopeProduct
 from mirrorlake.models.scopes import ScopeValues, text_of
+from mirrorlake.models.taken import kept_and_gone
 
 logger = logging.getLogger("mirrorlake.models")
 
@@ -221,7 +222,10 @@ def mirror_models(config: Config, names: Names) -> Sequence[ModelAsset]:
         try:
             kept = known.get(one.name)
             reads = kept.reads if kept is not None else _tables_in(one)
-            found.append(ModelAsset(one, names, reads, one.scopes.all(now), kept))
+            scopes = one.scopes.all(now)
+            if one.retention is not None:
+                scopes, _ = kept_and_gone(one, scopes, one.scopes.types(scopes), now)
+            found.append(ModelAsset(one, names, reads, scopes, kept))
         except ModelError as error:
             logger.warning("The SQL model %s was left out: %s", one.name, one.located(error))
     return found

@@ -63,6 +63,8 @@ OF_MODELS = ("model.staged", "model.before_publish", "model.published", "model.r
 """On the way of each partition of a model."""
 OF_EXPECTATIONS = ("model.looked_at", "model.checked")
 """Between the first two of these, where a model's header expects something of its rows."""
+OF_RETENTION = ("model.forgotten", "model.dropped")
+"""On the way of dropping partitions that a model's retention keeps no more."""
 OF_WORK = ("work.folded", "work.computed")
 """On the way of a backfill: after its tables, and after each partition of a model."""
 OF_CLEAN_TENANTS = ("tenants.clean_staged", "tenants.clean_marked", "tenants.clean_shown")

@@ -106,6 +106,9 @@ def _print(found: ShownModel) -> None:
     if found.partition_by:
         by, ends = ", ".join(found.partition_by), f"{found.first} to {found.last}"
         console.print(f"{found.partitions:,} partitions by {by}: {escape(ends)}")
+    if found.retention is not None:
+        words = f"Kept for {found.retention}: {found.gone:,} are kept no more"
+        console.print(f"{words}, {found.to_drop:,} of these still in the table.", highlight=False)
     console.print(f"State: {_counts(found.states)}.", highlight=False)
     console.print(f"Reads {escape(', '.join(found.reads) or 'no table')}.")
     if found.read_by:
@@ -213,6 +216,7 @@ def run_command(
     """
     from mirrorlake.cli.bars import Bars
     from mirrorlake.operations.models.compiled import compile_project, scopes_of
+    from mirrorlake.operations.models.dropping import gone_keys
     from mirrorlake.operations.models.runs import run_model, with_those_above
     from mirrorlake.operations.models.states import States
     from mirrorlake.workspace import Workspace
@@ -229,7 +233,8 @@ def run_command(
         for one in models:
             scopes = scopes_of(one, wanted if one is chosen else {})
             if dry_run:
-                _print_due(one.name, [states.of(one, scope) for scope in scopes], as_json=as_json)
+                due = [states.of(one, scope) for scope in scopes]
+                _print_due(one.name, due, gone_keys(workspace.lake, one), as_json=as_json)
                 continue
             watch = bars.count(one.name, len(scopes))
             flags = {"again": again, "rebuild": rebuild}
@@ -258,18 +263,21 @@ def _print_runs(runs: Sequence[ModelRun], *, as_json: bool) -> None:
 
 def runs_table(runs: Sequence[ModelRun]) -> Table:
     """What runs did, a line for each model."""
-    table = shown.table("model", "computed", "left", "rows", "seconds")
+    table = shown.table("model", "computed", "left", "dropped", "rows", "seconds")
     for one in runs:
         rows = sum(part.rows for part in one.computed)
         seconds = sum(part.seconds for part in one.computed)
-        counts = (f"{len(one.computed):,}", f"{one.left:,}", f"{rows:,}", f"{seconds:,.1f}")
-        table.add_row(escape(one.model), *counts)
+        counts = (f"{len(one.computed):,}", f"{one.left:,}", f"{one.dropped:,}")
+        table.add_row(escape(one.model), *counts, f"{rows:,}", f"{seconds:,.1f}")
     return table
 
 
-def _print_due(model: str, states: Sequence[PartitionState], *, as_json: bool) -> None:
+def _print_due(
+    model: str, states: Sequence[PartitionState], gone: Sequence[str], *, as_json: bool
+) -> None:
     if as_json:
-        shown.print_json({"model": model, "partitions": [asdict(one) for one in states]})
+        partitions = [asdict(one) for one in states]
+        shown.print_json({"model": model, "partitions": partitions, "to_drop": list(gone)})
         return
     table = shown.table("partition", "state", "why…")
     for one in states:
@@ -279,3 +287,5 @@ def _print_due(model: str, states: Sequence[PartitionState], *, as_json: bool) -
     if computed < len(states):
         shown.console.print(table)
     shown.console.print(f"{escape(model)}: {computed:,} of {len(states):,} computed.")
+    if gone:
+        shown.console.print(f"{len(gone):,} partitions that are kept no more would be dropped.")

@@ -7,7 +7,7 @@ What belongs here: the records. What doesn't: whether a partition is still what 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -66,6 +66,15 @@ class ModelPartitions:
                 if one.answers:
                     answered = DIRTY_MARKS.c.mark_id.in_(one.answers)
                     connection.execute(DIRTY_MARKS.delete().where(answered))
+
+    def forget_model_partitions(self, model: str, keys: Collection[str]) -> None:
+        """Some partitions are kept no more: what was computed of them, and what was declared of
+        them, is forgotten."""
+        with self._database.begin() as connection:
+            for key in keys:
+                for table, name in ((MODEL_PARTITIONS, "model"), (DIRTY_MARKS, "target")):
+                    here = (table.c[name] == model) & (table.c.partition_key == key)
+                    connection.execute(table.delete().where(here))
 
     def model_partitions(self, model: str) -> dict[str, ModelPartition]:
         """What was computed of a model, by partition."""

@@ -50,6 +50,7 @@ from mirrorlake.models.python_model import (
     python_parts,
     reading_query,
 )
+from mirrorlake.models.retention import Retention, RetentionField
 from mirrorlake.models.scopes import Binding, Scopes
 
 Materialized = Literal["table", "view", "stream view", "snapshot"]
@@ -72,6 +73,7 @@ class HeaderSection(Section):
     partition_by: Annotated[tuple[str, ...] | None, BeforeValidator(_listed)] = None
     released: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     every: Duration | None = timedelta(minutes=15)
+    retention: RetentionField | None = None
     expect: ExpectSection = ExpectSection()
     warn: ExpectSection = ExpectSection()
     tests: dict[str, ModelTestSection] = {}  # noqa: RUF012 - pydantic copies defaults
@@ -93,6 +95,7 @@ class Declaration:
         partition_by: the names of its scopes by which its table is partitioned.
         released: columns that are made of personal ones, and from which nobody can be told.
         every: how often at most the sensor requests what is missing or stale; None: a person does.
+        retention: how long partitions are kept; None: for ever.
         expectations: of the rows of each partition, not bound to columns yet.
         tests: those in its header.
         header: the YAML that all of it was read from.
@@ -110,6 +113,7 @@ class Declaration:
     owner: str | None = None
     released: tuple[str, ...] = ()
     every: timedelta | None = None
+    retention: Retention | None = None
     expectations: tuple[Expectation, ...] = ()
     tests: tuple[ModelTest, ...] = ()
     header: YamlFile = field(default_factory=lambda: YamlFile(""), compare=False, repr=False)
@@ -242,6 +246,7 @@ def read_declaration(path: Path, folder: Path | None = None) -> Declaration:
         owner=said.owner,
         released=tuple(one.lower() for one in said.released),
         every=said.every,
+        retention=said.retention,
         expectations=tuple(expected),
         tests=tuple(tests_of(name, path, file, said.tests)),
         header=file,

@@ -92,6 +92,27 @@ def rule_of(
     return model.rules.find(scope, lambda names: _looked_up(project, catalogue, model, names))
 
 
+def reads_gone(
+    project: Project, catalogue: Catalogue, model: Model, scope: ScopeValues
+) -> tuple[str, str] | None:
+    """A model that a scope reads, and one of its partitions that its retention does not keep; None
+    where there is none: then all that it reads can be there.
+
+    Raises:
+        ModelError: the scopes of a model that it reads can't be evaluated.
+    """
+    if not any(name in project.models and project.models[name].gone for name in model.reads):
+        return None
+    rule, day = rule_of(project, catalogue, model, scope)
+    for one in rule.inputs:
+        above = project.models.get(one.table)
+        if isinstance(one, ModelRule) and above is not None and above.gone:
+            keys = above.gone_index.within(one.at(day))
+            if keys:
+                return above.name, keys[-1]
+    return None
+
+
 def learn_rules(project: Project, catalogue: Catalogue, model: Model) -> None:
     """Find the rules for all scopes of a model at once, where they are few; the others are found
     when somebody asks for one of their scopes.

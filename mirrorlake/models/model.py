@@ -36,6 +36,7 @@ class Model:
         types: the names of its scope, with their types.
         now: what ``CURRENT_DATE`` was for its scopes.
         scopes: all that it is computed for, in the order of its bindings.
+        gone: those of partitions that its retention does not keep.
         fingerprint: changes with what the query says, with its columns, and with all models above
             it; comments and layout change nothing.
         kept: what was found of its file, and its columns.
@@ -51,6 +52,7 @@ class Model:
     scopes: Sequence[ScopeValues] = field(repr=False, compare=False)
     kept: KeptModel = field(repr=False)
     bind: Callable[[], BoundModel] = field(repr=False, compare=False)
+    gone: Sequence[ScopeValues] = field(default=(), repr=False, compare=False)
     expectations: tuple[Expectation, ...] = ()
     externals: Mapping[str, ExternalTable] = field(default_factory=dict[str, ExternalTable])
 
@@ -114,6 +116,11 @@ class Model:
     def index(self) -> PartitionIndex:
         """Its partitions, by their values."""
         return PartitionIndex.of(self.scopes, self.declaration.partition_by, self.key_of)
+
+    @cached_property
+    def gone_index(self) -> PartitionIndex:
+        """The partitions that its retention does not keep, by their values."""
+        return PartitionIndex.of(self.gone, self.declaration.partition_by, self.key_of)
 
     def key_of(self, scope: ScopeValues) -> str:
         """A partition's name: ``day=2024-05-01/store=Paris``; empty of a model without

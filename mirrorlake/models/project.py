@@ -37,6 +37,7 @@ from mirrorlake.models.kept import (
 )
 from mirrorlake.models.kept_files import KeptModels
 from mirrorlake.models.known import text_key
+from mirrorlake.models.lookback import refuse_short_retention
 from mirrorlake.models.mentions import refuse_unfollowed
 from mirrorlake.models.model import BoundModel, Model, Project
 from mirrorlake.models.parse import table_name
@@ -44,7 +45,7 @@ from mirrorlake.models.place import at
 from mirrorlake.models.python_columns import python_fields
 from mirrorlake.models.rules import RuleBook
 from mirrorlake.models.streams import refuse_half_streamed
-from mirrorlake.models.taken import time_name
+from mirrorlake.models.taken import kept_and_gone, time_name
 
 
 class ReadableTables:
@@ -149,10 +150,12 @@ def compile_models(
             failed.add(name)
             continue
         try:
-            models[name] = _compiled(sources[name], tables, now)
+            model = models[name] = _compiled(sources[name], tables, now)
+            refuse_short_retention(Project(models), catalogue, model)
         except ModelError as error:
             problems.append(sources[name].declaration.located(error))
             failed.add(name)
+            models.pop(name, None)
     readers: dict[str, list[str]] = {}
     for model in models.values():
         for table in model.reads:
@@ -264,6 +267,7 @@ def _compiled(source: _Source, tables: ReadableTables, now: datetime) -> Model:
         types = declaration.scopes.types(scopes)
         if declaration.is_snapshot:
             time_name(declaration, types)
+        scopes, gone = kept_and_gone(declaration, scopes, types, now)
     except ModelError as error:
         raise declaration.located(error) from None
 
@@ -291,6 +295,7 @@ def _compiled(source: _Source, tables: ReadableTables, now: datetime) -> Model:
         scopes=scopes,
         kept=kept,
         bind=bound,
+        gone=gone,
         expectations=expectations_of(path, *written, kept.fields, view=view),
         externals=tables.foreign(kept.reads),
     )

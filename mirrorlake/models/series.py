@@ -134,7 +134,7 @@ def _series(arguments: Sequence[Constant]) -> Sequence[Constant]:
             zone = zone_of(str(arguments[3]))
         except ValueError as error:
             raise NoValues(str(error)) from None
-    months, days, clock = _period(arguments[2])
+    months, days, clock = period_of(arguments[2])
     start, end = (_moment(one, zone) for one in arguments[:2])
     by_day = _is_day(arguments[0]) and not clock
     if by_day and zone is UTC and not months and start > datetime.min:  # noqa: DTZ901 - a wall clock
@@ -176,8 +176,12 @@ def _stepped(
         yield wall.date() if by_day else at
 
 
-def _period(text: str) -> tuple[int, timedelta, timedelta]:
-    """Months, days, and time by the clock."""
+def period_of(text: str) -> tuple[int, timedelta, timedelta]:
+    """Months, days, and time by the clock, of a period of ISO 8601.
+
+    Raises:
+        NoValues: it is none, or of no length.
+    """
     found = _PERIOD.fullmatch(text)
     years, months, weeks, days, hours, minutes = (
         (int(part or 0) for part in found.groups()) if found else (0,) * 6

@@ -16,13 +16,15 @@ from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.model import Model
 from mirrorlake.models.products import ScopeProduct
+from mirrorlake.models.retention import split_scopes
 from mirrorlake.models.scopes import ScopeValues
 
 _TIMES = ("date", "timestamp")
 
 
 def time_name(declaration: Declaration, types: Mapping[str, Typed]) -> str:
-    """The name by whose value a snapshot's partitions are one newer than the other.
+    """The name by whose value the partitions of a snapshot, or of a model with a retention, are one
+    newer than the other.
 
     Raises:
         ModelError: it is partitioned by no time, or by several; with the place in its header.
@@ -30,14 +32,33 @@ def time_name(declaration: Declaration, types: Mapping[str, Typed]) -> str:
     names = [name for name in declaration.partition_by if types[name].type in _TIMES]
     if len(names) == 1:
         return names[0]
-    place = declaration.header.problem(("materialized",), "")
+    field = "materialized" if declaration.is_snapshot else "retention"
+    place = declaration.header.problem((field,), "")
+    what = "a snapshot is taken" if declaration.is_snapshot else "partitions are kept"
     raise ModelError(
-        f"a snapshot is taken once for each time: it is partitioned by {len(names) or 'no'} names "
-        "that are dates or timestamps",
+        f"{what} by their time, and these are partitioned by {len(names) or 'no'} names that are "
+        "dates or timestamps",
         place=(place.line, place.column),
         next_step="Bind one under `for`: day: TIMESERIES('2024-01-01', CURRENT_DATE, 'P1D')",
         in_header=True,
     )
+
+
+def kept_and_gone(
+    declaration: Declaration,
+    scopes: Sequence[ScopeValues],
+    types: Mapping[str, Typed],
+    now: datetime,
+) -> tuple[Sequence[ScopeValues], Sequence[ScopeValues]]:
+    """The scopes of a model that its retention keeps, and the others.
+
+    Raises:
+        ModelError: it is partitioned by no time, or by several; with the place in its header.
+    """
+    if declaration.retention is None:
+        return scopes, ()
+    name = time_name(declaration, types)
+    return split_scopes(scopes, name, declaration.retention, now)
 
 
 def newest_time(model: Model) -> Constant:

@@ -136,7 +136,8 @@ def _find_partitions(project: Project, states: States, request: WorkRequest, fou
         model = project.model(name)
         for key in chosen_keys(model, {}, request.first, request.last):
             state = states.of(model, model.by_key[key])
-            if state.is_due or (request.which == "all" and not model.declaration.is_snapshot):
+            again = request.which == "all" and not states.why_over(model, model.by_key[key])
+            if state.is_due or again:
                 found.states.setdefault(model.name, {})[key] = state
 
 

@@ -239,13 +239,19 @@ def scopes_of(model: Model, wanted: Mapping[str, str]) -> list[ScopeValues]:
                 f"{model.name} has no name {name} under `for`",
                 next_step=f"It has {', '.join(names)}" if names else "It has one partition",
             )
-    found = [
-        scope
-        for scope in model.scopes
-        if all(text_of(scope[name]) == value for name, value in wanted.items())
-    ]
+
+    def is_meant(scope: ScopeValues) -> bool:
+        return all(text_of(scope[name]) == value for name, value in wanted.items())
+
+    found = [scope for scope in model.scopes if is_meant(scope)]
     if not found:
         said = " ".join(f"{name}={value}" for name, value in wanted.items())
+        retention = model.declaration.retention
+        if retention is not None and any(is_meant(scope) for scope in model.gone):
+            raise ModelError(
+                f"{model.name} {said} is kept no more: its retention is {retention.text}",
+                next_step=f"They go from {model.key_of(model.scopes[0])} on",
+            )
         raise ModelError(
             f"{model.name} has no partition {said}",
             next_step=f"They go from {model.key_of(model.scopes[0])} to "

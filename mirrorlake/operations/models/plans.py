@@ -55,6 +55,8 @@ def record_model(ledger: Ledger, model: Model) -> None:
         "partition_by": list(model.declaration.partition_by),
         "materialized": model.declaration.materialized,
     }
+    if model.declaration.retention is not None:
+        said["retention"] = model.declaration.retention.text
     text = json.dumps(said, ensure_ascii=False)
     if ledger.definition(f"{RECORDED}{model.name}") != text:
         ledger.record_definition(f"{RECORDED}{model.name}", text)
@@ -83,26 +85,38 @@ def plan_models(project: Project, ledger: Ledger) -> list[ModelChange]:
 def _compared(project: Project, model: Model, before: Mapping[str, object] | None) -> ModelChange:
     if before is None:
         return ModelChange(model.name, "added")
+    kept = _retention_words(model, before.get("retention"))
     if before["fingerprint"] == model.fingerprint and before["partition_by"] == list(
         model.declaration.partition_by
     ):
-        return ModelChange(model.name, "unchanged")
+        return ModelChange(model.name, "changed" if kept else "unchanged", kept)
     columns = before["columns"]
     assert isinstance(columns, list)  # noqa: S101
     was = {str(name): str(kind) for name, kind in columns}
     now = {one.name: one.value.type for one in model.fields}
     broken = broken_columns(was, now)
     words = [
+        *kept,
         *broken.values(),
         *(f"{name} {kind} is new" for name, kind in now.items() if name not in was),
     ]
     if before["partition_by"] != list(model.declaration.partition_by):
         words.append("its partitions are by other columns")
-    elif not words:
+    elif len(words) == len(kept):
         words.append("the query changed: its partitions are computed again")
     breaking = bool(broken) or before["partition_by"] != list(model.declaration.partition_by)
     readers = tuple(_readers(project, model.name, list(broken)))
     return ModelChange(model.name, "breaking" if breaking else "changed", tuple(words), readers)
+
+
+def _retention_words(model: Model, before: object) -> tuple[str, ...]:
+    """That partitions are kept for another time than before."""
+    retention = model.declaration.retention
+    now = retention.text if retention is not None else None
+    if now == before:
+        return ()
+    kept, gone = f"kept for {now or 'ever'}", f"{len(model.gone):,} are kept no more"
+    return (f"its partitions were kept for {before or 'ever'}, and are {kept}: {gone}",)
 
 
 def _readers(project: Project, table: str, columns: Sequence[str]) -> Iterator[str]:

@@ -31,6 +31,7 @@ from mirrorlake.models.model import Model
 from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.models.taken import is_over
 from mirrorlake.operations.models.checks import Checking, failure_of
+from mirrorlake.operations.models.dropping import drop_gone
 from mirrorlake.operations.models.lake_names import within_lake
 from mirrorlake.operations.models.model_schemas import load_schemas
 from mirrorlake.operations.models.plans import record_model
@@ -58,12 +59,14 @@ class ModelRun:
         computed: the partitions that it computed, in order.
         left: how many needed nothing.
         warnings: what was published although it is not as expected, one a line.
+        dropped: how many partitions went, which its retention keeps no more.
     """
 
     model: str
     computed: tuple[ModelPartition, ...]
     left: int
     warnings: tuple[str, ...] = ()
+    dropped: int = 0
 
 
 def run_model(
@@ -119,7 +122,11 @@ def run_model(
             if done and not recorded:
                 record_model(own.ledger, model)
                 recorded = True
-    found = ModelRun(model.name, tuple(done), len(scopes) - len(due), tuple(checking.warnings))
+        dropped = drop_gone(own, model)
+        if not due and scopes:
+            record_model(own.ledger, model)
+    left = len(scopes) - len(due)
+    found = ModelRun(model.name, tuple(done), left, tuple(checking.warnings), len(dropped))
     if checking.refused:
         failure = failure_of(model, checking.refused)
         failure.run = found
@@ -134,21 +141,22 @@ def _batches(due: Sequence[ScopeValues], model: Model) -> Iterator[Sequence[Scop
 
 
 def _possible(states: States, model: Model, scopes: Sequence[ScopeValues]) -> Sequence[ScopeValues]:
-    """Those that can be computed: of a snapshot those of the newest time.
+    """Those that can be computed.
 
     Raises:
-        ModelError: none can, and one of them was never taken.
+        ModelError: none can, and one of them never was.
     """
-    if not model.declaration.is_snapshot:
-        return scopes
-    found = [scope for scope in scopes if states.may_be_taken(model, scope)]
-    missed = next((one for one in scopes if states.of(model, one).word == "missed"), None)
-    if missed is not None and not found:
-        raise ModelError(
-            f"{model.name} {model.key_of(missed)} was not taken in its time, and can't be any more",
-            next_step=f"mirrorlake run {model.name} takes what is newest",
-        )
-    return found
+    found = [scope for scope in scopes if not states.why_over(model, scope)]
+    if found:
+        return found
+    for scope in scopes:
+        state = states.of(model, scope)
+        if state.word == "missed":
+            raise ModelError(
+                f"{model.name} {state.key} can't be computed any more: {state.why}",
+                next_step=f"mirrorlake run {model.name} computes what can be",
+            )
+    return ()
 
 
 def refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -> None:
@@ -169,8 +177,8 @@ def refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -
             is_model = above in states.project.models
             if is_model and _was_missed(states, *state.waits[0].split(" ", 1)):
                 raise ModelError(
-                    f"{model.name} {state.key}: it reads {state.waits[0]}, which was never taken",
-                    next_step="It can't be taken any more: begin `for` after it",
+                    f"{model.name} {state.key}: it reads {state.waits[0]}, which was never made",
+                    next_step="It can't be any more: begin `for` after it",
                 )
             raise ModelError(
                 f"{model.name} {state.key}: it reads {', '.join(state.waits[:3])}"

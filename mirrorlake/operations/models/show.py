@@ -16,6 +16,7 @@ from mirrorlake.models.model import Model, Project
 from mirrorlake.models.project import stored_columns
 from mirrorlake.models.scopes import ScopeValues, kind_of, text_of
 from mirrorlake.operations.models.compiled import scopes_of
+from mirrorlake.operations.models.dropping import gone_keys
 from mirrorlake.operations.models.states import States
 from mirrorlake.operations.models.stream_prices import StreamPrice, stream_prices
 
@@ -75,6 +76,8 @@ class ShownModel:
         states: how many of them are computed, stale and missing.
         partition: the one that was asked for.
         streams: of a stream view, what it reads of each mirrored table.
+        retention: how long partitions are kept; ``gone``: how many it keeps no more; ``to_drop``:
+            how many of these the table still has.
     """
 
     name: str
@@ -94,6 +97,9 @@ class ShownModel:
     states: Mapping[str, int]
     partition: ShownPartition | None
     streams: tuple[StreamPrice, ...] = ()
+    retention: str | None = None
+    gone: int = 0
+    to_drop: int = 0
 
 
 def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownModel:
@@ -129,6 +135,9 @@ def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownMod
         states=_counted(states, model, model.by_key),
         partition=_partition(states, model, scope) if scope is not None else None,
         streams=stream_prices(states.lake, states.ledger, catalogue, model),
+        retention=declared.retention.text if declared.retention is not None else None,
+        gone=len(model.gone),
+        to_drop=len(gone_keys(states.lake, model)),
     )
 
 

@@ -25,20 +25,21 @@ from mirrorlake.destinations.iceberg.statistics import partitions_there, rows_by
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.dependencies import Input, MirrorInput, inputs_of
+from mirrorlake.models.dependencies import Input, MirrorInput, inputs_of, reads_gone
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.external_tables import ExternalInput
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.scopes import ScopeValues, text_of
 from mirrorlake.models.taken import newest_time, time_name
 from mirrorlake.operations.models.dirty import PartitionMarks, mark_words, waiting_words
+from mirrorlake.operations.models.dropped import Dropped
 from mirrorlake.operations.models.tables import model_table
 from mirrorlake.operations.models.versions import Versions
 
 PARTITIONS = "mirrorlake.model-partitions"
 """The property of a commit that says which partitions it computed, from what."""
 StateWord = Literal["computed", "stale", "missing", "missed"]
-"""Missed is a partition of a snapshot that nobody took in its time."""
+"""Missed is a partition that was never computed, and can't be any more."""
 
 
 @dataclass(frozen=True)
@@ -160,8 +161,9 @@ class States:
 
     def _look(self, model: Model, scope: ScopeValues, key: str) -> PartitionState:
         record = self.records(model).get(key)
-        if model.declaration.is_snapshot and not self.may_be_taken(model, scope):
-            return self._taken(model, key, record)
+        why_not = self.why_over(model, scope)
+        if why_not:
+            return self._over(model, key, record, why_not)
         inputs = self.read_by(model, scope)
         found = {one.table: self._version_of(one) for one in inputs}
         now = {table: version for table, (version, _) in found.items()}
@@ -188,21 +190,28 @@ class States:
             why = waiting_words(waits[0])
         return PartitionState(key, "stale" if why else "computed", why, record, waits)
 
-    def may_be_taken(self, model: Model, scope: ScopeValues) -> bool:
-        """Whether a partition of a snapshot can be taken: its time is the newest one."""
-        if model.name not in self._newest:
-            self._newest[model.name] = newest_time(model)
-        return scope[time_name(model.declaration, model.types)] == self._newest[model.name]
+    def why_over(self, model: Model, scope: ScopeValues) -> str:
+        """Why a partition can't be computed any more, in a few words; empty where it can: of a
+        snapshot only those of the newest time can be, and none whose inputs are not kept."""
+        if model.declaration.is_snapshot:
+            if model.name not in self._newest:
+                self._newest[model.name] = newest_time(model)
+            if scope[time_name(model.declaration, model.types)] != self._newest[model.name]:
+                return "its time is over"
+        gone = reads_gone(self.project, self.catalogue, model, scope)
+        return f"{gone[0]} {gone[1]}, which it reads, is kept no more" if gone is not None else ""
 
-    def _taken(self, model: Model, key: str, record: ModelPartition | None) -> PartitionState:
-        """The state of a partition of a snapshot whose time is over."""
+    def _over(
+        self, model: Model, key: str, record: ModelPartition | None, why: str
+    ) -> PartitionState:
+        """The state of a partition that can't be computed any more: it stays as it is."""
         if record is not None:
-            return PartitionState(key, "computed", "", record)
+            marks = self.dirty.of(model.name, key)
+            words = f"{mark_words(marks)}; and {why}" if marks else ""
+            return PartitionState(key, "computed", words, record)
         if key in self._keys_there(model):
-            return PartitionState(
-                key, "computed", "its rows are there; when they were taken, is not"
-            )
-        return PartitionState(key, "missed", "its time is over, and nobody took it")
+            return PartitionState(key, "computed", "its rows are there; of when, is not known")
+        return PartitionState(key, "missed", f"never computed, and {why}")
 
     def _keys_there(self, model: Model) -> Set[str]:
         """The partitions of which a model's table has rows."""
@@ -246,17 +255,26 @@ def _with_commits(
     commits = history(table)
     numbers = {one.snapshot_id: one.sequence_number or 0 for one in commits}
     foreign = 0
+    drops = {numbers[one.snapshot_id]: d for one in commits if (d := Dropped.of(one)) is not None}
+
+    def is_gone(key: str, number: int) -> bool:
+        return any(drop.takes(key) for at, drop in drops.items() if at > number)
+
     for one in commits:
         said = snapshot_property(one, PARTITIONS)
+        if numbers[one.snapshot_id] in drops:
+            continue
         if said is None:
             names = ("added-data-files", "deleted-data-files", "added-delete-files")
             if not is_rewrite(one) and any(snapshot_property(one, name) for name in names):
                 foreign = max(foreign, one.sequence_number or 0)
             continue
+        number = numbers[one.snapshot_id]
         fresh = {
             key
             for key in json.loads(said)["partitions"]
-            if key not in found or numbers.get(found[key].snapshot_id, 0) < numbers[one.snapshot_id]
+            if (key not in found or numbers.get(found[key].snapshot_id, 0) < number)
+            and not is_gone(key, number)
         }
         if fresh:  # how many rows each has is read from the commit's files
             news = [each for each in recorded_by(model, table, said, one) if each.key in fresh]
@@ -270,6 +288,7 @@ def _with_commits(
         for key, one in found.items()
         if one.snapshot_id not in set_back
         and (numbers.get(one.snapshot_id, 0) > foreign or not foreign)
+        and not is_gone(key, numbers.get(one.snapshot_id, 0))
     }
 
 

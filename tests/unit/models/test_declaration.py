@@ -109,7 +109,7 @@ def test_values_are_the_texts_that_are_written(
     ("header", "problems"),
     [
         ("ower: x", ["2:1: ower: unknown key; did you mean 'owner'?"]),
-        ("materialized: veiw", ["2:15: materialized: 'veiw' is not 'table' or 'view'; did you mean 'view'?"]),
+        ("materialized: veiw", ["2:15: materialized: 'veiw' is not 'table', 'view', 'stream view' or 'snapshot'; did you mean 'view'?"]),
         ("ower: x\nmaterialised: view", ["2:1: ower: unknown key", "3:1: materialised: unknown key"]),
         ("owner: a\nowner: b", ["3:1: owner: this key is already on line 2"]),
         ("for: [a]", ["2:6: for: "]),

@@ -471,7 +471,7 @@ def test_only_files_that_a_partition_reads_make_it_stale(both: Both, file: Writt
 def test_a_view_is_written_in_their_place(both: Both) -> None:
     sql = "SELECT p.price, prices.price AS q FROM ext.prices AS p, `ext`.prices WHERE p.day > '2024-01-01'"
     model = both(m__x=sql).models["m.x"]
-    instead = written_instead(model.query, model.bound.trace.tables, {"ext.prices": "v_1"})
+    instead = written_instead(model.query, model.bound.trace.tables, {"ext.prices": "`v_1`"})
     assert bound_sql(sql, model.bound, {}, instead=instead) == (
         "SELECT p.price, prices.price AS q FROM `v_1` AS p, `v_1` AS `prices` WHERE p.day > '2024-01-01'"
     )

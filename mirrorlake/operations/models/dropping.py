@@ -1,0 +1,72 @@
+"""Partitions that a model's retention keeps no more are dropped: one commit takes their files out
+of the table, and writes none.
+
+What belongs here: dropping. What doesn't: which are kept (`mirrorlake.models.retention`).
+"""
+
+from __future__ import annotations
+
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.partition_drop import drop_before
+from mirrorlake.failpoints import failpoint
+from mirrorlake.models.evaluate import Constant
+from mirrorlake.models.model import Model
+from mirrorlake.models.retention import moment_of, values_of
+from mirrorlake.models.scopes import text_of
+from mirrorlake.models.taken import time_name
+from mirrorlake.operations.models.dropped import DROPPED, Dropped
+from mirrorlake.operations.models.states import keys_there
+from mirrorlake.operations.models.tables import model_table
+from mirrorlake.workspace import Workspace
+
+
+def gone_keys(lake: Lake, model: Model) -> tuple[str, ...]:
+    """The partitions in a model's table that its retention keeps no more, in order.
+
+    Raises:
+        LakeError: the lake can't be read.
+    """
+    if model.declaration.retention is None:
+        return ()
+    table = lake.load(model_table(model))
+    if table is None:
+        return ()
+    drop = _drop(model, "")
+    return tuple(sorted(key for key in keys_there(model, table) if drop.takes(key)))
+
+
+def drop_gone(workspace: Workspace, model: Model) -> tuple[str, ...]:
+    """Drop the partitions of a model that its retention keeps no more; which these were. Without
+    any, nothing is committed.
+
+    Args:
+        workspace: with the model's lease.
+
+    Raises:
+        CommitConflict: somebody else wrote to the table at this moment.
+        LakeError, LedgerError
+    """
+    keys = gone_keys(workspace.lake, model)
+    if not keys:
+        return ()
+    # Forgotten first: a record that outlived its rows would be believed if they were kept longer
+    # one day. A record whose rows are there still is found again by their commit.
+    workspace.ledger.forget_model_partitions(model.name, keys)
+    failpoint("model.forgotten")
+    workspace.check_lease()
+    drop = _drop(model, workspace.run_id)
+    first = moment_of(_first_kept(model))
+    identifier = model_table(model)
+    drop_before(workspace.lake, identifier, drop.name, first, {DROPPED: drop.text})
+    failpoint("model.dropped")
+    return keys
+
+
+def _first_kept(model: Model) -> Constant:
+    name = time_name(model.declaration, model.types)
+    return values_of(model.scopes, name)[0]
+
+
+def _drop(model: Model, run: str) -> Dropped:
+    name = time_name(model.declaration, model.types)
+    return Dropped(name, text_of(_first_kept(model)), run)
