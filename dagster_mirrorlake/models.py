@@ -29,10 +29,10 @@ from mirrorlake.models.kept_files import KeptModels, kept_folder
 from mirrorlake.models.known import known_models
 from mirrorlake.models.model_files import FOLDER
 from mirrorlake.models.parse import table_name
+from mirrorlake.models.partition_times import kept_and_gone
 from mirrorlake.models.partitions import PartitionIndex
 from mirrorlake.models.products import DayRange, ScopeProduct
 from mirrorlake.models.scopes import ScopeValues, text_of
-from mirrorlake.models.taken import kept_and_gone
 
 logger = logging.getLogger("mirrorlake.models")
 

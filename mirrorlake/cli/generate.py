@@ -48,13 +48,13 @@ def generate_command(
     and a stream view of them."""
     from mirrorlake.destinations.iceberg.lake import Lake
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.models.generate import Wanted, generate_models
+    from mirrorlake.operations.models.generate import GenerateTerms, generate_models
 
     config = open_contract(config_path)
-    wanted = Wanted(dataset, not no_streams, force, dry_run)
+    terms = GenerateTerms(dataset, not no_streams, force, dry_run)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     contracts = _chosen(config, tables)
-    found = generate_models(config, Lake(config.lake), ledger, contracts, wanted)
+    found = generate_models(config, Lake(config.lake), ledger, contracts, terms)
     if as_json:
         shown.print_json([asdict(one) for one in found])
     else:

@@ -12,33 +12,35 @@ What belongs here: the comparison. What doesn't: which partitions are kept
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
 from sqlglot import exp
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.dependencies import rule_of
 from mirrorlake.models.evaluate import Constant
-from mirrorlake.models.model import Model, Project
+from mirrorlake.models.model import Model
 from mirrorlake.models.parse import table_name
+from mirrorlake.models.partition_times import time_name
 from mirrorlake.models.place import at
 from mirrorlake.models.retention import Retention, moment_of, values_of
-from mirrorlake.models.rules import ModelRule
+from mirrorlake.models.rules import ModelRule, ReadRule
 from mirrorlake.models.scopes import ScopeValues
-from mirrorlake.models.taken import time_name
 
 _AHEAD = timedelta(days=400)
 """A year, with the last month of the one before it: longer, no calendar month is different."""
 
 
-def refuse_short_retention(project: Project, catalogue: Catalogue, model: Model) -> None:
+RuleOf = Callable[[Model, ScopeValues], tuple[ReadRule, int]]
+"""`mirrorlake.models.dependencies.rule_of` within a project."""
+
+
+def refuse_short_retention(model: Model, models: Mapping[str, Model], rule_of: RuleOf) -> None:
     """See that a model finds what it reads of those above it that keep partitions for a time only.
     A view shows what is there.
 
     Args:
-        project: with the model and all above it.
+        models: all above it, by name.
 
     Raises:
         ModelError: it would not; with the place where it reads the other one.
@@ -46,19 +48,17 @@ def refuse_short_retention(project: Project, catalogue: Catalogue, model: Model)
     if model.declaration.is_view:
         return
     for name in model.reads:
-        above = project.models.get(name)
+        above = models.get(name)
         if above is not None and above.declaration.retention is not None:
-            _refuse(project, catalogue, model, above, above.declaration.retention)
+            _refuse(model, above, above.declaration.retention, rule_of)
 
 
-def _refuse(
-    project: Project, catalogue: Catalogue, model: Model, above: Model, retention: Retention
-) -> None:
+def _refuse(model: Model, above: Model, retention: Retention, rule_of: RuleOf) -> None:
     name = time_name(above.declaration, above.types)
     then = model.now + _AHEAD
     ends = _Ends(values_of(above.declaration.scopes.all(then), name))
     for scope, over in _times_over(model, then):
-        for since in _reads_since(project, catalogue, model, above.name, scope, name):
+        for since in _reads_since(*rule_of(model, scope), above.name, name):
             if since is None:
                 words = f"all partitions of {above.name}, which keeps them for {retention.text}"
                 step = f"Bound {name} by the names under `for`, or make this a view"
@@ -108,16 +108,8 @@ def _over(begins: Sequence[datetime], begin: datetime) -> datetime:
     return begin + 2 * (begin - begins[place - 1]) if place else begin
 
 
-def _reads_since(
-    project: Project,
-    catalogue: Catalogue,
-    model: Model,
-    above: str,
-    scope: ScopeValues,
-    name: str,
-) -> Iterator[Constant]:
+def _reads_since(rule: ReadRule, day: int, above: str, name: str) -> Iterator[Constant]:
     """The first value that each mention of a model reads of its time; None without a first."""
-    rule, day = rule_of(project, catalogue, model, scope)
     for one in rule.inputs:
         if isinstance(one, ModelRule) and one.table == above:
             for mention in one.at(day):

@@ -27,6 +27,7 @@ from mirrorlake.models.bound_expectations import expectations_of
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
+from mirrorlake.models.dependencies import rule_of
 from mirrorlake.models.external_tables import Externals, ExternalTable
 from mirrorlake.models.kept import (
     KeptModel,
@@ -41,11 +42,11 @@ from mirrorlake.models.lookback import refuse_short_retention
 from mirrorlake.models.mentions import refuse_unfollowed
 from mirrorlake.models.model import BoundModel, Model, Project
 from mirrorlake.models.parse import table_name
+from mirrorlake.models.partition_times import kept_and_gone, time_name
 from mirrorlake.models.place import at
 from mirrorlake.models.python_columns import python_fields
 from mirrorlake.models.rules import RuleBook
 from mirrorlake.models.streams import refuse_half_streamed
-from mirrorlake.models.taken import kept_and_gone, time_name
 
 
 class ReadableTables:
@@ -151,7 +152,7 @@ def compile_models(
             continue
         try:
             model = models[name] = _compiled(sources[name], tables, now)
-            refuse_short_retention(Project(models), catalogue, model)
+            refuse_short_retention(model, models, partial(rule_of, Project(models), catalogue))
         except ModelError as error:
             problems.append(sources[name].declaration.located(error))
             failed.add(name)

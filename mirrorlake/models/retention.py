@@ -8,7 +8,7 @@ What belongs here: which partitions are kept. What doesn't: what their readers n
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated
@@ -19,7 +19,6 @@ from mirrorlake.config.fields import format_duration, parse_duration
 from mirrorlake.models.evaluate import Constant, add_months
 from mirrorlake.models.moving import midnight
 from mirrorlake.models.products import DayRange, ScopeProduct
-from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.models.series import NoValues, period_of
 
 
@@ -68,7 +67,7 @@ def moment_of(value: Constant) -> datetime:
     return midnight(value)
 
 
-def values_of(scopes: Sequence[ScopeValues], name: str) -> Sequence[Constant]:
+def values_of(scopes: Sequence[Mapping[str, Constant]], name: str) -> Sequence[Constant]:
     """The values that a name of days or moments has, each once and in order."""
     if isinstance(scopes, ScopeProduct):
         values = scopes.columns[name]
@@ -79,8 +78,8 @@ def values_of(scopes: Sequence[ScopeValues], name: str) -> Sequence[Constant]:
 
 
 def split_scopes(
-    scopes: Sequence[ScopeValues], name: str, retention: Retention, now: datetime
-) -> tuple[Sequence[ScopeValues], Sequence[ScopeValues]]:
+    scopes: Sequence[Mapping[str, Constant]], name: str, retention: Retention, now: datetime
+) -> tuple[Sequence[Mapping[str, Constant]], Sequence[Mapping[str, Constant]]]:
     """Those scopes that are kept, and those that are gone; both in their order.
 
     A partition ends where that of the next time begins; the newest has no end.

@@ -7,58 +7,14 @@ What belongs here: which partitions can be taken. What doesn't: their states
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
-from mirrorlake.errors import ModelError
-from mirrorlake.models.columns import Typed
-from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.model import Model
+from mirrorlake.models.partition_times import time_name
 from mirrorlake.models.products import ScopeProduct
-from mirrorlake.models.retention import split_scopes
 from mirrorlake.models.scopes import ScopeValues
-
-_TIMES = ("date", "timestamp")
-
-
-def time_name(declaration: Declaration, types: Mapping[str, Typed]) -> str:
-    """The name by whose value the partitions of a snapshot, or of a model with a retention, are one
-    newer than the other.
-
-    Raises:
-        ModelError: it is partitioned by no time, or by several; with the place in its header.
-    """
-    names = [name for name in declaration.partition_by if types[name].type in _TIMES]
-    if len(names) == 1:
-        return names[0]
-    field = "materialized" if declaration.is_snapshot else "retention"
-    place = declaration.header.problem((field,), "")
-    what = "a snapshot is taken" if declaration.is_snapshot else "partitions are kept"
-    raise ModelError(
-        f"{what} by their time, and these are partitioned by {len(names) or 'no'} names that are "
-        "dates or timestamps",
-        place=(place.line, place.column),
-        next_step="Bind one under `for`: day: TIMESERIES('2024-01-01', CURRENT_DATE, 'P1D')",
-        in_header=True,
-    )
-
-
-def kept_and_gone(
-    declaration: Declaration,
-    scopes: Sequence[ScopeValues],
-    types: Mapping[str, Typed],
-    now: datetime,
-) -> tuple[Sequence[ScopeValues], Sequence[ScopeValues]]:
-    """The scopes of a model that its retention keeps, and the others.
-
-    Raises:
-        ModelError: it is partitioned by no time, or by several; with the place in its header.
-    """
-    if declaration.retention is None:
-        return scopes, ()
-    name = time_name(declaration, types)
-    return split_scopes(scopes, name, declaration.retention, now)
 
 
 def newest_time(model: Model) -> Constant:

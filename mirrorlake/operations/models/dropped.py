@@ -17,7 +17,7 @@ DROPPED = "mirrorlake.model-dropped"
 
 
 @dataclass(frozen=True)
-class Dropped:
+class PartitionDrop:
     """All partitions before a time go.
 
     Attributes:
@@ -31,10 +31,10 @@ class Dropped:
     run: str
 
     @staticmethod
-    def of(commit: LakeSnapshot) -> Dropped | None:
+    def of(commit: LakeSnapshot) -> PartitionDrop | None:
         """What a commit says; None of one that dropped nothing."""
         said = snapshot_property(commit, DROPPED)
-        return None if said is None else Dropped(**json.loads(said))
+        return None if said is None else PartitionDrop(**json.loads(said))
 
     @property
     def text(self) -> str:

@@ -11,10 +11,10 @@ from mirrorlake.destinations.iceberg.partition_drop import drop_before
 from mirrorlake.failpoints import failpoint
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.model import Model
+from mirrorlake.models.partition_times import time_name
 from mirrorlake.models.retention import moment_of, values_of
 from mirrorlake.models.scopes import text_of
-from mirrorlake.models.taken import time_name
-from mirrorlake.operations.models.dropped import DROPPED, Dropped
+from mirrorlake.operations.models.dropped import DROPPED, PartitionDrop
 from mirrorlake.operations.models.states import keys_there
 from mirrorlake.operations.models.tables import model_table
 from mirrorlake.workspace import Workspace
@@ -67,6 +67,6 @@ def _first_kept(model: Model) -> Constant:
     return values_of(model.scopes, name)[0]
 
 
-def _drop(model: Model, run: str) -> Dropped:
+def _drop(model: Model, run: str) -> PartitionDrop:
     name = time_name(model.declaration, model.types)
-    return Dropped(name, text_of(_first_kept(model)), run)
+    return PartitionDrop(name, text_of(_first_kept(model)), run)

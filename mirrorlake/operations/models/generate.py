@@ -40,7 +40,7 @@ from mirrorlake.table.source_columns import recorded_columns
 MOST_DAYS = 3_650
 """The first partition has all that is older: a row of the year 1000 makes no 370,000 partitions."""
 _MOST_FILES = 10_000
-Outcome = Literal["written", "unchanged", "kept", "refused", "left out"]
+GeneratedOutcome = Literal["written", "unchanged", "kept", "refused", "left out"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class GeneratedModel:
     model: str
     path: str
     materialized: str
-    outcome: Outcome
+    outcome: GeneratedOutcome
     why: str = ""
     partitions: int = 0
     bytes: int = 0
@@ -69,7 +69,7 @@ class GeneratedModel:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class GenerateTerms:
     """What is to be written.
 
     Attributes:
@@ -94,7 +94,7 @@ class _Draft:
 
 
 def generate_models(
-    config: Config, lake: Lake, ledger: Ledger, contracts: Sequence[Contract], wanted: Wanted
+    config: Config, lake: Lake, ledger: Ledger, contracts: Sequence[Contract], terms: GenerateTerms
 ) -> list[GeneratedModel]:
     """Write the models of some mirrored tables; a file that a person changed is kept.
 
@@ -112,9 +112,9 @@ def generate_models(
             found.append(GeneratedModel(contract.name, "", "", "table", "left out", words))
             continue
         stem = model_stem(contract.table)
-        dataset = wanted.dataset or model_stem(f"{contract.namespaces.deduped}__domain")
+        dataset = terms.dataset or model_stem(f"{contract.namespaces.deduped}__domain")
         drafts = [_Draft(table, f"{dataset}.{stem}", domain_text(table), "table")]
-        if wanted.streams:
+        if terms.streams:
             why = _no_stream(table)
             if why:
                 one = GeneratedModel(contract.name, "", "", "stream view", "left out", why)
@@ -122,7 +122,7 @@ def generate_models(
             else:
                 name = f"{dataset}.{stem}_now"
                 drafts.append(_Draft(table, name, stream_text(table), "stream view"))
-        found += [_generated(config, lake, catalogue, draft, wanted) for draft in drafts]
+        found += [_generated(config, lake, catalogue, draft, terms) for draft in drafts]
     return found
 
 
@@ -178,7 +178,8 @@ def _created(contract: Contract, source: MirroredTable) -> str | None:
     ruled = {name.lower() for name, rule in contract.columns.items() if rule.pii != "show"}
     said: list[str | None] = [FIRST_CREATED]
     if isinstance(contract, TableContract):
-        said += [contract.created, contract.cursor if contract.mode == "append" else None]
+        # A cursor of what is never read again is a time of creation, if it is a time.
+        said += [contract.created, None if contract.rereads or contract.copies else contract.cursor]
     said.append(created_column(source.columns))
     for name in said:
         if name is not None and name.lower() in shown and name.lower() not in ruled:
@@ -209,7 +210,7 @@ def _first_day(lake: Lake, deduped: MirroredTable, column: str, today: date) -> 
 
 
 def _generated(
-    config: Config, lake: Lake, catalogue: Catalogue, draft: _Draft, wanted: Wanted
+    config: Config, lake: Lake, catalogue: Catalogue, draft: _Draft, terms: GenerateTerms
 ) -> GeneratedModel:
     dataset, stem = draft.name.split(".")
     path = config.path.parent / FOLDER / dataset / f"{stem}.sql"
@@ -225,13 +226,13 @@ def _generated(
     there = path.read_text(encoding="utf-8") if path.exists() else None
     if there == draft.text:
         return replace(found, outcome="unchanged")
-    if there is not None and not wanted.force:
+    if there is not None and not terms.force:
         words = "the file says something else: --force writes it again"
         return replace(found, outcome="kept", why=words)
-    if not wanted.dry_run:
+    if not terms.dry_run:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, draft.text.encode())
-    return replace(found, outcome="written", why="not yet: --dry-run" if wanted.dry_run else "")
+    return replace(found, outcome="written", why="not yet: --dry-run" if terms.dry_run else "")
 
 
 def _compiled(catalogue: Catalogue, draft: _Draft) -> int:

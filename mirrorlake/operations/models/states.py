@@ -29,10 +29,11 @@ from mirrorlake.models.dependencies import Input, MirrorInput, inputs_of, reads_
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.external_tables import ExternalInput
 from mirrorlake.models.model import Model, Project
+from mirrorlake.models.partition_times import time_name
 from mirrorlake.models.scopes import ScopeValues, text_of
-from mirrorlake.models.taken import newest_time, time_name
+from mirrorlake.models.taken import newest_time
 from mirrorlake.operations.models.dirty import PartitionMarks, mark_words, waiting_words
-from mirrorlake.operations.models.dropped import Dropped
+from mirrorlake.operations.models.dropped import PartitionDrop
 from mirrorlake.operations.models.tables import model_table
 from mirrorlake.operations.models.versions import Versions
 
@@ -255,7 +256,9 @@ def _with_commits(
     commits = history(table)
     numbers = {one.snapshot_id: one.sequence_number or 0 for one in commits}
     foreign = 0
-    drops = {numbers[one.snapshot_id]: d for one in commits if (d := Dropped.of(one)) is not None}
+    drops = {
+        numbers[one.snapshot_id]: d for one in commits if (d := PartitionDrop.of(one)) is not None
+    }
 
     def is_gone(key: str, number: int) -> bool:
         return any(drop.takes(key) for at, drop in drops.items() if at > number)
