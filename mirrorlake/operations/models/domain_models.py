@@ -51,7 +51,7 @@ def model_stem(table: str) -> str:
     """A name that a model can have, of a table; two tables never share one.
 
     >>> model_stem("orders"), model_stem("Order Details")
-    ('orders', 'order_details_d5d8a1')
+    ('orders', 'order_details_fe3ac0')
     """
     plain = re.sub(r"[^a-z0-9]+", "_", table.lower()).strip("_")
     plain = plain if plain[:1].isalpha() else f"t_{plain}".rstrip("_")
