@@ -78,6 +78,9 @@ def _maintain(
         else:
             done += found
             failed |= {part.table: part.error for part in found if part.error}
+    for found in _maintained_models(workspace, held, failed):
+        done += found
+        failed |= {part.table: part.error for part in found if part.error}
     for name, words in failed.items():
         context.log.warning("table %s: %s", name, words)
     metadata: dict[str, Any] = {
@@ -92,6 +95,24 @@ def _maintain(
         name, words = next(iter(failed.items()))
         raise dg.Failure(f"{len(failed)} tables were not maintained; {name}: {words}", metadata)
     yield dg.MaterializeResult(metadata=metadata)
+
+
+def _maintained_models(
+    workspace: "Workspace", held: list[str], failed: dict[str, str]
+) -> "Iterator[list[Maintained]]":
+    """Models that are computed at this moment are left for the next time, too."""
+    from mirrorlake.errors import LeaseHeld, MirrorlakeError
+    from mirrorlake.operations.models.compiled import compile_readable
+    from mirrorlake.operations.models.upkeep import maintain_model, stored_models
+
+    project, *_ = compile_readable(workspace.config, workspace.lake)
+    for name in stored_models(workspace, project):
+        try:
+            yield maintain_model(workspace, project, name)
+        except LeaseHeld:
+            held.append(name)
+        except MirrorlakeError as error:
+            failed[name] = str(error)
 
 
 _SIZES = {

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,8 @@ from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.destinations.base import Identifier
-    from mirrorlake.operations.maintain import Maintained
+    from mirrorlake.operations.maintain import Ages, Maintained
+    from mirrorlake.workspace import Workspace
 
 
 @click.command()
@@ -136,35 +138,24 @@ def _contract(config: Config, name: str) -> TableContract:
 def maintain(
     tables: Sequence[str], config_path: Path, as_json: bool, keep_days: float, grace: float
 ) -> None:
-    """Compact TABLES (all by default), expire their old versions, and remove orphans.
+    """Compact TABLES (all by default, and all models), expire old versions, and remove orphans.
 
     Versions older than --keep-days go, but for the newest 20 and what a branch, a tag, a clone or
     an unfinished load names. Files that no version names go once they are older than --grace hours.
     """
-    from mirrorlake.operations.maintain import Ages, maintain_table
-    from mirrorlake.operations.tenant_upkeep import maintain_tenants
+    from mirrorlake.operations.maintain import Ages
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
-    everything = (*config.tables, *config.snapshots)
-    tenants = config.split_tenants(tables) if tables else config.tenants
-    others = [name for name in tables if not config.split_tenants([name])]
-    contracts = [_contract(config, name) for name in others]
-    contracts = contracts if tables else list(everything)
     ages = Ages(timedelta(days=keep_days), timedelta(hours=grace))
     done: list[Maintained] = []
     failures: list[tuple[str, MirrorlakeError]] = []
     with Workspace.open(config) as workspace:
-        for contract in contracts:
+        for name, step in _maintenance(workspace, tables, ages):
             try:
-                done += maintain_table(workspace, contract, ages)
+                done += step()
             except MirrorlakeError as error:
-                failures.append((contract.name, error))
-        for table in tenants:
-            try:
-                done += maintain_tenants(workspace, table, ages)
-            except MirrorlakeError as error:
-                failures.append((table.name, error))
+                failures.append((name, error))
     if as_json:
         errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
         show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
@@ -175,6 +166,34 @@ def maintain(
         sys.exit(failures[0][1].exit_code)
     if any(one.error for one in done):
         sys.exit(6)
+
+
+def _maintenance(
+    workspace: Workspace, tables: Sequence[str], ages: Ages
+) -> Iterator[tuple[str, Callable[[], list[Maintained]]]]:
+    """What is to be maintained, each by its name: tables of every kind, then models.
+
+    Raises:
+        ConfigError: a name is nobody's, or several tables'.
+    """
+    from mirrorlake.operations.maintain import maintain_table
+    from mirrorlake.operations.models.compiled import compile_readable, has_model
+    from mirrorlake.operations.models.upkeep import maintain_model, stored_models
+    from mirrorlake.operations.tenant_upkeep import maintain_tenants
+
+    config = workspace.config
+    models = [name.lower() for name in tables if has_model(config, name)]
+    others = [name for name in tables if name.lower() not in models]
+    contracts = [_contract(config, n) for n in others if not config.split_tenants([n])]
+    for contract in contracts if tables else (*config.tables, *config.snapshots):
+        yield contract.name, partial(maintain_table, workspace, contract, ages)
+    for table in config.split_tenants(others) if tables else config.tenants:
+        yield table.name, partial(maintain_tenants, workspace, table, ages)
+    if models or not tables:
+        project, *_ = compile_readable(config, workspace.lake)
+        for name in stored_models(workspace, project):
+            if name in models or not tables:
+                yield name, partial(maintain_model, workspace, project, name, ages)
 
 
 def _print_maintained(done: Sequence[Maintained]) -> None:

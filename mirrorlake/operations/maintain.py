@@ -76,7 +76,7 @@ class Maintained:
 
     Attributes:
         layer: ``raw``, ``versions`` (the table of all schema versions), ``deduped``, ``clean``,
-            ``side``, or ``landing``, whose versions are snapshots.
+            ``side``, ``model``, or ``landing``, whose versions are snapshots.
         orphans, orphan_bytes: files that no version named, removed.
         error: why a step of it failed; the rows are as they were.
     """

@@ -32,8 +32,12 @@ _PROPERTIES = {
 
 def model_table(model: Model) -> Identifier:
     """The lake table of a model."""
-    namespace, name = model.name.split(".")
-    return Identifier(namespace, name)
+    return table_of_model(model.name)
+
+
+def table_of_model(name: str) -> Identifier:
+    """The lake table of a model of this name."""
+    return Identifier(*name.split("."))
 
 
 def prepare_table(workspace: Workspace, model: Model, *, rebuild: bool) -> None:

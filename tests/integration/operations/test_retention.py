@@ -6,15 +6,20 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.failpoints import OF_RETENTION
+from mirrorlake.operations.maintain import Ages
+from mirrorlake.operations.models.compiled import compile_readable
+from mirrorlake.operations.models.upkeep import maintain_model, stored_models
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.operations.test_models import (
     Sql,
@@ -172,3 +177,37 @@ def test_a_death_on_the_way_leaves_nothing_that_the_next_run_does_not_finish(
     assert states == ({"computed": 8} if len(left) == 3 else {"computed": 2, "missing": 6})
     assert subprocess.run(command, check=False, capture_output=True).returncode == 0
     assert days_of(place, config) == {"2024-02-28", "2024-02-29", "2024-03-01"}
+
+
+@pytest.mark.usefixtures("shared_session")
+def test_maintenance_drops_them_and_their_files(place: Place, config: Path) -> None:  # noqa: F811
+    keep(config)
+    computed(config, "daily")
+    before = files_of(place, config)
+    keep(config, "2d")
+    table = place.lake.load(Identifier(f"m_{config.parent.name}", "daily"))
+    assert table is not None
+    folder = Path(table.location().removeprefix("file:"))
+    for path in folder.rglob("*"):
+        os.utime(path, (0, 0))
+    opened = load_config(config)
+    with Workspace.open(opened, spark=place.spark) as workspace, pytest.MonkeyPatch.context() as on:
+        on.setattr("mirrorlake.operations.maintain.RETAIN", 1)
+        project, *_ = compile_readable(opened, workspace.lake)
+        name = f"m_{config.parent.name}.daily"
+        assert name in stored_models(workspace, project)
+        ages = Ages(keep=timedelta(0), grace=timedelta(0))
+        [one] = maintain_model(workspace, project, name, ages)
+    assert (one.table, one.layer, one.error) == (name, "model", None)
+    assert one.after.versions == 1
+    assert days_of(place, config) == {"2024-03-01"}
+    assert shown(config)["states"] == {"computed": 2}
+    left = {str(path) for path in folder.rglob("*.parquet")}
+    assert left == {path.removeprefix("file:") for path in files_of(place, config)}
+    assert not any(path.removeprefix("file:") in left for path in before - files_of(place, config))
+    # By the command, models are maintained beside the tables.
+    code, found = run(config, "maintain", "--json")
+    assert code == 0, found
+    assert name in {table["table"] for table in found["tables"]}
+    code, found = run(config, "maintain", name, "--json")
+    assert [table["table"] for table in found["tables"]] == [name]

@@ -1,0 +1,53 @@
+"""Maintenance of the lake tables of models: what is kept no more goes, small files are taken
+together, old versions expire, orphans are removed.
+
+What belongs here: one model's table. What doesn't: what is done to a lake table
+(`mirrorlake.operations.maintain`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mirrorlake.models.model import Project
+from mirrorlake.operations.maintain import Ages, Maintained, maintain_lake_table
+from mirrorlake.operations.models.dropping import drop_gone
+from mirrorlake.operations.models.tables import table_of_model
+from mirrorlake.operations.orphans import refuse_short_grace
+from mirrorlake.workspace import Workspace
+
+
+def stored_models(workspace: Workspace, project: Project) -> list[str]:
+    """The models that have tables, by name: those that do not compile now, too.
+
+    Raises:
+        LakeError: the lake can't be read.
+    """
+    names = (*project.models, *project.unfinished)
+    return sorted(name for name in names if workspace.lake.load(table_of_model(name)) is not None)
+
+
+def maintain_model(
+    workspace: Workspace, project: Project, name: str, ages: Ages | None = None
+) -> list[Maintained]:
+    """Drop what a model keeps no more, and compact, expire and clean up its table. A step that
+    fails is reported in ``error``.
+
+    Partitions stay computed as far as the ledger has their records: with the commits that expire
+    goes what could find them again, were it lost.
+
+    Raises:
+        ConfigError: the grace is too short for a lake that a Connect server writes.
+        LeaseHeld: a run computes the model.
+        LakeError, LedgerError
+    """
+    ages = ages or Ages()
+    refuse_short_grace(workspace.config, ages.grace)
+    with workspace.ledger.lease(f"model {name}", workspace.run_id) as lease:
+        own = replace(workspace, lease=lease)
+        model = project.models.get(name)
+        if model is not None and not model.declaration.is_view:
+            drop_gone(own, model)
+        if own.lake.load(table_of_model(name)) is None:
+            return []
+        return [maintain_lake_table(own, table_of_model(name), "model", ages)]
