@@ -199,7 +199,10 @@ class States:
 
     def why_over(self, model: Model, scope: ScopeValues) -> str:
         """Why a partition can't be computed any more, in a few words; empty where it can: of a
-        snapshot only those of the newest time can be, and none whose inputs are not kept."""
+        snapshot only those of the newest time can be, and none whose inputs are not kept. A view
+        shows what is there."""
+        if model.declaration.is_view:
+            return ""
         if model.declaration.is_snapshot:
             if model.name not in self._newest:
                 self._newest[model.name] = newest_time(model)
@@ -272,6 +275,23 @@ class States:
         if any(one.answers for one in found.values()):
             self.dirty.forget()  # a commit was found that answers some
         return found
+
+
+def settle_records(lake: Lake, ledger: Ledger, model: Model) -> None:
+    """Write down what the history of a model's table says of its records, before commits of it
+    expire: a record that a later commit contradicts would be believed without that commit.
+
+    Raises:
+        LakeError, LedgerError
+    """
+    table = lake.load(model_table(model))
+    if table is None or model.declaration.is_view:
+        return
+    known = ledger.model_partitions(model.name)
+    identity = str(table.metadata.table_uuid)
+    here = {key: one for key, one in known.items() if one.table == identity}
+    stands = _with_commits(model, table, here, ledger)
+    ledger.forget_model_partitions(model.name, known.keys() - stands.keys())
 
 
 def _with_commits(
