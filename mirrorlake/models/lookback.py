@@ -64,10 +64,14 @@ def _refuse_through(model: Model, view: Model, models: Mapping[str, Model]) -> N
     for above in _shown_by(view, models):
         retention = above.declaration.retention
         if retention is not None:
-            words = f"all partitions of {above.name}, by the view {view.name}, which keeps them"
-            words = f"it reads {words} for {retention.text}"
-            step = f"Read {above.name} itself, its {time_name(above.declaration, above.types)} "
-            raise _refused(model, view, words, f"{step}bounded by the names under `for`")
+            name = time_name(above.declaration, above.types)
+            raise _refused(
+                model,
+                view,
+                f"it reads all partitions of {above.name}, by the view {view.name}: they are kept "
+                f"for {retention.text}",
+                f"Read {above.name} itself, {name} bounded by the names under `for`",
+            )
 
 
 def _shown_by(view: Model, models: Mapping[str, Model]) -> Iterator[Model]:
@@ -90,7 +94,7 @@ def _refuse(model: Model, above: Model, retention: Retention, reader: PartitionR
                 step = f"Bound {name} by the names under `for`, or make this a view"
                 raise _refused(model, above, f"it reads {words}", step)
             end = ends.of_first_from(first.value, inclusive=first.inclusive)
-            if end is None or end > retention.before(one.until):
+            if end is None or (end > retention.before(one.until) and not one.fixed):
                 continue
             if worst is None or one.until - end > worst[0]:
                 worst = one.until - end, one, first.value

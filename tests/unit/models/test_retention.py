@@ -323,7 +323,7 @@ def test_a_table_of_what_a_view_shows_would_lose_what_goes(compiled: Compiled) -
 
 def test_what_reads_the_same_for_ever_is_told_to_go_with_time(compiled: Compiled) -> None:  # noqa: F811
     project = compiled(
-        m__daily=DAILY.format(retention="90d", period="P1D"),
+        m__daily=DAILY.format(retention="P20Y", period="P1D"),
         m__years='---\nfor: {y: "RANGE(2024, 2030)"}\n---\n'
         "SELECT COUNT(*) AS n FROM m.daily WHERE YEAR(day) = y",
         m__since="SELECT COUNT(*) AS n FROM m.daily WHERE day >= '2024-03-03'",
