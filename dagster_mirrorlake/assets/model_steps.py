@@ -10,7 +10,7 @@ from dagster_mirrorlake.assets.columns import COLUMN_LINEAGE, COLUMN_SCHEMA
 from dagster_mirrorlake.assets.model_checks import report_checks
 from dagster_mirrorlake.models import ModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
-from mirrorlake.errors import ExpectationFailed
+from mirrorlake.errors import ExpectationFailed, ModelError
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.project import stored_columns
 from mirrorlake.models.scopes import ScopeValues
@@ -29,6 +29,7 @@ class _Step:
 
     Attributes:
         keys: lake table, in lower case → the asset that makes it.
+        absent: Dagster's keys that are asked for, and are no partitions by now.
     """
 
     asset: ModelAsset
@@ -38,6 +39,7 @@ class _Step:
     scopes: Sequence[ScopeValues]
     states: States
     keys: Mapping[str, dg.AssetKey]
+    absent: Sequence[str]
 
 
 def run(
@@ -56,7 +58,7 @@ def run(
 
     Raises:
         Failure: the model does not compile, a partition that it reads is not computed, the engine
-            failed, or rows are not as expected.
+            failed, rows are not as expected, or a partition can't be computed any more.
     """
     name, refused = model.declaration.name, None
     with named_failures(name), dagster_errors(context.retry_number):
@@ -68,11 +70,15 @@ def run(
             done = run_model(step.workspace, step.states, step.model, step.scopes, again=again)
         except ExpectationFailed as error:
             refused, done = error, error.run
-    yield from _materialised(context, step, done, set(refused.keys if refused else ()))
+    with named_failures(name), dagster_errors(context.retry_number):
+        missed = _missed(step)
+    left_out = {*(refused.keys if refused else ()), *missed}
+    yield from _materialised(context, step, done, left_out)
     with named_failures(name), dagster_errors(context.retry_number):
         report_checks(context, model, step.model, step.states, step.scopes)
         if refused is not None:
             raise refused
+        _refuse_lost(step, missed)
 
 
 def _begun(
@@ -83,8 +89,38 @@ def _begun(
     compiled = project.model(model.declaration.name)
     wanted = set(context.partition_keys) if model.partitions else None
     scopes = [s for s in compiled.scopes if wanted is None or model.key_of(s) in wanted]
+    absent = sorted((wanted or set[str]()) - {model.key_of(scope) for scope in scopes})
     states = States(project, catalogue, workspace.lake, workspace.ledger)
-    return _Step(model, workspace, project, compiled, scopes, states, keys)
+    return _Step(model, workspace, project, compiled, scopes, states, keys, absent)
+
+
+def _missed(step: _Step) -> Mapping[str, str]:
+    """The partitions of the run that were never computed, and can't be any more: each with why."""
+    found = (step.states.of(step.model, scope) for scope in step.scopes)
+    return {one.key: one.why for one in found if one.word == "missed"}
+
+
+def _refuse_lost(step: _Step, missed: Mapping[str, str]) -> None:
+    """See that all that was asked for is there: no partition is green for nothing.
+
+    Raises:
+        ModelError: some were missed, or are no partitions any more.
+    """
+    name, retention = step.model.name, step.model.declaration.retention
+    if missed:
+        key, why = next(iter(missed.items()))
+        raise ModelError(
+            f"{key} can't be computed any more: {why} ({len(missed):,} of {len(step.scopes):,} "
+            "partitions of this run)",
+            next_step=f"Leave them out: `mirrorlake show {name}` says which can be",
+        )
+    if step.absent:
+        kept = f": it keeps partitions for {retention.text}" if retention is not None else ""
+        raise ModelError(
+            f"{name} has no partition {step.absent[0]} any more{kept} ({len(step.absent):,} of "
+            "this run)",
+            next_step="Load the location again",
+        )
 
 
 def _look_again(context: dg.AssetExecutionContext, step: _Step) -> None:
@@ -94,7 +130,7 @@ def _look_again(context: dg.AssetExecutionContext, step: _Step) -> None:
 
 
 def _materialised(
-    context: dg.AssetExecutionContext, step: _Step, done: ModelRun, refused: set[str]
+    context: dg.AssetExecutionContext, step: _Step, done: ModelRun, left_out: set[str]
 ) -> Events:
     """The partitions of the run that are computed: Dagster goes on only if all of them are."""
     own: dict[str, Mapping[str, Any]] = {}
@@ -104,9 +140,9 @@ def _materialised(
         own[one.key] = {"dagster/row_count": one.rows, "seconds": one.seconds}
     asset, metadata = step.asset, _metadata(step, done)
     keys = {step.model.key_of(scope): asset.key_of(scope) for scope in step.scopes}
-    if refused:
+    if left_out or step.absent:
         for key, partition in keys.items() if asset.partitions else ():
-            if key not in refused:
+            if key not in left_out:
                 said = {**metadata, **own.get(key, {})}
                 yield dg.AssetMaterialization(asset.key, partition=partition, metadata=said)
         return
@@ -132,6 +168,7 @@ def _metadata(step: _Step, done: ModelRun) -> dict[str, Any]:
     return {
         "partitions computed": len(done.computed),
         "partitions that needed nothing": done.left,
+        **({"partitions dropped": done.dropped} if step.model.declaration.retention else {}),
         "rows computed": sum(one.rows for one in done.computed),
         COLUMN_SCHEMA: dg.TableSchema(columns),
         COLUMN_LINEAGE: dg.TableColumnLineage(_lineage(step)),

@@ -199,7 +199,7 @@ def _ranges(model: ModelAsset, compiled: "Model", due: "DueModel") -> Sequence[_
             found = _rectangles(definition, compiled, due, joined=joined)
         else:
             by_key = {model.key_of(compiled.by_key[one.key]): one for one in due.states}
-            waiting = {model.key_of(compiled.by_key[key]) for key in due.waiting}
+            waiting = {model.key_of(compiled.by_key[key]) for key in (*due.waiting, *due.missed)}
             keys = definition.get_partition_keys()
             stretches = _stretches(keys, {*by_key}, waiting, joined=joined)
             found = [_Range([by_key[k] for k in some], (some[0], some[-1])) for some in stretches]
@@ -223,7 +223,7 @@ def _rectangles(
         return text_of(scope[other.name]), text_of(scope[along.name])
 
     by_place = {place(one.key): one for one in due.states}
-    waiting = {place(key) for key in due.waiting}
+    waiting = {place(key) for key in (*due.waiting, *due.missed)}
     blocks: list[tuple[list[str], list[list[str]]]] = []
     for row in other.partitions_def.get_partition_keys():
         stretches = _stretches(
@@ -253,8 +253,8 @@ def _rectangles(
 def _stretches(
     keys: Sequence[str], wanted: set[str], waiting: set[str], *, joined: bool
 ) -> list[list[str]]:
-    """What is wanted as ranges of all keys, in their order. None holds one that waits: a run of it
-    would fail.
+    """What is wanted as ranges of all keys, in their order. None holds one that waits, or was
+    missed: a run of it would fail.
 
     Args:
         joined: whether a range may hold keys that need nothing.

@@ -68,13 +68,13 @@ class ModelPartitions:
                     connection.execute(DIRTY_MARKS.delete().where(answered))
 
     def forget_model_partitions(self, model: str, keys: Collection[str]) -> None:
-        """Some partitions are kept no more: what was computed of them, and what was declared of
-        them, is forgotten."""
+        """What was computed of some partitions is forgotten: their rows are to go."""
         with self._database.begin() as connection:
             for key in keys:
-                for table, name in ((MODEL_PARTITIONS, "model"), (DIRTY_MARKS, "target")):
-                    here = (table.c[name] == model) & (table.c.partition_key == key)
-                    connection.execute(table.delete().where(here))
+                here = (MODEL_PARTITIONS.c.model == model) & (
+                    MODEL_PARTITIONS.c.partition_key == key
+                )
+                connection.execute(MODEL_PARTITIONS.delete().where(here))
 
     def model_partitions(self, model: str) -> dict[str, ModelPartition]:
         """What was computed of a model, by partition."""

@@ -89,7 +89,7 @@ def rule_of(
 ) -> tuple[ReadRule, int]:
     """What a scope reads, as it holds for others, too; and the day that its bounds are counted
     from."""
-    return model.rules.find(scope, lambda names: _looked_up(project, catalogue, model, names))
+    return model.rules.find(scope, lambda names: looked_up(project, catalogue, model, names))
 
 
 def reads_gone(
@@ -122,7 +122,7 @@ def learn_rules(project: Project, catalogue: Catalogue, model: Model) -> None:
     """
     if isinstance(model.scopes, ScopeProduct) or len(model.scopes) <= MOST_LEARNT:
         rules = model.rules.cover(
-            model.scopes, lambda names: _looked_up(project, catalogue, model, names)
+            model.scopes, lambda names: looked_up(project, catalogue, model, names)
         )
         for _ in itertools.islice(rules, MOST_LEARNT):
             pass
@@ -151,7 +151,7 @@ def _reading(
 ) -> Iterator[str]:
     found: list[int] = []
     for rule, members in reader.rules.spread(
-        reader.scopes, lambda names: _looked_up(project, catalogue, reader, names)
+        reader.scopes, lambda names: looked_up(project, catalogue, reader, names)
     ):
         for one in rule.inputs:
             if isinstance(one, ModelRule) and one.table == table:
@@ -162,9 +162,10 @@ def _reading(
     yield from dict.fromkeys(reader.key_of(reader.scopes[place]) for place in sorted(found))
 
 
-def _looked_up(
+def looked_up(
     project: Project, catalogue: Catalogue, model: Model, names: ScopeValues
 ) -> Iterator[TableRule]:
+    """What a scope of these names reads, as it is found by a look at the query."""
     found = reach(model.query, model.bound, names)
     for table in model.reads:
         mentions = [one for one in found if one.table == table]

@@ -18,6 +18,11 @@ from mirrorlake.models.scopes import ScopeValues
 _TIMES = ("date", "timestamp")
 
 
+def time_names(declaration: Declaration, types: Mapping[str, Typed]) -> tuple[str, ...]:
+    """The names of a model's partitions that are dates or timestamps."""
+    return tuple(name for name in declaration.partition_by if types[name].type in _TIMES)
+
+
 def time_name(declaration: Declaration, types: Mapping[str, Typed]) -> str:
     """The name by whose value the partitions of a snapshot, or of a model with a retention, are one
     newer than the other.
@@ -25,11 +30,18 @@ def time_name(declaration: Declaration, types: Mapping[str, Typed]) -> str:
     Raises:
         ModelError: it is partitioned by no time, or by several; with the place in its header.
     """
-    names = [name for name in declaration.partition_by if types[name].type in _TIMES]
+    names = time_names(declaration, types)
     if len(names) == 1:
         return names[0]
     field = "materialized" if declaration.is_snapshot else "retention"
     place = declaration.header.problem((field,), "")
+    if declaration.is_view:
+        raise ModelError(
+            f"a {declaration.materialized} has no rows of its own that could be kept for a time",
+            place=(place.line, place.column),
+            next_step="Leave out `retention`, or make it a table with partitions",
+            in_header=True,
+        )
     what = "a snapshot is taken" if declaration.is_snapshot else "partitions are kept"
     raise ModelError(
         f"{what} by their time, and these are partitioned by {len(names) or 'no'} names that are "

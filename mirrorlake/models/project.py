@@ -27,7 +27,7 @@ from mirrorlake.models.bound_expectations import expectations_of
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
-from mirrorlake.models.dependencies import rule_of
+from mirrorlake.models.dependencies import looked_up
 from mirrorlake.models.external_tables import Externals, ExternalTable
 from mirrorlake.models.kept import (
     KeptModel,
@@ -152,7 +152,8 @@ def compile_models(
             continue
         try:
             model = models[name] = _compiled(sources[name], tables, now)
-            refuse_short_retention(model, models, partial(rule_of, Project(models), catalogue))
+            look = partial(looked_up, Project(models), catalogue, model)
+            refuse_short_retention(model, models, look)
         except ModelError as error:
             problems.append(sources[name].declaration.located(error))
             failed.add(name)

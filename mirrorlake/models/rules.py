@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.moving import DAY, Ground, MovingDay, MovingMoment
@@ -282,6 +282,15 @@ def _class_of(value: Constant, start: datetime | None) -> Hashable:
     if isinstance(value, datetime):
         return "moment", value - start
     return "day", day.toordinal() - start.toordinal()
+
+
+def value_of(kind: Hashable, day: int) -> Constant:
+    """The value of a name, from what it has in common with others of its class, and the day that
+    is counted from."""
+    name, value = cast("tuple[str, Any]", kind)
+    if name == "moment":
+        return _FIRST_MIDNIGHT + (day - 1) * DAY + value
+    return date.fromordinal(day + value) if name == "day" else value
 
 
 def _moving(value: Constant, ground: Ground) -> Constant:

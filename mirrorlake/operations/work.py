@@ -187,6 +187,8 @@ def _find_marked(
         # commit was found that answers the mark.
         if state.word == "stale":
             found.states.setdefault(model.name, {})[key] = state
+        elif why := states.why_over(model, scope):
+            found.warnings.append(f"{mark.target} {key} was declared invalid, and stays: {why}")
 
 
 def _add_those_above(project: Project, states: States, found: _Found) -> None:

@@ -23,10 +23,13 @@ from mirrorlake.workspace import Workspace
 def gone_keys(lake: Lake, model: Model) -> tuple[str, ...]:
     """The partitions in a model's table that its retention keeps no more, in order.
 
+    Where it keeps all of its partitions there are none: rows of days that are under ``for`` no more
+    were not asked to go.
+
     Raises:
         LakeError: the lake can't be read.
     """
-    if model.declaration.retention is None:
+    if not model.gone:
         return ()
     table = lake.load(model_table(model))
     if table is None:
@@ -46,19 +49,23 @@ def drop_gone(workspace: Workspace, model: Model) -> tuple[str, ...]:
         CommitConflict: somebody else wrote to the table at this moment.
         LakeError, LedgerError
     """
-    keys = gone_keys(workspace.lake, model)
-    if not keys:
+    if not model.gone:
         return ()
-    # Forgotten first: a record that outlived its rows would be believed if they were kept longer
-    # one day. A record whose rows are there still is found again by their commit.
-    workspace.ledger.forget_model_partitions(model.name, keys)
-    failpoint("model.forgotten")
-    workspace.check_lease()
-    drop = _drop(model, workspace.run_id)
-    first = moment_of(_first_kept(model))
-    identifier = model_table(model)
-    drop_before(workspace.lake, identifier, drop.name, first, {DROPPED: drop.text})
-    failpoint("model.dropped")
+    keys, drop = gone_keys(workspace.lake, model), _drop(model, workspace.run_id)
+    if keys:
+        # Forgotten first: a record that outlived its rows would be believed if they were kept
+        # longer one day. A record whose rows are there still is found again by their commit.
+        workspace.ledger.forget_model_partitions(model.name, keys)
+        failpoint("model.forgotten")
+        workspace.check_lease()
+        first = moment_of(_first_kept(model))
+        identifier = model_table(model)
+        drop_before(workspace.lake, identifier, drop.name, first, {DROPPED: drop.text})
+        failpoint("model.dropped")
+    # Forgotten last: the ledger alone has them, and until then the rows may be kept after all.
+    marks = workspace.ledger.dirty_marks(model.name)
+    taken = [one.mark_id for one in marks if one.key is not None and drop.takes(one.key)]
+    workspace.ledger.forget_marks(taken)
     return keys
 
 

@@ -35,11 +35,13 @@ class DueModel:
     Attributes:
         states: of the partitions that are due, in the order of its scopes.
         waiting: partition → what it waits for, in a few words.
+        missed: partitions that can't be computed any more.
     """
 
     model: str
     states: tuple[PartitionState, ...]
     waiting: dict[str, str] = field(default_factory=dict[str, str])
+    missed: frozenset[str] = frozenset()
 
 
 def find_due(states: States, now: datetime | None = None) -> list[DueModel]:
@@ -72,8 +74,11 @@ def _is_its_time(states: States, model: Model, now: datetime) -> bool:
 def _due(states: States, model: Model, complete: _Complete) -> DueModel:
     due: list[PartitionState] = []
     waiting: dict[str, str] = {}
+    missed: set[str] = set()
     for scope in model.scopes:
         state = states.of(model, scope)
+        if state.word == "missed":
+            missed.add(state.key)
         if not state.is_due:
             continue
         why = waiting_words(state.waits[0]) if state.waits else ""
@@ -85,7 +90,7 @@ def _due(states: States, model: Model, complete: _Complete) -> DueModel:
             waiting[state.key] = why
         elif len(due) < MOST_AT_ONCE:
             due.append(state)
-    return DueModel(model.name, tuple(due), waiting)
+    return DueModel(model.name, tuple(due), waiting, frozenset(missed))
 
 
 def may_lack(one: MirrorInput, day: str | None, first: date, last: date) -> bool:

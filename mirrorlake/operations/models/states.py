@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -25,7 +25,13 @@ from mirrorlake.destinations.iceberg.statistics import partitions_there, rows_by
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.dependencies import Input, MirrorInput, inputs_of, reads_gone
+from mirrorlake.models.dependencies import (
+    Input,
+    MirrorInput,
+    ModelInput,
+    inputs_of,
+    reads_gone,
+)
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.external_tables import ExternalInput
 from mirrorlake.models.model import Model, Project
@@ -164,7 +170,7 @@ class States:
         record = self.records(model).get(key)
         why_not = self.why_over(model, scope)
         if why_not:
-            return self._over(model, key, record, why_not)
+            return self._over(model, scope, key, record, why_not)
         inputs = self.read_by(model, scope)
         found = {one.table: self._version_of(one) for one in inputs}
         now = {table: version for table, (version, _) in found.items()}
@@ -193,7 +199,10 @@ class States:
 
     def why_over(self, model: Model, scope: ScopeValues) -> str:
         """Why a partition can't be computed any more, in a few words; empty where it can: of a
-        snapshot only those of the newest time can be, and none whose inputs are not kept."""
+        snapshot only those of the newest time can be, and none whose inputs are not kept. A view
+        shows what is there."""
+        if model.declaration.is_view:
+            return ""
         if model.declaration.is_snapshot:
             if model.name not in self._newest:
                 self._newest[model.name] = newest_time(model)
@@ -203,16 +212,40 @@ class States:
         return f"{gone[0]} {gone[1]}, which it reads, is kept no more" if gone is not None else ""
 
     def _over(
-        self, model: Model, key: str, record: ModelPartition | None, why: str
+        self,
+        model: Model,
+        scope: ScopeValues,
+        key: str,
+        record: ModelPartition | None,
+        why: str,
     ) -> PartitionState:
         """The state of a partition that can't be computed any more: it stays as it is."""
         if record is not None:
-            marks = self.dirty.of(model.name, key)
-            words = f"{mark_words(marks)}; and {why}" if marks else ""
+            changed = "; ".join(self._changed(model, scope, key, record))
+            words = f"{changed}; and {why}" if changed else ""
             return PartitionState(key, "computed", words, record)
         if key in self._keys_there(model):
             return PartitionState(key, "computed", "its rows are there; of when, is not known")
         return PartitionState(key, "missed", f"never computed, and {why}")
+
+    def _changed(
+        self, model: Model, scope: ScopeValues, key: str, record: ModelPartition
+    ) -> Iterator[str]:
+        """For what a partition would be computed again, if it could be. A snapshot's stays as it
+        was taken; of models that are read, some is gone, and all else is not compared."""
+        marks = self.dirty.of(model.name, key)
+        if marks:
+            yield mark_words(marks)
+        if model.declaration.is_snapshot:
+            return
+        if record.fingerprint != model.fingerprint:
+            yield "the model changed"
+        for one in self.read_by(model, scope):
+            if not isinstance(one, ModelInput):
+                now, _ = self._version_of(one)
+                moved = self._moved(one, record.inputs.get(one.table), now)
+                if moved:
+                    yield moved
 
     def _keys_there(self, model: Model) -> Set[str]:
         """The partitions of which a model's table has rows."""
@@ -242,6 +275,23 @@ class States:
         if any(one.answers for one in found.values()):
             self.dirty.forget()  # a commit was found that answers some
         return found
+
+
+def settle_records(lake: Lake, ledger: Ledger, model: Model) -> None:
+    """Write down what the history of a model's table says of its records, before commits of it
+    expire: a record that a later commit contradicts would be believed without that commit.
+
+    Raises:
+        LakeError, LedgerError
+    """
+    table = lake.load(model_table(model))
+    if table is None or model.declaration.is_view:
+        return
+    known = ledger.model_partitions(model.name)
+    identity = str(table.metadata.table_uuid)
+    here = {key: one for key, one in known.items() if one.table == identity}
+    stands = _with_commits(model, table, here, ledger)
+    ledger.forget_model_partitions(model.name, known.keys() - stands.keys())
 
 
 def _with_commits(
