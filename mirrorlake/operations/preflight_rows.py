@@ -20,7 +20,7 @@ from mirrorlake.load.shrink_guard import last_copy, rows_shown
 from mirrorlake.operations.preflight_findings import Finding
 from mirrorlake.sources.mysql.ddl import RenameTable, Statement
 from mirrorlake.sources.mysql.ddl_rows import words_of_definition
-from mirrorlake.sources.mysql.identity import Identity, read_identity, why_another
+from mirrorlake.sources.mysql.identity import Identity, Sign, read_identity, why_another
 from mirrorlake.sources.mysql.introspect import read_ddl, read_table
 from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.table.continuity import kept_words
@@ -150,21 +150,25 @@ class _Found:
         if contract.copies:
             yield from self._guarded("", "the copy")
             return
-        another = self._another()
-        if another is None:
+        sign = self._sign()
+        if isinstance(sign, _Depends):
             yield from self._guarded("if its definition is as it was, ", "a new history")
-        elif not another:
+        elif sign is None:
             if self.after.how != "deleted":
                 yield _unseen(contract.name, self.after)
+        elif sign.altered:
+            words = f"its next sync sees that {sign.words}: all of it is read again"
+            step = f"Rows that it lacks stay in the mirror: `mirrorlake check {contract.name}` "
+            yield Finding("attention", words, f"{step}finds them")
         elif kept_words(contract):
-            words = f"to its next sync it is another table ({another}): all of it is read again"
-            yield Finding("attention", words)
+            words = f"to its next sync it is another table ({sign.words}): all of it is read again"
+            yield Finding("attention", words + _UNLESS_EQUAL * sign.may_be_equal)
         else:
-            yield Finding(
-                "attention",
-                f"to its next sync it is another table ({another}): a new history begins, with the "
-                "rows that are there then",
+            words = (
+                f"to its next sync it is another table ({sign.words}): a new history begins, with "
+                "the rows that are there then"
             )
+            yield Finding("attention", words + _UNLESS_EQUAL * sign.may_be_equal)
             yield from self._guarded("", "a new history")
 
     def _guarded(self, if_so: str, what: str) -> Iterator[Finding]:
@@ -200,29 +204,24 @@ class _Found:
         except SchemaError:
             return None  # there is no such table yet
 
-    def _another(self) -> str | None:
-        """Why the next sync takes it for another table; '' where nothing shows it, None where that
-        depends on its definition."""
+    def _sign(self) -> Sign | _Depends | None:
+        """What shows the next sync that it is another table; None where nothing does."""
         table, after = self.before.table, self.after
         now = read_identity(self.connection, table)
-        fresh = replace(
-            now,
-            next_key=None if now.next_key is None else 1,
-            innodb_id=None if now.innodb_id is None else -1,
-        )
+        fresh = replace(now.renumbered(), next_key=None if now.next_key is None else 1)
         if self._keys_fell(now):
-            return "its keys may come again"
+            return Sign("its keys may come again")
         if after.how in ("truncated", "deleted"):
-            return why_another(now, fresh if after.how == "truncated" else now) or ""
+            return why_another(now, fresh if after.how == "truncated" else now)
         if after.base is not None:
             try:
                 other = read_table(self.connection, *after.base)
             except SchemaError:
-                return None
-            return why_another(now, self._as_it_is(other)) or ""
+                return _Depends()
+            return why_another(now, self._as_it_is(other))
         if not self._same_definition(table):
-            return None
-        return why_another(now, replace(fresh, made="the time of the migration")) or ""
+            return _Depends()
+        return why_another(now, replace(fresh, made="the time of the migration"))
 
     def _as_it_is(self, other: SourceTable) -> Identity:
         """A table that takes the name, as the server has it; its definition is compared without
@@ -256,6 +255,14 @@ class _Found:
             return False
         counts = "auto_increment" in cursor.extra.lower() and now.next_key is not None
         return not (counts and after.how == "deleted") and not (after.how == "made" and after.text)
+
+
+@dataclass(frozen=True)
+class _Depends:
+    """Whether it is another table depends on its definition, which is not known here."""
+
+
+_UNLESS_EQUAL = ", unless they are those of the mirror: they are compared first"
 
 
 def _unseen(name: str, after: Contents) -> Finding:

@@ -144,11 +144,14 @@ def rebuilt_findings(
     sure = any(isinstance(a, _AGAIN) for a in actions if not _may_redefine(a))
     depends = any(_may_redefine(action) for action in actions)
     now = read_identity(connection, table)
-    why = why_another(now, replace(now, made="the time of the migration"))
-    if why is None or not (sure or depends):
+    sign = why_another(now, replace(now.renumbered(), made="the time of the migration"))
+    if sign is None or not (sure or depends):
         return
     history = "" if kept_words(contract) else ", and a new history begins"
-    words = f"to its next sync {why}: the whole table is read again{history}"
+    words = (
+        f"to its next sync {sign.words}: its rows are compared with the mirror's, and only if one "
+        f"differs the whole table is read again{history}"
+    )
     if depends:
         yield Finding("ok", f"if the table's definition stays as it is, {words}")
     else:
