@@ -18,7 +18,8 @@ from mirrorlake.sources.mysql.connect import is_mariadb, rows_of
 from mirrorlake.sources.mysql.ddl import MoveRows, Statement
 from mirrorlake.sources.mysql.ddl_parser import parse_ddl
 from mirrorlake.sources.mysql.identity import Identity, Sign, read_identity, why_another
-from mirrorlake.sources.mysql.introspect import read_surroundings, read_table
+from mirrorlake.sources.mysql.introspect import read_table
+from mirrorlake.sources.mysql.surroundings import read_surroundings
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import connected
 from tests.integration.sources.test_altered import shape
