@@ -3,13 +3,16 @@ again where a row differs, and never taken for what it was."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from demo.embedded import EmbeddedServer
+from mirrorlake.cli import cli
 from mirrorlake.config import TableContract
 from mirrorlake.errors import SchemaError
 from mirrorlake.operations.fold import fold_table
@@ -222,6 +225,22 @@ def test_a_column_dropped_and_added_again_is_another_column(
     assert kept == [(3, 1, 3)] or (deletes == "remove" and not kept)
     refold_table(mirror.workspace, mirror.contract)
     assert mirror.rows() == folded
+
+
+def test_what_was_seen_is_said_by_commands(mirror_of: Callable[..., Mirror]) -> None:
+    """`plan --sources` before the next sync, `schema` of the newest load."""
+    mirror = mirror_of(PARTED)
+    config = ["--config", str(mirror.workspace.config.path)]
+    said = CliRunner().invoke(cli, ["schema", "t", "--json", *config])
+    assert "InnoDB's numbers of 3 partitions" in json.loads(said.output)["identity"]
+    mirror.sql("ALTER TABLE t TRUNCATE PARTITION p1")
+    said = CliRunner().invoke(cli, ["plan", "--sources", "--json", *config])
+    [found] = json.loads(said.output)["schema_versions"]
+    assert (said.exit_code, found["change"]) == (10, "changed")
+    assert "partition p1 was truncated or exchanged: its rows are compared" in found["words"][0]
+    assert mirror.window() == "initial"
+    said = CliRunner().invoke(cli, ["plan", "--sources", "--json", *config])
+    assert json.loads(said.output)["schema_versions"][0]["change"] == "unchanged"
 
 
 def test_a_load_that_was_not_folded_is_no_ground_to_go_on(
