@@ -15,7 +15,7 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.errors import ConfigError, DdlRefused
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.preflight_findings import ColumnFate, Preflight, Suggest
+    from mirrorlake.operations.preflight_findings import ColumnFate, Preflight, Propose, Suggest
 
 CODES: Final = {"ok": 0, "attention": 10, "breaks": 20}
 _COLORS: Final = {"ok": "green", "attention": "yellow", "breaks": "red"}
@@ -54,7 +54,7 @@ def preflight(
     config = open_contract(config_path)
     with Workspace.open(config) as workspace:
         try:
-            found = look(workspace, text, _suggest(), database=database, file=shown)
+            found = look(workspace, text, _suggest(), _propose(), database=database, file=shown)
         except DdlRefused as error:
             if as_json:
                 show.print_json(_of_error(error))
@@ -103,6 +103,27 @@ def _suggest() -> Suggest:
         return found.reason if found is not None else None
 
     return suggest
+
+
+def _propose() -> Propose:
+    from mirrorlake.operations.preflight_findings import Finding
+    from mirrorlake.scaffold.suggest_tables import suggest_contract
+    from mirrorlake.sources.mysql.tables import SourceTable
+
+    def propose(table: SourceTable) -> list[Finding]:
+        found = suggest_contract(table, {})
+        key = f"key ({', '.join(found.key)})" if found.key else "no key"
+        by = f", cursor {found.cursor}" if found.cursor else ""
+        words = f"`mirrorlake init` would propose mode {found.mode}, {key}{by}"
+        findings = [Finding("ok", words, "; ".join(found.notes))]
+        findings += [Finding("ok", str(one), column=one.column) for one in found.warnings]
+        for rule in found.rules:
+            words = f"{rule.column}: {rule.reason}"
+            step = "If it is mirrored, decide what clean shows of it"
+            findings.append(Finding("ok", words, step, column=rule.column))
+        return findings
+
+    return propose
 
 
 def _print(one: Preflight) -> None:

@@ -68,6 +68,8 @@ def _print(found: Shapes, *, ddl: bool) -> None:
         cells = (escape(column.name), escape(" → ".join(column.types)), escape(lake))
         table.add_row(*cells, versions, escape(", ".join(column.former) or "-"))
     show.console.print(table)
+    if found.identity:
+        show.console.print(f"The table that was read: {escape(found.identity)}")
     for one in found.versions if ddl else ():
         show.console.print(f"\n-- {escape(one.raw_table)}", highlight=False)
         show.console.print(escape(one.ddl or "-- not known"), highlight=False, soft_wrap=True)

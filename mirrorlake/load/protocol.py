@@ -31,7 +31,7 @@ from mirrorlake.destinations.iceberg.conditions import Condition
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.destinations.iceberg.tables import ensure_raw_table, raw_schema
-from mirrorlake.errors import CommitConflict, LedgerError, SchemaError
+from mirrorlake.errors import CommitConflict, LedgerError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import ChunkedLoad, Ledger, Load, Receipt, Window
 from mirrorlake.load.attempt import Attempt, LoadTerms
@@ -66,16 +66,15 @@ from mirrorlake.load.resume import ChunkCut, basis_of, find_cut, plan_cut, start
 from mirrorlake.load.row_index import DeltaGivenUp
 from mirrorlake.load.runner import reads_on_spark, run_chunks
 from mirrorlake.load.shrink_guard import refuse_smaller, refuse_smaller_history
+from mirrorlake.load.table_held import check_table_held
 from mirrorlake.load.verify import commit_proved, form_of_rows, is_verified
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import RowForm
-from mirrorlake.sources.mysql.introspect import read_table
 from mirrorlake.sources.mysql.lock_watch import Guard
 from mirrorlake.sources.mysql.reader import BATCH_ROWS
 from mirrorlake.table.continuity import stamp_receipt
 from mirrorlake.table.progress import Pace, Progress
-from mirrorlake.table.resolve import ResolvedTable, plan_table
-from mirrorlake.table.shape import taken_up
+from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -193,7 +192,7 @@ def _land(attempt: Attempt, way: _Way, receipts: list[ChunkReceipt]) -> tuple[in
     receipts.extend(replacement.receipts)
     gone = tombstones_of_copy(attempt, chunk, copying, receipts) if copying else []
     receipts.extend(gone)
-    _check_schema_held(attempt.connection, plan)
+    check_table_held(attempt.connection, plan, terms.course)
     receipt = receipt_of(plan, load, way.cut, receipts, replacement, seen, back)
     receipt = stamp_copy(receipt, copying, sum(one.committed for one in gone))
     receipt = stamp_receipt(receipt, load, plan, ledger, terms.course)
@@ -363,20 +362,6 @@ def _replacement(
 def _chunk_rows(plan: ResolvedTable, spark: LazySpark) -> int:
     small = spark.is_worth_tasks() or batch_rows(plan) < BATCH_ROWS
     return ROWS_PER_CHUNK // 4 if small else ROWS_PER_CHUNK
-
-
-def _check_schema_held(connection: Connection[Any], plan: ResolvedTable) -> None:
-    now = read_table(connection, plan.table.database, plan.table.name)
-    now = taken_up(plan.contract, now, [plan.version])
-    planned = plan_table(plan.contract, plan.source, now)
-    # A charset is no part of a version, and decides what of a text is checked on its way.
-    if (planned.version, planned.columns) != (plan.version, plan.columns):
-        raise SchemaError(
-            f"table {plan.name}: its schema changed in MySQL while it was read",
-            table=plan.name,
-            next_step="Nothing of this load is visible: sync again",
-            retryable=True,
-        )
 
 
 def _commit_of(

@@ -25,6 +25,7 @@ from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.schema.versions import schema_version
 from mirrorlake.sources.mysql.connect import rows_of
+from mirrorlake.sources.mysql.identity import read_fingerprints
 from mirrorlake.sources.mysql.introspect import read_tables
 from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
@@ -47,6 +48,9 @@ class Mark:
         settled: whether the load that follows a movement after overlap + settle was requested.
         terms: what of the contract the range and its anchor were chosen by.
         shape: hash of the columns that MySQL had; '' in a mark of an earlier release.
+        identity: hash of what changes when the table is altered, truncated, exchanged or made again
+            (`mirrorlake.sources.mysql.identity.read_fingerprints`); '' where that was not looked
+            at.
     """
 
     anchor: str | None
@@ -58,6 +62,7 @@ class Mark:
     settled: bool = False
     terms: str = ""
     shape: str = ""
+    identity: str = ""
 
     def __post_init__(self) -> None:
         """A cursor that a person edited is read by this: a time that is none must be seen there.
@@ -112,13 +117,15 @@ def find_moved(
     until = _until(contracts, marks, clock)
     contracts = [c for c in contracts if c.name not in marks or c.every not in until]
     tables = _tables(connection, contracts)
+    identities = _identities(connection, contracts)
     newest = ledger.newest_loads([c.name for c in contracts])
     moved: list[Moved] = []
     refused: dict[str, str] = {}
     for contract in contracts:
         try:
             table = _table(tables, contract)
-            watched = _Watched(connection, source, contract, table, clock)
+            identity = identities.get((contract.database, contract.table), "")
+            watched = _Watched(connection, source, contract, table, clock, identity)
             found = watched.decide(marks.get(contract.name), newest.get(contract.name))
         except SchemaError as error:
             refused[contract.name] = str(error)
@@ -162,6 +169,7 @@ class _Watched:
     contract: TableContract
     table: SourceTable
     clock: datetime
+    identity: str = ""
 
     def decide(self, mark: Mark | None, last: Load | None) -> Moved | None:
         now = self.clock.isoformat()
@@ -172,6 +180,9 @@ class _Watched:
         if mark.shape not in ("", self._shape):
             # A DDL may leave every row where it was.
             return self._due("its columns changed", now)
+        if mark.identity not in ("", self.identity):
+            # Other rows may be there under the old name, with old times: the sync compares them.
+            return self._due("it was altered, emptied or made again", now)
         if self._unanswered(mark, last):
             return self._due("the last request brought no load", mark.moved_at)
         if self.contract.copies:
@@ -196,6 +207,7 @@ class _Watched:
     def _due(self, reason: str, moved_at: str, *, settled: bool = False) -> Moved:
         now = self.clock.isoformat()
         mark = Mark(None, 0, None, "", moved_at, now, settled, self._terms, self._shape)
+        mark = replace(mark, identity=self.identity)
         if not self.contract.copies:
             anchor = self._anchor()
             rows, high, digest = self._read(anchor)
@@ -259,6 +271,17 @@ def _tables(
 ) -> dict[tuple[str, str], SourceTable]:
     databases = dict.fromkeys(c.database for c in contracts if not c.copies)
     return {(t.database, t.name): t for d in databases for t in read_tables(connection, d)}
+
+
+def _identities(
+    connection: Connection[Any], contracts: Sequence[TableContract]
+) -> dict[tuple[str, str], str]:
+    found: dict[tuple[str, str], str] = {}
+    for database in dict.fromkeys(c.database for c in contracts if not c.copies):
+        names = [c.table for c in contracts if c.database == database and not c.copies]
+        for name, text in read_fingerprints(connection, database, names).items():
+            found[database, name] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return found
 
 
 def _table(tables: Mapping[tuple[str, str], SourceTable], contract: TableContract) -> SourceTable:

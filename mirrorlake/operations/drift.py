@@ -18,11 +18,13 @@ from mirrorlake.errors import MirrorlakeError, SourceError
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.model import Project
 from mirrorlake.operations.contract_changes import TableChange, altered_words
+from mirrorlake.operations.courses import find_next_load
 from mirrorlake.operations.models.altered import AlteredCatalogue, AlteredTable, altered_by
 from mirrorlake.operations.models.impact import impacts_of
 from mirrorlake.operations.models.impacted import ModelImpact
 from mirrorlake.operations.resolve import changes_of, refuse_changes, resolve_table
-from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.connect import read_position, session
+from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 
@@ -95,11 +97,36 @@ def _look(
     if not versions:
         found.changes[name] = TableChange(name, "added", ("it was never loaded",))
     elif plan.version == versions[-1]:
-        found.changes[name] = TableChange(name, "unchanged")
+        found.changes[name] = _as_it_was(workspace, plan, connection)
     else:
         changes = changes_of(plan, versions[-1])
         found.words[name] = changes.words or (changes.said,)
         found.altered[name] = altered_by(catalogue, plan, dict(changes.renamed))
+
+
+def _as_it_was(
+    workspace: Workspace, plan: ResolvedTable, connection: Connection[Any]
+) -> TableChange:
+    """Of a table with the columns of before: whether its next sync reads it as a whole, or compares
+    its rows first.
+
+    Raises:
+        SourceError: the server could not be queried.
+    """
+    name = plan.name
+    server = read_position(connection).server
+    try:
+        upcoming = find_next_load(connection, workspace, plan, server)
+    except SourceError:
+        raise
+    except MirrorlakeError as error:
+        return TableChange(name, "breaking", (f"its next sync stops: {error.message}",))
+    if not upcoming.whole:
+        return TableChange(name, "unchanged")
+    then = "the whole table is read again"
+    if upcoming.course.may_be_equal:
+        then = "its rows are compared, and only if one differs the whole table is read again"
+    return TableChange(name, "changed", (f"{upcoming.reason}: {then}",))
 
 
 def _changed(

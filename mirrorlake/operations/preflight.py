@@ -21,10 +21,11 @@ from pymysql.connections import Connection
 from mirrorlake.config import TableContract, TenantTable
 from mirrorlake.config.fields import nearest
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.errors import DdlRefused, MirrorlakeError, SchemaError
+from mirrorlake.errors import DdlRefused, MirrorlakeError
 from mirrorlake.operations.preflight_findings import (
     Finding,
     Preflight,
+    Propose,
     Suggest,
     compare_tables,
     meaning_findings,
@@ -33,21 +34,24 @@ from mirrorlake.operations.preflight_findings import (
     stops_for_kept,
 )
 from mirrorlake.operations.preflight_lines import with_lines
+from mirrorlake.operations.preflight_made import TablesAfter
 from mirrorlake.operations.preflight_migration import Migration, TableAfter
 from mirrorlake.operations.preflight_models import ModelsAfter
+from mirrorlake.operations.preflight_new import new_table_findings
 from mirrorlake.operations.preflight_rows import rows_findings
 from mirrorlake.operations.preflight_statements import (
     not_looked_at,
+    outline,
     rebuilt_findings,
     statement_findings,
 )
 from mirrorlake.operations.preflight_tenants import preflight_tenants
 from mirrorlake.operations.resolve import refuse_changes, resolve_as, resolve_table
-from mirrorlake.sources.mysql.altered import Surroundings, alter, around_after
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.ddl import Statement
 from mirrorlake.sources.mysql.ddl_parser import parse_ddl
-from mirrorlake.sources.mysql.introspect import read_sizes, read_surroundings, read_table
+from mirrorlake.sources.mysql.introspect import read_sizes, read_table
+from mirrorlake.sources.mysql.surroundings import read_surroundings
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 from mirrorlake.table.continuity import kept_words, meaning_of_plan
 from mirrorlake.table.lake_tables import clean_of, deduped_of
@@ -60,10 +64,15 @@ def _nothing(_column: Column, _table: str) -> None:
     return None
 
 
+def _nothing_proposed(_table: SourceTable) -> tuple[Finding, ...]:
+    return ()
+
+
 def preflight(
     workspace: Workspace,
     text: str,
     suggest: Suggest = _nothing,
+    propose: Propose = _nothing_proposed,
     *,
     database: str | None = None,
     file: str | None = None,
@@ -73,6 +82,7 @@ def preflight(
     Args:
         text: DDL of MySQL or MariaDB, statements separated by semicolons.
         suggest: what a new column's name says.
+        propose: what a contract of a new table would be.
         database: of the tables that the text names without one.
         file: where the text is from, to be shown.
 
@@ -89,7 +99,7 @@ def preflight(
         found = [
             (replace(one, lines=tuple(s.line for s in statements), file=file), statements)
             for place, statements in migration.by_table.items()
-            for one in _of_table(workspace, migration, place, statements, suggest)
+            for one in _of_table(workspace, migration, place, statements, suggest, propose)
         ]
     except DdlRefused as error:
         raise error.in_file(file)  # noqa: B904  # it is the same error
@@ -103,6 +113,7 @@ def _of_table(
     place: tuple[str | None, str],
     statements: Sequence[Statement],
     suggest: Suggest,
+    propose: Propose,
 ) -> Iterator[Preflight]:
     """What the statements about one table do, by each contract of that name."""
     (of, name), words = place, tuple(s.words for s in statements)
@@ -110,13 +121,19 @@ def _of_table(
         yield Preflight(NO_TABLE, words, tuple(map(not_looked_at, statements)))
         return
     contracts = _contracts(workspace, of, name, statements[0].line)
+    if statements[0].kind == "create":  # beside one whose name has another case
+        contracts = [contract for contract in contracts if contract.table == name]
     tenants = _tenants(workspace, of, name)
     for table in tenants:
         yield preflight_tenants(workspace, table, statements, suggest, migration.after)
     if not contracts and not tenants:
         whole = f"{of}.{name}" if of else name
-        finding = _unmirrored(workspace, name, statements)
-        yield Preflight(whole, words, tuple(with_lines([finding], statements)))
+        if any(s.kind == "create" for s in statements):
+            config = workspace.config
+            found = list(new_table_findings(config, migration, place, statements, propose))
+        else:
+            found = [_unmirrored(workspace, name)]
+        yield Preflight(whole, words, tuple(with_lines(found, statements)))
     for contract in contracts:
         source = workspace.config.sources[contract.source]
         with session(source, contract.database) as connection:
@@ -180,11 +197,7 @@ def _tenants(workspace: Workspace, database: str | None, table: str) -> list[Ten
     ]
 
 
-def _unmirrored(workspace: Workspace, table: str, statements: Sequence[Statement]) -> Finding:
-    if any(s.kind == "create" for s in statements):
-        return Finding(
-            "ok", "a new table: it is not mirrored", "`mirrorlake init` proposes its contract"
-        )
+def _unmirrored(workspace: Workspace, table: str) -> Finding:
     near = nearest(table, {c.table for c in workspace.config.tables})
     if near:
         return Finding("attention", f"it has no contract: it is not mirrored{near}")
@@ -219,14 +232,18 @@ def _looked(
 ) -> Preflight:
     words = tuple(statement.words for statement in statements)
     table, before, findings = now_is
-    after, of_statements = _after(contract, connection, migration, statements, table)
+    tables = TablesAfter(connection, migration, table)
+    after, of_statements = _after(contract, tables, statements)
     findings = findings + of_statements
     gone = stopped_by(findings)
     renamed = renames_of(statements)
     if gone:
         migration.after[contract.name] = TableAfter(contract, table, after, ends=True)
     if before is not None:
-        findings += rows_findings(workspace, before, connection, migration.ordered)
+        ordered = migration.ordered
+        findings += rows_findings(
+            workspace, before, connection, ordered, outline(after) != outline(table)
+        )
     around = read_surroundings(connection, contract.database, contract.table)
     alone = migration.successor(contract) is None
     if alone and workspace.ledger.newest_receipt(contract.name) is not None:
@@ -242,7 +259,7 @@ def _looked(
 
     now, stopped = resolve(after)
     if alone and stopped_by(stopped):
-        line = _line_of_stop(resolve, table, statements, around)
+        line = _line_of_stop(resolve, tables, statements)
         stopped = [replace(f, line=line) if f.severity == "breaks" else f for f in stopped]
     findings += stopped
     migration.after[contract.name] = TableAfter(contract, table, after, now, renamed)
@@ -253,13 +270,12 @@ def _looked(
 
 def _line_of_stop(
     resolve: Callable[[SourceTable], tuple[ResolvedTable | None, list[Finding]]],
-    table: SourceTable,
+    tables: TablesAfter,
     statements: Sequence[Statement],
-    around: Surroundings,
 ) -> int:
     """The line of the statement after which the table stops, whatever follows."""
     for number in range(len(statements) - 1, 0, -1):
-        if not stopped_by(resolve(_altered(table, statements[:number], around))[1]):
+        if not stopped_by(resolve(tables.altered(tables.before, statements[:number]))[1]):
             return statements[number].line
     return statements[0].line
 
@@ -317,43 +333,24 @@ def _as_before(contract: TableContract, table: SourceTable) -> TableContract:
 
 
 def _after(
-    contract: TableContract,
-    connection: Connection[Any],
-    migration: Migration,
-    statements: Sequence[Statement],
-    table: SourceTable,
+    contract: TableContract, tables: TablesAfter, statements: Sequence[Statement]
 ) -> tuple[SourceTable, list[Finding]]:
     """The table that has the contract's name after the migration, and what its statements say."""
-    around = read_surroundings(connection, contract.database, contract.table)
-    successor = migration.successor(contract)
-    findings = list(statement_findings(contract, statements, taken=successor is not None))
-    after = _altered(table, statements, around)
+    successor = tables.migration.successor(contract)
+    why, taken = tables.why_unknown, successor is not None
+    findings = list(statement_findings(contract, statements, taken=taken, why_unknown=why))
+    after = tables.altered(tables.before, statements)
     if successor is None:
         return after, findings
-    (name, others), line = successor, migration.line_of_name(contract)
-    try:
-        after = read_table(connection, contract.database, name)
-    except SchemaError:
+    (name, others), line = successor, tables.migration.line_of_name(contract)
+    found = tables.successor(name, others)
+    if found is None:
         words = f"{name} takes its name; there is no such table yet, so its columns are not known"
-        return table, [*findings, Finding("attention", words, line=line)]
-    after = _altered(after, others, read_surroundings(connection, contract.database, name))
+        return tables.before, [*findings, Finding("attention", words, line=line)]
     words = f"table {name} takes its name: to the mirror it is this table, changed"
     step = "Rows that it lacks go with a check's sweep, or with the next full copy"
-    found = [*findings, Finding("attention", words, step, line=line)]
-    return replace(after, name=contract.table), found
-
-
-def _altered(
-    table: SourceTable, statements: Sequence[Statement], around: Surroundings
-) -> SourceTable:
-    for statement in statements:
-        if statement.kind == "alter":
-            try:
-                table = alter(table, statement.actions, around)
-            except DdlRefused as error:
-                raise error.at(statement.line)  # noqa: B904  # it is the same error
-            around = around_after(statement.actions, around)
-    return table
+    findings.append(Finding("attention", words, step, line=line))
+    return replace(found, name=contract.table), findings
 
 
 def _resolve_after(

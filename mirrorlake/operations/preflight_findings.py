@@ -20,7 +20,7 @@ from mirrorlake.operations.resolve import changes_of
 from mirrorlake.schema.lattice import StoredType
 from mirrorlake.schema.versions import SchemaChanges
 from mirrorlake.sources.mysql.ddl import ChangeColumn, RenameColumn, Statement
-from mirrorlake.sources.mysql.tables import Column
+from mirrorlake.sources.mysql.tables import Column, SourceTable
 from mirrorlake.table.continuity import kept_words, meaning_of_plan
 from mirrorlake.table.ddl import definition_of, silent_changes
 from mirrorlake.table.lake_tables import raw_tables
@@ -32,6 +32,10 @@ Severity: TypeAlias = Literal["ok", "attention", "breaks"]
 _RANK: dict[Severity, int] = {"ok": 0, "attention": 1, "breaks": 2}
 Suggest: TypeAlias = Callable[[Column, str], str | None]
 """What a column's name says of whom it is about, and why; None: nothing. The column, its table."""
+
+
+Propose: TypeAlias = Callable[[SourceTable], "Sequence[Finding]"]
+"""What `mirrorlake init` would make of a table that is not there yet."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ def compare_tables(
     moved = now.version != before.version
     rows = 0
     if moved and not stops:
-        rows = before.table.estimated_rows if versions else 0
+        rows = now.table.estimated_rows if versions else 0
         found.append(_new_version(now, changes, rows))
     fates = _fates(before, now, changes)
     tables = raw_tables(workspace.lake, workspace.ledger, contract)

@@ -3,104 +3,32 @@
 An archive rotation (``RENAME TABLE t TO t_old; CREATE TABLE t LIKE t_old``), a dump (``DROP``,
 ``CREATE``, ``INSERT``) and TRUNCATE leave a table of the same name with few rows or none.
 
-What belongs here: following rows from name to name, and what the guard will say. What doesn't: the
-guard (`mirrorlake.load.shrink_guard`), and columns (`mirrorlake.operations.preflight_findings`).
+What belongs here: what the guard will say. What doesn't: following rows from name to name
+(`mirrorlake.operations.preflight_contents`), the guard (`mirrorlake.load.shrink_guard`), and
+columns (`mirrorlake.operations.preflight_findings`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.errors import SchemaError, SourceError
+from mirrorlake.errors import SchemaError
 from mirrorlake.load.shrink_guard import last_copy, rows_shown
+from mirrorlake.operations.preflight_contents import Contents, contents_after
 from mirrorlake.operations.preflight_findings import Finding
-from mirrorlake.sources.mysql.ddl import RenameTable, Statement
-from mirrorlake.sources.mysql.ddl_rows import words_of_definition
-from mirrorlake.sources.mysql.identity import Identity, read_identity, why_another
-from mirrorlake.sources.mysql.introspect import read_ddl, read_table
+from mirrorlake.sources.mysql.ddl import Statement
+from mirrorlake.sources.mysql.identity import Identity, Sign, read_identity, why_another
+from mirrorlake.sources.mysql.introspect import read_table
+from mirrorlake.sources.mysql.surroundings import printed_definition
 from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.table.continuity import kept_words
 from mirrorlake.table.resolve import ResolvedTable, by_time
 from mirrorlake.table.shrink import is_too_small
 from mirrorlake.workspace import Workspace
-
-TablePlace = tuple[str, str]
-"""A database and a table, in lower case."""
-
-
-@dataclass(frozen=True)
-class Contents:
-    """What has a name after some statements.
-
-    Attributes:
-        base: the table of now whose rows these are; None: nothing of a table of now is left.
-        added: how many rows the migration adds at most; None: its text does not tell.
-        like: the table of now whose definition it has; None: it has one of its own, or was altered.
-        text: a definition of its own, word by word.
-        how: what became of the rows that were there; '' if they are there.
-        line: of the statement that brought it under this name, or emptied it.
-    """
-
-    base: TablePlace | None
-    added: int | None = 0
-    like: TablePlace | None = None
-    text: tuple[str, ...] = ()
-    how: Literal["", "truncated", "deleted", "made"] = ""
-    line: int | None = None
-
-
-def contents_after(statements: Sequence[Statement], of: TablePlace) -> Contents | None:
-    """What has a name after the statements, in their order; None: no table has it.
-
-    Args:
-        of: its database is that of names without one.
-    """
-    there: dict[TablePlace, Contents | None] = {}
-
-    def name_of(database: str | None, table: str) -> TablePlace:
-        return (database or of[0]).lower(), table.lower()
-
-    def look(name: TablePlace) -> Contents | None:
-        return there.get(name, Contents(name, like=name))
-
-    for statement in statements:
-        name = name_of(statement.database, statement.table)
-        before = look(name)
-        if statement.kind == "create":
-            known = name in there or name == of
-            if not (statement.if_missing and known and before is not None):
-                source = look(name_of(*statement.like)) if statement.like else None
-                there[name] = _made(statement, source)
-        elif statement.kind == "drop" or before is None:
-            there[name] = None
-        else:
-            written = there[name] = _written(before, statement)
-            for action in statement.actions:
-                if isinstance(action, RenameTable):
-                    there[name], name = None, name_of(action.database, action.name)
-                    there[name] = replace(written, line=statement.line)
-    return look(of)
-
-
-def _made(statement: Statement, source: Contents | None) -> Contents:
-    like, text = (source.like, source.text) if source else (None, statement.definition)
-    return Contents(None, statement.adds, like, text, "made", statement.line)
-
-
-def _written(before: Contents, statement: Statement) -> Contents:
-    """The contents after a statement that only writes rows, or changes the definition."""
-    if statement.kind == "truncate" or statement.empties:
-        how = before.how or ("truncated" if statement.kind == "truncate" else "deleted")
-        return replace(before, base=None, added=0, how=how, line=statement.line)
-    added = None if None in (before.added, statement.adds) else before.added + statement.adds  # type: ignore[operator]  # neither is None
-    found = replace(before, added=added)
-    if any(not isinstance(action, RenameTable) for action in statement.actions):
-        found = replace(found, like=None, text=())
-    return found
 
 
 def rows_findings(
@@ -108,9 +36,13 @@ def rows_findings(
     before: ResolvedTable,
     connection: Connection[Any],
     statements: Sequence[Statement],
+    redefined: bool,
 ) -> Iterator[Finding]:
     """What the next sync makes of the rows that are there after the migration: nothing is said
     where they are those of now.
+
+    Args:
+        redefined: whether its definition is surely another one then.
 
     Raises:
         SourceError: the server could not be queried.
@@ -126,7 +58,7 @@ def rows_findings(
     held = rows_shown(workspace.lake, before.deduped) if not contract.copies else None
     if copy is not None and copy.receipt is not None:
         held = copy.receipt.rows
-    found = _Found(workspace, before, connection, after, held)
+    found = _Found(workspace, before, connection, after, held, redefined)
     if workspace.ledger.newest_receipt(contract.name) is not None:
         yield from (replace(finding, line=after.line) for finding in found.findings())
 
@@ -137,6 +69,7 @@ class _Found:
 
     Attributes:
         held: how many rows its last copy, or its mirror, has; None: there is none.
+        redefined: whether its definition is surely another one.
     """
 
     workspace: Workspace
@@ -144,27 +77,32 @@ class _Found:
     connection: Connection[Any]
     after: Contents
     held: int | None
+    redefined: bool
 
     def findings(self) -> Iterator[Finding]:
         contract = self.before.contract
         if contract.copies:
             yield from self._guarded("", "the copy")
             return
-        another = self._another()
-        if another is None:
+        sign = self._sign()
+        if isinstance(sign, _Depends):
             yield from self._guarded("if its definition is as it was, ", "a new history")
-        elif not another:
+        elif sign is None:
             if self.after.how != "deleted":
                 yield _unseen(contract.name, self.after)
+        elif sign.altered:
+            words = f"its next sync sees that {sign.words}: all of it is read again"
+            step = f"Rows that it lacks stay in the mirror: `mirrorlake check {contract.name}` "
+            yield Finding("attention", words, f"{step}finds them")
         elif kept_words(contract):
-            words = f"to its next sync it is another table ({another}): all of it is read again"
-            yield Finding("attention", words)
+            words = f"to its next sync it is another table ({sign.words}): all of it is read again"
+            yield Finding("attention", words + _UNLESS_EQUAL * sign.may_be_equal)
         else:
-            yield Finding(
-                "attention",
-                f"to its next sync it is another table ({another}): a new history begins, with the "
-                "rows that are there then",
+            words = (
+                f"to its next sync it is another table ({sign.words}): a new history begins, with "
+                "the rows that are there then"
             )
+            yield Finding("attention", words + _UNLESS_EQUAL * sign.may_be_equal)
             yield from self._guarded("", "a new history")
 
     def _guarded(self, if_so: str, what: str) -> Iterator[Finding]:
@@ -200,35 +138,33 @@ class _Found:
         except SchemaError:
             return None  # there is no such table yet
 
-    def _another(self) -> str | None:
-        """Why the next sync takes it for another table; '' where nothing shows it, None where that
-        depends on its definition."""
+    def _sign(self) -> Sign | _Depends | None:
+        """What shows the next sync that it is another table; None where nothing does."""
         table, after = self.before.table, self.after
         now = read_identity(self.connection, table)
-        fresh = replace(
-            now,
-            next_key=None if now.next_key is None else 1,
-            innodb_id=None if now.innodb_id is None else -1,
-        )
+        fresh = replace(now.renumbered(), next_key=None if now.next_key is None else 1)
         if self._keys_fell(now):
-            return "its keys may come again"
+            return Sign("its keys may come again")
         if after.how in ("truncated", "deleted"):
-            return why_another(now, fresh if after.how == "truncated" else now) or ""
+            return why_another(now, fresh if after.how == "truncated" else now)
         if after.base is not None:
             try:
                 other = read_table(self.connection, *after.base)
             except SchemaError:
-                return None
-            return why_another(now, self._as_it_is(other)) or ""
-        if not self._same_definition(table):
-            return None
-        return why_another(now, replace(fresh, made="the time of the migration")) or ""
+                return _Depends()
+            return why_another(now, self._as_it_is(other))
+        fresh = replace(fresh, made="the time of the migration")
+        if self.redefined:
+            return why_another(now, replace(fresh, definition="another"))
+        return why_another(now, fresh) if self._same_definition(table) else _Depends()
 
     def _as_it_is(self, other: SourceTable) -> Identity:
         """A table that takes the name, as the server has it; its definition is compared without
         the name."""
         identity = read_identity(self.connection, other)
-        theirs, ours = self._definition(other), self._definition(self.before.table)
+        theirs, ours = (
+            printed_definition(self.connection, one) for one in (other, self.before.table)
+        )
         definition = read_identity(self.connection, self.before.table).definition
         same = ours is not None and theirs == ours
         return replace(identity, definition=definition if same else "another")
@@ -237,17 +173,9 @@ class _Found:
         here = (table.database.lower(), table.name.lower())
         if self.after.like == here:
             return True
-        return bool(self.after.text) and self.after.text == self._definition(table)
-
-    def _definition(self, table: SourceTable) -> tuple[str, ...] | None:
-        """What the server prints of a table behind its name; None where this account may not see
-        it."""
-        try:
-            return words_of_definition(read_ddl(self.connection, table.database, table.name))
-        except SourceError as error:
-            if "denied" not in error.message:
-                raise
-            return None
+        return bool(self.after.text) and self.after.text == printed_definition(
+            self.connection, table
+        )
 
     def _keys_fell(self, now: Identity) -> bool:
         """Whether windows by key would find none above the last."""
@@ -256,6 +184,14 @@ class _Found:
             return False
         counts = "auto_increment" in cursor.extra.lower() and now.next_key is not None
         return not (counts and after.how == "deleted") and not (after.how == "made" and after.text)
+
+
+@dataclass(frozen=True)
+class _Depends:
+    """Whether it is another table depends on its definition, which is not known here."""
+
+
+_UNLESS_EQUAL = ", unless they are those of the mirror: they are compared first"
 
 
 def _unseen(name: str, after: Contents) -> Finding:

@@ -6,7 +6,7 @@ its columns (`mirrorlake.operations.preflight_findings`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -44,12 +44,17 @@ def not_looked_at(statement: Statement) -> Finding:
 
 
 def statement_findings(
-    contract: TableContract, statements: Sequence[Statement], *, taken: bool
+    contract: TableContract,
+    statements: Sequence[Statement],
+    *,
+    taken: bool,
+    why_unknown: Callable[[Statement], str],
 ) -> Iterator[Finding]:
     """What the statements about one table say of it, in their order.
 
     Args:
         taken: whether another table has its name afterwards.
+        why_unknown: why the columns of a table that is made are not known; '' where they are.
     """
     there = True
     makes: list[bool] = []
@@ -60,9 +65,18 @@ def statement_findings(
     for statement, made in zip(statements, makes, strict=True):
         if statement.kind == "create" and not made:
             found = [Finding("ok", "the table is there already: nothing is made")]
+        elif statement.kind == "create":
+            found = [_made_again(why_unknown(statement))]
         else:
             found = list(_of_statement(contract, statement, taken=taken))
         yield from (replace(finding, line=statement.line) for finding in found)
+
+
+def _made_again(why: str) -> Finding:
+    if not why:
+        return Finding("attention", "the table is made again")
+    words = f"the table is made again, and its columns were not looked at: {why}"
+    return Finding("attention", words, "Compare them with the contract by hand")
 
 
 def _goes(statement: Statement) -> bool:
@@ -84,11 +98,6 @@ def _of_statement(
             "breaks",
             "the table goes: its next sync fails, the lake keeps what it has",
             "Take its contract out of the file once it is gone",
-        )
-    elif statement.kind == "create":
-        yield Finding(
-            "attention",
-            "the table is made again: the columns of a CREATE TABLE are not looked at",
         )
     elif statement.kind == "other":
         yield replace(not_looked_at(statement), next_step=_of_rows(contract, statement))
@@ -135,20 +144,24 @@ def rebuilt_findings(
     Raises:
         SourceError: the server could not be queried.
     """
-    actions = [action for statement in statements for action in statement.actions]
+    altering = (statement for statement in statements if statement.kind != "create")
+    actions = [action for statement in altering for action in statement.actions]
     moved = around_after(actions, around).collation != around.collation
-    if contract.copies or moved or _outline(table) != _outline(after):
+    if contract.copies or moved or outline(table) != outline(after):
         return
     if any(isinstance(a, Rewrite) and a.redefines for a in actions):
         return
     sure = any(isinstance(a, _AGAIN) for a in actions if not _may_redefine(a))
     depends = any(_may_redefine(action) for action in actions)
     now = read_identity(connection, table)
-    why = why_another(now, replace(now, made="the time of the migration"))
-    if why is None or not (sure or depends):
+    sign = why_another(now, replace(now.renumbered(), made="the time of the migration"))
+    if sign is None or not (sure or depends):
         return
     history = "" if kept_words(contract) else ", and a new history begins"
-    words = f"to its next sync {why}: the whole table is read again{history}"
+    words = (
+        f"to its next sync {sign.words}: its rows are compared with the mirror's, and only if one "
+        f"differs the whole table is read again{history}"
+    )
     if depends:
         yield Finding("ok", f"if the table's definition stays as it is, {words}")
     else:
@@ -169,7 +182,7 @@ def _may_redefine(action: Action) -> bool:
     return isinstance(action, _DETAILS)
 
 
-def _outline(table: SourceTable) -> tuple[object, ...]:
+def outline(table: SourceTable) -> tuple[object, ...]:
     """What is kept of a table's definition, in the words of any server."""
     columns = [
         (

@@ -29,12 +29,14 @@ from mirrorlake.operations.preflight_findings import (
 from mirrorlake.operations.preflight_lines import with_lines
 from mirrorlake.operations.preflight_migration import TableAfter, TenantsAfter
 from mirrorlake.operations.preflight_statements import not_looked_at
+from mirrorlake.operations.preflight_tenants_made import made_shapes
 from mirrorlake.operations.tenant_survey import key_types, survey_tenants
 from mirrorlake.schema.lattice import common_type
 from mirrorlake.sources.mysql.altered import alter, around_after
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.ddl import RenameTable, Statement
-from mirrorlake.sources.mysql.introspect import read_surroundings, read_table
+from mirrorlake.sources.mysql.introspect import read_table
+from mirrorlake.sources.mysql.surroundings import read_surroundings
 from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import (
@@ -100,6 +102,9 @@ def preflight_tenants(
     ]
     lined = [*_of_statements(table, statements), *_of_shapes(workspace, table, ordered)]
     moved = [shape for shape in ordered if shape.moves]
+    made, of_made = made_shapes(workspace, table, survey, statements)
+    lined += of_made
+    moved += [_Shape(plan, [place], plan) for place, plan in made.items()]
     joined = _joined(workspace, table, moved) if moved else {}
     lined += _of_columns(workspace, table, moved, joined, statements, suggest)
     after[table.name] = _after(workspace, table, moved, joined)
@@ -149,15 +154,16 @@ def _apply(
 
 def _of_statements(table: TenantTable, statements: Sequence[Statement]) -> Iterator[Finding]:
     """What the statements say by themselves, of each tenant in which they run."""
-    for statement in statements:
+    for number, statement in enumerate(statements):
         line = statement.line
         renamed = any(isinstance(action, RenameTable) for action in statement.actions)
-        if statement.kind == "drop" or renamed:
+        again = any(later.kind == "create" for later in statements[number:])
+        if (statement.kind == "drop" or renamed) and not again:
             stay = "stay as they were" if table.dropped == "keep" else "leave deduped and clean"
             words = f"tenants in which it runs are gone then: their rows {stay} (`dropped`)"
             step = "Gone in most tenants of a server at once, none is removed until confirmed"
             yield Finding("breaks", words, step if table.dropped == "remove" else "", line=line)
-        elif statement.kind == "truncate":
+        elif statement.kind in ("truncate", "drop") or renamed:
             words = "tenants in which it runs are empty then"
             if table.shrink_limit is None:
                 yield Finding("attention", f"{words}, and so is their next copy", line=line)
@@ -165,9 +171,6 @@ def _of_statements(table: TenantTable, statements: Sequence[Statement]) -> Itera
             step = f"`mirrorlake sync {table.name} --tenant NAME --accept-smaller` takes one"
             words += ": each keeps its rows as they were until somebody confirms it"
             yield Finding("breaks", words, step, line=line)
-        elif statement.kind == "create":
-            words = "a database that gets the table joins with the next sync"
-            yield Finding("ok", words, line=line)
         elif statement.kind == "other":
             yield not_looked_at(statement)
 

@@ -15,6 +15,7 @@ from mirrorlake.destinations.iceberg.tables import stored_types
 from mirrorlake.ledger import Ledger
 from mirrorlake.schema.lattice import common_type
 from mirrorlake.schema.versions import SchemaVersion, name_in
+from mirrorlake.sources.mysql.identity import Identity
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.workspace import Workspace
 
@@ -73,11 +74,17 @@ class ShapeColumn:
 
 @dataclass(frozen=True)
 class Shapes:
-    """All shapes of a table, oldest first, and its columns: those of now, then those that went."""
+    """All shapes of a table, oldest first, and its columns: those of now, then those that went.
+
+    Attributes:
+        identity: what the newest load saw of which table its name means, and what it did not, in
+            words; None of a table of tenants, or of full copies, which need none of it.
+    """
 
     table: str
     versions: tuple[Shape, ...]
     columns: tuple[ShapeColumn, ...]
+    identity: str | None = None
 
 
 def shapes_of(workspace: Workspace, contract: TableContract) -> Shapes:
@@ -89,7 +96,17 @@ def shapes_of(workspace: Workspace, contract: TableContract) -> Shapes:
     ledger = workspace.ledger
     found = read_versions(ledger, contract.name, contract.earlier_names)
     versions = ledger.schema_versions(contract.name)
-    return Shapes(contract.name, found, _columns(workspace, contract, versions))
+    columns = _columns(workspace, contract, versions)
+    return Shapes(contract.name, found, columns, _identity_words(ledger, contract))
+
+
+def _identity_words(ledger: Ledger, contract: TableContract) -> str | None:
+    receipt = ledger.newest_receipt(contract.name)
+    if contract.copies or receipt is None:
+        return None
+    if receipt.identity is None:
+        return "not looked at by the newest load, of an older release"
+    return Identity.from_fields(receipt.identity).words
 
 
 def read_versions(

@@ -24,8 +24,9 @@ from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.protocol import load_window
 from mirrorlake.load.receipts import with_waited
 from mirrorlake.load.verify import form_of_rows
+from mirrorlake.operations.courses import plan_next_load
 from mirrorlake.operations.fold import fold_layers, fold_table
-from mirrorlake.operations.resolve import needs_first_load, remember_renames, resolve_table
+from mirrorlake.operations.resolve import remember_renames, resolve_table
 from mirrorlake.operations.results import SyncResult, result_of, unchanged_result
 from mirrorlake.operations.shapes import ddl_name
 from mirrorlake.operations.unchanged import (
@@ -44,14 +45,13 @@ from mirrorlake.sources.mysql.connect import read_position, session
 from mirrorlake.sources.mysql.introspect import read_ddl
 from mirrorlake.sources.mysql.open_writes import NOTHING_OPEN
 from mirrorlake.sources.mysql.replica import read_reach
-from mirrorlake.table.continuity import mark_silent_changes, plan_course
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.new_columns import held_words, remember_columns
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
 from mirrorlake.table.shape import change_words
 from mirrorlake.table.source_columns import record_source_columns, source_columns
-from mirrorlake.table.windows import plan_reload, plan_window, set_back
+from mirrorlake.table.windows import plan_reload, set_back
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -325,18 +325,14 @@ def _load(
     reach = read_reach(connection, plan.source) if bounded else None
     seen = read_position(connection)
     refuse_other_server(workspace, plan, seen.server)
-    course = plan_course(connection, plan, ledger, seen.server)
-    fresh = needs_first_load(workspace, plan, elsewhere=course.elsewhere)
-    mark_silent_changes(plan, ledger, seen.server)
-    # What was read from another server is read again, as a whole, before anything else.
-    whole = fresh or course.whole or ledger.unproved(plan.name) is not None
-    last = None if whole else ledger.last_load(plan.name, "success", moving=True)
+    upcoming = plan_next_load(connection, workspace, plan, seen.server)
+    fresh, last = upcoming.fresh, upcoming.last
     if days is not None and (last is not None or plan.contract.copies):
         windows = plan_reload(plan, *days, seen.clock, ledger.successful_loads(plan.name))
     else:
         ahead = reach.ahead if reach else None
         _warn_of_set_back(plan, set_back(last, ahead))
-        windows = (plan_window(plan, last, seen.clock, ahead),)
+        windows = (upcoming.window(plan, seen.clock, ahead),)
     names = [exact.name for exact in plan.columns]
     remember_columns(ledger, workspace.lake, plan.contract, names)
     remember_renames(workspace, plan.contract)
@@ -353,9 +349,9 @@ def _load(
         ledger.record_schema_version(plan.name, plan.version)
         ddl = read_ddl(connection, plan.table.database, plan.table.name)
         ledger.record_definition(ddl_name(plan.name, plan.version), ddl)
-    complete = terms.complete or whole
-    terms = replace(terms, server=seen.server, course=course, complete=complete)
-    if whole:
+    complete = terms.complete or upcoming.whole
+    terms = replace(terms, server=seen.server, course=upcoming.course, complete=complete)
+    if upcoming.whole:
         # Its rows may mean something else than those before: they are shown once they are folded.
         hold_streamed(workspace, plan)
     if reach is not None:

@@ -16,17 +16,17 @@ from pymysql.connections import Connection
 from mirrorlake.config import TableContract
 from mirrorlake.errors import MirrorlakeError, SourceHeld
 from mirrorlake.ledger import Window
+from mirrorlake.operations.courses import find_next_load
 from mirrorlake.operations.forecasts import Forecast, forecast_fold, forecast_window, scaled
-from mirrorlake.operations.resolve import needs_first_load, resolve_table
+from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.operations.sync import DIGESTED_ROWS, refuse_other_server
 from mirrorlake.operations.unchanged import Look, look_at
 from mirrorlake.sources.mysql.connect import read_position, rows_of, session
 from mirrorlake.sources.mysql.replica import read_reach
 from mirrorlake.sources.mysql.tables import quote
-from mirrorlake.table.continuity import find_course, find_silent_changes
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.resolve import ResolvedTable, by_time
-from mirrorlake.table.windows import lower_bound, plan_window
+from mirrorlake.table.windows import lower_bound
 from mirrorlake.workspace import Workspace
 
 SyncWindow: TypeAlias = Literal["unchanged", "initial", "live", "full", "held", "refused"]
@@ -117,21 +117,16 @@ def _window(
     Raises:
         MirrorlakeError: it would be refused.
     """
-    ledger = workspace.ledger
     bounded = by_time(plan) or plan.source.primary is not None
     reach = read_reach(connection, plan.source) if bounded else None
     seen = read_position(connection)
     refuse_other_server(workspace, plan, seen.server)
-    course, reason = find_course(connection, plan, ledger, seen.server)
-    fresh = needs_first_load(workspace, plan, elsewhere=course.elsewhere)
-    mark = ledger.unproved(plan.name)
-    silent = find_silent_changes(plan, ledger)
-    if fresh and not reason:
-        reason = "new columns" if ledger.schema_versions(plan.name) else "never loaded"
-    reason = reason or (mark.reason if mark is not None else silent)
-    whole = fresh or course.whole or mark is not None or bool(silent)
-    last = None if whole else ledger.last_load(plan.name, "success", moving=True)
-    return plan_window(plan, last, seen.clock, reach.ahead if reach else None), reason
+    upcoming = find_next_load(connection, workspace, plan, seen.server)
+    reason = upcoming.reason
+    if upcoming.course.may_be_equal:
+        reason += "; its rows are compared with the mirror's first: where they are equal, only the "
+        reason += "next window is read"
+    return upcoming.window(plan, seen.clock, reach.ahead if reach else None), reason
 
 
 def _rows(

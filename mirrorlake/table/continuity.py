@@ -19,7 +19,13 @@ from mirrorlake.errors import ConfigError
 from mirrorlake.ledger.records import Load, Receipt, Window
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.sources.mysql.connect import rows_of
-from mirrorlake.sources.mysql.identity import Identity, read_identity, why_another
+from mirrorlake.sources.mysql.identity import (
+    Identity,
+    Sign,
+    filled_partitions,
+    read_identity,
+    why_another,
+)
 from mirrorlake.sources.mysql.tables import quote
 from mirrorlake.table.ddl import definition_of, silent_changes
 from mirrorlake.table.key_forms import key_form
@@ -48,6 +54,9 @@ class Course:
         begins: whether a new history begins with it: no fold reaches behind it.
         elsewhere: whether its raw tables are in another namespace than the last load's: nothing
             that was loaded is there.
+        may_be_equal: whether all that speaks for reading it is what a mere rebuild shows, too: if
+            the mirror has MySQL's rows still, it goes on as it was.
+        reason: why it reads the whole table; '' where it does not.
     """
 
     meaning: Meaning
@@ -55,6 +64,12 @@ class Course:
     whole: bool = False
     begins: bool = False
     elsewhere: bool = False
+    may_be_equal: bool = False
+    reason: str = ""
+
+    def goes_on(self) -> Course:
+        """The course of a table whose rows were found to be those that were read."""
+        return replace(self, whole=False, begins=False, may_be_equal=False, reason="")
 
 
 def meaning_of_plan(plan: ResolvedTable) -> Meaning:
@@ -82,29 +97,22 @@ def _key_forms(plan: ResolvedTable) -> tuple[str, ...]:
     return tuple(found)
 
 
-def plan_course(
-    connection: Connection[Any], plan: ResolvedTable, ledger: Ledger, server: str
-) -> Course:
-    """`find_course`; a table that must be read again is marked as unproved, with the reason.
-
-    Raises:
-        ConfigError, SourceError: as `find_course` says.
-    """
-    found, reason = find_course(connection, plan, ledger, server)
-    if found.whole:
-        logger.warning(
-            "table %s: %s: the whole table is read again%s",
-            *(plan.name, reason, ", and a new history begins" if found.begins else ""),
-        )
-        # Marked first: should the load fail, nobody takes the mirror for proved.
-        ledger.mark_unproved(plan.name, server, reason)
-    return found
+def mark_course(plan: ResolvedTable, ledger: Ledger, server: str, found: Course) -> None:
+    """Mark a table that must be read again as unproved, with the reason."""
+    if not found.whole:
+        return
+    logger.warning(
+        "table %s: %s: the whole table is read again%s",
+        *(plan.name, found.reason, ", and a new history begins" if found.begins else ""),
+    )
+    # Marked first: should the load fail, nobody takes the mirror for proved.
+    ledger.mark_unproved(plan.name, server, found.reason)
 
 
 def find_course(
     connection: Connection[Any], plan: ResolvedTable, ledger: Ledger, server: str
-) -> tuple[Course, str]:
-    """What the next load is to the table's history, and why; nothing is written.
+) -> Course:
+    """What the next load is to the table's history; nothing is written.
 
     Raises:
         ConfigError: a new history would have to begin, and rows that only the mirror holds would
@@ -116,14 +124,20 @@ def find_course(
     last = ledger.last_load(plan.name, "success", moving=True)
     newest = ledger.last_load(plan.name, "success")
     if newest is None:
-        return Course(now, identity), ""
-    found, reason = _by_contract(plan, ledger, Course(now, identity))
-    if not found.whole and identity is not None and last is not None:
-        other = _why_other_rows(connection, plan, last, server, identity)
-        if other is not None:
-            reason = f"since it was read, {other}"
-            found = replace(found, whole=True, begins=not kept_words(plan.contract))
-    return found, reason if found.whole else ""
+        return Course(now, identity)
+    found = _by_contract(plan, ledger, Course(now, identity))
+    if found.whole or identity is None or last is None:
+        return found
+    sign = _why_other_rows(connection, plan, last, server, identity)
+    if sign is None:
+        return found
+    return replace(
+        found,
+        whole=True,
+        begins=not sign.altered and not kept_words(plan.contract),
+        may_be_equal=sign.may_be_equal,
+        reason=f"since it was read, {sign.words}",
+    )
 
 
 def stamp_receipt(
@@ -190,13 +204,14 @@ def mark_silent_changes(plan: ResolvedTable, ledger: Ledger, server: str) -> Non
     ledger.record_definition(name, now)
 
 
-def _by_contract(plan: ResolvedTable, ledger: Ledger, course: Course) -> tuple[Course, str]:
-    """The course as far as the contract decides it, and why."""
+def _by_contract(plan: ResolvedTable, ledger: Ledger, course: Course) -> Course:
+    """The course as far as the contract decides it."""
     receipt = ledger.newest_receipt(plan.name)
     if receipt is None:
         # A rebuilt ledger knows loads by their files alone: by which contract is not known.
         reason = "what its loads mean is not known since the ledger was rebuilt"
-        return replace(course, whole=True, begins=not kept_words(plan.contract)), reason
+        begins = not kept_words(plan.contract)
+        return replace(course, whole=True, begins=begins, reason=reason)
     before = recorded_meaning(receipt)
     if before is None:
         before = _assumed(plan, ledger, course.meaning)
@@ -213,9 +228,9 @@ def _by_contract(plan: ResolvedTable, ledger: Ledger, course: Course) -> tuple[C
             next_step="Change it back; or mirror the table under other namespaces, where a new "
             "history begins and the old one stays",
         )
-    return replace(
-        course, whole=effect != "none", begins=effect == "begin", elsewhere=elsewhere
-    ), f"since it was loaded, {words}"
+    reason = f"since it was loaded, {words}" if effect != "none" else ""
+    whole, begins = effect != "none", effect == "begin"
+    return replace(course, whole=whole, begins=begins, elsewhere=elsewhere, reason=reason)
 
 
 def _assumed(plan: ResolvedTable, ledger: Ledger, now: Meaning) -> Meaning:
@@ -250,14 +265,22 @@ def kept_words(contract: TableContract) -> str:
 
 def _why_other_rows(
     connection: Connection[Any], plan: ResolvedTable, last: Load, server: str, now: Identity
-) -> str | None:
-    """Why the table's rows are not those that were read, in words; None where they are."""
+) -> Sign | None:
+    """What shows that the table's rows may not be those that were read; None where nothing does."""
     if last.receipt is not None and last.receipt.server != server:
         # A person took it for the source; it need not have every row that the other one had.
-        return f"its source became server {server}"
+        return Sign(f"its source became server {server}")
     recorded = last.receipt.identity if last.receipt else None
-    why = why_another(Identity.from_fields(recorded), now) if recorded else None
-    return why or _why_keys_fell(connection, plan, last.window, now)
+    sign = why_another(Identity.from_fields(recorded), now) if recorded else None
+    if sign is not None and sign.altered and sign.partitions:
+        # Rows went with partitions that are empty now, as with a DELETE, and none came: so do
+        # those that are split off month by month.
+        filled = filled_partitions(connection, plan.table, sign.partitions)
+        sign = sign if filled else None
+    if sign is not None and not sign.may_be_equal:
+        return sign
+    fell = _why_keys_fell(connection, plan, last.window, now)
+    return Sign(fell) if fell else sign
 
 
 def _why_keys_fell(

@@ -53,6 +53,21 @@ class Surroundings:
     strict: bool = False
 
 
+def made(database: str, name: str, actions: Sequence[Action], around: Surroundings) -> SourceTable:
+    """The table that a CREATE TABLE with these actions makes.
+
+    Args:
+        around: with the database's default collation, and no index.
+
+    Raises:
+        DdlRefused: the server would refuse it.
+    """
+    # Whatever stands behind the columns is of all of them.
+    around = around_after(actions, around)
+    empty = SourceTable(database, name, "InnoDB", (), (), 0, ())
+    return alter(empty, [a for a in actions if not isinstance(a, DefaultCharset)], around)
+
+
 def around_after(actions: Sequence[Action], around: Surroundings) -> Surroundings:
     """What decides about columns that come with these actions, or after them."""
     for action in actions:

@@ -39,7 +39,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pymysql.connections import Connection
 
 from mirrorlake.sources.mysql.connect import is_mariadb, rows_of
-from mirrorlake.sources.mysql.identity import read_innodb_ids, read_innodb_ids_in
+from mirrorlake.sources.mysql.innodb_ids import read_innodb_ids, read_innodb_ids_in
 from mirrorlake.sources.mysql.open_writes import read_open_writes
 
 Evidence: TypeAlias = Literal["server", "table"]

@@ -197,6 +197,8 @@ class Statement:
         empties: whether it deletes every row, one by one.
         like: the table whose definition a new one gets.
         definition: of a new table, its words behind its name.
+        unread: why the columns of a new table, which its ``actions`` declare, are not known: what
+            stands there can't be read, or comes from a SELECT; '' where they are.
     """
 
     kind: Kind
@@ -210,3 +212,4 @@ class Statement:
     empties: bool = False
     like: tuple[str | None, str] | None = None
     definition: tuple[str, ...] = ()
+    unread: str = ""

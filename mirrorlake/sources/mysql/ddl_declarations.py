@@ -30,7 +30,7 @@ from mirrorlake.sources.mysql.ddl import (
     SetColumn,
     UseIndex,
 )
-from mirrorlake.sources.mysql.ddl_clauses import ends, missing, skip
+from mirrorlake.sources.mysql.ddl_clauses import ends, missing, read_plain, skip
 from mirrorlake.sources.mysql.ddl_columns import index_columns, read_column, read_reference
 from mirrorlake.sources.mysql.ddl_text import Passage, Word, depths
 
@@ -80,10 +80,17 @@ def read_declaration(clause: Passage) -> tuple[Action, ...]:
         return tuple(
             action
             for element in _elements(clause, conditional)
-            for action in _read(element, conditional=conditional > opened)
+            for action in _element(element, conditional=conditional > opened)
         )
     bare, is_conditional = _without_condition(clause)
     return tuple(_read(bare, conditional=is_conditional))
+
+
+def _element(element: Passage, *, conditional: bool) -> Iterator[Action]:
+    if element.says("ADD", "CHECK"):
+        yield from read_plain(element) or ()
+    else:
+        yield from _read(element, conditional=conditional)
 
 
 def _elements(clause: Passage, opening: int) -> Iterator[Passage]:

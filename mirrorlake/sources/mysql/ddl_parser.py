@@ -37,6 +37,7 @@ from mirrorlake.sources.mysql.ddl_clauses import (
     skip,
     skip_wait,
 )
+from mirrorlake.sources.mysql.ddl_create import read_columns
 from mirrorlake.sources.mysql.ddl_declarations import read_declaration
 from mirrorlake.sources.mysql.ddl_rows import (
     definition_words,
@@ -111,8 +112,8 @@ _CHANGING: Final = ("CREATE", "ALTER", "DROP")
 
 
 def _refuse_unsure(passage: Passage) -> None:
-    """Refuse what some servers run and others take for a comment; in a CREATE TABLE it may stand
-    behind the name, for columns of one are not looked at."""
+    """Refuse what some servers run and others take for a comment; behind the name of a CREATE TABLE
+    it leaves its columns unknown (`mirrorlake.sources.mysql.ddl_create`)."""
     head = passage.words[: _head_of_create(passage)]
     unsure = next((word for word in head if word.unsure), None)
     if unsure is not None:
@@ -178,12 +179,14 @@ def _create(passage: Passage) -> Iterator[Statement]:
         raise missing(passage, end, "its columns are missing here")
     like = skip(passage, skip(passage, end, ("(",)), ("LIKE",))
     source = read_target(passage, like)[0] if passage.says("LIKE", at=like - 1) else None
+    actions, unread = ((), "") if source else read_columns(passage, end)
     yield replace(
-        _statement(passage, "create", target),
+        _statement(passage, "create", target, actions),
         if_missing=behind > at,
         adds=None if "SELECT" in passage.said[end:] else 0,
         like=source,
         definition=definition_words(passage.part(end)),
+        unread=unread,
     )
 
 

@@ -17,9 +17,7 @@ from mirrorlake.config.fields import nearest
 from mirrorlake.config.places import place_of
 from mirrorlake.errors import SchemaError, SourceError
 from mirrorlake.schema.detectors import texts_of
-from mirrorlake.sources.mysql.altered import Surroundings
 from mirrorlake.sources.mysql.connect import is_mariadb, rows_of
-from mirrorlake.sources.mysql.ddl_types import Charsets
 from mirrorlake.sources.mysql.foreign_keys import may_see, read_foreign_keys
 from mirrorlake.sources.mysql.indexes import enforced, read_indexes
 from mirrorlake.sources.mysql.registry import BYTES
@@ -278,49 +276,6 @@ def check_whole(connection: Connection[Any], table: SourceTable) -> None:
             next_step="Grant SELECT on the whole table; a column that is marked `pci: never` is "
             "never selected",
         )
-
-
-def read_surroundings(connection: Connection[Any], database: str, table: str) -> Surroundings:
-    """What decides about a column of a table beside its declaration: the table's collation, the
-    charsets that the server has, the names of the table's indexes, and whether it is strict.
-
-    Raises:
-        SourceError: the server could not be queried.
-    """
-    listed = rows_of(
-        connection,
-        "SELECT TABLE_COLLATION FROM information_schema.TABLES"
-        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
-        (database, table),
-    )
-    charsets = rows_of(
-        connection,
-        "SELECT CHARACTER_SET_NAME, DEFAULT_COLLATE_NAME, MAXLEN"
-        " FROM information_schema.CHARACTER_SETS",
-    )
-    # MariaDB lists a collation of several charsets once for each, by its full name.
-    name = "FULL_COLLATION_NAME" if is_mariadb(connection) else "COLLATION_NAME"
-    collations = rows_of(
-        connection,
-        f"SELECT {name}, CHARACTER_SET_NAME"  # noqa: S608
-        " FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY",
-    )
-    found = Charsets(
-        defaults={str(c): str(default) for c, default, _ in charsets},
-        of_collation={str(name): str(charset) for name, charset in collations},
-        width={str(c): int(width) for c, _, width in charsets},
-    )
-    [(collation,)] = listed or [("",)]
-    indexes = rows_of(
-        connection,
-        "SELECT DISTINCT INDEX_NAME FROM information_schema.STATISTICS"
-        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
-        (database, table),
-    )
-    names = frozenset(str(name).casefold() for (name,) in indexes)
-    [(mode,)] = rows_of(connection, "SELECT @@GLOBAL.sql_mode")
-    strict = bool({"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"} & set(str(mode).split(",")))
-    return Surroundings(found, str(collation or ""), is_mariadb(connection), names, strict)
 
 
 def read_samples(

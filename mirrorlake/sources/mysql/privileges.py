@@ -13,6 +13,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.errors import SourceError
 from mirrorlake.sources.mysql.connect import is_mariadb, rows_of
+from mirrorlake.sources.mysql.innodb_ids import can_see_numbers
 from mirrorlake.sources.mysql.replica import read_lag
 
 
@@ -29,6 +30,12 @@ def missing_privileges(connection: Connection[Any]) -> list[str]:
             "without PROCESS a DDL that waits for a read, open transactions and writes that wait "
             "for a lock can't be seen: rows that commit later than `overlap` after they were "
             "stamped are missed until their day is reloaded"
+        )
+    if not can_see_numbers(connection):
+        found.append(
+            "without PROCESS InnoDB's numbers of tables can't be seen: TRUNCATE, an exchanged "
+            "partition, and a table that is made again with another definition go unnoticed "
+            "unless AUTO_INCREMENT falls"
         )
     if not _may(lambda: read_lag(connection)):
         name = "SLAVE MONITOR" if is_mariadb(connection) else "REPLICATION CLIENT"

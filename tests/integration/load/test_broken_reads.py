@@ -17,7 +17,7 @@ import pytest
 from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SourceError
-from mirrorlake.load import chunk_planner, chunk_statements, protocol, runner
+from mirrorlake.load import chunk_planner, chunk_statements, protocol, runner, table_held
 from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows
@@ -65,7 +65,7 @@ def test_a_connection_that_is_cut_in_a_row_costs_its_chunk_alone(
 
 
 @pytest.mark.parametrize(
-    "asking", [(protocol, "read_table"), (protocol, "basis_of"), (chunk_planner, "_estimate")]
+    "asking", [(table_held, "read_table"), (protocol, "basis_of"), (chunk_planner, "_estimate")]
 )
 def test_a_connection_that_is_lost_before_a_question(
     asking: tuple[Any, str],

@@ -29,6 +29,7 @@ from mirrorlake.errors import CommitConflict, LakeError
 from mirrorlake.ledger import Load, Receipt
 from mirrorlake.load import copies, delta, protocol, row_index
 from mirrorlake.load.raw_proof import prove_raw
+from mirrorlake.operations import courses
 from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.restore_ledger import rebuild_table
@@ -367,13 +368,13 @@ def test_a_complete_copy_takes_the_place_of_its_day_alone(
     change_one(sql)
     sync(workspace)
     today = newest(workspace).window.day
-    plan = sync_table.__globals__["plan_window"]
+    plan = courses.plan_window
 
     def tomorrow(*parts: Any) -> Any:
         window = plan(*parts)
         return type(window)(window.kind, window.lo, window.hi, today + timedelta(days=1))
 
-    monkeypatch.setitem(sync_table.__globals__, "plan_window", tomorrow)
+    monkeypatch.setattr(courses, "plan_window", tomorrow)
     sql("DELETE FROM t WHERE a = 3")
     assert sync(workspace).stands_on
     assert rows_by_day(workspace) == {today: ROWS + 1, today + timedelta(days=1): 1}

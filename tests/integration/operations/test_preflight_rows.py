@@ -112,9 +112,7 @@ def test_what_can_not_be_told_is_a_question(
         {"t": MODES["incremental"]}, namespaces={"raw": "q_raw", "deduped": "q", "clean": "q_clean"}
     )
     sync_table(workspace, workspace.config.table("t"))
-    found, words = said_of(
-        workspace, "DROP TABLE t; CREATE TABLE t (id INT PRIMARY KEY, at DATETIME)"
-    )
+    found, words = said_of(workspace, f"DROP TABLE t; CREATE TABLE t ({COLUMNS})")
     assert found.severity == "attention"
     assert (
         "if its definition is as it was, its next sync stops: a new history would have 0" in words

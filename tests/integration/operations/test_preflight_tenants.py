@@ -94,7 +94,22 @@ CASES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "DROP TABLE orders": ("breaks", ("are gone then: their rows stay as they were",)),
     "TRUNCATE orders": ("breaks", ("--tenant NAME --accept-smaller` takes one",)),
-    "CREATE TABLE orders (id INT)": ("ok", ("joins with the next sync",)),
+    "CREATE TABLE orders (id INT)": ("breaks", ("is no tenant that can be kept",)),
+    "CREATE TABLE orders (id INT PRIMARY KEY, email TEXT)": (
+        "attention", ("joins with the next sync, in a new shape", "email is new (its name says an"),
+    ),
+    "CREATE TABLE orders (id INT PRIMARY KEY, n VARCHAR(9))": (
+        "breaks", ("n is string in deduped and clean then, for all tenants; it was int",),
+    ),
+    "CREATE TABLE orders (id VARCHAR(9) PRIMARY KEY)": (
+        "breaks", ("is no tenant that can be kept",),
+    ),
+    "CREATE TABLE orders SELECT 1 AS id": (
+        "attention", ("its columns were not looked at: they come from a query",),
+    ),
+    "DROP TABLE orders; CREATE TABLE orders (id INT PRIMARY KEY)": (
+        "breaks", ("tenants in which it runs are empty then",),
+    ),
     "UPDATE orders SET n = 1": ("attention", ("not looked at: UPDATE",)),
 }  # fmt: skip
 

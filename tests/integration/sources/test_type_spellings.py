@@ -20,7 +20,8 @@ from mirrorlake.errors import DdlRefused
 from mirrorlake.sources.mysql.altered import alter
 from mirrorlake.sources.mysql.connect import is_mariadb
 from mirrorlake.sources.mysql.ddl_parser import parse_ddl
-from mirrorlake.sources.mysql.introspect import read_surroundings, read_table
+from mirrorlake.sources.mysql.introspect import read_table
+from mirrorlake.sources.mysql.surroundings import read_surroundings
 from tests.integration.conftest import connected
 from tests.integration.sources.test_altered import shape
 

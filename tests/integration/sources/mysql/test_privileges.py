@@ -39,6 +39,7 @@ def test_an_account_that_may_only_read(doctor: Callable[..., list[Diagnosis]]) -
     [source] = doctor({})
     assert source.state == "ok"
     assert "without PROCESS a DDL that waits" in source.detail
+    assert "without PROCESS InnoDB's numbers of tables can't be seen" in source.detail
     assert "a replica's lag can't be seen" in source.detail
 
 

@@ -1,0 +1,43 @@
+"""Whether a load's table is still the one that was planned, just before its commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.errors import SchemaError
+from mirrorlake.sources.mysql.identity import read_identity, why_another
+from mirrorlake.sources.mysql.introspect import read_table
+from mirrorlake.table.continuity import Course
+from mirrorlake.table.resolve import ResolvedTable, plan_table
+from mirrorlake.table.shape import taken_up
+
+
+def check_table_held(
+    connection: Connection[Any], plan: ResolvedTable, course: Course | None
+) -> None:
+    """See that the table is the one that was planned, with its columns: by now it may be another.
+
+    Args:
+        course: None of a load that only repeats what was read.
+
+    Raises:
+        SchemaError: it is not; what was read may be of both.
+    """
+    now = read_table(connection, plan.table.database, plan.table.name)
+    planned = plan_table(plan.contract, plan.source, taken_up(plan.contract, now, [plan.version]))
+    what = ""
+    # A charset is no part of a version, and decides what of a text is checked on its way.
+    if (planned.version, planned.columns) != (plan.version, plan.columns):
+        what = "its schema changed in MySQL while it was read"
+    elif course is not None and course.identity is not None:
+        sign = why_another(course.identity, read_identity(connection, now))
+        what = f"while it was read, {sign.words}" if sign is not None else ""
+    if what:
+        raise SchemaError(
+            f"table {plan.name}: {what}",
+            table=plan.name,
+            next_step="Nothing of this load is visible: sync again",
+            retryable=True,
+        )
