@@ -9,22 +9,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mirrorlake.models.external_tables import OF_MODEL
 from mirrorlake.models.model import Project
 from mirrorlake.operations.maintain import Ages, Maintained, maintain_lake_table
 from mirrorlake.operations.models.dropping import drop_gone
+from mirrorlake.operations.models.states import settle_records
 from mirrorlake.operations.models.tables import table_of_model
 from mirrorlake.operations.orphans import refuse_short_grace
 from mirrorlake.workspace import Workspace
 
 
 def stored_models(workspace: Workspace, project: Project) -> list[str]:
-    """The models that have tables, by name: those that do not compile now, too.
+    """The models that have tables, by name: those that do not compile now, too. A table that no
+    model made is nobody's here.
 
     Raises:
         LakeError: the lake can't be read.
     """
-    names = (*project.models, *project.unfinished)
-    return sorted(name for name in names if workspace.lake.load(table_of_model(name)) is not None)
+    names = sorted({*project.models, *project.unfinished})
+    tables = {name: workspace.lake.load(table_of_model(name)) for name in names}
+    return [
+        name
+        for name, table in tables.items()
+        if table is not None and table.properties.get(OF_MODEL) == name
+    ]
 
 
 def maintain_model(
@@ -48,6 +56,7 @@ def maintain_model(
         model = project.models.get(name)
         if model is not None and not model.declaration.is_view:
             drop_gone(own, model)
+            settle_records(own.lake, own.ledger, model)
         if own.lake.load(table_of_model(name)) is None:
             return []
         return [maintain_lake_table(own, table_of_model(name), "model", ages)]

@@ -39,6 +39,7 @@ from mirrorlake.failpoints import (
     OF_LANDINGS,
     OF_MODELS,
     OF_REFOLDS,
+    OF_RETENTION,
     OF_SNAPSHOTS,
     OF_TENANTS,
     OF_VERSIONS,
@@ -571,6 +572,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
             *OF_CLEAN_TENANTS,
             *OF_MODELS,
             *OF_EXPECTATIONS,
+            *OF_RETENTION,
             *OF_WORK,
             *OF_VERSIONS,
         )

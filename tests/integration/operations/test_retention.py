@@ -211,3 +211,15 @@ def test_maintenance_drops_them_and_their_files(place: Place, config: Path) -> N
     assert name in {table["table"] for table in found["tables"]}
     code, found = run(config, "maintain", name, "--json")
     assert [table["table"] for table in found["tables"]] == [name]
+
+
+@pytest.mark.usefixtures("shared_session")
+def test_maintenance_leaves_a_table_that_no_model_made(place: Place, config: Path) -> None:  # noqa: F811
+    keep(config)
+    name = f"m_{config.parent.name}"
+    place.lake.make_namespace(name)
+    place.spark.get().sql(f"CREATE TABLE lake.{name}.daily (id INT) USING iceberg")
+    opened = load_config(config)
+    with Workspace.open(opened, spark=place.spark) as workspace:
+        project, *_ = compile_readable(opened, workspace.lake)
+        assert f"{name}.daily" not in stored_models(workspace, project)
