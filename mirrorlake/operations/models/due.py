@@ -113,6 +113,7 @@ class _Complete:
         self._ledger, self._now = ledger, now
         self._through: dict[str, datetime | None] = {}
         self._failed: dict[str, list[tuple[date, date]]] = {}
+        self._unread: dict[str, str | None] = {}
 
     def why_not(self, catalogue: Catalogue, one: MirrorInput) -> str:
         """What is missing of the days that are read, in a few words; empty where nothing is."""
@@ -120,6 +121,9 @@ class _Complete:
         assert mirrored is not None  # noqa: S101
         contract = mirrored.contract
         through = self._until(contract)
+        unread = self._unread_of(contract) if isinstance(contract, TenantTable) else None
+        if unread is not None:
+            return f"{unread} of {contract.name} was never read"
         if through is None:
             return f"{one.table} was never loaded"
         for first, last in self._failures(contract):
@@ -155,6 +159,14 @@ class _Complete:
         age = age_of(newest, self._now, stamp)
         if age is not None:
             yield self._now - age
+
+    def _unread_of(self, table: TenantTable) -> str | None:
+        """A tenant that is there and was never read; None where there is none."""
+        if table.name not in self._unread:
+            tenants = self._ledger.tenants(table.name).values()
+            never = (t.database for t in tenants if not t.gone_at and t.read_at is None)
+            self._unread[table.name] = next(never, None)
+        return self._unread[table.name]
 
     def _tenants(self, table: TenantTable) -> Iterator[datetime]:
         for one in self._ledger.tenants(table.name).values():
