@@ -12,6 +12,7 @@ What belongs here: when there is such a view, and what it shows. What doesn't: i
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -30,10 +31,12 @@ from mirrorlake.merge.streamed import (
     held_sql,
     streamed_sql,
 )
-from mirrorlake.serving.views import ViewText, clean_view, look_at_view, make_view
+from mirrorlake.serving.views import ViewText, clean_view, drop_view, look_at_view, make_view
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 SUFFIX: Final = "__stream"
 """What the namespaces of these views end in, after that of the layer."""
@@ -82,13 +85,18 @@ def make_streamed(workspace: Workspace, plan: ResolvedTable, layer: Identifier) 
 
 
 def keep_streamed(workspace: Workspace, plan: ResolvedTable) -> None:
-    """Bring the views of a table that are there up to what was folded.
+    """Bring the views of a table that are there up to what was folded. One that can't show clean by
+    the rules of now goes: it would show it by those before.
 
     Raises:
         LakeError: the catalog or the storage failed.
     """
     for layer in _there(workspace, plan):
-        make_streamed(workspace, plan, layer)
+        try:
+            make_streamed(workspace, plan, layer)
+        except ConfigError as error:
+            logger.warning("%s is dropped: %s", streamed_of(layer), error.message)
+            drop_view(workspace, streamed_of(layer))
 
 
 def hold_streamed(workspace: Workspace, plan: ResolvedTable) -> None:

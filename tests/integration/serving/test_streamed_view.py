@@ -241,3 +241,16 @@ def test_a_table_without_a_key_is_shown_until_another_copy_is_folded(
     assert [row[:2] for row in shown(workspace)] == [(1, 1), (1, 1), (2, 2)]
     fold_table(workspace, contract)
     assert [row[:2] for row in shown(workspace)] == [(1, 1), (1, 1), (2, 2), (3, 3)]
+
+
+def test_a_rule_that_no_view_can_keep_takes_the_view_away(sql: Sql, engine_for: EngineFor) -> None:
+    sql(f"CREATE TABLE t (id INT PRIMARY KEY, name TEXT, {AT})")
+    sql("INSERT INTO t (id, name) VALUES (1, 'Ann')")
+    workspace = engine_for({"t": {**TERMS, "clean": "table"}})
+    begin(workspace, "clean")
+    assert [row[:2] for row in shown(workspace, "clean")] == [(1, "Ann")]
+    rules = {"name": {"pii": "hash"}}
+    workspace = engine_for({"t": {**TERMS, "clean": "table", "columns": rules}})
+    sync_table(workspace, contract_of(workspace))
+    assert read_view(workspace.lake, streamed_of(layer_of(workspace, "clean"))) is None
+    assert shown(workspace)  # deduped's stays
