@@ -46,7 +46,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "keyless": ("id INT, v TEXT", {**TERMS, "mode": "append", "key": []}),
     "appended": ("id INT PRIMARY KEY, v TEXT", {"mode": "append", "key": ["id"], "cursor": "id"}),
 }
-OFTEN = ("number", "flagged text")
+OFTEN = ("flagged text",)
 """Those that are not tested in the full run alone."""
 
 

@@ -122,8 +122,8 @@ CASES = (
 
 
 @pytest.fixture(scope="session")
-def server(on_both_servers: EmbeddedServer) -> EmbeddedServer:
-    return on_both_servers
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
 
 
 def test_the_documents_say_what_each_server_changes(
@@ -149,7 +149,7 @@ def test_the_documents_say_what_each_server_changes(
     assert found == _rows_of_page(maria=maria), "\n".join(found)
 
 
-@pytest.mark.parametrize("kind", [MariaDB, MySQL8])
+@pytest.mark.parametrize("kind", [MariaDB, pytest.param(MySQL8, marks=pytest.mark.full)])
 def test_a_restart_changes_nothing(kind: type[EmbeddedServer], tmp_path: Path) -> None:
     found: list[list[Identity]] = []
     for _ in range(2):
