@@ -22,6 +22,7 @@ from mirrorlake.schema.own_columns import DELETED, DELETED_AT, KEY, ORIGINAL, SE
 from mirrorlake.table.resolve import ResolvedTable
 
 _HELD = " VERSION AS OF "
+_IS_HELD = re.compile(rf"`{_HELD}[0-9]+")
 _AFTER = re.compile(rf" WHERE {SEQ} > ([0-9]+)\b")
 _ROWS, _NEWEST, _REMOVED = "_mirror_rows", "_mirror_newest", "_mirror_removed"
 
@@ -35,20 +36,22 @@ class AddedLoads:
         start: the number of the first load of the table's history.
         tables: raw's tables that hold rows of this history, of all schema versions, by name; the
             rows that are added are in the plan's own.
+        names: the columns of deduped, in its order.
     """
 
     after: int
     start: int
     tables: Mapping[Identifier, LakeTable]
+    names: Sequence[str]
 
 
 def streamed_sql(plan: ResolvedTable, added: AddedLoads) -> str:
-    """The rows of deduped with these loads folded into it, in the columns of its layer.
+    """The rows of deduped with these loads folded into it.
 
     Of a table without a key all rows are raw's: a fold has nothing else to say of them.
     """
     layer = deduped_layer(plan)
-    names = ", ".join(as_sql_identifier(name) for name in layer.names)
+    names = ", ".join(map(as_sql_identifier, added.names))
     if not plan.key:
         where = f"{SEQ} >= {added.start} AND NOT {DELETED}"
         rows = raw_rows_sql(plan, plan.raw, added.tables[plan.raw], where)
@@ -60,7 +63,7 @@ def streamed_sql(plan: ResolvedTable, added: AddedLoads) -> str:
     }
     clauses = ", ".join(f"{name} AS ({sql})" for name, sql in parts.items())
     return (
-        f"WITH {clauses} {_kept(plan, layer)}"  # noqa: S608
+        f"WITH {clauses} {_kept(plan, layer, added.names)}"  # noqa: S608
         f" UNION ALL SELECT {names} FROM {_NEWEST} WHERE NOT {GONE}"
     )
 
@@ -84,7 +87,7 @@ def held_sql(sql: str, versions: Mapping[Identifier, int]) -> str:
         versions: deduped, and raw's tables, as main shows them now. One that is not there has no
             rows.
     """
-    if _HELD in sql:
+    if _IS_HELD.search(sql):
         return sql
     for name, version in versions.items():
         named = re.compile(rf"(?<= FROM ){re.escape(name.sql)}(?= t | WHERE |$)")
@@ -138,13 +141,13 @@ def _removed(plan: ResolvedTable, layer: Layer, added: AddedLoads) -> str:
     )
 
 
-def _kept(plan: ResolvedTable, layer: Layer) -> str:
+def _kept(plan: ResolvedTable, layer: Layer, names: Sequence[str]) -> str:
     """The rows of deduped that stay."""
     on = same_key(plan, layer)
     stay = f"{plan.deduped.sql} t LEFT ANTI JOIN {_REMOVED} s ON {on}"
     since = f"coalesce(t.{DELETED_AT}, s.{DELETED_AT}) AS {DELETED_AT}"
     columns = ", ".join(
-        since if name == DELETED_AT else f"t.{as_sql_identifier(name)}" for name in layer.names
+        since if name == DELETED_AT else f"t.{as_sql_identifier(name)}" for name in names
     )
     if not layer.flags:
         return f"SELECT {columns} FROM {stay}"  # noqa: S608

@@ -50,11 +50,11 @@ class DomainTable:
 def model_stem(table: str) -> str:
     """A name that a model can have, of a table; two tables never share one.
 
-    >>> model_stem("orders"), model_stem("Order Details")
-    ('orders', 'order_details_fe3ac0')
+    >>> model_stem("shop__orders_2"), model_stem("Order Details"), model_stem("2024")
+    ('shop__orders_2', 'order_details_fe3ac0', 't_2024_655773')
     """
-    plain = re.sub(r"[^a-z0-9]+", "_", table.lower()).strip("_")
-    plain = plain if plain[:1].isalpha() else f"t_{plain}".rstrip("_")
+    plain = re.sub(r"[^a-z0-9_]+", "_", table.lower())
+    plain = plain if "a" <= plain[:1] <= "z" else f"t_{plain}"
     if plain == table:
         return plain
     return f"{plain[:80]}_{hashlib.sha256(table.encode()).hexdigest()[:6]}"
