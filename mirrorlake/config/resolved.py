@@ -10,7 +10,12 @@ from mirrorlake.config.contract import TableContract
 from mirrorlake.config.fields import matches, nearest
 from mirrorlake.config.modes import MODES
 from mirrorlake.config.sections import ConfigSections
-from mirrorlake.config.settings import Namespaces, default_namespaces, namespaces_of
+from mirrorlake.config.settings import (
+    STREAM_SUFFIX,
+    Namespaces,
+    default_namespaces,
+    namespaces_of,
+)
 from mirrorlake.config.source_url import parse_source_url
 from mirrorlake.errors import ConfigError
 
@@ -31,6 +36,7 @@ def contract_problems(
     yield from _name_collisions(tables)
     yield from _namespace_collisions(sections)
     yield from _shared_tables(tables)
+    yield from _taken_by_streams(tables)
     yield from _tenants(sections)
     yield from _tenant_namespaces(sections)
 
@@ -181,6 +187,25 @@ def _tenant_namespaces(sections: ConfigSections) -> _Found:
             if user != mine:
                 place = ("tenants", group, "namespaces", layer)
                 yield place, f"namespace {name!r} ({layer}) is also {user}: name another one"
+
+
+def _taken_by_streams(tables: tuple[TableContract, ...]) -> _Found:
+    """Tables that lie where a view of current rows of another one would be made."""
+    there = {
+        (str(getattr(contract.namespaces, layer)).casefold(), contract.table): contract
+        for contract in tables
+        for layer in ("deduped", "clean")
+    }
+    for contract in tables:
+        for layer in ("deduped", "clean"):
+            namespace = f"{getattr(contract.namespaces, layer)}{STREAM_SUFFIX}".casefold()
+            other = there.get((namespace, contract.table))
+            if other is not None:
+                yield (
+                    _path(other),
+                    f"{namespace}.{contract.table} is where the current rows of {contract.name} are"
+                    " shown to stream views: name another namespace",
+                )
 
 
 def _shared_tables(tables: tuple[TableContract, ...]) -> _Found:

@@ -205,6 +205,10 @@ class EntitySection(Section):
     ``original_created_at``."""
 
 
+STREAM_SUFFIX: Final = "__stream"
+"""What the namespaces of views of current rows end in, after that of their layer."""
+
+
 def default_namespaces(source: str, database: str) -> Namespaces:
     """The namespaces of a database for which the file names none.
 

@@ -38,6 +38,7 @@ from mirrorlake.merge.snapshot.tables import TARGET_BYTES
 from mirrorlake.merge.staging import BRANCH
 from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
 from mirrorlake.operations.unchanged import stamp_kept
+from mirrorlake.serving.streamed import held_versions
 from mirrorlake.serving.versions import versions_table
 from mirrorlake.sources.files.expire import expire_landed
 from mirrorlake.sources.files.look import place_of
@@ -118,6 +119,7 @@ def maintain_table(
     refuse_short_grace(workspace.config, ages.grace)
     with workspace.leased(contract, wait=wait) as leased:
         kept, indexes = frozenset[str](), frozenset[str]()
+        held = held_versions(workspace.lake, contract)
         if not contract.landed:
             settle_loads(workspace.ledger, workspace.lake, contract.name, contract.namespaces.raw)
             kept = files_of(workspace.ledger.chunked_load(contract.name))
@@ -129,7 +131,7 @@ def maintain_table(
                 if workspace.lake.load(identifier) is not None:
                     leased.check_lease()
                     found.append(
-                        maintain_lake_table(workspace, identifier, layer, ages, kept, indexes)
+                        maintain_lake_table(workspace, identifier, layer, ages, kept, indexes, held)
                     )
         if contract.source in workspace.config.landings:
             found.append(_expire_landed(workspace, contract))
@@ -178,12 +180,15 @@ def maintain_lake_table(
     ages: Ages,
     kept: frozenset[str] = frozenset(),
     indexes: frozenset[str] = frozenset(),
+    held: frozenset[int] = frozenset(),
 ) -> Maintained:
     """Compact one lake table (not raw), expire its old versions and remove its orphans; what failed
     is in ``error``.
 
     Args:
         kept, indexes: files that no version names and that are needed.
+        held: versions that a view is held at: of a table that has one, nothing expires until its
+            next fold.
     """
     lake, spark = workspace.lake, workspace.spark.get()
     before, orphans, error = _size(lake, identifier), [], None
@@ -196,7 +201,8 @@ def maintain_lake_table(
             if layer != "raw" and table.current_snapshot() is not None:
                 _compact(spark, table, identifier)
             failpoint("maintain.compacted")
-            _expire(spark, lake, identifier, layer, ages)
+            if held.isdisjoint(one.snapshot_id for one in table.snapshots()):
+                _expire(spark, lake, identifier, layer, ages)
         failpoint("maintain.expired")
         table = table.refresh()
         orphans = remove_orphans(lake, table, datetime.now(UTC) - ages.grace, kept, indexes)

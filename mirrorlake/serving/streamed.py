@@ -13,14 +13,17 @@ What belongs here: when there is such a view, and what it shows. What doesn't: i
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
-from typing import Final
 
 from mirrorlake.config.contract import TableContract, TenantTable
+from mirrorlake.config.settings import STREAM_SUFFIX
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.model import chosen_columns, column_names
 from mirrorlake.destinations.iceberg.tables import current_schema
 from mirrorlake.destinations.iceberg.views import LakeView
-from mirrorlake.errors import ConfigError
+from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.ledger import Load
 from mirrorlake.merge.reshape import find_outdated
 from mirrorlake.merge.statements import clean_view_sql, deduped_layer
@@ -31,6 +34,7 @@ from mirrorlake.merge.streamed import (
     held_sql,
     streamed_sql,
 )
+from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.serving.views import ViewText, clean_view, drop_view, look_at_view, make_view
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.resolve import ResolvedTable
@@ -38,15 +42,13 @@ from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-SUFFIX: Final = "__stream"
-"""What the namespaces of these views end in, after that of the layer."""
 _MOST_LOADS, _MOST_ROWS = 8, 20_000
 """When more is folded of what a view adds, it is made again to add less."""
 
 
 def streamed_of(layer: Identifier) -> Identifier:
     """The view that shows a layer as if every load were folded."""
-    return Identifier(f"{layer.namespace}{SUFFIX}", layer.name)
+    return Identifier(f"{layer.namespace}{STREAM_SUFFIX}", layer.name)
 
 
 def why_nothing_to_add(contract: TableContract | TenantTable) -> str:
@@ -119,9 +121,39 @@ def hold_streamed(workspace: Workspace, plan: ResolvedTable) -> None:
 
 
 def hold_reshaped(workspace: Workspace, plan: ResolvedTable) -> None:
-    """`hold_streamed`, if columns of deduped are about to change."""
-    if find_outdated(workspace, plan, deduped_layer(plan)):
+    """`hold_streamed`, if columns of deduped are about to change, or to go."""
+    table, layer = workspace.lake.load(plan.deduped), deduped_layer(plan)
+    flagged = table is not None and DELETED_AT in column_names(table.schema())
+    if find_outdated(workspace, plan, layer) or (flagged and not layer.flags):
         hold_streamed(workspace, plan)
+
+
+def held_versions(lake: Lake, contract: TableContract) -> frozenset[int]:
+    """The versions of a table's lake tables that views of them are held at."""
+    clean = clean_of(contract)
+    views = (streamed_of(deduped_of(contract)), streamed_of(clean), clean)
+    texts = [one.sql for view in views if isinstance(one := look_at_view(lake, view), LakeView)]
+    return frozenset(int(number) for text in texts for number in _HELD_AT.findall(text))
+
+
+_HELD_AT = re.compile(r" VERSION AS OF ([0-9]+)\b")
+
+
+def refuse_unfolded(workspace: Workspace, plan: ResolvedTable) -> None:
+    """See that deduped has the columns that its rows have now: before, nothing can be added to it.
+
+    Raises:
+        LakeError: loads with other columns wait to be folded.
+    """
+    table = workspace.lake.load(plan.deduped)
+    there = {field.name for field in table.schema().fields} if table is not None else set[str]()
+    layer = deduped_layer(plan)
+    if not there.issuperset(layer.names) or find_outdated(workspace, plan, layer):
+        raise LakeError(
+            f"{plan.deduped} has not the columns of {plan.name} yet: what was loaded last is not "
+            "folded",
+            next_step=f"mirrorlake sync {plan.name}",
+        )
 
 
 def added_loads(workspace: Workspace, plan: ResolvedTable) -> list[Load] | None:
@@ -149,16 +181,22 @@ def _wanted(workspace: Workspace, plan: ResolvedTable, layer: Identifier) -> Vie
         clean = clean_view(plan)
         over = clean_view_sql(plan, streamed_of(plan.deduped))
         return ViewText(over, clean.columns, clean.schema)
-    own = deduped_layer(plan)
-    schema = current_schema(own.stored, own.original is not None)
-    return ViewText(_current_sql(workspace, plan), tuple(own.names), schema)
+    own, names = deduped_layer(plan), _names(workspace, plan)
+    schema = chosen_columns(current_schema(own.stored, own.original is not None), names)
+    return ViewText(_current_sql(workspace, plan, names), names, schema)
 
 
-def _current_sql(workspace: Workspace, plan: ResolvedTable) -> str:
+def _names(workspace: Workspace, plan: ResolvedTable) -> tuple[str, ...]:
+    """The columns of deduped that it has by its contract, in its own order."""
+    table, names = workspace.lake.load(plan.deduped), deduped_layer(plan).names
+    there = column_names(table.schema()) if table is not None else []
+    return tuple(sorted(names, key=lambda name: there.index(name) if name in there else len(there)))
+
+
+def _current_sql(workspace: Workspace, plan: ResolvedTable, names: Sequence[str]) -> str:
     """Deduped with the loads that it does not hold; those alone that it holds where these can't be
     added."""
     later, lake, ledger = added_loads(workspace, plan), workspace.lake, workspace.ledger
-    names = deduped_layer(plan).names
     if later is None or find_outdated(workspace, plan, deduped_layer(plan)):
         return folded_sql(plan.deduped, names)
     loads = ledger.successful_loads(plan.name)
@@ -173,10 +211,10 @@ def _current_sql(workspace: Workspace, plan: ResolvedTable) -> str:
     began = after_of(there.sql) if isinstance(there, LakeView) else None
     if began is not None and isinstance(there, LakeView):
         again = [load for load in loads if began < load.seq <= after]
-        kept = streamed_sql(plan, AddedLoads(began, start, tables))
+        kept = streamed_sql(plan, AddedLoads(began, start, tables, names))
         if kept == there.sql and began <= after and _are_few(again):
             return kept
-    return streamed_sql(plan, AddedLoads(after, start, tables))
+    return streamed_sql(plan, AddedLoads(after, start, tables, names))
 
 
 def _are_few(loads: Sequence[Load]) -> bool:

@@ -8,6 +8,7 @@ files (`mirrorlake.operations.models.generate`).
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -44,7 +45,8 @@ class DomainTable:
     def day(self) -> str:
         """The name of the partitions."""
         taken = {name.lower() for name, _, _ in self.source.columns}
-        return next(name for name in _NAMES if name not in taken)
+        more = (f"{_NAMES[-1]}_{number}" for number in itertools.count(2))
+        return next(name for name in itertools.chain(_NAMES, more) if name not in taken)
 
 
 def model_stem(table: str) -> str:

@@ -7,8 +7,9 @@ What belongs here: what there is to write, and writing it. What doesn't: texts
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -105,6 +106,10 @@ def generate_models(
     """
     catalogue, today = Catalogue(config, lake), datetime.now(UTC).date()
     found: list[GeneratedModel] = []
+    # Of all tables, not of those that were asked for: a model keeps its name.
+    everyone = (*config.tables, *config.snapshots, *config.tenants)
+    stems = {model_stem(one.table) for one in everyone}
+    named: dict[str, str] = {}
     for contract in contracts:
         table = _domain_table(catalogue, lake, ledger, contract, today)
         if table is None:
@@ -113,6 +118,7 @@ def generate_models(
             continue
         stem = model_stem(contract.table)
         dataset = terms.dataset or model_stem(f"{contract.namespaces.deduped}__domain")
+        table = _as_begun(table, config.path.parent / FOLDER / dataset / f"{stem}.sql")
         drafts = [_Draft(table, f"{dataset}.{stem}", domain_text(table), "table")]
         if terms.streams:
             why = _no_stream(table)
@@ -120,10 +126,33 @@ def generate_models(
                 one = GeneratedModel(contract.name, "", "", "stream view", "left out", why)
                 found.append(one)
             else:
-                name = f"{dataset}.{stem}_now"
+                name = f"{dataset}.{_now(stem, stems)}"
                 drafts.append(_Draft(table, name, stream_text(table), "stream view"))
-        found += [_generated(config, lake, catalogue, draft, terms) for draft in drafts]
+        for draft in drafts:
+            first = named.setdefault(draft.name, contract.name)
+            one = _generated(config, lake, catalogue, draft, terms, taken_by=first)
+            found.append(one)
     return found
+
+
+def _now(stem: str, stems: Set[str]) -> str:
+    """The name of a table's stream view, which is no other table's model."""
+    name = f"{stem}_now"
+    while name in stems:
+        name += "_view"
+    return name
+
+
+def _as_begun(table: DomainTable, path: Path) -> DomainTable:
+    """A table with the first day that its model has already. Another first partition would have
+    all that is older a second time: rows of the one before it stay in the model's table."""
+    if table.first is None or not path.exists():
+        return table
+    found = _BEGUN.search(path.read_text(encoding="utf-8"))
+    return replace(table, first=date.fromisoformat(found[1])) if found else table
+
+
+_BEGUN = re.compile(r": TIMESERIES\('([0-9]{4}-[0-9]{2}-[0-9]{2})', CURRENT_DATE, 'P1D'\)")
 
 
 def _no_stream(table: DomainTable) -> str:
@@ -210,17 +239,26 @@ def _first_day(lake: Lake, deduped: MirroredTable, column: str, today: date) -> 
 
 
 def _generated(
-    config: Config, lake: Lake, catalogue: Catalogue, draft: _Draft, terms: GenerateTerms
+    config: Config,
+    lake: Lake,
+    catalogue: Catalogue,
+    draft: _Draft,
+    terms: GenerateTerms,
+    *,
+    taken_by: str,
 ) -> GeneratedModel:
     dataset, stem = draft.name.split(".")
     path = config.path.parent / FOLDER / dataset / f"{stem}.sql"
     model_name(path)
     found = _priced(lake, draft, path)
+    if taken_by != found.table:
+        words = f"{draft.name} is the model of {taken_by}: name another --dataset"
+        return replace(found, outcome="refused", why=words)
     try:
         found = replace(found, partitions=_compiled(catalogue, draft))
     except ModelError as error:
         return replace(found, outcome="refused", why=error.message)
-    others = [one for one in path.parent.glob(f"{stem}.*") if one.suffix in (".py", ".yaml")]
+    others = [one for one in (path.with_suffix(".py"), path.with_suffix(".yaml")) if one.exists()]
     if others:
         return replace(found, outcome="kept", why=f"{others[0].name} is there")
     there = path.read_text(encoding="utf-8") if path.exists() else None

@@ -37,7 +37,7 @@ from mirrorlake.operations.models.model_schemas import load_schemas
 from mirrorlake.operations.models.plans import record_model
 from mirrorlake.operations.models.rows import batch_condition, batch_rows, row_errors
 from mirrorlake.operations.models.states import PARTITIONS, States, recorded_by
-from mirrorlake.operations.models.stream_views import stream_sql
+from mirrorlake.operations.models.stream_views import has_views, stream_sql
 from mirrorlake.operations.models.tables import model_table, prepare_table
 from mirrorlake.workspace import Workspace
 
@@ -98,6 +98,7 @@ def run_model(
         own = replace(workspace, lease=lease)
         if model.declaration.is_view:
             return _run_view(own, states, model, again=again, watch=watch)
+        states.look_again(model)
         due = [
             one for one in _possible(states, model, scopes) if again or states.of(model, one).is_due
         ]
@@ -305,7 +306,9 @@ def _run_view(
     watch: OnComputed | None,
 ) -> ModelRun:
     state = states.of(model, model.scopes[0])
-    if state.record is not None and state.record.fingerprint == model.fingerprint and not again:
+    streams = model.declaration.materialized == "stream view"
+    made = state.record is not None and state.record.fingerprint == model.fingerprint
+    if made and not again and not (streams and not has_views(workspace, states.catalogue, model)):
         return ModelRun(model.name, (), 1)
     begun = time.monotonic()
     identifier = model_table(model)
@@ -315,7 +318,7 @@ def _run_view(
             next_step="Drop it, or give the model another name: it is a view now",
         )
     sql = model.declaration.sql
-    if model.declaration.materialized == "stream view":
+    if streams:
         sql = stream_sql(workspace, states.catalogue, model)
     workspace.lake.make_namespace(identifier.namespace)
     spark = workspace.spark.get()

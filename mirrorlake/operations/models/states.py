@@ -124,6 +124,17 @@ class States:
                 if name == reader:
                     self.forget(self.project.models[reader], other)
 
+    def look_again(self, model: Model) -> None:
+        """Another run may have taken partitions of a snapshot since they were looked at: they stay
+        as it took them."""
+        if not model.declaration.is_snapshot:
+            return
+        self._records.pop(model.name, None)
+        self._there.pop(model.name, None)
+        for name, key in list(self._states):
+            if name == model.name:
+                del self._states[name, key]
+
     def inputs(self, model: Model, scope: ScopeValues) -> dict[str, str]:
         """What the partition would read now, by table."""
         return {one.table: self._version_of(one)[0] for one in self.read_by(model, scope)}

@@ -12,7 +12,12 @@ from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.mentions import written_instead
 from mirrorlake.models.model import Model
 from mirrorlake.operations.resolve import refuse_unloaded, resolve_table
-from mirrorlake.serving.streamed import make_streamed, streamed_of, why_nothing_to_add
+from mirrorlake.serving.streamed import (
+    make_streamed,
+    refuse_unfolded,
+    streamed_of,
+    why_nothing_to_add,
+)
 from mirrorlake.serving.views import look_at_view
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.workspace import Workspace
@@ -27,6 +32,14 @@ def streamed_tables(catalogue: Catalogue, model: Model) -> dict[str, MirroredTab
         for name, one in found.items()
         if one is not None and not why_nothing_to_add(one.contract)
     }
+
+
+def has_views(workspace: Workspace, catalogue: Catalogue, model: Model) -> bool:
+    """Whether the views of current rows that a stream view reads are there: a rule that no view can
+    keep takes one away."""
+    tables = streamed_tables(catalogue, model).values()
+    views = (streamed_of(one.identifier) for one in tables)
+    return all(look_at_view(workspace.lake, view) is not None for view in views)
 
 
 def stream_sql(workspace: Workspace, catalogue: Catalogue, model: Model) -> str:
@@ -56,5 +69,6 @@ def _make(workspace: Workspace, table: MirroredTable) -> None:
         plan = resolve_table(workspace, contract, connection)
         with workspace.leased(contract) as leased:
             refuse_unloaded(leased, plan)
+            refuse_unfolded(leased, plan)
             layer = plan.deduped if table.layer == "deduped" else plan.clean
             make_streamed(leased, plan, layer)

@@ -136,3 +136,15 @@ def test_a_file_that_a_person_changed_is_kept(contract: Path) -> None:
     assert (code, "orders" in words) == (2, True)
     code, words = run(contract, "models", "generate", "orders", "--dataset", "No Such")
     assert (code, "can't name a model" in words) == (2, True)
+
+
+@pytest.mark.usefixtures("shared_session")
+def test_a_model_that_is_written_again_begins_where_it_began(contract: Path, sql: Sql) -> None:
+    """Another first partition would have the rows without a day a second time."""
+    first = generated(contract, "people")["people table"]
+    text = Path(first["path"]).read_text()
+    sql("DELETE FROM people WHERE id = 1", "INSERT INTO people VALUES (3, 'c@b', '2024-01-01')")
+    assert run(contract, "sync")[0] == 0
+    assert generated(contract, "people")["people table"]["outcome"] == "unchanged"
+    assert generated(contract, "people", "--force")["people table"]["outcome"] == "unchanged"
+    assert Path(first["path"]).read_text() == text

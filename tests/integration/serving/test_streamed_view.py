@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.errors import LakeError
 from mirrorlake.operations.fold import fold_table
+from mirrorlake.operations.maintain import Ages, maintain_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.operations.sync import load_table, reload_days, sync_table
 from mirrorlake.proof.report import Ask
-from mirrorlake.serving.streamed import make_streamed, streamed_of
+from mirrorlake.serving.streamed import make_streamed, refuse_unfolded, streamed_of
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.workspace import Workspace
 
@@ -166,6 +168,7 @@ def test_a_schema_change_is_shown_once_its_load_is_folded(sql: Sql, engine_for: 
     names = workspace.spark.get().table(streamed_of(layer_of(workspace)).sql).columns
     assert "w" in names
     assert [row[:2] for row in shown(workspace)] == [(1, 1 << 40), (2, 2)]
+    assert shown(workspace) == rows_of(workspace, layer_of(workspace))
     sql("INSERT INTO t (id, v) VALUES (3, 3)")
     load_table(workspace, contract)
     assert [row[0] for row in shown(workspace)] == [1, 2, 3]
@@ -254,3 +257,42 @@ def test_a_rule_that_no_view_can_keep_takes_the_view_away(sql: Sql, engine_for: 
     sync_table(workspace, contract_of(workspace))
     assert read_view(workspace.lake, streamed_of(layer_of(workspace, "clean"))) is None
     assert shown(workspace)  # deduped's stays
+
+
+@pytest.mark.full
+def test_versions_that_a_view_is_held_at_do_not_expire(sql: Sql, engine_for: EngineFor) -> None:
+    sql(f"CREATE TABLE t (id INT PRIMARY KEY, v INT, {AT})", "INSERT INTO t (id, v) VALUES (1, 1)")
+    workspace = engine_for({"t": TERMS})
+    contract = contract_of(workspace)
+    begin(workspace)
+    for number in range(2, 4):
+        sql(f"INSERT INTO t (id, v) VALUES ({number}, 0)")
+        load_table(workspace, contract)
+    sql("ALTER TABLE t ADD w INT")
+    load_table(workspace, contract)
+    held = shown(workspace)
+    with pytest.MonkeyPatch.context() as on:
+        on.setattr("mirrorlake.operations.maintain.RETAIN", 1)
+        fold = maintain_table(workspace, contract, Ages(keep=timedelta(0)))
+    assert not any(one.error for one in fold)
+    workspace.spark.get().catalog.clearCache()
+    assert shown(workspace) == held
+    fold_table(workspace, contract)
+    assert [row[0] for row in shown(workspace)] == [1, 2, 3]
+
+
+def test_none_is_made_while_other_columns_wait_for_their_fold(
+    sql: Sql, engine_for: EngineFor
+) -> None:
+    sql(f"CREATE TABLE t (id INT PRIMARY KEY, v INT, {AT})", "INSERT INTO t (id, v) VALUES (1, 1)")
+    workspace = engine_for({"t": TERMS})
+    contract = contract_of(workspace)
+    sync_table(workspace, contract)
+    sql("ALTER TABLE t ADD w INT")
+    load_table(workspace, contract)
+    with session(workspace.config.sources[contract.source], contract.database) as connection:
+        plan = resolve_table(workspace, contract, connection)
+    with pytest.raises(LakeError, match="is not folded"):
+        refuse_unfolded(workspace, plan)
+    fold_table(workspace, contract)
+    refuse_unfolded(workspace, plan)
