@@ -77,7 +77,7 @@ class Look:
 
     def _name(self, name: str) -> str:
         layer = deduped_of if self.layer == "deduped" else clean_of
-        return f"{name} {layer(self.contract)}"
+        return f"good {name} {layer(self.contract)}"
 
 
 def evaluations(

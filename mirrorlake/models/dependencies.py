@@ -215,7 +215,16 @@ def unbounded(project: Project, catalogue: Catalogue, model: Model) -> Iterator[
     """Warnings: tables that have partitions, all of which each partition of the model reads."""
     if not model.partitioned:
         return
-    scope = model.scopes[0]
+    # One partition alone may read all: the first, what is older than all others.
+    newest = set(_unbounded_in(project, catalogue, model, model.scopes[-1]))
+    for words in _unbounded_in(project, catalogue, model, model.scopes[0]):
+        if words in newest:
+            yield words
+
+
+def _unbounded_in(
+    project: Project, catalogue: Catalogue, model: Model, scope: ScopeValues
+) -> Iterator[str]:
     if all(one.bounded for one in rule_of(project, catalogue, model, scope)[0].inputs):
         return
     for one in reach(model.query, model.bound, scope):

@@ -286,7 +286,7 @@ def _compiled(source: _Source, tables: ReadableTables, now: datetime) -> Model:
         fields = _fields(declaration, found, tables, types)
         kept = _kept(declaration, found, fields, (text, key), offers)
         bound = partial(_same, found)
-    refuse_half_streamed(declaration, source.query, kept.reads, tables.models)
+    refuse_half_streamed(declaration, source.query, kept.reads, tables.models, tables.catalogue)
     view, path = declaration.is_view, declaration.path
     written = declaration.header, declaration.expectations
     return Model(

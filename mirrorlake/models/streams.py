@@ -11,10 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlglot import exp
 
 from mirrorlake.errors import ModelError
+from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.model import Model
 from mirrorlake.models.parse import table_name
 from mirrorlake.models.place import at
+
+
+def _is_hashed(table: MirroredTable | None) -> bool:
+    if table is None or table.layer != "clean":
+        return False
+    return any(rule.pii == "hash" for rule in table.contract.columns.values())
 
 
 def refuse_half_streamed(
@@ -22,9 +29,10 @@ def refuse_half_streamed(
     query: Callable[[], exp.Expr],
     reads: Sequence[str],
     models: Mapping[str, Model],
+    catalogue: Catalogue,
 ) -> None:
-    """See that a stream view reads no view that shows what is folded, and that nothing but stream
-    views reads one: when its rows move, nobody could tell.
+    """See that a stream view reads no view that shows what is folded, and no clean that is hashed,
+    and that nothing but stream views reads one: when its rows move, nobody could tell.
 
     Raises:
         ModelError: with the place where the other one is named.
@@ -36,6 +44,9 @@ def refuse_half_streamed(
         if streams and kind == "view":
             words = f"{name} is a view of what is folded: a stream view can't look behind it"
             step = f"Make {name} a stream view, or read its tables"
+        elif streams and _is_hashed(catalogue.table(name)):
+            words = f"a column of {name} is hashed, which no view can do"
+            step = "Leave `materialized: stream view` out, or read another table"
         elif not streams and kind == "stream view":
             words = f"{name} is a stream view: nobody can tell when its rows move"
             step = "Read its tables, or make this a stream view"

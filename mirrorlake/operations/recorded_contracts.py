@@ -28,8 +28,13 @@ def record_contract(ledger: Ledger, contract: AnyContract) -> None:
 
 def recorded_contracts(ledger: Ledger) -> dict[str, dict[str, Any]]:
     """Table → its contract, as `contract_fields` gives it."""
-    found = ledger.definitions(_OF_CONTRACT)
-    return {name.removeprefix(_OF_CONTRACT): json.loads(text) for name, text in found.items()}
+    found = {name: json.loads(text) for name, text in ledger.definitions(_OF_CONTRACT).items()}
+    # Until this release the check `contract` of a layer kept what it had seen under such a name.
+    return {
+        name.removeprefix(_OF_CONTRACT): fields
+        for name, fields in found.items()
+        if fields.keys() != {"snapshot", "terms"}
+    }
 
 
 def contract_fields(contract: AnyContract) -> dict[str, Any]:

@@ -166,15 +166,16 @@ def _no_stream(table: DomainTable) -> str:
 def _domain_table(
     catalogue: Catalogue, lake: Lake, ledger: Ledger, contract: Contract, today: date
 ) -> DomainTable | None:
-    """A table as its models read it: deduped, or clean where that hides something. None of one
-    that was never loaded."""
+    """A table as its models read it: clean. None of one that was never loaded."""
     spaces = contract.namespaces
     deduped = catalogue.table(str(Identifier(spaces.deduped, contract.table)).lower())
     clean = catalogue.table(str(Identifier(spaces.clean, contract.table)).lower())
     if deduped is None or not deduped.columns:
         return None
-    source = clean if catalogue.hidden(deduped) else deduped
-    if source is None or not source.columns:
+    # Not deduped: a new column is hidden until the contract names it, and with it the texts that
+    # are kept beside all values.
+    source = clean if clean is not None and clean.columns else deduped
+    if source.layer == "deduped" and catalogue.hidden(deduped):
         return None
     table = DomainTable(source, _key_of(ledger, source))
     created = _created(contract, source)

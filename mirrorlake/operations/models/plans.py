@@ -19,9 +19,8 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.models.columns import broken_columns
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.readings import readings
+from mirrorlake.operations.models.tables import RECORDED
 
-RECORDED = "model "
-"""How the names of what the ledger keeps of models begin; the model's own name follows."""
 PlannedChange = Literal["added", "unchanged", "changed", "breaking", "removed"]
 CODES: Mapping[PlannedChange, int] = {
     "unchanged": 0,

@@ -123,7 +123,8 @@ def run_model(
             if done and not recorded:
                 record_model(own.ledger, model)
                 recorded = True
-        dropped = drop_gone(own, model)
+        # A reader that does not compile may be one that needs them.
+        dropped = drop_gone(own, model) if not states.project.problems else ()
         if not due and scopes:
             record_model(own.ledger, model)
     left = len(scopes) - len(due)

@@ -5,6 +5,7 @@ What belongs here: tables. What doesn't: their rows (`mirrorlake.operations.mode
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import spark_types
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.views import forget_view
 from mirrorlake.errors import LakeError, SchemaError
 from mirrorlake.merge.staging import drop_stale
 from mirrorlake.models.columns import broken_columns
@@ -22,6 +24,8 @@ from mirrorlake.workspace import Workspace
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+RECORDED = "model "
+"""How the names of what the ledger keeps of models begin; the model's own name follows."""
 _PROPERTIES = {
     "format-version": "2",
     "commit.retry.num-retries": "0",
@@ -46,6 +50,7 @@ def prepare_table(workspace: Workspace, model: Model, *, rebuild: bool) -> None:
     columns = [(one.name, one.value.type) for one in model.fields]
     table = lake.load(identifier)
     if table is None:
+        _drop_own_view(workspace, model.name)
         lake.make_namespace(identifier.namespace)
         _create(workspace.spark.get(), model, identifier)
         flush_commits(lake.load(identifier), None)
@@ -78,6 +83,13 @@ def prepare_table(workspace: Workspace, model: Model, *, rebuild: bool) -> None:
         next_step=f"mirrorlake run {model.name} --rebuild makes the table again, without a "
         "partition until each is computed",
     )
+
+
+def _drop_own_view(workspace: Workspace, name: str) -> None:
+    """A model that was a view is a table now: its view goes."""
+    said = workspace.ledger.definition(f"{RECORDED}{name}")
+    if said is not None and json.loads(said)["materialized"] in ("view", "stream view"):
+        forget_view(workspace.lake, table_of_model(name))
 
 
 def _only_adds(there: Sequence[tuple[str, str]], wanted: Sequence[tuple[str, str]]) -> bool:

@@ -55,7 +55,8 @@ def maintain_model(
         own = replace(workspace, lease=lease)
         model = project.models.get(name)
         if model is not None and not model.declaration.is_view:
-            drop_gone(own, model)
+            if not project.problems:  # a reader that does not compile may be one that needs them
+                drop_gone(own, model)
             settle_records(own.lake, own.ledger, model)
         if own.lake.load(table_of_model(name)) is None:
             return []

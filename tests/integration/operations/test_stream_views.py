@@ -10,6 +10,7 @@ import yaml
 
 from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.sync import load_table
 from mirrorlake.workspace import Workspace
@@ -112,3 +113,15 @@ def test_a_masked_column_stays_masked(orders: Path) -> None:
     code, words = run(orders, "plan")
     assert code == 2
     assert "which the contract hides" in words
+
+
+@pytest.mark.usefixtures("shared_session")
+def test_one_that_becomes_a_table_is_one(place: Place, orders: Path) -> None:
+    name = f"m_{orders.parent.name}.now"
+    assert run(orders, "run", name)[0] == 0
+    before = shown(place, orders)
+    write_models(orders, now=NOW.replace("materialized: stream view", "description: a table"))
+    code, words = run(orders, "run", name)
+    assert code == 0, words
+    assert shown(place, orders) == before
+    assert place.lake.load(Identifier(*name.split("."))) is not None

@@ -177,3 +177,12 @@ def test_what_another_release_had_otherwise_is_no_change(
     found = plan_contracts(config, ledger, compiled.catalogue, project)  # type: ignore[attr-defined]
     known = [one for one in found if one.table != "s.d.never"]
     assert known == [TableChange(f"s.d.{name}", "unchanged") for name in ("people", "sales")]
+
+
+def test_what_a_check_kept_is_no_contract(contract: Path) -> None:
+    """Its name began like a contract's: each layer that Dagster checked was called removed."""
+    config = load_config(contract)
+    ledger = Ledger(config.ledger.url)
+    record_contract(ledger, config.table("sales"))
+    ledger.record_definition("contract s_d.sales", json.dumps({"snapshot": 1, "terms": "x"}))
+    assert list(recorded_contracts(ledger)) == ["s.d.sales"]
