@@ -22,7 +22,7 @@ from mirrorlake.schema.own_columns import DELETED, DELETED_AT, KEY, ORIGINAL, SE
 from mirrorlake.table.resolve import ResolvedTable
 
 _HELD = " VERSION AS OF "
-_IS_HELD = re.compile(rf"`{_HELD}[0-9]+")
+_HELD_AT = re.compile(rf"`{_HELD}([0-9]+)\b")
 _AFTER = re.compile(rf" WHERE {SEQ} > ([0-9]+)\b")
 _ROWS, _NEWEST, _REMOVED = "_mirror_rows", "_mirror_newest", "_mirror_removed"
 
@@ -79,6 +79,11 @@ def after_of(sql: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def held_at(sql: str) -> list[int]:
+    """The versions of lake tables that a view's text is held at; none where it is not."""
+    return [int(number) for number in _HELD_AT.findall(sql)]
+
+
 def held_sql(sql: str, versions: Mapping[Identifier, int]) -> str:
     """A text of `streamed_sql` or `folded_sql` that shows what it shows now, whatever is loaded and
     folded later.
@@ -87,7 +92,7 @@ def held_sql(sql: str, versions: Mapping[Identifier, int]) -> str:
         versions: deduped, and raw's tables, as main shows them now. One that is not there has no
             rows.
     """
-    if _IS_HELD.search(sql):
+    if held_at(sql):
         return sql
     for name, version in versions.items():
         named = re.compile(rf"(?<= FROM ){re.escape(name.sql)}(?= t | WHERE |$)")

@@ -56,6 +56,12 @@ class MirroredTable:
         )
 
     @property
+    def is_hashed(self) -> bool:
+        """Whether a column of it is hashed, which only a table can be: no view."""
+        rules = self.contract.columns.values()
+        return self.layer == "clean" and any(rule.pii == "hash" for rule in rules)
+
+    @property
     def times(self) -> tuple[str, ...]:
         """Its columns that have a day, in lower case."""
         return tuple(name.lower() for name, kind, _ in self.columns if kind in _TIMES)

@@ -11,17 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlglot import exp
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models.catalogue import Catalogue, MirroredTable
+from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.model import Model
 from mirrorlake.models.parse import table_name
 from mirrorlake.models.place import at
-
-
-def _is_hashed(table: MirroredTable | None) -> bool:
-    if table is None or table.layer != "clean":
-        return False
-    return any(rule.pii == "hash" for rule in table.contract.columns.values())
 
 
 def refuse_half_streamed(
@@ -44,7 +38,7 @@ def refuse_half_streamed(
         if streams and kind == "view":
             words = f"{name} is a view of what is folded: a stream view can't look behind it"
             step = f"Make {name} a stream view, or read its tables"
-        elif streams and _is_hashed(catalogue.table(name)):
+        elif streams and (table := catalogue.table(name)) is not None and table.is_hashed:
             words = f"a column of {name} is hashed, which no view can do"
             step = "Leave `materialized: stream view` out, or read another table"
         elif not streams and kind == "stream view":

@@ -13,7 +13,7 @@ from datetime import datetime
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.model import Model
 from mirrorlake.models.partition_times import time_name
-from mirrorlake.models.products import ScopeProduct
+from mirrorlake.models.retention import values_of
 from mirrorlake.models.scopes import ScopeValues
 
 
@@ -29,5 +29,4 @@ def is_over(model: Model, scope: ScopeValues, now: datetime) -> bool:
 
 
 def _newest(name: str, scopes: Sequence[ScopeValues]) -> Constant:
-    values = scopes.columns[name] if isinstance(scopes, ScopeProduct) else [s[name] for s in scopes]
-    return max(values, key=str)
+    return values_of(scopes, name)[-1]

@@ -13,7 +13,6 @@ What belongs here: when there is such a view, and what it shows. What doesn't: i
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Sequence
 
 from mirrorlake.config.contract import TableContract, TenantTable
@@ -31,6 +30,7 @@ from mirrorlake.merge.streamed import (
     AddedLoads,
     after_of,
     folded_sql,
+    held_at,
     held_sql,
     streamed_sql,
 )
@@ -122,6 +122,8 @@ def hold_streamed(workspace: Workspace, plan: ResolvedTable) -> None:
 
 def hold_reshaped(workspace: Workspace, plan: ResolvedTable) -> None:
     """`hold_streamed`, if columns of deduped are about to change, or to go."""
+    if not _there(workspace, plan):
+        return
     table, layer = workspace.lake.load(plan.deduped), deduped_layer(plan)
     flagged = table is not None and DELETED_AT in column_names(table.schema())
     if find_outdated(workspace, plan, layer) or (flagged and not layer.flags):
@@ -133,10 +135,7 @@ def held_versions(lake: Lake, contract: TableContract) -> frozenset[int]:
     clean = clean_of(contract)
     views = (streamed_of(deduped_of(contract)), streamed_of(clean), clean)
     texts = [one.sql for view in views if isinstance(one := look_at_view(lake, view), LakeView)]
-    return frozenset(int(number) for text in texts for number in _HELD_AT.findall(text))
-
-
-_HELD_AT = re.compile(r" VERSION AS OF ([0-9]+)\b")
+    return frozenset(number for text in texts for number in held_at(text))
 
 
 def refuse_unfolded(workspace: Workspace, plan: ResolvedTable) -> None:
@@ -172,8 +171,13 @@ def added_loads(workspace: Workspace, plan: ResolvedTable) -> list[Load] | None:
 
 
 def _there(workspace: Workspace, plan: ResolvedTable) -> list[Identifier]:
-    layers = (deduped_of(plan.contract), clean_of(plan.contract))
-    return [one for one in layers if look_at_view(workspace.lake, streamed_of(one)) is not None]
+    """The layers that have such a view; clean has none without deduped's, which it shows."""
+    lake, found = workspace.lake, list[Identifier]()
+    for layer in (deduped_of(plan.contract), clean_of(plan.contract)):
+        if look_at_view(lake, streamed_of(layer)) is None:
+            break
+        found.append(layer)
+    return found
 
 
 def _wanted(workspace: Workspace, plan: ResolvedTable, layer: Identifier) -> ViewText:

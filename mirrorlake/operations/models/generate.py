@@ -36,6 +36,7 @@ from mirrorlake.runtime.cache import write_whole
 from mirrorlake.schema.own_columns import DATABASE, SOURCE
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.serving.streamed import why_nothing_to_add
+from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.source_columns import recorded_columns
 
 MOST_DAYS = 3_650
@@ -156,11 +157,9 @@ _BEGUN = re.compile(r": TIMESERIES\('([0-9]{4}-[0-9]{2}-[0-9]{2})', CURRENT_DATE
 
 
 def _no_stream(table: DomainTable) -> str:
-    contract = table.source.contract
-    hashed = any(rule.pii == "hash" for rule in contract.columns.values())
-    if hashed and table.source.layer == "clean":
+    if table.source.is_hashed:
         return "a column of clean is hashed"
-    return why_nothing_to_add(contract)
+    return why_nothing_to_add(table.source.contract)
 
 
 def _domain_table(
@@ -184,7 +183,7 @@ def _domain_table(
 
 
 def _key_of(ledger: Ledger, source: MirroredTable) -> tuple[str, ...]:
-    """The key by which a row is told from another in a layer; none where a part of it is hidden, or
+    """The key that identifies a row in a layer; none where a part of it is hidden, or
     may have no place in its column."""
     contract = source.contract
     shown = {name.lower(): name for name, _, _ in source.columns}
@@ -295,8 +294,7 @@ def _compiled(catalogue: Catalogue, draft: _Draft) -> int:
 def _priced(lake: Lake, draft: _Draft, path: Path) -> GeneratedModel:
     """What a model costs, before anything is known of its partitions."""
     source = draft.table.source
-    deduped = Identifier(source.contract.namespaces.deduped, source.contract.table)
-    statistics = lake.statistics(deduped)
+    statistics = lake.statistics(deduped_of(source.contract))
     size = statistics.bytes if statistics is not None else 0
     first = draft.table.first if draft.kind == "table" else None
     days = (datetime.now(UTC).date() - first).days if first is not None else 1

@@ -36,7 +36,7 @@ from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.external_tables import ExternalInput
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.partition_times import time_name
-from mirrorlake.models.scopes import ScopeValues, text_of
+from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.models.taken import newest_time
 from mirrorlake.operations.models.dirty import PartitionMarks, mark_words, waiting_words
 from mirrorlake.operations.models.dropped import PartitionDrop
@@ -392,5 +392,4 @@ def keys_there(model: Model, table: LakeTable) -> set[str]:
 
 
 def _key_of(model: Model, values: Sequence[Constant]) -> str:
-    names = model.declaration.partition_by
-    return "/".join(f"{n}={text_of(value)}" for n, value in zip(names, values, strict=True))
+    return model.key_of(dict(zip(model.declaration.partition_by, values, strict=True)))

@@ -41,7 +41,7 @@ def read_numbers(
     for whole, number in _rows(connection, where, (*one, *like)):
         table, _, part = whole.partition("/")[2].partition("#")
         there.setdefault(table, {})[part.lower()] = number
-    # The server may keep names in lower case; two that differ in case alone are told apart.
+    # The server may keep names in lower case; two that differ in case alone are distinguished.
     lower = [table.lower() for table in there]
     by_lower = {table.lower(): there[table] for table in there if lower.count(table.lower()) == 1}
     found = {name: there.get(path, by_lower.get(path.lower())) for path, name in paths.items()}
