@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -21,6 +22,26 @@ _HERE = Path(__file__).resolve().parent / FOLDER
 def put_models(folder: Path) -> None:
     """Copy the demo's models beside its contract file."""
     shutil.copytree(_HERE, folder / FOLDER)
+
+
+def keep_models(folder: Path) -> Path | None:
+    """Move the models that somebody else put beside a demo's contract file out of its folder, which
+    is made again; where they are, if there are any."""
+    own = {one.relative_to(_HERE): one.read_bytes() for one in _files_of(_HERE)}
+    there = {one.relative_to(folder / FOLDER): one for one in _files_of(folder / FOLDER)}
+    mine = {name: path for name, path in there.items() if path.read_bytes() != own.get(name)}
+    if not mine:
+        return None
+    kept = folder.with_name(f"{folder.name}-models-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    for name, path in mine.items():
+        (kept / name).parent.mkdir(parents=True, exist_ok=True)
+        path.rename(kept / name)
+    return kept
+
+
+def _files_of(folder: Path) -> list[Path]:
+    found = [one for one in folder.rglob("*") if one.is_file()]
+    return [one for one in found if "__pycache__" not in one.parts]
 
 
 def compute_models(workspace: Workspace, console: Console) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shlex
 import shutil
 import signal
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -24,21 +21,20 @@ from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from demo.checks import CLONE, run_checks
-from demo.computed import compute_models, put_models
+from demo.browse import browse, ui_url
+from demo.checks import run_checks
+from demo.computed import compute_models, keep_models, put_models
 from demo.mariadb import MariaDB
 from demo.nyc import load_nyc
 from demo.oracle import Verdict, compare_table
-from demo.runs import wait_for, watch_runs
 from demo.shop import create_shop, demo_contract
 from demo.writer import LiveWriter
 from mirrorlake.cli.bars import Bars
 from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.errors import LakeError, MachineError, MirrorlakeError
+from mirrorlake.errors import LakeError, MachineError
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.runtime.permissions import held
 from mirrorlake.workspace import Workspace
@@ -46,7 +42,6 @@ from mirrorlake.workspace import Workspace
 USER = "mirror"
 RATE = 400.0  # changes a second while the second round's changes are made
 MARKER = ".mirrorlake-demo"
-_UI_SECONDS = 300.0  # a busy machine takes its time; a quiet one ten seconds
 
 
 @dataclass
@@ -99,7 +94,7 @@ def _in_use(folder: Path) -> Iterator[None]:
 
 
 def _run(folder: Path, port: int | None, changes: int, once: bool, console: Console) -> int:
-    _make_anew(folder)
+    _make_anew(folder, console)
     with _interruptible(), MariaDB.start(folder / "mysql", port) as server:
         console.print(f"Embedded MariaDB on {server.host}:{server.port}", highlight=False)
         config = _set_up(server, folder, console)
@@ -122,10 +117,10 @@ def _run(folder: Path, port: int | None, changes: int, once: bool, console: Cons
         if once or not equal:
             # Also where rows differ: the checks should say so too.
             return 0 if run_checks(config, console) and equal else 1
-        return _browse(server, config, console)
+        return browse(config, LiveWriter(lambda: _connect(server), seed=12, rate=5.0), console)
 
 
-def _make_anew(folder: Path) -> None:
+def _make_anew(folder: Path, console: Console) -> None:
     """An empty folder: only one that a demo made before is emptied."""
     if folder.exists() and any(folder.iterdir()) and not (folder / MARKER).exists():
         raise MachineError(
@@ -133,6 +128,9 @@ def _make_anew(folder: Path) -> None:
             next_step="Give another --folder",
         )
     try:
+        kept = keep_models(folder)
+        if kept is not None:
+            console.print(f"Models that are not the demo's were moved to {kept}", soft_wrap=True)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / MARKER).touch()
@@ -279,109 +277,6 @@ def _surplus(contract: TableContract, writer: LiveWriter) -> Sequence[tuple[str,
     if contract.source != "shop" or contract.mode == "full":
         return ()
     return tuple(writer.journal.surplus[contract.table])
-
-
-def _browse(server: MariaDB, config: Config, console: Console) -> int:
-    """The live writer and Dagster's UI until Ctrl-C; a line for each of its runs."""
-    folder = config.path.parent
-    home, log = folder / "dagster", folder / "dagster.log"
-    home.mkdir(exist_ok=True)
-    shutil.copyfile(CLONE / "dagster.yaml", home / "dagster.yaml")
-    writer = LiveWriter(lambda: _connect(server), seed=12, rate=5.0)
-    writer.start()
-    url = ui_url()
-    console.print(f"\nDagster starts at {url} …", highlight=False)
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "dagster", "dev", "-w", str(CLONE / "workspace.yaml")),
-                *("-h", "127.0.0.1", "-p", url.rpartition(":")[2]),
-            ],
-            cwd=CLONE,
-            env=_dagster_environment(home, config),
-            # All that its services say: here nobody could find a run among it.
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    stopped = threading.Event()
-    try:
-        if not wait_for(url, _UI_SECONDS, lambda: process.poll() is None):
-            raise MachineError(
-                f"Dagster does not show its assets at {url}",
-                next_step=f"Its log is {log}; MIRRORLAKE_UI_PORT chooses another port",
-            )
-        _print_steps(folder, url, log, console)
-        watcher = threading.Thread(
-            target=watch_runs, args=(url, lambda line: _say(console, line), stopped), daemon=True
-        )
-        watcher.start()
-        return process.wait()
-    finally:
-        stopped.set()
-        _end(process)
-        with suppress(MirrorlakeError, pymysql.Error):
-            writer.stop()
-
-
-def _dagster_environment(home: Path, config: Config) -> dict[str, str]:
-    return {
-        **os.environ,
-        "DAGSTER_HOME": str(home),
-        "MIRRORLAKE_CONFIG": str(config.path),
-        "MIRRORLAKE_SENSORS": "on",
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
-    }
-
-
-def _print_steps(folder: Path, url: str, log: Path, console: Console) -> None:
-    """What to look at, and what to press."""
-    table = "shop/shop/orders"
-    steps = (
-        f"[bold]{url}[/] — Ctrl-C stops everything. Try:",
-        f"  1. {url}/assets/clean/shop/shop/orders?view=lineage",
-        f"     a table from MySQL to clean (Upstream, All): mysql/{table} → raw → deduped → clean",
-        f"  2. {url}/assets/raw/{table}?view=partitions",
-        "     its days, and what each holds; “Materialize” loads them again",
-        f"  3. {url}/assets/flights/daily?view=overview",
-        "     a model, made of one SQL file: its query, columns, lineage and days",
-        "  4. In another terminal, damage a table in the lake:",
-        f"     {escape(sabotage_command(folder))}",
-        f"  5. {url}/assets/deduped/nyc/nyc/weather?view=checks",
-        "     execute exact_match: it goes red, and lists the rows that differ",
-        "  6. Follow its link “put it right” to the job repair; Launch Run; the check is green",
-        f"Dagster's own output is in {escape(str(log))}. Its runs:",
-    )
-    for step in steps:
-        console.print(step, highlight=False, soft_wrap=True)
-
-
-def _say(console: Console, line: str) -> None:
-    console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def ui_url() -> str:
-    """Where the demo's Dagster is, or will be."""
-    return f"http://127.0.0.1:{os.environ.get('MIRRORLAKE_UI_PORT', '3000')}"
-
-
-def sabotage_command(folder: Path) -> str:
-    """What damages the lake of the demo in ``folder``, for a shell in any folder."""
-    command = [sys.executable, "-m", "demo", "sabotage", "--folder", str(folder.absolute())]
-    return f"cd {shlex.quote(str(CLONE))} && {shlex.join(command)}"
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the UI with all that it started."""
-    for signum, seconds in ((signal.SIGINT, 20), (signal.SIGKILL, 5)):
-        if process.poll() is not None:
-            break
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signum)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextmanager

@@ -167,13 +167,20 @@ def _metadata(step: _Step, done: ModelRun) -> dict[str, Any]:
     }
     return {
         "partitions computed": len(done.computed),
-        "partitions that needed nothing": done.left,
+        "partitions that needed nothing": done.unchanged,
         **({"partitions dropped": done.dropped} if step.model.declaration.retention else {}),
-        "rows computed": sum(one.rows for one in done.computed),
+        **_rows(step.model, done),
         COLUMN_SCHEMA: dg.TableSchema(columns),
         COLUMN_LINEAGE: dg.TableColumnLineage(_lineage(step)),
         "columns are made of": made_of,
     }
+
+
+def _rows(model: Model, done: ModelRun) -> dict[str, int]:
+    """How many rows were computed; a view has none of its own."""
+    if model.declaration.is_view:
+        return {}
+    return {"rows computed": sum(one.rows for one in done.computed)}
 
 
 def _lineage(step: _Step) -> dict[str, list[dg.TableColumnDep]]:

@@ -15,6 +15,7 @@ from dagster_mirrorlake.sensors.requests import RANGE_END, RANGE_START, STATUS, 
 from mirrorlake.models.scopes import text_of
 
 if TYPE_CHECKING:
+    from mirrorlake.ledger.model_partitions import ModelPartition
     from mirrorlake.models.model import Model
     from mirrorlake.operations.models.due import DueModel
     from mirrorlake.operations.models.states import PartitionState, States
@@ -131,8 +132,14 @@ def _reports(
                 description=f"Computed at {record.computed_at:%Y-%m-%d %H:%M:%S} UTC, by no run of "
                 "this Dagster",
                 partition=key or None,
-                metadata={"dagster/row_count": record.rows, "seconds": record.seconds},
+                metadata=_said(compiled, record),
             )
+
+
+def _said(model: "Model", record: "ModelPartition") -> dict[str, int | float]:
+    """A view has no rows of its own."""
+    rows = {} if model.declaration.is_view else {"dagster/row_count": record.rows}
+    return {**rows, "seconds": record.seconds}
 
 
 def _verdicts(

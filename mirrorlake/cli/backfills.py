@@ -88,9 +88,9 @@ def _report(
     if filled:
         _print_filled(filled)
     if models:
-        table = show.table("model", "computed", "left", "waiting", "rows", "seconds", "error…")
+        table = show.table("model", "computed", "unchanged", "waiting", "rows", "seconds", "error…")
         for one in models:
-            counts = (f"{n:,}" for n in (one.computed, one.left, one.waiting, one.rows))
+            counts = (f"{n:,}" for n in (one.computed, one.unchanged, one.waiting, one.rows))
             table.add_row(
                 escape(one.model), *counts, f"{one.seconds:,.1f}", escape(one.error or "")
             )

@@ -59,7 +59,9 @@ def generate_command(
         shown.print_json([asdict(one) for one in found])
     else:
         _print(found)
-    if any(one.outcome == "refused" for one in found):
+    # One that was asked for by name, and was never loaded, is no success.
+    absent = [one for one in found if one.outcome == "left out" and one.materialized == "table"]
+    if any(one.outcome == "refused" for one in found) or (tables and absent):
         sys.exit(_REFUSED)
 
 

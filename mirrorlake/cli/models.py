@@ -262,13 +262,15 @@ def _print_runs(runs: Sequence[ModelRun], *, as_json: bool) -> None:
 
 
 def runs_table(runs: Sequence[ModelRun]) -> Table:
-    """What runs did, a line for each model."""
-    table = shown.table("model", "computed", "left", "dropped", "rows", "seconds")
+    """What runs did, a line for each model; a view has no rows of its own."""
+    columns = ("model", "computed", "unchanged", "missed", "dropped", "rows", "seconds")
+    table = shown.table(*columns)
     for one in runs:
         rows = sum(part.rows for part in one.computed)
         seconds = sum(part.seconds for part in one.computed)
-        counts = (f"{len(one.computed):,}", f"{one.left:,}", f"{one.dropped:,}")
-        table.add_row(escape(one.model), *counts, f"{rows:,}", f"{seconds:,.1f}")
+        counts = (len(one.computed), one.unchanged, one.missed, one.dropped)
+        cells = (*(f"{n:,}" for n in counts), "-" if one.is_view else f"{rows:,}")
+        table.add_row(escape(one.model), *cells, f"{seconds:,.1f}")
     return table
 
 

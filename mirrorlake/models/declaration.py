@@ -40,7 +40,7 @@ from mirrorlake.models.expectations import (
     read_expectations,
 )
 from mirrorlake.models.header_places import TextPlace
-from mirrorlake.models.model_files import model_name, read_text
+from mirrorlake.models.model_files import Unread, model_name, read_each, read_text
 from mirrorlake.models.model_tests import ModelTest, ModelTestSection, tests_of
 from mirrorlake.models.parse import parse_query
 from mirrorlake.models.python_model import (
@@ -145,6 +145,11 @@ class Declaration:
             return self.python.place(inside)
         return inside[0] + self.sql_line - 1, inside[1]
 
+    def header_place(self, *path: str) -> TextPlace:
+        """Where a field of the header stands in the file."""
+        found = self.header.problem(path, "", at_key=True)
+        return found.line, found.column
+
     def located(self, error: ModelError) -> ModelError:
         """An error in the query, or in the header, with the line of the file."""
         if error.message.startswith(f"{self.path}:"):
@@ -157,19 +162,9 @@ class Declaration:
         return ModelError(words, place=(line, col), next_step=error.next_step)
 
 
-def read_declarations(folder: Path) -> list[Declaration]:
-    """All models below a folder, by name.
-
-    Raises:
-        ModelError: a file can't be read, or says what can't be; two models have one name.
-    """
-    found: dict[str, Declaration] = {}
-    for path in model_files(folder):
-        model = read_declaration(path, folder)
-        if model.name in found:
-            raise ModelError(f"{path}: model {model.name} is in {found[model.name].path}, too")
-        found[model.name] = model
-    return [found[name] for name in sorted(found)]
+def read_declarations(folder: Path) -> tuple[list[Declaration], Unread]:
+    """All models below a folder, by name, and the files that can't be read."""
+    return read_each(model_files(folder), lambda path: read_declaration(path, folder))
 
 
 def model_files(folder: Path) -> list[Path]:
@@ -269,7 +264,11 @@ def _parts(path: Path, text: str) -> tuple[str, str, int]:
 def _bindings(path: Path, file: YamlFile, said: HeaderSection) -> list[Binding]:
     found: list[Binding] = []
     problems: list[Problem] = []
+    cut_off = None in said.for_.values()
     for name, values in said.for_.items():
+        if cut_off and isinstance(values, str) and values.count("(") > values.count(")"):
+            words = f"{values} ends here: put an expression in quotes where it stands between {{ }}"
+            _raise(path, [file.problem(("for", name), words)])
         place = file.problem(("for", name), "", at_key=True)
         if not _NAME.fullmatch(name):
             words = "a name has small letters, digits and _, a letter first"

@@ -37,7 +37,7 @@ from mirrorlake.models.declared_columns import (
     wrong_columns,
 )
 from mirrorlake.models.header_places import TextPlace
-from mirrorlake.models.model_files import FOLDER, model_name, read_text
+from mirrorlake.models.model_files import FOLDER, Unread, model_name, read_each, read_text
 
 ExternalFormat = Literal["iceberg", "parquet", "bigquery"]
 _IN_FOLDERS = ("string", "int", "bigint", "date")
@@ -93,14 +93,10 @@ class ExternalDeclaration:
         return ModelError(said, place=place, next_step=next_step)
 
 
-def read_externals(folder: Path) -> list[ExternalDeclaration]:
-    """All tables below a folder that are made elsewhere, by name.
-
-    Raises:
-        ModelError: a file can't be read, or says what can't be.
-    """
-    found = map(read_external, external_files(folder))
-    return sorted(found, key=lambda one: one.name)
+def read_externals(folder: Path) -> tuple[list[ExternalDeclaration], Unread]:
+    """All tables below a folder that are made elsewhere, by name, and the files that can't be
+    read."""
+    return read_each(external_files(folder), read_external)
 
 
 def external_files(folder: Path) -> list[Path]:

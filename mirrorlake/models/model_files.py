@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from mirrorlake.errors import ModelError
 
@@ -11,6 +14,63 @@ FOLDER = "models"
 """Where the models are, beside the contract file."""
 MOST_BYTES = 2**20
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+class _Declared(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> Path: ...
+
+
+_AnyDeclared = TypeVar("_AnyDeclared", bound=_Declared)
+
+
+@dataclass(frozen=True)
+class Unread:
+    """The files that can't be read, or say what can't be: they hide no other.
+
+    Attributes:
+        problems: what is wrong with each, with file and place.
+        names: the names that they would have given, as far as they can be told.
+    """
+
+    problems: tuple[ModelError, ...] = ()
+    names: frozenset[str] = frozenset()
+
+    def __add__(self, other: Unread) -> Unread:
+        return Unread(self.problems + other.problems, self.names | other.names)
+
+    def raise_problems(self) -> None:
+        """
+        Raises:
+            ModelError: there are such files: all that is wrong, one a line.
+        """
+        if self.problems:
+            raise ModelError.joined(self.problems)
+
+
+def read_each(
+    paths: Iterable[Path], read: Callable[[Path], _AnyDeclared]
+) -> tuple[list[_AnyDeclared], Unread]:
+    """What files declare, by name, and the files that can't be read. Of two files of one name
+    neither is chosen."""
+    found: dict[str, _AnyDeclared] = {}
+    problems: list[ModelError] = []
+    names: set[str] = set()
+    for path in paths:
+        try:
+            one = read(path)
+        except ModelError as error:
+            problems.append(error)
+            names.add(f"{path.parent.name}.{path.stem}")
+            continue
+        first = found.setdefault(one.name, one)
+        if first is not one:
+            problems.append(ModelError(f"{path}: {one.name} is in {first.path}, too"))
+            names.add(one.name)
+    declared = [found[name] for name in sorted(found.keys() - names)]
+    return declared, Unread(tuple(problems), frozenset(names))
 
 
 def model_name(path: Path) -> str:

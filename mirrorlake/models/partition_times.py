@@ -42,12 +42,14 @@ def time_name(declaration: Declaration, types: Mapping[str, Typed]) -> str:
             next_step="Leave out `retention`, or make it a table with partitions",
             in_header=True,
         )
-    what = "a snapshot is taken" if declaration.is_snapshot else "partitions are kept"
+    what = "a snapshot" if declaration.is_snapshot else "a model with a retention"
+    found = f"{len(names)}: {', '.join(names)}" if names else "none"
     raise ModelError(
-        f"{what} by their time, and these are partitioned by {len(names) or 'no'} names that are "
-        "dates or timestamps",
+        f"{what} is partitioned by one date or timestamp, and this one by {found}",
         place=(place.line, place.column),
-        next_step="Bind one under `for`: day: TIMESERIES('2024-01-01', CURRENT_DATE, 'P1D')",
+        next_step=f"Leave all but one of them out of `partition_by`: `partition_by: [{names[0]}]`"
+        if names
+        else "Bind one under `for`: `day: TIMESERIES('2024-01-01', CURRENT_DATE, 'P1D')`",
         in_header=True,
     )
 

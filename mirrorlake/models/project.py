@@ -29,6 +29,7 @@ from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.dependencies import looked_up
 from mirrorlake.models.external_tables import Externals, ExternalTable
+from mirrorlake.models.header_places import TextPlace
 from mirrorlake.models.kept import (
     KeptModel,
     found_key,
@@ -41,6 +42,7 @@ from mirrorlake.models.known import text_key
 from mirrorlake.models.lookback import refuse_short_retention
 from mirrorlake.models.mentions import refuse_unfollowed
 from mirrorlake.models.model import BoundModel, Model, Project
+from mirrorlake.models.model_files import Unread
 from mirrorlake.models.parse import table_name
 from mirrorlake.models.partition_times import kept_and_gone, time_name
 from mirrorlake.models.place import at
@@ -119,6 +121,7 @@ def compile_models(
     now: datetime,
     externals: Externals | None = None,
     kept: KeptModels | None = None,
+    unread: Unread | None = None,
 ) -> Project:
     """Bind all models.
 
@@ -126,12 +129,14 @@ def compile_models(
         now: what ``CURRENT_DATE`` is in their scopes (UTC).
         externals: the tables that are made elsewhere.
         kept: what was found before.
+        unread: files beside them that can't be read; what reads their models does not compile.
 
     Raises:
         LakeError: the lake can't be read.
     """
-    externals = externals or Externals()
-    problems = [*externals.problems, *_of_one_name(externals, declarations, catalogue)]
+    externals, unread = externals or Externals(), unread or Unread()
+    problems = [*unread.problems, *externals.problems]
+    problems += _of_one_name(externals, declarations, catalogue)
     sources: dict[str, _Source] = {}
     for one in declarations:
         try:
@@ -145,7 +150,7 @@ def compile_models(
     order = _in_order(reads, sources, problems)
     models: dict[str, Model] = {}
     tables = ReadableTables(catalogue, models, [one.name for one in declarations], externals)
-    failed = (names - set(order)) | externals.failed
+    failed = (names - set(order)) | externals.failed | unread.names
     for name in order:
         if failed.intersection(sources[name].reads):
             failed.add(name)
@@ -262,7 +267,9 @@ def _compiled(source: _Source, tables: ReadableTables, now: datetime) -> Model:
     if declaration.is_view and declaration.scopes.bindings:
         raise ModelError(
             "a view has no partitions: it shows what it reads, as it is",
+            place=declaration.header_place("for"),
             next_step="Leave out `for`, or make it a table",
+            in_header=True,
         )
     try:
         scopes = declaration.scopes.all(now)
@@ -342,7 +349,7 @@ def _fields(
     else:
         given = python_fields(declaration.path, code, tables, types)
     fields = (*given, *_partition_columns(declaration, types))
-    _refuse_personal(declaration, fields, tables.catalogue, tables.externals)
+    _refuse_personal(declaration, query, fields, tables)
     foreign = tables.foreign(bound.reads)
     refuse_unfollowed(query, bound.trace.tables, foreign)
     if declaration.materialized == "stream view":
@@ -368,10 +375,9 @@ def _checked(
     query: exp.Expr, fields: Sequence[NamedValue], declaration: Declaration
 ) -> Sequence[NamedValue]:
     """The columns of a query, of which a table can be made."""
-    selects = [one.unalias() for one in query.selects] if isinstance(query, exp.Query) else []
+    places = _places(query, fields)
     seen: set[str] = set()
-    for number, one in enumerate(fields):
-        place = at(selects[number]) if len(selects) == len(fields) else at(query)
+    for number, (one, place) in enumerate(zip(fields, places, strict=True)):
         if not one.name:
             raise ModelError(f"column {number + 1} has no name", place=place, next_step="Write AS")
         lowered = one.name.lower()
@@ -394,6 +400,13 @@ def _checked(
     return fields
 
 
+def _places(query: exp.Expr, fields: Sequence[NamedValue]) -> list[TextPlace | None]:
+    """Where each column stands in a query; where the query does, if a star stands for some."""
+    selects = [one.unalias() for one in query.selects] if isinstance(query, exp.Query) else []
+    same = len(selects) == len(fields)
+    return [at(selects[number]) if same else at(query) for number in range(len(fields))]
+
+
 def _partition_columns(
     declaration: Declaration, types: Mapping[str, Typed]
 ) -> Iterator[NamedValue]:
@@ -403,26 +416,33 @@ def _partition_columns(
 
 def _refuse_personal(
     declaration: Declaration,
+    query: exp.Expr,
     fields: Sequence[NamedValue],
-    catalogue: Catalogue,
-    externals: Mapping[str, ExternalTable],
+    tables: ReadableTables,
 ) -> None:
     """A column that the contract hides reaches no model, but where the model says that nobody can
     be told from what it makes of it. So none of the models that it reads has any."""
     names = {one.name.lower() for one in fields}
     for one in declaration.released:
         if one.lower() not in names:
-            raise ModelError(f"`released`: there is no column {one}{nearest(one, names)}")
+            raise ModelError(
+                f"`released`: there is no column {one}{nearest(one, names)}",
+                place=declaration.header_place("released"),
+                in_header=True,
+            )
+    catalogue = tables.catalogue
     origins = {origin for one in fields for origin in one.value.origins}
-    tables = {name: catalogue.table(name) for name in {origin.table for origin in origins}}
+    mirrored = {name: catalogue.table(name) for name in {origin.table for origin in origins}}
     hidden = {
         Origin(name, column)
-        for name, table in tables.items()
+        for name, table in mirrored.items()
         if table is not None
         for column in catalogue.hidden(table)
     }
     hidden |= {
-        Origin(one.name, column) for one in externals.values() for column in one.declaration.hidden
+        Origin(one.name, column)
+        for one in tables.externals.values()
+        for column in one.declaration.hidden
     }
     found = [
         (one.name, origin)
@@ -433,8 +453,13 @@ def _refuse_personal(
     if found:
         # A column that a person knows comes first, where there are several.
         name, origin = min(found, key=lambda one: one[0].startswith("_mirror_"))
+        in_header = declaration.python is not None
+        own = [one for one in fields if one.name not in declaration.partition_by]
+        places = dict(zip((one.name for one in own), _places(query, own), strict=True))
         raise ModelError(
             f"column {name} is made of {origin.column} of {origin.table}, which the contract hides",
+            place=declaration.header_place("columns", name) if in_header else places[name],
+            in_header=in_header,
             next_step="Read the clean table instead; or, where nobody can be told from it, name "
             f"the column in the header: `released: [{name}]`",
         )

@@ -50,7 +50,11 @@ def _retention(value: object) -> Retention:
         except NoValues as error:
             raise ValueError(str(error)) from None
         return Retention(months, days + clock, text)
-    length = parse_duration(text)
+    try:
+        length = parse_duration(text)
+    except ValueError:
+        words = f"{text!r} is no retention: write 90d, 36h, or P3M for months of the calendar"
+        raise ValueError(words) from None
     if length <= timedelta(0):
         raise ValueError("a retention is longer than nothing")
     return Retention(0, length, format_duration(length))

@@ -186,7 +186,7 @@ class ModelFilled:
 
     Attributes:
         computed: how many were computed; ``rows`` and ``seconds`` are theirs.
-        left: how many needed nothing any more.
+        unchanged: how many needed nothing any more.
         waiting: how many were left out, because what they read is not there yet.
         error: what stopped it, or what they wait for; None where it went well.
         code: the error's exit code, 0 where it went well.
@@ -194,7 +194,7 @@ class ModelFilled:
 
     model: str
     computed: int
-    left: int
+    unchanged: int
     waiting: int
     rows: int
     seconds: float
@@ -272,7 +272,7 @@ def _compute(workspace: Workspace, states: States, work: ModelWork, watch: OnWor
     return ModelFilled(
         model=model.name,
         computed=len(done),
-        left=0 if error is not None else len(ready) - len(done),
+        unchanged=0 if error is not None else len(ready) - len(done),
         waiting=len(waits),
         rows=sum(one.rows for one in done),
         seconds=round(sum(one.seconds for one in done), 2),

@@ -209,10 +209,8 @@ def _add_those_above(project: Project, states: States, found: _Found) -> None:
             there = found.states.setdefault(above, {}) if model is not None else {}
             if model is None or key_above in there:
                 continue
-            state_above = states.of(model, model.by_key[key_above])
-            if state_above.word != "missed":  # nothing can put that right
-                there[key_above] = state_above
-                waiting.append((above, key_above, there[key_above]))
+            there[key_above] = states.of(model, model.by_key[key_above])
+            waiting.append((above, key_above, there[key_above]))
 
 
 def _plan_ranges(config: Config, request: WorkRequest, found: _Found) -> None:

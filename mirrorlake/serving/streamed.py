@@ -15,8 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from mirrorlake.config.contract import TableContract, TenantTable
-from mirrorlake.config.settings import STREAM_SUFFIX
+from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import chosen_columns, column_names
@@ -38,29 +37,13 @@ from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.serving.views import ViewText, clean_view, drop_view, look_at_view, make_view
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.table.streamed import streamed_of, why_nothing_to_add
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
 _MOST_LOADS, _MOST_ROWS = 8, 20_000
 """When more is folded of what a view adds, it is made again to add less."""
-
-
-def streamed_of(layer: Identifier) -> Identifier:
-    """The view that shows a layer as if every load were folded."""
-    return Identifier(f"{layer.namespace}{STREAM_SUFFIX}", layer.name)
-
-
-def why_nothing_to_add(contract: TableContract | TenantTable) -> str:
-    """Why a table has no loads that could be added to deduped: there, what is folded is what is
-    shown. Empty where it has."""
-    if isinstance(contract, TenantTable):
-        return "its tenants are copied as wholes"
-    if contract.landed:
-        return "it is kept by snapshots"
-    if contract.copies:
-        return "it is copied as a whole"
-    return "the first time of an entity is found among all its rows" if contract.entity else ""
 
 
 def make_streamed(workspace: Workspace, plan: ResolvedTable, layer: Identifier) -> None:

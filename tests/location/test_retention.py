@@ -63,7 +63,10 @@ def test_days_that_are_kept_no_more_are_no_partitions(
     grid = node(defs, "made/grid").partitions_def
     assert isinstance(grid, dg.MultiPartitionsDefinition)
     assert len(grid.get_partition_keys()) == 60
-    assert "wrong.sql:2:12: partitions are kept by their time" in caplog.text
+    assert (
+        "wrong.sql:2:12: a model with a retention is partitioned by one date or timestamp, and this one by none"
+        in caplog.text
+    )
     snapshot = RepositorySnap.from_def(defs.get_repository_def())
     sent = deserialize_value(serialize_value(snapshot), RepositorySnap)
     (found,) = [one for one in sent.asset_nodes if one.asset_key == dg.AssetKey(["made", "daily"])]

@@ -58,6 +58,23 @@ def file_starts(
     return found, counted, others
 
 
+def file_range(table: LakeTable, column: str, *, most: int) -> tuple[Any, Any] | None:
+    """The least and the greatest value of a column in a table's files, as Arrow gives them, deleted
+    rows included; None where no file says any, or there are more than ``most`` files."""
+    snapshot, field = table.current_snapshot(), table.schema().find_field(column, False)
+    if snapshot is None or int(snapshot_property(snapshot, "total-data-files") or 0) > most:
+        return None
+    found: set[Any] = set()
+    for manifest in snapshot.manifests(table.io):
+        if manifest.content == ManifestContent.DATA:
+            for entry in manifest.fetch_manifest_entry(table.io):
+                for bounds in (entry.data_file.lower_bounds, entry.data_file.upper_bounds):
+                    raw = (bounds or {}).get(field.field_id)
+                    if raw is not None:
+                        found.add(_value(field.field_type, raw))
+    return (min(found), max(found)) if found else None
+
+
 def most_rows(table: LakeTable) -> int | None:
     """How many rows a table's data files have, those that were deleted since too; None where its
     newest snapshot does not say."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 import gc
 import glob
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
 
 from sqlglot import exp
 
@@ -26,15 +25,10 @@ from mirrorlake.errors import ModelError
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.declaration import (
     Declaration,
-    model_files,
-    read_declaration,
     read_declarations,
 )
 from mirrorlake.models.dependencies import learn_rules
 from mirrorlake.models.external import (
-    ExternalDeclaration,
-    external_files,
-    read_external,
     read_externals,
 )
 from mirrorlake.models.external_tables import Externals, ExternalTable
@@ -66,16 +60,15 @@ def compile_project(
     """Compile the models beside a contract file; what is found of each is kept beside it, too.
 
     Raises:
-        ModelError: a file can't be read; what is wrong with queries is in the project.
-        LakeError: the lake can't be read.
+        LakeError: the lake can't be read; what is wrong with files and queries is in the project.
     """
     catalogue = Catalogue(config, lake)
     with _few_collections():
         folder = models_folder(config)
-        externals = look_at_externals(read_externals(folder), lake)
-        declarations = read_declarations(folder)
+        (declared, lost), (declarations, unread) = read_externals(folder), read_declarations(folder)
+        externals = look_at_externals(declared, lake)
         kept, now = KeptModels(kept_folder(config.path)), now or datetime.now(UTC)
-        project = compile_models(declarations, catalogue, now, externals, kept)
+        project = compile_models(declarations, catalogue, now, externals, kept, lost + unread)
         for model in project.models.values():
             learn_rules(project, catalogue, model)
         found = {name: model.kept for name, model in project.models.items()}
@@ -131,49 +124,24 @@ def compile_readable(
         LakeError: the lake can't be read.
     """
     catalogue, folder = Catalogue(config, lake), models_folder(config)
-    declarations, errors = _each_readable(
-        model_files(folder), lambda path: read_declaration(path, folder)
-    )
-    declared, of_externals = _each_readable(external_files(folder), read_external)
+    (declared, lost), (declarations, unread) = read_externals(folder), read_declarations(folder)
     externals = look_at_externals(declared, lake)
-    of_externals += externals.problems
-    project = compile_models(declarations, catalogue, now or datetime.now(UTC), externals)
-    others = [Uncompiled(one.message, one.next_step, None) for one in errors]
+    now = now or datetime.now(UTC)
+    project = compile_models(declarations, catalogue, now, externals, unread=lost + unread)
+    others = [Uncompiled(one.message, one.next_step, None) for one in unread.problems]
     # What is made elsewhere reads nothing here.
+    of_externals = (*lost.problems, *externals.problems)
     others += [Uncompiled(one.message, one.next_step, frozenset()) for one in of_externals]
     reads = {one.name: _tables_of(one) for one in declarations if one.name in project.unfinished}
-    lost = {*reads, *externals.failed}
+    gone = {*reads, *externals.failed, *lost.names, *unread.names}
     for one in declarations:
         if one.name in reads:
             own = [e for e in project.problems if e.message.startswith(f"{one.path}:")]
-            above = sorted(name for name in reads[one.name] or () if name in lost)
+            above = sorted(name for name in reads[one.name] or () if name in gone)
             words = own[0].message if own else f"{one.path}: it reads {', '.join(above)}"
             step = own[0].next_step if own else ""
             others.append(Uncompiled(words, step, _through(one.name, reads, set())))
     return project, catalogue, others
-
-
-_Declared = TypeVar("_Declared", Declaration, ExternalDeclaration)
-
-
-def _each_readable(
-    paths: Iterable[Path], read: Callable[[Path], _Declared]
-) -> tuple[list[_Declared], list[ModelError]]:
-    """The declarations of the files that can be read, one of a name; and what is wrong with the
-    others."""
-    found: dict[str, _Declared] = {}
-    errors: list[ModelError] = []
-    for path in paths:
-        try:
-            one = read(path)
-        except ModelError as error:
-            errors.append(error)
-            continue
-        if one.name in found:
-            errors.append(ModelError(f"{path}: {one.name} is in {found[one.name].path}, too"))
-        else:
-            found[one.name] = one
-    return sorted(found.values(), key=lambda one: one.name), errors
 
 
 def _tables_of(declaration: Declaration) -> frozenset[str] | None:
@@ -209,13 +177,14 @@ def compile_offline(
     their files declare. No lake is made for that.
 
     Raises:
-        ModelError: a file can't be read; what is wrong with queries is in the project.
+        ModelError: files can't be read; what is wrong with queries is in the project.
         LakeError: the lake can't be read.
     """
     models = models_folder(config)
-    declarations = read_declarations(models)
+    (declared, lost), (declarations, unread) = read_externals(models), read_declarations(models)
+    (lost + unread).raise_problems()
     # As they are declared: nobody looks at them.
-    externals = Externals({one.name: ExternalTable(one) for one in read_externals(models)})
+    externals = Externals({one.name: ExternalTable(one) for one in declared})
     warehouse = warehouse_uri(config.lake.warehouse)
     with tempfile.TemporaryDirectory(prefix="mirrorlake-") as folder:
         local = Path(warehouse.removeprefix("file://"))

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 
 from sqlglot.dialects.spark import Spark
 
@@ -34,12 +34,14 @@ class DomainTable:
         key: its columns; empty where it has none, or their values need not be in its columns.
         created: the column by whose day they are partitioned; None: they are not.
         first: the first day of that column, from which on each has a partition.
+        last: the last that has one, of a table whose rows are all old; None: the days go on.
     """
 
     source: MirroredTable
     key: tuple[str, ...]
     created: str | None = None
     first: date | None = None
+    last: date | None = None
 
     @property
     def day(self) -> str:
@@ -64,13 +66,13 @@ def model_stem(table: str) -> str:
 
 def domain_text(table: DomainTable) -> str:
     """The model with the table's rows: a partition for each day on which some were created, the
-    first one with all that is older, or has no day."""
+    first one with all that is older, or has no day, and the last one with all that is newer."""
     shown = table.source.contract.name
     by = ", by the day on which they were created" if table.created else ""
-    lines = [f"description: {_quoted(f'The rows of {shown}{by}')}"]
+    lines = [f"description: {_quoted(f'The rows of {shown}{by}')}", *_owner(table)]
     if table.created and table.first:
-        series = f"TIMESERIES('{table.first}', CURRENT_DATE, 'P1D')"
-        lines += ["for:", f"  {table.day}: {series}"]
+        end = f"'{table.last + timedelta(days=1)}'" if table.last else "CURRENT_DATE"
+        lines += ["for:", f"  {table.day}: TIMESERIES('{table.first}', {end}, 'P1D')"]
     if table.key:
         key = ", ".join(map(_quoted, table.key))
         lines += ["expect:", f"  unique: [[{key}]]", f"  not_null: [{key}]"]
@@ -80,8 +82,14 @@ def domain_text(table: DomainTable) -> str:
 def stream_text(table: DomainTable) -> str:
     """The stream view of the same rows."""
     words = _quoted(f"The rows of {table.source.contract.name}, with its newest loads")
-    header = ["---", f"description: {words}", "materialized: stream view", "---"]
-    return "\n".join([*header, *_select(table), ""])
+    lines = [f"description: {words}", *_owner(table), "materialized: stream view"]
+    return "\n".join(["---", *lines, "---", *_select(table), ""])
+
+
+def _owner(table: DomainTable) -> Iterator[str]:
+    """A model has one; a contract may have several."""
+    for one in table.source.contract.owners[:1]:
+        yield f"owner: {_quoted(one)}"
 
 
 def _select(table: DomainTable) -> Iterator[str]:
@@ -99,7 +107,11 @@ def _query(table: DomainTable) -> Iterator[str]:
         column, first = _name(table.created), f"DATE '{table.first}'"
         yield f"WHERE DATE({column}) = {table.day}"
         yield "  -- The first day has what is older, too, and what has no day."
-        yield (f"  OR ({table.day} = {first} AND (DATE({column}) < {first} OR {column} IS NULL))")
+        yield f"  OR ({table.day} = {first} AND (DATE({column}) < {first} OR {column} IS NULL))"
+        if table.last:
+            last = f"DATE '{table.last}'"
+            yield "  -- Nothing was created of late: the last day would have what is."
+            yield f"  OR ({table.day} = {last} AND DATE({column}) > {last})"
     if table.key:
         yield f"ORDER BY {', '.join(map(_name, table.key))}"
 

@@ -6,6 +6,8 @@ What belongs here: dropping. What doesn't: which are kept (`mirrorlake.models.re
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.partition_drop import drop_before
 from mirrorlake.failpoints import failpoint
@@ -36,6 +38,32 @@ def gone_keys(lake: Lake, model: Model) -> tuple[str, ...]:
         return ()
     drop = _drop(model, "")
     return tuple(sorted(key for key in keys_there(model, table) if drop.takes(key)))
+
+
+def uncovered_keys(lake: Lake, model: Model) -> tuple[str, ...]:
+    """The partitions in a model's table that are none of its partitions any more, and that no
+    retention takes: ``for`` was made narrower. Who reads the table sees them.
+
+    Raises:
+        LakeError: the lake can't be read.
+    """
+    table = lake.load(model_table(model)) if not model.declaration.is_view else None
+    if table is None:
+        return ()
+    others = keys_there(model, table) - model.by_key.keys()
+    drop = _drop(model, "") if model.gone else None
+    return tuple(sorted(key for key in others if drop is None or not drop.takes(key)))
+
+
+def uncovered_words(keys: Sequence[str]) -> Iterator[str]:
+    """What is said of such partitions."""
+    if keys:
+        which = f"{keys[0]} to {keys[-1]}" if len(keys) > 1 else keys[0]
+        yield (
+            f"has rows of {len(keys):,} partitions that are under `for` no more ({which}): readers "
+            "of its table see them until they are under `for` again, or somebody drops the table "
+            "and runs the model"
+        )
 
 
 def drop_gone(workspace: Workspace, model: Model) -> tuple[str, ...]:

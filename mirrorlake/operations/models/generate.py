@@ -18,7 +18,7 @@ from typing import Literal
 from mirrorlake.config.contract import Config, TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.statistics import file_starts
+from mirrorlake.destinations.iceberg.statistics import file_range
 from mirrorlake.errors import ModelError
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.catalogue import Catalogue, Contract, MirroredTable
@@ -35,12 +35,15 @@ from mirrorlake.operations.models.domain_models import (
 from mirrorlake.runtime.cache import write_whole
 from mirrorlake.schema.own_columns import DATABASE, SOURCE
 from mirrorlake.schema.versions import FIRST_CREATED
-from mirrorlake.serving.streamed import why_nothing_to_add
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.source_columns import recorded_columns
+from mirrorlake.table.streamed import why_nothing_to_add
 
 MOST_DAYS = 3_650
-"""The first partition has all that is older: a row of the year 1000 makes no 370,000 partitions."""
+"""Before the newest row; the first partition has all that is older: a row of the year 1000 makes no
+370,000 partitions."""
+_QUIET_DAYS = 366
+"""A table without newer rows gets no partitions for the days since."""
 _MOST_FILES = 10_000
 GeneratedOutcome = Literal["written", "unchanged", "kept", "refused", "left out"]
 
@@ -109,6 +112,12 @@ def generate_models(
     found: list[GeneratedModel] = []
     # Of all tables, not of those that were asked for: a model keeps its name.
     everyone = (*config.tables, *config.snapshots, *config.tenants)
+    for one in everyone:
+        if terms.dataset in (one.namespaces.raw, one.namespaces.deduped, one.namespaces.clean):
+            raise ModelError(
+                f"{terms.dataset} is where the mirror of {one.name} is",
+                next_step="Name another --dataset",
+            )
     stems = {model_stem(one.table) for one in everyone}
     named: dict[str, str] = {}
     for contract in contracts:
@@ -145,15 +154,23 @@ def _now(stem: str, stems: Set[str]) -> str:
 
 
 def _as_begun(table: DomainTable, path: Path) -> DomainTable:
-    """A table with the first day that its model has already. Another first partition would have
-    all that is older a second time: rows of the one before it stay in the model's table."""
+    """A table with the days that its model has already; those that ended go on if the table has new
+    rows. Another first partition would have all that is older a second time: rows of the one before
+    it stay in the model's table."""
     if table.first is None or not path.exists():
         return table
-    found = _BEGUN.search(path.read_text(encoding="utf-8"))
-    return replace(table, first=date.fromisoformat(found[1])) if found else table
+    found = _DAYS.search(path.read_text(encoding="utf-8"))
+    if found is None:
+        return table
+    end = date.fromisoformat(found["end"]) if found["end"] else None
+    last = end - timedelta(days=1) if end is not None and table.last is not None else None
+    return replace(table, first=date.fromisoformat(found["first"]), last=last)
 
 
-_BEGUN = re.compile(r": TIMESERIES\('([0-9]{4}-[0-9]{2}-[0-9]{2})', CURRENT_DATE, 'P1D'\)")
+_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_DAYS = re.compile(
+    rf": TIMESERIES\('(?P<first>{_DAY})', (?:CURRENT_DATE|'(?P<end>{_DAY})'), 'P1D'\)"
+)
 
 
 def _no_stream(table: DomainTable) -> str:
@@ -178,8 +195,8 @@ def _domain_table(
         return None
     table = DomainTable(source, _key_of(ledger, source))
     created = _created(contract, source)
-    first = _first_day(lake, deduped, created, today) if created is not None else None
-    return replace(table, created=created, first=first) if first is not None else table
+    days = _days(lake, deduped, created, today) if created is not None else None
+    return replace(table, created=created, first=days[0], last=days[1]) if days else table
 
 
 def _key_of(ledger: Ledger, source: MirroredTable) -> tuple[str, ...]:
@@ -219,20 +236,25 @@ def _created(contract: Contract, source: MirroredTable) -> str | None:
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
-def _first_day(lake: Lake, deduped: MirroredTable, column: str, today: date) -> date | None:
-    """The first day of a column, by its files; not earlier than `MOST_DAYS` ago, and not later than
-    yesterday. None where no row has a day, or the files are too many to be looked at."""
+def _days(
+    lake: Lake, deduped: MirroredTable, column: str, today: date
+) -> tuple[date, date | None] | None:
+    """The first day of a column that has a partition, and the last, if the days don't go on.
+
+    The first is by its files, not earlier than `MOST_DAYS` before the newest row, and not later
+    than yesterday. None where no row has a day, or the files are too many to be looked at.
+    """
     table = lake.load(deduped.identifier)
-    found = None
-    if table is not None:
-        name = next((f.name for f in table.schema().fields if f.name.lower() == column.lower()), "")
-        found = file_starts(table, name, at_least=0, most=_MOST_FILES) if name else None
-    starts = found[0] if found is not None else set[date]()
-    if not starts:
+    if table is None:
         return None
-    days = (one.date() if isinstance(one, datetime) else one for one in starts)
-    yesterday = today - timedelta(days=1)
-    return min(max(min(days), today - timedelta(days=MOST_DAYS)), yesterday)
+    name = next((f.name for f in table.schema().fields if f.name.lower() == column.lower()), "")
+    found = file_range(table, name, most=_MOST_FILES) if name else None
+    if found is None:
+        return None
+    oldest, newest = (one.date() if isinstance(one, datetime) else one for one in found)
+    last = min(newest, today - timedelta(days=1))
+    first = min(max(oldest, last - timedelta(days=MOST_DAYS - 1)), last)
+    return first, last if last < today - timedelta(days=_QUIET_DAYS) else None
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -297,7 +319,8 @@ def _priced(lake: Lake, draft: _Draft, path: Path) -> GeneratedModel:
     statistics = lake.statistics(deduped_of(source.contract))
     size = statistics.bytes if statistics is not None else 0
     first = draft.table.first if draft.kind == "table" else None
-    days = (datetime.now(UTC).date() - first).days if first is not None else 1
+    last = draft.table.last or datetime.now(UTC).date() - timedelta(days=1)
+    days = (last - first).days + 1 if first is not None else 1
     return GeneratedModel(
         table=source.contract.name,
         model=draft.name,

@@ -31,13 +31,14 @@ from mirrorlake.models.model import Model
 from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.models.taken import is_over
 from mirrorlake.operations.models.checks import Checking, failure_of
-from mirrorlake.operations.models.dropping import drop_gone
+from mirrorlake.operations.models.dropping import drop_gone, uncovered_keys, uncovered_words
 from mirrorlake.operations.models.lake_names import within_lake
+from mirrorlake.operations.models.lost_views import lost_view
 from mirrorlake.operations.models.model_schemas import load_schemas
 from mirrorlake.operations.models.plans import record_model
 from mirrorlake.operations.models.rows import batch_condition, batch_rows, row_errors
 from mirrorlake.operations.models.states import PARTITIONS, States, recorded_by
-from mirrorlake.operations.models.stream_views import has_views, stream_sql
+from mirrorlake.operations.models.stream_views import stream_sql
 from mirrorlake.operations.models.tables import model_table, prepare_table
 from mirrorlake.workspace import Workspace
 
@@ -57,16 +58,20 @@ class ModelRun:
 
     Attributes:
         computed: the partitions that it computed, in order.
-        left: how many needed nothing.
+        unchanged: how many needed nothing.
+        missed: how many were never computed, and can't be any more.
         warnings: what was published although it is not as expected, one a line.
         dropped: how many partitions went, which its retention keeps no more.
+        is_view: whether it has no rows of its own: ``rows`` is 0.
     """
 
     model: str
     computed: tuple[ModelPartition, ...]
-    left: int
+    unchanged: int
     warnings: tuple[str, ...] = ()
     dropped: int = 0
+    missed: int = 0
+    is_view: bool = False
 
 
 def run_model(
@@ -99,9 +104,8 @@ def run_model(
         if model.declaration.is_view:
             return _run_view(own, states, model, again=again, watch=watch)
         states.look_again(model)
-        due = [
-            one for one in _possible(states, model, scopes) if again or states.of(model, one).is_due
-        ]
+        possible, missed = _possible(states, model, scopes)
+        due = [one for one in possible if again or states.of(model, one).is_due]
         if rebuild and model.declaration.is_snapshot:
             raise ModelError(
                 f"{model.name} is a snapshot: what was taken before can't be taken again",
@@ -127,8 +131,10 @@ def run_model(
         dropped = drop_gone(own, model) if not states.project.problems else ()
         if not due and scopes:
             record_model(own.ledger, model)
-    left = len(scopes) - len(due)
-    found = ModelRun(model.name, tuple(done), left, tuple(checking.warnings), len(dropped))
+    warnings = (*checking.warnings, *uncovered_words(uncovered_keys(own.lake, model)))
+    counts = len(dropped), missed
+    unchanged = len(scopes) - len(due) - missed
+    found = ModelRun(model.name, tuple(done), unchanged, warnings, *counts)
     if checking.refused:
         failure = failure_of(model, checking.refused)
         failure.run = found
@@ -142,23 +148,24 @@ def _batches(due: Sequence[ScopeValues], model: Model) -> Iterator[Sequence[Scop
         yield due[start : start + size]
 
 
-def _possible(states: States, model: Model, scopes: Sequence[ScopeValues]) -> Sequence[ScopeValues]:
-    """Those that can be computed.
+def _possible(
+    states: States, model: Model, scopes: Sequence[ScopeValues]
+) -> tuple[Sequence[ScopeValues], int]:
+    """Those that can be computed, and how many were missed.
 
     Raises:
         ModelError: none can, and one of them never was.
     """
-    found = [scope for scope in scopes if not states.why_over(model, scope)]
-    if found:
-        return found
-    for scope in scopes:
-        state = states.of(model, scope)
-        if state.word == "missed":
-            raise ModelError(
-                f"{model.name} {state.key} can't be computed any more: {state.why}",
-                next_step=f"mirrorlake run {model.name} computes what can be",
-            )
-    return ()
+    over = {model.key_of(scope) for scope in scopes if states.why_over(model, scope)}
+    found = [scope for scope in scopes if model.key_of(scope) not in over]
+    there = [states.of(model, model.by_key[key]) for key in sorted(over)]
+    missed = [state for state in there if state.word == "missed"]
+    if missed and not found:
+        raise ModelError(
+            f"{model.name} {missed[0].key} can't be computed any more: {missed[0].why}",
+            next_step=f"mirrorlake run {model.name} computes what can be",
+        )
+    return found, len(missed)
 
 
 def refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -> None:
@@ -177,11 +184,6 @@ def refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -
         if state.waits:
             above = state.waits[0].split(" ")[0]
             is_model = above in states.project.models
-            if is_model and _was_missed(states, *state.waits[0].split(" ", 1)):
-                raise ModelError(
-                    f"{model.name} {state.key}: it reads {state.waits[0]}, which was never made",
-                    next_step="It can't be any more: begin `for` after it",
-                )
             raise ModelError(
                 f"{model.name} {state.key}: it reads {', '.join(state.waits[:3])}"
                 f"{' …' if len(state.waits) > 3 else ''}, "
@@ -190,11 +192,6 @@ def refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -
                 if is_model
                 else "mirrorlake backfill --invalid",
             )
-
-
-def _was_missed(states: States, name: str, key: str = "") -> bool:
-    model = states.project.models[name]
-    return states.of(model, model.by_key[key]).word == "missed"
 
 
 # --- partitions -----------------------------------------------------------------------------------
@@ -306,11 +303,10 @@ def _run_view(
     again: bool,
     watch: OnComputed | None,
 ) -> ModelRun:
-    state = states.of(model, model.scopes[0])
-    streams = model.declaration.materialized == "stream view"
-    made = state.record is not None and state.record.fingerprint == model.fingerprint
-    if made and not again and not (streams and not has_views(workspace, states.catalogue, model)):
-        return ModelRun(model.name, (), 1)
+    made = states.records(model).get("")
+    is_there = lost_view(workspace.lake, states.catalogue, model) is None
+    if made is not None and made.fingerprint == model.fingerprint and is_there and not again:
+        return ModelRun(model.name, (), 1, is_view=True)
     begun = time.monotonic()
     identifier = model_table(model)
     if workspace.lake.load(identifier) is not None:
@@ -319,7 +315,7 @@ def _run_view(
             next_step="Drop it, or give the model another name: it is a view now",
         )
     sql = model.declaration.sql
-    if streams:
+    if model.declaration.materialized == "stream view":
         sql = stream_sql(workspace, states.catalogue, model)
     workspace.lake.make_namespace(identifier.namespace)
     spark = workspace.spark.get()
@@ -341,7 +337,7 @@ def _run_view(
     states.forget(model, "")
     if watch is not None:
         watch(1)
-    return ModelRun(model.name, (found,), 0)
+    return ModelRun(model.name, (found,), 0, is_view=True)
 
 
 def with_those_above(models: Mapping[str, Model], name: str) -> list[Model]:

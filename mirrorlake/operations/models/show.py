@@ -16,7 +16,7 @@ from mirrorlake.models.model import Model, Project
 from mirrorlake.models.project import stored_columns
 from mirrorlake.models.scopes import ScopeValues, kind_of, text_of
 from mirrorlake.operations.models.compiled import scopes_of
-from mirrorlake.operations.models.dropping import gone_keys
+from mirrorlake.operations.models.dropping import gone_keys, uncovered_keys, uncovered_words
 from mirrorlake.operations.models.states import States
 from mirrorlake.operations.models.stream_prices import StreamPrice, stream_prices
 
@@ -131,7 +131,10 @@ def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownMod
         last=model.key_of(model.scopes[-1]),
         reads=model.reads,
         read_by=readers,
-        warnings=tuple(unbounded(project, catalogue, model)),
+        warnings=(
+            *unbounded(project, catalogue, model),
+            *(f"{name} {words}" for words in uncovered_words(uncovered_keys(states.lake, model))),
+        ),
         states=_counted(states, model, model.by_key),
         partition=_partition(states, model, scope) if scope is not None else None,
         streams=stream_prices(states.lake, states.ledger, catalogue, model),

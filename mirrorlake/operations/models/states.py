@@ -40,6 +40,7 @@ from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.models.taken import newest_time
 from mirrorlake.operations.models.dirty import PartitionMarks, mark_words, waiting_words
 from mirrorlake.operations.models.dropped import PartitionDrop
+from mirrorlake.operations.models.lost_views import lost_view
 from mirrorlake.operations.models.tables import model_table
 from mirrorlake.operations.models.versions import Versions
 
@@ -92,6 +93,7 @@ class States:
 
     _newest: dict[str, Constant] = field(default_factory=dict[str, Constant])
     _there: dict[str, Set[str]] = field(default_factory=dict[str, "Set[str]"])
+    _missing: dict[str, bool] = field(default_factory=dict[str, bool])
 
     @cached_property
     def versions(self) -> Versions:
@@ -156,7 +158,7 @@ class States:
         return found
 
     def _version_of(self, one: Input) -> tuple[str, list[str]]:
-        """What an input is now, and which partitions of it are not computed."""
+        """What an input is now, and which partitions of it are still to be computed."""
         if isinstance(one, MirrorInput):
             return str(self.versions.now(one.table)), []
         if isinstance(one, ExternalInput):
@@ -165,7 +167,7 @@ class States:
         digest, waits = hashlib.sha256(), list[str]()
         for key in one.keys:
             state = self.of(above, above.by_key[key])
-            if state.word != "computed":
+            if state.is_due:
                 waits.append(f"{one.table} {key}".strip())
             snapshot = state.record.snapshot_id if state.record is not None else 0
             digest.update(f"{key}\0{snapshot}\0".encode())
@@ -201,6 +203,9 @@ class States:
             said = json.dumps(now, sort_keys=True).encode()
             version = int(hashlib.sha256(said).hexdigest()[:15], 16)
             shown = replace(record, snapshot_id=version)
+            lost = lost_view(self.lake, self.catalogue, model)
+            if lost is not None:
+                return PartitionState(key, "stale", f"view {lost} is not there", shown, waits)
             return PartitionState(key, "stale" if waits else "computed", "", shown, waits)
         moved = [self._moved(one, record.inputs.get(one.table), now[one.table]) for one in inputs]
         why = "; ".join(one for one in moved if one)
@@ -210,8 +215,8 @@ class States:
 
     def why_over(self, model: Model, scope: ScopeValues) -> str:
         """Why a partition can't be computed any more, in a few words; empty where it can: of a
-        snapshot only those of the newest time can be, and none whose inputs are not kept. A view
-        shows what is there."""
+        snapshot only those of the newest time can be, and none whose inputs are not kept, or were
+        never made and can't be. A view shows what is there."""
         if model.declaration.is_view:
             return ""
         if model.declaration.is_snapshot:
@@ -220,7 +225,32 @@ class States:
             if scope[time_name(model.declaration, model.types)] != self._newest[model.name]:
                 return "its time is over"
         gone = reads_gone(self.project, self.catalogue, model, scope)
-        return f"{gone[0]} {gone[1]}, which it reads, is kept no more" if gone is not None else ""
+        if gone is not None:
+            return f"{gone[0]} {gone[1]}, which it reads, is kept no more"
+        missed = self._reads_missed(model, scope)
+        return f"{missed}, which it reads, was missed" if missed else ""
+
+    def _reads_missed(self, model: Model, scope: ScopeValues) -> str:
+        """A partition that one reads and that was missed; empty without one."""
+        if self._may_miss(model.name):
+            for one in self.read_by(model, scope):
+                above = self.project.models.get(one.table)
+                if above is not None and isinstance(one, ModelInput):
+                    for key in one.keys:
+                        if self.of(above, above.by_key[key]).word == "missed":
+                            return f"{one.table} {key}".strip()
+        return ""
+
+    def _may_miss(self, name: str) -> bool:
+        """Whether partitions of what a model reads can be missed at all."""
+        if name not in self._missing:
+            above = [self.project.models.get(table) for table in self.project.models[name].reads]
+            self._missing[name] = any(
+                one is not None
+                and (one.declaration.is_snapshot or bool(one.gone) or self._may_miss(one.name))
+                for one in above
+            )
+        return self._missing[name]
 
     def _over(
         self,

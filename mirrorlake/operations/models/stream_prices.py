@@ -14,8 +14,8 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.merge.streamed import after_of
 from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.model import Model
-from mirrorlake.serving.streamed import streamed_of, why_nothing_to_add
 from mirrorlake.table.lake_tables import deduped_of
+from mirrorlake.table.streamed import streamed_of, why_nothing_to_add
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """What a stream view reads in place of the tables that its query names.
 
-What belongs here: which tables have loads to add, and the views that add them. What doesn't: these
-views themselves (`mirrorlake.serving.streamed`).
+What belongs here: its text, over the views that add loads. What doesn't: which these are
+(`mirrorlake.operations.models.lost_views`), and these views themselves
+(`mirrorlake.serving.streamed`).
 """
 
 from __future__ import annotations
@@ -11,35 +12,16 @@ from mirrorlake.models.binding import bound_sql
 from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.mentions import written_instead
 from mirrorlake.models.model import Model
+from mirrorlake.operations.models.lost_views import streamed_tables
 from mirrorlake.operations.resolve import refuse_unloaded, resolve_table
 from mirrorlake.serving.streamed import (
     make_streamed,
     refuse_unfolded,
-    streamed_of,
-    why_nothing_to_add,
 )
 from mirrorlake.serving.views import look_at_view
 from mirrorlake.sources.mysql.connect import session
+from mirrorlake.table.streamed import streamed_of
 from mirrorlake.workspace import Workspace
-
-
-def streamed_tables(catalogue: Catalogue, model: Model) -> dict[str, MirroredTable]:
-    """The mirrored tables that a stream view reads with the loads that are not folded, by name. Of
-    others there is nothing to add."""
-    found = {name: catalogue.table(name) for name in model.reads}
-    return {
-        name: one
-        for name, one in found.items()
-        if one is not None and not why_nothing_to_add(one.contract)
-    }
-
-
-def has_views(workspace: Workspace, catalogue: Catalogue, model: Model) -> bool:
-    """Whether the views of current rows that a stream view reads are there: a rule that no view can
-    keep takes one away."""
-    tables = streamed_tables(catalogue, model).values()
-    views = (streamed_of(one.identifier) for one in tables)
-    return all(look_at_view(workspace.lake, view) is not None for view in views)
 
 
 def stream_sql(workspace: Workspace, catalogue: Catalogue, model: Model) -> str:

@@ -25,6 +25,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "Order Details`x": {"mode": "full", "key": ["select", "created_day"]},
     "keyless": {"mode": "full", "key": []},
     "empty": KEYED,
+    "old": KEYED,
 }
 
 
@@ -45,6 +46,8 @@ def contract(server: MariaDB, place: Place, database: str, sql: Sql) -> Path:
         "CREATE TABLE keyless (v INT)",
         "INSERT INTO keyless VALUES (1), (1), (NULL)",
         "CREATE TABLE empty (id INT PRIMARY KEY, created_at DATETIME)",
+        "CREATE TABLE old (id INT PRIMARY KEY, created_at DATETIME)",
+        "INSERT INTO old VALUES (1, '2013-01-01'), (2, '2013-01-03 23:59:59'), (3, NULL)",
     )
     folder = place.folder / database
     folder.mkdir()
@@ -84,9 +87,12 @@ def test_each_table_has_one_with_exactly_its_rows(place: Place, contract: Path, 
         "keyless stream view": "left out",
         "empty table": "written",
         "empty stream view": "left out",
+        "old table": "written",
+        "old stream view": "left out",
     }
     assert found["orders table"]["partitions"] == 3_650
     assert found["orders table"]["bytes"] > 0
+    assert found["old table"]["partitions"] == 3
     assert found["people stream view"]["why"] == "it is copied as a whole"
     assert run(contract, "plan")[0] == 0
     chosen = {"orders": ["--from", str(datetime.now(UTC).date() - timedelta(days=5))]}
@@ -121,6 +127,30 @@ def test_a_row_without_a_day_makes_the_first_stale(contract: Path, sql: Sql) -> 
 
 
 @pytest.mark.usefixtures("shared_session")
+def test_the_last_day_of_an_old_table_has_what_came_later(
+    place: Place, contract: Path, sql: Sql
+) -> None:
+    model = generated(contract, "old")["old table"]["model"]
+    assert run(contract, "run", model)[0] == 0
+    sql("INSERT INTO old VALUES (4, '2013-01-04'), (5, NOW())")
+    assert run(contract, "sync")[0] == 0
+    code, runs = run(contract, "run", model, "--json")
+    # The first has what has no day, so that any row could be its.
+    keys = [one["key"] for one in runs[0]["computed"]]
+    assert (code, keys) == (0, ["created_day=2013-01-01", "created_day=2013-01-03"])
+    source = Identifier(f"s_{contract.parent.name}", "old")
+    made = Identifier(*model.split("."))
+    assert rows_of(place, made, ["id"]) == rows_of(place, source, ["id"])
+    # Written again now that it is moving, its days go on, and no row is there twice.
+    assert generated(contract, "old", "--force")["old table"]["partitions"] > 366
+    days = ["--from", "2013-01-01", "--to", "2013-01-04"]
+    assert run(contract, "backfill", model, *days)[0] == 0
+    yesterday = datetime.now(UTC).date() - timedelta(days=1)
+    assert run(contract, "run", model, f"created_day={yesterday}")[0] == 0
+    assert max(rows_of(place, made, ["id"]).values()) == 1
+
+
+@pytest.mark.usefixtures("shared_session")
 def test_a_file_that_a_person_changed_is_kept(contract: Path) -> None:
     one = generated(contract, "orders")["orders table"]
     assert {g["outcome"] for g in generated(contract, "orders").values()} == {"unchanged"}
@@ -136,6 +166,9 @@ def test_a_file_that_a_person_changed_is_kept(contract: Path) -> None:
     assert (code, "orders" in words) == (2, True)
     code, words = run(contract, "models", "generate", "orders", "--dataset", "No Such")
     assert (code, "can't name a model" in words) == (2, True)
+    mirror = f"s_{contract.parent.name}"
+    code, words = run(contract, "models", "generate", "orders", "--dataset", mirror)
+    assert (code, f"{mirror} is where the mirror of s.{contract.parent.name}" in words) == (2, True)
 
 
 @pytest.mark.usefixtures("shared_session")

@@ -260,6 +260,34 @@ def test_a_partition_has_its_own_rows_whatever_it_is_named_by(config: Path) -> N
         assert {one["rows"] for one in runs[0]["computed"]} == {3}, name
 
 
+def test_partitions_that_are_none_any_more_are_said(config: Path) -> None:
+    name = f"m_{config.parent.name}.daily"
+    computed(config, "daily")
+    write_models(config, daily=DAILY.replace("'2024-02-28'", "'2024-02-29'"))
+    words = "has rows of 1 partitions that are under `for` no more (sold_day=2024-02-28/shop=Paris)"
+    [warning] = run(config, "show", name, "--json")[1]["warnings"]
+    assert warning.startswith(f"{name} {words}")
+    [one] = run(config, "run", name, "--json")[1]
+    assert [warning.startswith(words) for warning in one["warnings"]] == [True]
+    assert (one["computed"], one["unchanged"]) == ([], 4)
+
+
+def test_a_file_that_can_not_be_read_hides_no_other(config: Path) -> None:
+    database = config.parent.name
+    write_models(
+        config, bad="---\nower: me\n---\nSELECT 1 AS n", wrong="SELECT ida FROM {deduped}.sales"
+    )
+    write_models(config, reader="SELECT n FROM {models}.bad")
+    code, words = run(config, "plan")
+    assert code == 2
+    assert "bad.sql:2:1: ower: unknown key" in words
+    assert "wrong.sql:1:8: there is no column ida" in words
+    assert "reader.sql" not in words  # what it reads is said
+    assert len(computed(config, "daily")["daily"]) == 6
+    code, words = run(config, "run", f"m_{database}.reader")
+    assert (code, "ower: unknown key" in words) == (2, True)
+
+
 def test_a_view_shows_what_its_tables_show(config: Path, place: Place, sql: Sql) -> None:
     write_models(
         config,

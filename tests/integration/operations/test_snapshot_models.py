@@ -39,8 +39,8 @@ def take(config: Path, until: str) -> None:  # noqa: F811
     write_models(config, taken=TAKEN.format(until=until))
 
 
-def states(config: Path) -> dict[str, int]:  # noqa: F811
-    code, shown = run(config, "show", f"m_{config.parent.name}.taken", "--json")
+def states(config: Path, name: str = "taken") -> dict[str, int]:  # noqa: F811
+    code, shown = run(config, "show", f"m_{config.parent.name}.{name}", "--json")
     assert code == 0, shown
     return shown["states"]
 
@@ -77,8 +77,9 @@ def test_what_was_missed_is_said_and_never_made_up(config: Path) -> None:  # noq
     assert "can't be computed any more" in words
     code, words = run(config, "run", f"{name}.reader", "of_day=2024-05-01")
     assert code == 2
-    assert "was never made" in words
-    assert computed(config, "reader", "of_day=2024-05-02") == {"reader": ["of_day=2024-05-02"]}
+    assert f"never computed, and {name}.taken day=2024-05-01, which it reads, was missed" in words
+    assert computed(config, "reader") == {"reader": ["of_day=2024-05-02"]}
+    assert states(config, "reader") == {"missed": 1, "computed": 1}
     for arguments in (["invalidate", f"{name}.taken"], ["run", f"{name}.taken", "--rebuild"]):
         code, words = run(config, *arguments)
         assert code == 2, words

@@ -11,8 +11,10 @@ import yaml
 from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.views import forget_view
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.sync import load_table
+from mirrorlake.table.streamed import streamed_of
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
@@ -78,6 +80,21 @@ def test_loads_are_shown_before_and_after_their_fold(place: Place, orders: Path,
     assert shown(place, orders) == expected
     code, again = run(orders, "run", name, "--json")
     assert (code, [one["computed"] for one in again]) == (0, [[]])
+
+
+@pytest.mark.usefixtures("shared_session")
+def test_one_whose_view_is_gone_is_not_called_computed(place: Place, orders: Path) -> None:
+    name = f"m_{orders.parent.name}.now"
+    assert run(orders, "run", name)[0] == 0
+    before = shown(place, orders)
+    current = streamed_of(Identifier(f"s_{orders.parent.name}", "orders"))
+    for view in (current, Identifier(*name.split("."))):
+        forget_view(place.lake, view)
+        found = run(orders, "show", name, "--json")[1]["partition"]
+        assert (found["state"], found["why"]) == ("stale", f"view {view} is not there")
+        assert run(orders, "run", name, "--json")[1][0]["computed"]
+        assert run(orders, "show", name, "--json")[1]["partition"]["state"] == "computed"
+        assert shown(place, orders) == before
 
 
 @pytest.mark.usefixtures("shared_session")

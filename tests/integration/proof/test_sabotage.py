@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 
 from demo.__main__ import demo
+from demo.browse import sabotage_command
 from demo.embedded import EmbeddedServer
 from demo.faults import (
     DELETED,
@@ -35,7 +36,7 @@ from demo.faults import (
 )
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
-from demo.run import MARKER, sabotage_command
+from demo.run import MARKER
 from demo.sabotage import NAMES, Sabotaged, Victim, contract_of, sabotage
 from mirrorlake.errors import ConfigError
 from mirrorlake.workspace import Workspace

@@ -24,8 +24,9 @@ from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.operations.sync import load_table, reload_days, sync_table
 from mirrorlake.proof.report import Ask
-from mirrorlake.serving.streamed import make_streamed, refuse_unfolded, streamed_of
+from mirrorlake.serving.streamed import make_streamed, refuse_unfolded
 from mirrorlake.sources.mysql.connect import session
+from mirrorlake.table.streamed import streamed_of
 from mirrorlake.workspace import Workspace
 
 Sql = Callable[..., Any]

@@ -116,6 +116,8 @@ def test_values_are_the_texts_that_are_written(
         ("for:\n  Day: [a]\n  x y: [b]", ["3:3: for.Day: a name has small letters", '4:3: for."x y": a name has']),
         ("for:\n  a: []\n  b: {c: d}\n  e: [[f]]\n  g: [~]\n  h:", [f"{n}:" for n in (3, 4, 5, 6, 7)]),
         ("for:\n  a: [x]\npartition_by: b", ["4:15: partition_by: b is not bound under `for`"]),
+        ("for: {a: RANGE(0, 2, 1), b: [x]}", ["2:10: for.a: RANGE(0 ends here: put an expression in quotes"]),
+        ("retention: 10 days", ["2:12: retention: '10 days' is no retention: write 90d, 36h, or P3M"]),
         ("partition_by: day", ["partition_by: day is not bound under `for`"]),
         ("- a\n- b", ["2:1: the header is a mapping"]),
         ("a: [b", ["not valid YAML: a list is not closed"]),
@@ -160,12 +162,17 @@ def test_names_that_no_model_has(tmp_path: Path, name: str) -> None:
 def test_a_folder_of_models(tmp_path: Path) -> None:
     for name in ("b/y.sql", "a/x.sql", "a/y.sql", "a/_x.py", "a/notes.txt"):
         written(tmp_path, "SELECT 1 AS a", name)
-    assert [one.name for one in read_declarations(tmp_path)] == ["a.x", "a.y", "b.y"]
-    assert read_declarations(tmp_path / "nothing") == []
+    found, unread = read_declarations(tmp_path)
+    assert ([one.name for one in found], unread.problems) == (["a.x", "a.y", "b.y"], ())
+    assert read_declarations(tmp_path / "nothing")[0] == []
     # Where names differ in case alone, one of them has letters that no name has.
     written(tmp_path, "SELECT 1 AS a", "A/x.sql")
-    with pytest.raises(ModelError, match="'A' can't name a model"):
-        read_declarations(tmp_path)
+    written(tmp_path, "---\nwner: me\n---\nSELECT 1 AS a", "b/y.sql")
+    found, unread = read_declarations(tmp_path)
+    assert [one.name for one in found] == ["a.x", "a.y"]
+    assert unread.names == {"A.x", "b.y"}
+    with pytest.raises(ModelError, match=r"(?s)'A' can't name a model.*y\.sql:2:1: wner: unknown"):
+        unread.raise_problems()
 
 
 def test_an_error_in_the_query_is_told_with_the_line_of_the_file(tmp_path: Path) -> None:
@@ -186,6 +193,5 @@ def test_a_partition_column_twice_and_a_header_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["sales.sql", "shop/old/sales.sql"])
 def test_a_file_where_no_model_is_looked_for_is_said(tmp_path: Path, name: str) -> None:
     path = written(tmp_path, "SELECT 1 AS a", name)
-    with pytest.raises(ModelError, match="is not where a model is") as caught:
-        read_declarations(tmp_path)
-    assert str(path) in caught.value.message
+    _, unread = read_declarations(tmp_path)
+    assert f"{path} is not where a model is" in unread.problems[0].message

@@ -225,7 +225,7 @@ def test_what_is_made_elsewhere_is_part_of_the_key(contract: Path, bound: list[s
     assert bound == []
     file.write_text(STOCK + "hidden: stock\n")
     assert next(one.message for one in opened(contract)[0].problems).startswith(
-        f"{contract.parent / 'models' / 'a' / 'stock.sql'}: column n is made of stock"
+        f"{contract.parent / 'models' / 'a' / 'stock.sql'}:4:8: column n is made of stock"
     )
 
 

@@ -220,7 +220,7 @@ def test_days_of_another_column_than_the_contracts_bound_a_table_too(compiled: C
         ({"m__x": "SELECT n FROM m.y", "m__y": "SELECT n FROM m.z", "m__z": "SELECT n FROM m.x"},
          "models/m/x.sql:1:15: models read one another in a circle: m."),
         ({"m__x": f"---\nmaterialized: view\n{DAYS}\n---\nSELECT 1 AS n"},
-         "models/m/x.sql: a view has no partitions"),
+         "models/m/x.sql:3:1: a view has no partitions"),
         # What is above is wrong: that is said, once.
         ({"m__x": "SELECT * FROM m.y", "m__y": "SELECT ida FROM s_d.sales"},
          "models/m/y.sql:1:8: there is no column ida"),
@@ -228,9 +228,11 @@ def test_days_of_another_column_than_the_contracts_bound_a_table_too(compiled: C
          "models/m/y.sql:1:"),
         # personal data
         ({"m__x": "SELECT CONCAT(e, '!') AS mail FROM (SELECT email AS e FROM s_d.people)"},
-         "models/m/x.sql: column mail is made of email of s_d.people, which the contract hides. Read the clean"),
+         "models/m/x.sql:1:8: column mail is made of email of s_d.people, which the contract hides. Read the clean"),
         ({"m__x": "---\nreleased: [mails]\n---\nSELECT COUNT(email) AS n FROM s_d.people"},
-         "models/m/x.sql: `released`: there is no column mails"),
+         "models/m/x.sql:2:1: `released`: there is no column mails"),
+        ({"m__x": "SELECT n,\n  email AS e FROM (SELECT 1 AS n, * FROM s_d.people)"},
+         "models/m/x.sql:2:3: column e is made of email of s_d.people"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_with_its_place(

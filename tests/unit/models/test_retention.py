@@ -274,8 +274,13 @@ def test_what_is_wrong_with_a_retention_is_said_with_its_place(compiled: Compile
         ("2 weeks", of_days, "m/a.sql:2:"),
         ("0d", of_days, "longer than nothing"),
         ("P0D", of_days, "is no period"),
-        ("9d", "", "partitioned by no names"),
-        ("9d", "for: {shop: [a, b]}\n", "partitioned by no names"),
+        ("9d", "", "and this one by none"),
+        ("9d", "for: {shop: [a, b]}\n", "and this one by none"),
+        (
+            "9d",
+            "for: {a: \"DATE'2024-01-01'\", b: \"DATE'2024-01-01'\"}\n",
+            "and this one by 2: a, b. Leave all but one of them out of `partition_by`",
+        ),
         ("9d", "materialized: view\n", "a view has no rows of its own"),
     ):
         try:
