@@ -24,6 +24,7 @@ from benchmarks import (
     models,
     plan,
     proof,
+    streams,
     tenants,
     tick,
 )
@@ -45,6 +46,7 @@ PARTS: dict[str, Callable[[int, float], Figures]] = {
     "tenants": tenants.run,
     "ddl": ddl.run,
     "models": models.run,
+    "streams": streams.run,
     "plan": plan.run,
 }
 
@@ -65,7 +67,7 @@ def main(runs: int, scale: float, part: tuple[str, ...], dry: bool) -> None:
         show(figures)
         if not dry:
             # The same tables in two sizes are two results.
-            parts = ("ddl", "fold", "many", "models", "location", "plan")
+            parts = ("ddl", "fold", "many", "models", "location", "plan", "streams")
             smaller = name.startswith(parts) and scale != 1
             keep(f"{name}-{scale:g}" if smaller else name, command, figures)
     if not dry:

@@ -17,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from benchmarks.processes import Watched
 from benchmarks.report import Figures, Section, spread
 from benchmarks.source import USER, Source, load_flights, load_lineitem, started
 from mirrorlake.config import load_config
@@ -119,21 +120,30 @@ def _measured(source: Source, workspace: Workspace, case: Case, runs: int, scale
     model = project.model(f"m.{case.name}")
     _run(workspace, model, again=False)
     seconds: dict[str, list[float]] = {side: [] for side in sides}
+    peaks = dict.fromkeys(sides, 0.0)
     for number in range(runs + 1):
         # The days that the first side brings up are those that changed since it last did.
         _change(source, case, number)
         _bring_up(workspace, f"s.{case.table}")
         for side, bring_up in sides.items():
-            begun = time.perf_counter()
-            bring_up(model)
+            with Watched(os.getpid()) as watched:
+                begun = time.perf_counter()
+                bring_up(model)
+                taken = time.perf_counter() - begun
+            peaks[side] = max(peaks[side], watched.peak)
             if number:
-                seconds[side].append(time.perf_counter() - begun)
+                seconds[side].append(taken)
             if side == STALE:
                 _statement(workspace, case)
                 _compare(workspace, case, model)
     whole = float(spread(seconds[WHOLE])[0])
     lines = [
-        (side, *spread(seconds[side]), f"{float(spread(seconds[side])[0]) / whole:.2f}")
+        (
+            side,
+            *spread(seconds[side]),
+            f"{float(spread(seconds[side])[0]) / whole:.2f}",
+            f"{peaks[side]:,.0f}",
+        )
         for side in sides
     ]
     rows = source.count(case.table)
@@ -144,7 +154,7 @@ def _measured(source: Source, workspace: Workspace, case: Case, runs: int, scale
         "that does not count. What the first side published is what the statement gives, row by "
         "row."
     )
-    columns = ("what is computed", "median s", "min", "max", "ratio")
+    columns = ("what is computed", "median s", "min", "max", "ratio", "peak MB")
     return Section(case.title, about, columns, tuple(lines))
 
 

@@ -37,7 +37,7 @@ def browse(config: Config, writer: LiveWriter, console: Console) -> int:
     home, log = folder / "dagster", folder / "dagster.log"
     home.mkdir(exist_ok=True)
     shutil.copyfile(CLONE / "dagster.yaml", home / "dagster.yaml")
-    _write_settings(config)
+    write_settings(config.path)
     writer.start()
     url = ui_url()
     console.print(f"\nDagster starts at {url} …", highlight=False)
@@ -129,11 +129,11 @@ def command_line(folder: Path) -> str:
     return f". {shlex.quote(str(folder / SETTINGS))} && {shlex.quote(str(program))}"
 
 
-def _write_settings(config: Config) -> None:
-    """Keep what another shell needs: for this user's eyes alone."""
+def write_settings(config: Path) -> None:
+    """Keep what another shell needs beside the contract: for this user's eyes alone."""
     names = ("MIRRORLAKE_DEMO_PASSWORD", "MIRRORLAKE_HASH_KEY")
-    said = {"MIRRORLAKE_CONFIG": str(config.path), **{name: os.environ[name] for name in names}}
-    settings = config.path.parent / SETTINGS
+    said = {"MIRRORLAKE_CONFIG": str(config), **{name: os.environ[name] for name in names}}
+    settings = config.parent / SETTINGS
     settings.touch(mode=0o600)
     lines = (f"export {name}={shlex.quote(value)}\n" for name, value in said.items())
     settings.write_text("".join(lines), encoding="utf-8")
