@@ -26,7 +26,8 @@ from mirrorlake.models.given_columns import TestReading, compare_columns, typed_
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.model_tests import ModelTest, WrittenRows
 from mirrorlake.models.parse import table_name
-from mirrorlake.models.project import ReadableTables, compile_model
+from mirrorlake.models.project import compile_model
+from mirrorlake.models.readable import ReadableTables
 from mirrorlake.models.scopes import ScopeValues, text_of
 
 

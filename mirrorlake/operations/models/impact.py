@@ -136,7 +136,9 @@ def _impact(model: Model, after: Project) -> tuple[ImpactWord, tuple[str, ...]] 
     now = after.models.get(model.name)
     if now is None:
         start = f"{model.declaration.path}:"
-        own = [one.message for one in after.problems if one.message.startswith(start)]
+        # A name that is near is none that was meant: the column goes.
+        said = (one.message.partition("; did you mean ")[0] for one in after.problems)
+        own = [words for words in said if words.startswith(start)]
         above = [name for name in model.bound.reads if name in after.unfinished]
         for one in above if not own else ():
             where = next(iter(table_places(model, one)), str(model.declaration.path))

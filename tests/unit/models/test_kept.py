@@ -87,13 +87,13 @@ def opened(path: Path, now: datetime = NOW) -> tuple[Project, Any]:
 def bound(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The models that are bound, as it happens."""
     found: list[str] = []
-    real = project._fields
+    real = project.fields_of
 
     def seen(declaration: Any, *rest: Any) -> Any:
         found.append(declaration.name)
         return real(declaration, *rest)
 
-    monkeypatch.setattr(project, "_fields", seen)
+    monkeypatch.setattr(project, "fields_of", seen)
     return found
 
 

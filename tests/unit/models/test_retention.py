@@ -279,7 +279,7 @@ def test_what_is_wrong_with_a_retention_is_said_with_its_place(compiled: Compile
         (
             "9d",
             "for: {a: \"DATE'2024-01-01'\", b: \"DATE'2024-01-01'\"}\n",
-            "and this one by 2: a, b. Leave all but one of them out of `partition_by`",
+            "and this one by 2: a, b",
         ),
         ("9d", "materialized: view\n", "a view has no rows of its own"),
     ):

@@ -1,0 +1,158 @@
+"""The columns of a model's table, and everything that can be wrong with them.
+
+What belongs here: names, types, personal data, and what a query may not do where a table is made of
+it. What doesn't: types and origins themselves (`mirrorlake.models.binder`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sqlglot import exp
+
+from mirrorlake.config.fields import nearest
+from mirrorlake.errors import ModelError
+from mirrorlake.models.catalogue import Catalogue
+from mirrorlake.models.columns import NamedValue, Origin, Typed
+from mirrorlake.models.declaration import Declaration
+from mirrorlake.models.external_tables import ExternalTable
+from mirrorlake.models.header_places import TextPlace
+from mirrorlake.models.mentions import refuse_unfollowed
+from mirrorlake.models.model import BoundModel
+from mirrorlake.models.place import at
+
+
+def fields_of(
+    declaration: Declaration,
+    found: BoundModel,
+    given: Sequence[NamedValue] | None,
+    catalogue: Catalogue,
+    externals: Mapping[str, ExternalTable],
+    types: Mapping[str, Typed],
+) -> tuple[NamedValue, ...]:
+    """The columns of a model's table, once all that can be wrong was looked for.
+
+    Args:
+        given: those of a Python model, as its header says them.
+        types: of the names under ``for``.
+
+    Raises:
+        ModelError: no table can be made of them; with its place.
+        LakeError: the lake can't be read.
+    """
+    query, bound = found
+    if bound.unstable and declaration.partition_by:
+        function, place = bound.unstable[0]
+        raise ModelError(
+            f"{function}() gives something else each time: a partition could not be made again",
+            place=place,
+            next_step="Bind what is needed under `for`",
+        )
+    if given is None:
+        given = _checked(query, bound.fields, declaration)
+    fields = (*given, *_partition_columns(declaration, types))
+    _refuse_personal(declaration, query, fields, catalogue, externals)
+    foreign = [name for name in bound.reads if name in externals]
+    refuse_unfollowed(query, bound.trace.tables, foreign)
+    if declaration.materialized == "stream view":
+        mirrored = [name for name in bound.reads if catalogue.table(name) is not None]
+        words = "is read with its newest loads"
+        refuse_unfollowed(query, bound.trace.tables, mirrored, words)
+    if foreign and declaration.is_view:
+        raise ModelError(
+            f"a view can't read {foreign[0]}, which is made elsewhere",
+            next_step=f"Leave out `materialized: {declaration.materialized}`",
+        )
+    return fields
+
+
+def _checked(
+    query: exp.Expr, fields: Sequence[NamedValue], declaration: Declaration
+) -> Sequence[NamedValue]:
+    """The columns of a query, of which a table can be made."""
+    places = _places(query, fields)
+    seen: set[str] = set()
+    for number, (one, place) in enumerate(zip(fields, places, strict=True)):
+        if not one.name:
+            raise ModelError(f"column {number + 1} has no name", place=place, next_step="Write AS")
+        lowered = one.name.lower()
+        if lowered in seen:
+            raise ModelError(f"two columns are called {one.name}", place=place)
+        if lowered in declaration.partition_by:
+            raise ModelError(
+                f"column {one.name} is called as a name under `for`, by which the table is "
+                "partitioned: the platform adds that column",
+                place=place,
+                next_step="Leave it out of the SELECT, or give it another name",
+            )
+        if one.value.type == "void":
+            raise ModelError(
+                f"column {one.name} is always NULL, and has no type",
+                place=place,
+                next_step="CAST it",
+            )
+        seen.add(lowered)
+    return fields
+
+
+def _places(query: exp.Expr, fields: Sequence[NamedValue]) -> list[TextPlace | None]:
+    """Where each column stands in a query; where the query does, if a star stands for some."""
+    selects = [one.unalias() for one in query.selects] if isinstance(query, exp.Query) else []
+    same = len(selects) == len(fields)
+    return [at(selects[number]) if same else at(query) for number in range(len(fields))]
+
+
+def _partition_columns(
+    declaration: Declaration, types: Mapping[str, Typed]
+) -> Iterator[NamedValue]:
+    for name in declaration.partition_by:
+        yield NamedValue(name, types[name])
+
+
+def _refuse_personal(
+    declaration: Declaration,
+    query: exp.Expr,
+    fields: Sequence[NamedValue],
+    catalogue: Catalogue,
+    externals: Mapping[str, ExternalTable],
+) -> None:
+    """A column that the contract hides reaches no model, but where the model says that nobody can
+    be told from what it makes of it. So none of the models that it reads has any."""
+    names = {one.name.lower() for one in fields}
+    for one in declaration.released:
+        if one.lower() not in names:
+            raise ModelError(
+                f"`released`: there is no column {one}{nearest(one, names)}",
+                place=declaration.header_place("released"),
+                in_header=True,
+            )
+    origins = {origin for one in fields for origin in one.value.origins}
+    mirrored = {name: catalogue.table(name) for name in {origin.table for origin in origins}}
+    hidden = {
+        Origin(name, column)
+        for name, table in mirrored.items()
+        if table is not None
+        for column in catalogue.hidden(table)
+    }
+    hidden |= {
+        Origin(one.name, column) for one in externals.values() for column in one.declaration.hidden
+    }
+    found = [
+        (one.name, origin)
+        for one in fields
+        if one.name.lower() not in declaration.released
+        for origin in sorted(one.value.origins & hidden, key=lambda o: (o.table, o.column))
+    ]
+    if found:
+        # A column that a person knows comes first, where there are several.
+        name, origin = min(found, key=lambda one: one[0].startswith("_mirror_"))
+        in_header = declaration.python is not None
+        own = [one for one in fields if one.name not in declaration.partition_by]
+        places = dict(zip((one.name for one in own), _places(query, own), strict=True))
+        raise ModelError(
+            f"column {name} is made of {origin.column} of {origin.table}, which the contract hides",
+            place=declaration.header_place("columns", name) if in_header else places[name],
+            in_header=in_header,
+            next_step="Read the clean table instead; or, where nobody can be told from it, name "
+            f"the column in the header: `released: [{name}]`",
+        )
