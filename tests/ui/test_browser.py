@@ -162,6 +162,7 @@ def failure(place: Place) -> str:
     return (place.folder / "dagster.log").read_text("utf-8", errors="replace")[-4000:]
 
 
+@pytest.mark.full
 def test_the_exact_check_tells_its_evidence_and_how_far_it_is(backfill: str, page: Page) -> None:
     page.goto("/assets/deduped/shop/shop/orders?view=checks")
     page.get_by_text("exact_match", exact=True).first.click()

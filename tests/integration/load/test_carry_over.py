@@ -123,6 +123,7 @@ def test_rows_that_ddl_left_alone_are_not_sent(
     assert_equal(workspace, server, database)
 
 
+@pytest.mark.full
 def test_rows_that_changed_without_their_cursor_are_read(
     workspace: Workspace, sql: Callable[..., Any], server: EmbeddedServer, database: str
 ) -> None:

@@ -280,8 +280,8 @@ ELSEWHERE = ("reload.", "chunks.", "branch.", "commit.staged", "commit.proved")
 STEPS = [step for step in FAILPOINTS if not step.startswith(ELSEWHERE)]
 
 
-# `make test` kills a fork at every step of the protocol, in one mode each, and the command line right
-# after a commit; `make test-full` at every step of every mode.
+# `make test` kills a fork at every step of a load and right after the commit of a fold, in one mode
+# each, and the command line right after a commit; `make test-full` at every step of every mode.
 _OFTEN = {
     "commit.after",
     *(f"cities-{step}" for step in ("commit.staged", "commit.proved")),
@@ -303,7 +303,16 @@ def _steps(*steps: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("failpoint", STEPS)
+_WITH_SPARK_SELDOM = ("fold.before", "fold.recorded", "clean.committed")
+
+
+@pytest.mark.parametrize(
+    "failpoint",
+    [
+        pytest.param(step, marks=pytest.mark.full) if step in _WITH_SPARK_SELDOM else step
+        for step in STEPS
+    ],
+)
 def test_killed_at_every_step(world: World, failpoint: str) -> None:
     table = "orders" if failpoint.startswith(NEEDS_SPARK) else "clicks"
     world.change(table)
@@ -650,6 +659,7 @@ def test_a_moved_parent_is_a_conflict_that_leaves_nothing(world: World) -> None:
     assert verdict.equal, verdict.describe()
 
 
+@pytest.mark.full
 def test_a_committed_load_that_was_written_down_as_failed(world: World) -> None:
     """The commit landed, its answer was lost: the table's history knows better than the ledger."""
     world.change("orders")

@@ -323,6 +323,7 @@ def test_in_doubt_a_complete_copy_is_made(
     assert not look.found, look
 
 
+@pytest.mark.full
 def test_what_asks_for_a_complete_copy(
     workspace: Workspace, sql: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,6 +358,7 @@ def test_what_asks_for_a_complete_copy(
 # --- days, a lost ledger, orphans -----------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_complete_copy_takes_the_place_of_its_day_alone(
     workspace: Workspace,
     sql: Callable[..., Any],
@@ -411,6 +413,7 @@ def test_a_lost_ledger_knows_chains_again(
     assert_exact(workspace, server, database)
 
 
+@pytest.mark.full
 def test_a_delta_that_files_alone_tell_of_is_never_taken_for_the_table(
     workspace: Workspace, sql: Callable[..., Any], server: EmbeddedServer, database: str
 ) -> None:
@@ -538,6 +541,7 @@ def test_kills(
 # --- types ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_what_arrow_can_not_digest_is_digested_by_spark(
     workspace: Workspace,
     sql: Callable[..., Any],

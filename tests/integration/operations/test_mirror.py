@@ -1,6 +1,6 @@
 """Every row of every demo table, judged by the oracle: after the first copy, and after live changes.
 
-`make demo` has all flights of a year, and judges them as here.
+`make demo` has all flights of a year, and judges them as here: so these are in the full run.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, Place, connected
 
+pytestmark = pytest.mark.full
 CHANGES = 800
 FEW = 4_000
 """Rows of each real table: five days of flights."""

@@ -180,6 +180,7 @@ def test_rules_of_a_column_that_is_renamed(tenants: Tenants) -> None:
     assert "{pan: {pci: never, renamed_from: card}}" in said
 
 
+@pytest.mark.full
 def test_it_reaches_the_models_that_read_all_tenants(tenants: Tenants) -> None:
     folder = tenants.place.folder / "models"
     (folder / "m").mkdir(parents=True)

@@ -182,6 +182,7 @@ def test_a_column_that_comes_back_has_what_a_rebuild_gives(
     assert rows_of(workspace).to_pylist() == folded
 
 
+@pytest.mark.full
 def test_what_a_hidden_column_held_is_not_shown_by_one_that_took_its_name(
     engine_for: Callable[..., Workspace],
     sql: Callable[..., Any],
@@ -281,6 +282,7 @@ def test_a_row_that_mysql_lost_before_a_rename_has_its_values_under_the_new_name
     assert rows_of(workspace).to_pylist() == folded
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("clean", ["view", pytest.param("table", marks=pytest.mark.full)])
 def test_a_rename_that_is_said_later_brings_values_back(
     clean: str, engine_for: Callable[..., Workspace], sql: Callable[..., Any]

@@ -171,6 +171,7 @@ def test_a_load_is_known_once_it_is_folded_and_by_a_look_before_it(
     assert load_table(workspace, contract, look=looked(workspace)).window == "unchanged"
 
 
+@pytest.mark.full
 def test_a_copy_of_the_same_rows_is_known_by_its_digest(five: Workspace, sql: Sql) -> None:
     workspace = five
     sql("UPDATE f SET v = 'x' WHERE id = 1", "UPDATE f SET v = 'one' WHERE id = 1")

@@ -82,6 +82,7 @@ def test_a_table_of_fewer_keys_than_the_overlap_is_compared(
     assert checked(workspace, "t").source.rows == 41
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", ["incremental", pytest.param("append", marks=pytest.mark.full)])
 def test_rows_beside_the_bounds_are_judged_by_their_key(
     mode: str, database: str, sql: Sql, engine_for: EngineFor

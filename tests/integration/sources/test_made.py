@@ -80,6 +80,7 @@ def test_a_table_is_what_its_statement_says(
     assert not list(filter(None, found)), "\n".join(filter(None, found))
 
 
+@pytest.mark.full
 def test_what_servers_print_of_their_tables_is_read(
     server: EmbeddedServer, database: str, sql: Callable[..., Any]
 ) -> None:

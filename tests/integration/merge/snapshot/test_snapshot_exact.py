@@ -173,6 +173,7 @@ def test_damages_of_kept_rows_are_named_at_once(history: Mirror) -> None:
     ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("gone", "undecided", "since"),
     [

@@ -140,6 +140,7 @@ def test_another_charset_between_plan_and_read(
     assert_exact(server, workspace, database, "t", ("id",))
 
 
+@pytest.mark.full
 def test_a_charset_that_comes_to_need_originals(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
