@@ -98,6 +98,7 @@ def _raw_metadata(
         "tenants read": done.read,
         "tenants unchanged": done.unchanged,
         "tenants joined": len(done.joined),
+        "tenants made again, truncated or altered": len(done.replaced),
         "tenants found gone": len(done.gone),
         "tenants removed": len(done.removed),
         "tenants not looked at": done.counts["not looked at"],

@@ -237,14 +237,19 @@ def print_synced(results: Sequence[TenantsSynced]) -> None:
             of = f", with the rows of {one.clean_written:,} tenants" if one.clean_written else ""
             words = f"{one.table}: clean was made as a {one.clean}{of}"
             show.console.print(escape(words), highlight=False, soft_wrap=True)
-        listed = list(one.failed.items())
-        for name, words in listed[:MOST_SHOWN]:
-            line = f"[yellow]{escape(one.table)}, tenant {escape(name)}:[/] {escape(words)}"
-            show.errors.print(line, highlight=False, soft_wrap=True)
-        if len(listed) > MOST_SHOWN:
-            more = f"and {len(listed) - MOST_SHOWN:,} more: `mirrorlake tenants --failed`"
-            show.errors.print(escape(more), highlight=False, soft_wrap=True)
+        _print_listed(one.table, one.replaced, "more were made again, truncated or altered: --json")
+        _print_listed(one.table, one.failed, "more: `mirrorlake tenants --failed`")
         _print_left_out(one.table, one.left_out, one.without, show.errors)
+
+
+def _print_listed(table: str, tenants: Mapping[str, str], more: str) -> None:
+    """A line for each of the first tenants, and of how many there are more."""
+    for name, words in list(tenants.items())[:MOST_SHOWN]:
+        line = f"[yellow]{escape(table)}, tenant {escape(name)}:[/] {escape(words)}"
+        show.errors.print(line, highlight=False, soft_wrap=True)
+    if len(tenants) > MOST_SHOWN:
+        words = f"and {len(tenants) - MOST_SHOWN:,} {more}"
+        show.errors.print(escape(words), highlight=False, soft_wrap=True)
 
 
 def _columns(results: Sequence[TenantsSynced]) -> Table:

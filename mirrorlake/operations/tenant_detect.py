@@ -19,11 +19,13 @@ from mirrorlake.config.contract import TenantTable
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
-from mirrorlake.sources.mysql.change_stamps import ChangeStamp, why_unchanged
+from mirrorlake.sources.mysql.change_stamps import ChangeStamp, why_replaced, why_unchanged
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import raw_of, terms_of
 from mirrorlake.workspace import Workspace
 
+REPLACED = "made again, truncated or altered"
+"""Why a tenant is due whose table has the columns that it had, and may have other rows."""
 FAILED_AGAIN = timedelta(hours=1)
 """Tenants that a requested run left as they were (they failed, or are gone and were not taken as
 gone) are a reason for another one after this time, or once they change."""
@@ -136,7 +138,8 @@ def _due(
         elif tenant.version is not None and tenant.version != plan.version.hash:
             found[place] = "altered"
         elif not is_same(tenant, plan, survey, present):
-            found[place] = "moved" if tenant.load_id else "never read"
+            moved = "moved" if replaced_since(tenant, plan, survey) is None else REPLACED
+            found[place] = moved if tenant.load_id else "never read"
         elif tenant.folded != tenant.load_id:
             found[place] = "not folded"
     for place in survey.failed:
@@ -159,8 +162,9 @@ def _shown(place: TenantPlace, why: str, survey: TenantSurvey) -> Iterable[objec
     """What is known of a tenant's table, but its rows."""
     plan, stamp = survey.plans.get(place), survey.stamps.get(place)
     terms = None if plan is None else terms_of(plan)
-    times = None if stamp is None else [stamp.made, stamp.changed, stamp.innodb_id]
-    return (*place, why, terms, times)
+    if stamp is None:
+        return (*place, why, terms)
+    return (*place, why, terms, stamp.made, stamp.changed, stamp.innodb_id, stamp.partitions)
 
 
 def _digest(listed: Iterable[object]) -> str:
@@ -212,15 +216,27 @@ def is_unsure(
 ) -> bool:
     """Whether only a digest of its rows tells if a tenant's newest copy is what MySQL has: the
     server does not know when it last changed, as of a table that nobody wrote to since it was
-    started.
+    started; or its table may be another, or was merely rebuilt.
 
     Args:
         present: see `present_versions`.
     """
     shown = survey.stamps.get(tenant.place)
-    if shown is None or shown.changed is not None or tenant.digest is None:
+    if shown is None or tenant.digest is None:
+        return False
+    if shown.changed is not None and replaced_since(tenant, plan, survey) is None:
         return False
     return _is_current(tenant, plan, shown, present)
+
+
+def replaced_since(tenant: Tenant, plan: ResolvedTable, survey: TenantSurvey) -> str | None:
+    """What shows that a tenant's table, with the columns that it had, may have other rows than were
+    read, though nobody wrote to it; None where nothing does."""
+    shown = survey.stamps.get(tenant.place)
+    if shown is None or tenant.shown is None or tenant.terms != terms_of(plan):
+        return None
+    before = ChangeStamp.from_json(tenant.shown)
+    return None if before is None else why_replaced(before, shown)
 
 
 def _is_current(

@@ -30,6 +30,9 @@ class TenantsSynced:
         unchanged: how many were not, as their source shows that nothing happened.
         counts: what became of them (see `count_tenants`); these numbers add up to ``tenants``.
         joined: those of the read that were read for the first time.
+        replaced: ``source.database`` of those whose table has the columns that it had and was made
+            again, truncated, rebuilt or altered, or a partition of which was → what showed it, and
+            what was done.
         gone: those whose database, or table, this sync was the first to miss.
         folded: of how many deduped got other rows.
         removed: tenants that are no more and whose rows left deduped and clean → how many rows
@@ -70,6 +73,7 @@ class TenantsSynced:
     held: Mapping[str, str] = field(default_factory=dict[str, str])
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     without: tuple[str, ...] = ()
+    replaced: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from mirrorlake.operations.tenant_detect import (
     is_same,
     is_unsure,
     present_versions,
+    replaced_since,
 )
 from mirrorlake.operations.tenant_looks import (
     MassDrop,
@@ -135,6 +136,7 @@ class _Sync:
     read: set[TenantPlace] = field(default_factory=set[TenantPlace])
     unchanged: set[TenantPlace] = field(default_factory=set[TenantPlace])
     joined: list[TenantPlace] = field(default_factory=list[TenantPlace])
+    replaced: dict[TenantPlace, str] = field(default_factory=dict[TenantPlace, str])
     kept: set[TenantPlace] = field(default_factory=set[TenantPlace])
     failed: dict[TenantPlace, MirrorlakeError] = field(
         default_factory=dict[TenantPlace, MirrorlakeError]
@@ -163,6 +165,7 @@ class _Sync:
             unchanged=len(self.unchanged),
             counts=count_tenants(everything, self.read, self.unchanged, self.failed),
             joined=tuple(f"{s}.{d}" for s, d in self.joined),
+            replaced=self._replaced(),
             gone=tuple(f"{s}.{d}" for s, d in gone),
             folded=len(folded.moved),
             removed={f"{s}.{d}": count for (s, d), count in removed.items()},
@@ -232,6 +235,8 @@ class _Sync:
             tenant = known.get(place)
             if tenant is None or self.terms.again or not is_same(tenant, plan, survey, present):
                 moved[place] = plan
+                if tenant is not None and (words := replaced_since(tenant, plan, survey)):
+                    self.replaced[place] = words
                 if tenant is not None and not self.terms.again:
                     unsure |= {place: plan} if is_unsure(tenant, plan, survey, present) else {}
             else:
@@ -245,8 +250,9 @@ class _Sync:
         return moved
 
     def _equal(self, plans: Plans, known: Mapping[TenantPlace, Tenant]) -> list[Tenant]:
-        """Of tenants of which the server does not know when they changed, those that have the very
-        rows that were read: the server digests them, and none is read."""
+        """Of tenants of which the server does not know when they changed, or whose table may be
+        another, those that have the very rows that were read: the server digests them, and none is
+        read."""
         survey = self.survey
         digests = read_digests(self.workspace, plans.values()) if plans else TenantDigests()
         found: list[Tenant] = []
@@ -256,6 +262,18 @@ class _Sync:
                 stamp, clock = survey.stamps[place], survey.clocks[place[0]]
                 moment = {"shown": stamp.to_json(), "read_at": clock, "seen_at": clock}
                 found.append(replace(tenant, error=None, failed_at=None, **moment))
+        return found
+
+    def _replaced(self) -> dict[str, str]:
+        """The tenants whose table may be another: what showed it, and what was done."""
+        found: dict[str, str] = {}
+        for place, words in sorted(self.replaced.items()):
+            done = "it was not read"
+            if place in self.unchanged:
+                done = "its rows were compared, and are those of the mirror"
+            elif place in self.read:
+                done = "it was read again"
+            found[".".join(place)] = f"{words}: {done}"
         return found
 
     def _load(

@@ -59,6 +59,7 @@ from mirrorlake.proof.report import digest_text
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.schema.own_columns import DATABASE, SOURCE
 from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.innodb_ids import InnodbNumbers, read_numbers_in
 from mirrorlake.sources.mysql.introspect import check_whole, read_columns
 from mirrorlake.sources.mysql.lock_watch import Guard
 from mirrorlake.sources.mysql.tables import Column
@@ -228,10 +229,12 @@ class _Reader:
             if plan.contract.verify:
                 form = form_of(connection, plan, self.table)
             chunk = self._chunk(batch, form)
+            numbers = read_numbers_in(connection, batch.databases, plan.table.name)
             found = self._patiently(batch, chunk, form)
             bad: dict[str, MirrorlakeError] = {}
             try:
                 bad = self._refused(batch, found, connection)
+                bad |= _replaced(batch, numbers, connection)
                 if form is not None and not bad:
                     bad = self._unequal(batch, chunk, found, form)
             except BaseException:
@@ -395,6 +398,25 @@ def _hidden(connection: Connection[Any], plan: ResolvedTable) -> MirrorlakeError
             raise
         return error
     return None
+
+
+def _replaced(
+    batch: Batch, before: Mapping[str, InnodbNumbers], connection: Connection[Any]
+) -> dict[str, MirrorlakeError]:
+    """The tenants whose table, or a partition of it, was put in another's place while it was read,
+    by database: an exchanged partition has rows that were committed long ago."""
+    now = read_numbers_in(connection, batch.databases, batch.lead.table.name)
+    return {
+        plan.table.database: SchemaError(
+            f"table {plan.name}: while it was read, it was made again, truncated, rebuilt or "
+            "partitioned otherwise, or a partition was exchanged",
+            table=plan.name,
+            next_step="Nothing of it is visible: sync again",
+            retryable=True,
+        )
+        for plan in batch.plans
+        if before.get(plan.table.database, {}) != now.get(plan.table.database, {})
+    }
 
 
 def _smaller(plan: ResolvedTable, before: int, now: int, limit: float) -> SourceError:

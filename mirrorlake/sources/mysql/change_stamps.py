@@ -39,7 +39,8 @@ from typing import Any, Final, Literal, TypeAlias
 from pymysql.connections import Connection
 
 from mirrorlake.sources.mysql.connect import is_mariadb, rows_of
-from mirrorlake.sources.mysql.innodb_ids import read_innodb_ids, read_innodb_ids_in
+from mirrorlake.sources.mysql.identity import Identity, why_another
+from mirrorlake.sources.mysql.innodb_ids import InnodbNumbers, read_numbers, read_numbers_in
 from mirrorlake.sources.mysql.open_writes import read_open_writes
 
 Evidence: TypeAlias = Literal["server", "table"]
@@ -67,6 +68,8 @@ class ChangeStamp:
         made: when the table was made or altered.
         changed: when a row of it was last changed; None where InnoDB does not know.
         innodb_id: InnoDB's own number of it; None where it can't be seen.
+        partitions: the same of each of its partitions; None where they can't be seen, were not
+            looked at, and in stamps of an earlier release.
     """
 
     server: str
@@ -79,6 +82,7 @@ class ChangeStamp:
     made: str | None
     changed: str | None
     innodb_id: int | None
+    partitions: InnodbNumbers | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -87,7 +91,8 @@ class ChangeStamp:
     def from_json(text: str) -> ChangeStamp | None:
         """What `to_json` gave; None if another release wrote it."""
         recorded = json.loads(text)
-        if {field.name for field in fields(ChangeStamp)} != set(recorded):
+        names = {field.name for field in fields(ChangeStamp)}
+        if set(recorded) | {"partitions"} != names:
             return None
         return ChangeStamp(**recorded)
 
@@ -107,13 +112,13 @@ def read_stamps(
         return found
     for database in dict.fromkeys(database for database, _ in tables):
         names = [name for of, name in tables if of == database]
+        numbers = read_numbers(connection, database, names)
         for some in (names[n : n + _AT_ONCE] for n in range(0, len(names), _AT_ONCE)):
-            ids = read_innodb_ids(connection, database, some)
             marks = ", ".join(["%s"] * len(some))
             where = f"TABLE_SCHEMA = %s AND TABLE_NAME IN ({marks})"
             for (_, name), times in _times(connection, where, (database, *some)).items():
                 if name in some:  # the server may compare without regard to case
-                    found[database, name] = _stamp(server, times, ids.get(name))
+                    found[database, name] = _stamp(server, times, numbers.get(name, {}))
     return found
 
 
@@ -125,9 +130,9 @@ def read_stamps_in(
     if server is None:
         return {}
     wanted = set(databases)
-    ids = read_innodb_ids_in(connection, databases, table)
+    numbers = read_numbers_in(connection, databases, table)
     return {
-        database: _stamp(server, times, ids.get(database))
+        database: _stamp(server, times, numbers.get(database, {}))
         for (database, name), times in _times(connection, "TABLE_NAME = %s", (table,)).items()
         if name == table and database in wanted
     }
@@ -172,10 +177,15 @@ _Times: TypeAlias = tuple[str, str | None, str | None]
 """A table's engine, when it was made or altered, and when a row of it was last changed."""
 
 
-def _stamp(server: _Server, times: _Times, innodb_id: int | None) -> ChangeStamp:
+def _stamp(server: _Server, times: _Times, numbers: InnodbNumbers) -> ChangeStamp:
     engine, made, changed = times
     return ChangeStamp(
-        **asdict(server), engine=engine, made=made, changed=changed, innodb_id=innodb_id
+        **asdict(server),
+        engine=engine,
+        made=made,
+        changed=changed,
+        innodb_id=numbers.get(""),
+        partitions={part: n for part, n in numbers.items() if part} or None,
     )
 
 
@@ -207,6 +217,34 @@ def why_unchanged(before: ChangeStamp, now: ChangeStamp) -> Evidence | None:
         return None
     later = datetime.fromisoformat(before.changed_after)
     return "table" if datetime.fromisoformat(before.changed) + BLUR < later else None
+
+
+def why_replaced(before: ChangeStamp, now: ChangeStamp) -> str | None:
+    """What shows that a table with the same columns may have other rows, though nobody wrote to it:
+    it was made again, truncated, rebuilt or altered, or a partition was; None where nothing does.
+
+    >>> look = {"server": "s", "started": "2026-01-01T00:00:00", "clock": "2026-01-02T12:00:00"}
+    >>> opened = {"lsn": 5, "open_since": None, "changed_after": "2026-01-02T12:00:00"}
+    >>> table = {"engine": "innodb", "made": "2026-01-01T10:00:00", "changed": None}
+    >>> read = ChangeStamp(**look, **opened, **table, innodb_id=7)
+    >>> why_replaced(read, read)
+    >>> from dataclasses import replace
+    >>> why_replaced(read, replace(read, innodb_id=8))
+    'it was truncated, or another took its place'
+    >>> why_replaced(read, replace(read, made="2026-01-03T10:00:00"))
+    'it was altered at 2026-01-03 10:00:00'
+    """
+    identities = [_identity(stamp) for stamp in (before, now)]
+    sign = why_another(*identities)
+    # Its definition was not looked at: it may be another one.
+    in_place = sign is not None and sign.altered
+    return f"it was altered at {identities[1].made}" if in_place else sign and sign.words
+
+
+def _identity(stamp: ChangeStamp) -> Identity:
+    """A table as a stamp shows it; without its definition, and its AUTO_INCREMENT."""
+    made = None if stamp.made is None else stamp.made.replace("T", " ")
+    return Identity(made, "", None, stamp.innodb_id, stamp.partitions)
 
 
 def _is_one_table(before: ChangeStamp, now: ChangeStamp) -> bool:

@@ -10,7 +10,8 @@ Identifiers to File Names".
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pymysql.connections import Connection
@@ -21,7 +22,7 @@ from mirrorlake.sources.mysql.connect import is_mariadb, rows_of
 InnodbNumbers: TypeAlias = dict[str, int]
 """InnoDB's numbers of a table by partition, in lower case (``p#p0``); '' for a table without."""
 _PLAIN = re.compile(r"[0-9A-Za-z_]")
-_AT_ONCE = 500
+_LIKE = "NAME LIKE %s ESCAPE '|'"
 
 
 def read_numbers(
@@ -36,7 +37,7 @@ def read_numbers(
     one = [f"{folder}/{path}" for path in paths] if len(paths) == 1 else []
     # Of several tables all of the database are read: its views are scanned as a whole anyway.
     like = [f"{_escaped(path)}#%" for path in one] or [f"{_escaped(folder)}/%"]
-    where = " OR ".join(["NAME = %s"] * len(one) + ["NAME LIKE %s ESCAPE '|'"])
+    where = " OR ".join(["NAME = %s"] * len(one) + [_LIKE])
     there: dict[str, InnodbNumbers] = {}
     for whole, number in _rows(connection, where, (*one, *like)):
         table, _, part = whole.partition("/")[2].partition("#")
@@ -48,24 +49,37 @@ def read_numbers(
     return {name: numbers for name, numbers in found.items() if numbers}
 
 
-def read_innodb_ids(
-    connection: Connection[Any], database: str, names: Sequence[str]
-) -> dict[str, int]:
-    """InnoDB's own number of each of these tables; none of a table with partitions, or with a name
-    beyond ASCII, and none at all without PROCESS."""
-    found = _read_ids(connection, [(database, name) for name in names])
-    return {name: number for (_, name), number in found.items()}
-
-
-def read_innodb_ids_in(
+def read_numbers_in(
     connection: Connection[Any], databases: Sequence[str], table: str
-) -> dict[str, int]:
-    """The same of one table in many databases, by database."""
-    found: dict[str, int] = {}
-    for some in (databases[n : n + _AT_ONCE] for n in range(0, len(databases), _AT_ONCE)):
-        ids = _read_ids(connection, [(database, table) for database in some])
-        found |= {database: number for (database, _), number in ids.items()}
-    return found
+) -> dict[str, InnodbNumbers]:
+    """The numbers of one table in many databases, with those of its partitions, by database; by one
+    statement. As `read_numbers` otherwise."""
+    file = _path(table)
+    folders = {folder: name for name in databases if (folder := _path(name)) is not None}
+    if file is None or not folders:
+        return {}
+    named = [f"%/{_escaped(file)}", f"%/{_escaped(file)}#%"]
+    there: dict[tuple[str, str], InnodbNumbers] = {}
+    for whole, number in _rows(connection, " OR ".join([_LIKE] * 2), named):
+        folder, _, name = whole.partition("/")
+        spelled, _, part = name.partition("#")
+        there.setdefault((folder, spelled), {})[part.lower()] = number
+    spellings = _by_lower_case(there)
+    return {
+        name: numbers
+        for folder, name in folders.items()
+        if (numbers := there.get((folder, file)) or spellings.get((folder.lower(), file.lower())))
+    }
+
+
+def _by_lower_case(
+    there: Mapping[tuple[str, str], InnodbNumbers],
+) -> dict[tuple[str, str], InnodbNumbers]:
+    """The numbers by names in lower case, in which a server may keep them; none of two that differ
+    in case alone."""
+    lower = Counter((folder.lower(), name.lower()) for folder, name in there)
+    found = {(folder.lower(), name.lower()): n for (folder, name), n in there.items()}
+    return {place: numbers for place, numbers in found.items() if lower[place] == 1}
 
 
 def can_see_numbers(connection: Connection[Any]) -> bool:
@@ -110,26 +124,3 @@ def _path(name: str) -> str | None:
 def _escaped(path: str) -> str:
     """A path in a LIKE whose escape is ``|``: no name is spelled with that."""
     return path.replace("_", "|_")
-
-
-def _read_ids(
-    connection: Connection[Any], tables: Sequence[tuple[str, str]]
-) -> dict[tuple[str, str], int]:
-    paths: dict[str, tuple[str, str]] = {}
-    for database, name in tables:
-        folder, file = _path(database), _path(name)
-        if folder is not None and file is not None:
-            paths[f"{folder}/{file}"] = (database, name)
-    marks = ", ".join(["%s"] * len(paths))
-    rows = _rows(connection, f"NAME IN ({marks})", tuple(paths)) if paths else []
-    # The server may compare without regard to case: there may be two.
-    there: dict[str, dict[str, int]] = {}
-    for name, number in rows:
-        there.setdefault(name.lower(), {})[name] = number
-    found: dict[tuple[str, str], int] = {}
-    for path, place in paths.items():
-        ids = there.get(path.lower(), {})
-        exact = ids.get(path)
-        if exact is not None or len(ids) == 1:
-            found[place] = exact if exact is not None else next(iter(ids.values()))
-    return found

@@ -11,7 +11,7 @@ import pytest
 from demo.embedded import EmbeddedServer
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.operations.tenant_checks import check_tenants
-from mirrorlake.operations.tenant_detect import TenantsSeen, detect_tenants
+from mirrorlake.operations.tenant_detect import REPLACED, TenantsSeen, detect_tenants
 from tests.integration.conftest import Place
 from tests.integration.tenants import Tenants
 
@@ -78,3 +78,49 @@ def test_what_is_due_is_what_a_sync_does(tenants: Tenants) -> None:
     tenants.make("dropped", COLUMNS, "(1, 'a')")
     assert due(tenants)["dropped"] == "there again"
     assert "refused" not in due(tenants)  # it is known, and stands as it stood
+
+
+PARTS = (
+    "(id INT PRIMARY KEY, name VARCHAR(20)) PARTITION BY RANGE (id)"
+    " (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))"
+)
+
+
+def test_a_table_that_may_be_another_is_noticed_and_compared(tenants: Tenants) -> None:
+    """Whatever puts other rows under a tenant's name without a write: by InnoDB's numbers."""
+    for name in ("calm", "again", "truncated", "rebuilt"):
+        tenants.make(name, COLUMNS, "(1, 'a')", "(12, 'b')")
+    for name in ("exchanged", "emptied"):
+        database = tenants.make(name, COLUMNS)
+        tenants.sql("DROP TABLE orders", f"CREATE TABLE orders {PARTS}", database=database)
+        tenants.run(name, "INSERT INTO orders VALUES (1, 'a'), (12, 'b'), (13, 'c')")
+    tenants.run("exchanged", f"CREATE TABLE other ({COLUMNS})", "INSERT INTO other VALUES (2, 'x')")
+    time.sleep(SETTLED_SECONDS)
+    tenants.sync()
+    assert due(tenants) == {}
+    tenants.run(
+        "again",
+        "DROP TABLE orders",
+        f"CREATE TABLE orders ({COLUMNS})",
+        "INSERT INTO orders VALUES (1, 'z'), (12, 'b')",
+    )
+    tenants.run("truncated", "TRUNCATE orders", "INSERT INTO orders VALUES (7, 'a'), (8, 'b')")
+    tenants.run("rebuilt", "OPTIMIZE TABLE orders")
+    tenants.run("exchanged", "ALTER TABLE orders EXCHANGE PARTITION p0 WITH TABLE other")
+    tenants.run("emptied", "ALTER TABLE orders TRUNCATE PARTITION p0")
+    moved = ("again", "truncated", "rebuilt", "exchanged", "emptied")
+    assert {name: why for name, why in due(tenants).items() if name != "calm"} == dict.fromkeys(
+        moved, REPLACED
+    )
+    done = tenants.sync()
+    said = {name.rpartition("_")[2]: words for name, words in done.replaced.items()}
+    assert said.keys() == set(moved)
+    assert "rebuilt" in said["rebuilt"]
+    assert said["rebuilt"].endswith("its rows were compared, and are those of the mirror")
+    assert said["again"].startswith("it was made again or rebuilt at")
+    assert said["truncated"].startswith("it was truncated, or another took its place")
+    assert said["exchanged"].startswith("partition p0 was truncated or exchanged")
+    assert said["emptied"] == "partition p0 was truncated or exchanged: it was read again"
+    assert (done.read, done.failed) == (4, {})
+    assert tenants.deduped("id", "name") == tenants.mysql("id", "name")
+    assert tenants.sync().replaced == {}

@@ -405,6 +405,34 @@ def test_a_table_that_changes_while_it_is_read(
 
 
 @pytest.mark.full
+def test_a_partition_that_is_exchanged_while_it_is_read(
+    tenants: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows were committed long before the read began: only InnoDB's numbers tell."""
+    parts = " PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10))"
+    for name in ("a", "b"):
+        database = tenants.make(name, "id INT PRIMARY KEY", table="other")
+        tenants.sql(f"CREATE TABLE orders (id INT PRIMARY KEY) {parts}", database=database)
+        tenants.run(name, "INSERT INTO orders VALUES (1)", "INSERT INTO other VALUES (2)")
+    real = protocol.read_batch
+
+    def exchanged(batch: Any, *rest: Any) -> Any:
+        found = real(batch, *rest)
+        if tenants.name("b") in batch.databases:
+            tenants.run("b", "ALTER TABLE orders EXCHANGE PARTITION p0 WITH TABLE other")
+        return found
+
+    monkeypatch.setattr(protocol, "read_batch", exchanged)
+    done = tenants.sync()
+    assert list(done.failed) == [f"s.{tenants.name('b')}"]
+    assert "a partition was exchanged" in done.failed[f"s.{tenants.name('b')}"]
+    assert tenants.deduped("id") == {tenants.name("a"): [(1,)]}
+    monkeypatch.undo()
+    assert tenants.sync().failed == {}
+    assert_mirrored(tenants, "id")
+
+
+@pytest.mark.full
 def test_a_table_that_goes_while_it_is_read(
     tenants: Tenants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
