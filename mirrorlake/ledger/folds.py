@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
@@ -108,8 +108,14 @@ class Folds:
         with self._database.read() as connection:
             return {str(name): seen for name, seen in connection.execute(query)}
 
-    def record_schema_version(self, table: str, version: SchemaVersion) -> None:
-        """Write a version that was seen for the first time, or that came back, as the newest."""
+    def record_schema_version(
+        self, table: str, version: SchemaVersion, first_seen: datetime | None = None
+    ) -> None:
+        """Write a version that was seen for the first time, or that came back, as the newest.
+
+        Args:
+            first_seen: when, if it is not known yet (UTC); None: now.
+        """
         where = sa.and_(VERSIONS.c.table_name == table, VERSIONS.c.hash == version.hash)
         with self._database.begin() as connection:
             newest = connection.scalar(
@@ -123,7 +129,11 @@ class Folds:
                     hash=version.hash,
                     raw_table=version.raw_table,
                     columns=json.dumps(version.columns, ensure_ascii=False),
-                    first_seen=seen or utc_now(),
+                    first_seen=seen or _plain(first_seen) or utc_now(),
                     number=(newest or 0) + 1,
                 )
             )
+
+
+def _plain(moment: datetime | None) -> datetime | None:
+    return moment and moment.astimezone(UTC).replace(tzinfo=None)

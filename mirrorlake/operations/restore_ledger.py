@@ -124,8 +124,7 @@ def rebuild_table(ledger: Ledger, lake: Lake, contract: TableContract, run_id: s
         )
         new = [load for load in found if ledger.adopt(load)]
         _adopt_first_day(ledger, lake, tables, contract)
-        for name in dict.fromkeys(load.raw_table for load in found):
-            _adopt_version(ledger, lake, contract, name)
+        _adopt_versions(ledger, tables, found, contract)
         folded = _adopt_folds(ledger, lake, contract)
         ledger.skip_numbers(max((_highest(table) for table in _all(lake, contract)), default=0))
         dropped = sum(_drop_unknown(ledger, lake, table) for table in tables)
@@ -240,16 +239,39 @@ def _adopt_first_day(
         ledger.lower_first_day(contract.name, min(days))
 
 
-def _adopt_version(ledger: Ledger, lake: Lake, contract: TableContract, name: str) -> None:
-    """A version that is not recorded costs a first load of its own: exact, and dear."""
-    table = lake.load(Identifier(contract.namespaces.raw, name))
-    columns = table.properties.get(COLUMNS) if table else None
-    if columns is None:
+def _adopt_versions(
+    ledger: Ledger, tables: Sequence[LakeTable], loads: Sequence[Load], contract: TableContract
+) -> None:
+    """Write down the versions of raw's tables, in the order in which they were last loaded: a
+    version that came back is newer than those between. One without a load is older than all.
+
+    A version that is not recorded costs a first load of its own: exact, and dear.
+
+    Args:
+        loads: those that the lake holds, by their numbers.
+    """
+    newest = {load.raw_table: load.seq for load in loads}
+    said = [version for table in tables if (version := _version_of(table, contract)) is not None]
+    loaded = sorted(
+        (version for version in said if version.raw_table in newest),
+        key=lambda version: newest[version.raw_table],
+    )
+    known = ledger.schema_versions(contract.name)
+    lacking = [version for version in said if version not in known]
+    if not lacking and loaded == [version for version in known if version in loaded]:
         return
-    pairs = tuple((str(column), str(kind)) for column, kind in json.loads(columns))
+    for version in (*(one for one in lacking if one not in loaded), *loaded):
+        times = [load.started_at for load in loads if load.raw_table == version.raw_table]
+        first = min(times, default=None)
+        ledger.record_schema_version(contract.name, version, first)
+
+
+def _version_of(table: LakeTable, contract: TableContract) -> SchemaVersion | None:
+    """The version whose rows a raw table holds; None where it does not say."""
+    columns = table.properties.get(COLUMNS)
+    pairs = tuple((str(column), str(kind)) for column, kind in json.loads(columns or "[]"))
     version = SchemaVersion(contract.table, pairs)
-    if version.raw_table == name and version not in ledger.schema_versions(contract.name):
-        ledger.record_schema_version(contract.name, version)
+    return version if version.raw_table == table.name()[-1] else None
 
 
 def _adopt_folds(ledger: Ledger, lake: Lake, contract: TableContract) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -116,9 +117,40 @@ def find_disagreements(watcher: Watcher) -> Findings:
     return found
 
 
+def find_other_versions(watcher: Watcher) -> Findings:
+    """Each row of raw, of whichever version, is once in the table of all versions, where the
+    contract wants one."""
+    found, name = Findings(), watcher.contract.name
+    if watcher.contract.versions != "table":
+        return found
+    expected: Counter[tuple[str, ...]] = Counter()
+    for raw in watcher.raw_tables():
+        expected += _rows_of(watcher, raw, version=raw.name()[-1].rpartition("_v_")[2])
+    table = watcher.versions_table()
+    shown = _rows_of(watcher, table) if table is not None else Counter[tuple[str, ...]]()
+    found.lost += [f"{name}: {row} is not in the table of versions" for row in expected - shown]
+    found.doubled += [f"{name}: {row} is too many in that of versions" for row in shown - expected]
+    return found
+
+
+def _rows_of(watcher: Watcher, table: Table, version: str = "") -> Counter[tuple[str, ...]]:
+    """The rows by version, load and key; the version is a column, where it is not given."""
+    names = ["_mirror_load", *watcher.contract.key] + ([] if version else ["_mirror_version"])
+    rows = table.scan(selected_fields=tuple(names)).to_arrow().to_pylist()
+    return Counter(
+        (
+            version or row["_mirror_version"],
+            row["_mirror_load"],
+            *(str(row[key]) for key in watcher.contract.key),
+        )
+        for row in rows
+    )
+
+
 def find_orphans(watcher: Watcher) -> list[Path]:
     """Files under the table's layers that no snapshot, and no metadata in use, names."""
-    tables = [*watcher.raw_tables(), watcher.layer("deduped"), watcher.layer("clean")]
+    layers = [watcher.layer("deduped"), watcher.layer("clean")]
+    tables = [*watcher.raw_tables(), watcher.versions_table(), *layers]
     return [path for table in tables if table is not None for path in _orphans_of(table)]
 
 

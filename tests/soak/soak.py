@@ -48,6 +48,7 @@ CONTRACTS: dict[str, dict[str, Any]] = {
         "clean": "table",
         "columns": {"email": {"pii": "hash"}},
         "new_columns": "show",
+        "versions": "table",
     },
     "visits": {"mode": "append", "cursor": "created_at", "overlap": "5s"},
     "clicks": {"mode": "append", "key": ["id"], "cursor": "id", "overlap_keys": 200},
@@ -403,6 +404,7 @@ class Episode:
                 self._must(table, "recover", found)
                 found += judge.find_open(watcher)
                 found += judge.find_disagreements(watcher)
+                found += judge.find_other_versions(watcher)
                 found.orphans += [str(path) for path in judge.find_orphans(watcher)]
                 stays = surplus.get(table, set())
                 found += judge.find_differences(admin, watcher, stays, soak.hash_key)

@@ -14,6 +14,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import FOLDED, LOAD_ID, snapshot_property
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import history
+from mirrorlake.failpoints import OF_VERSIONS
 
 STEPS = (
     "before the window",
@@ -50,6 +51,7 @@ LEFT_BY = {
     "fold.committed": ("deduped folded, not recorded",),
     "fold.recorded": ("deduped recorded, clean not", "all folded, lease held"),
     "clean.committed": ("all folded, lease held",),
+    **dict.fromkeys(OF_VERSIONS, ("all folded, lease held",)),
 }
 
 
@@ -96,6 +98,12 @@ class Watcher:
         spaces = self.contract.namespaces
         found = [self.lake.load(Identifier(spaces.raw, name)) for (name,) in self.ask(query)]
         return [table for table in found if table is not None]
+
+    def versions_table(self) -> Table | None:
+        """The table of all versions, if the contract wants one."""
+        if self.contract.versions != "table":
+            return None
+        return self.lake.load(Identifier(self.contract.namespaces.raw, self.contract.table))
 
     def layer(self, layer: str) -> Table | None:
         spaces = self.contract.namespaces

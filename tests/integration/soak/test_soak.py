@@ -22,6 +22,15 @@ FEW = [
     Kill("server", "orders", "sync", "", 0.1, 0.3),
 ]
 
+ALTERED = [
+    *(Kill("move", "orders", "sync", "", moment, 0.0, "columns") for moment in (0.2, 0.5, 0.8)),
+    Kill("step", "orders", "sync", "versions.staged", 0.0, 0.0),
+    *(Kill("move", "orders", "sync", "", moment, 0.0, "columns") for moment in (0.95, 0.4)),
+    Kill("step", "orders", "sync", "versions.shown", 0.0, 0.0),
+    Kill("server", "orders", "sync", "", 0.5, 0.3),
+]
+"""Five shapes of one table, whose versions are a table."""
+
 
 @pytest.fixture
 def soak(place: Place, runner: Runner, tmp_path: Path) -> Iterator[Soak]:
@@ -39,6 +48,15 @@ def test_a_few_rounds(soak: Soak) -> None:
     assert soak.findings.none, soak.findings
     assert len(soak.killed) == len(FEW)
     assert soak.rows > 10
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1200)
+def test_columns_change_while_runs_are_killed(soak: Soak) -> None:
+    soak.tables, soak.episodes = ("orders",), 1  # the other test's database is on another server
+    soak.episode(ALTERED, 5, print)
+    assert soak.findings.none, soak.findings
+    assert len(soak.killed) == len(ALTERED)
 
 
 @pytest.mark.full
