@@ -6,7 +6,7 @@ What belongs here: the order of the layers. What doesn't: how one layer is folde
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeAlias
 
 from pymysql.connections import Connection
@@ -27,7 +27,9 @@ from mirrorlake.serving.views import (
     renew_clean_table,
 )
 from mirrorlake.sources.mysql.connect import session
+from mirrorlake.table.continuity import kept_words
 from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.table.surplus import note_surplus, read_whole
 from mirrorlake.workspace import Workspace
 
 Then: TypeAlias = "Callable[[Workspace, Connection[Any], ResolvedTable], None]"
@@ -73,6 +75,7 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
         if plan.contract.clean == "view":
             hold_clean_view(workspace, plan)
         seqs = fold_layer(workspace, plan, deduped_layer(plan), compared)
+        _note_surplus(workspace, plan, seqs)
         if plan.contract.clean == "table":
             fold_layer(workspace, plan, renew_clean_table(workspace, plan), compared)
         else:
@@ -82,3 +85,12 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
     failpoint("clean.committed")
     record_contract(workspace.ledger, plan.contract)
     return seqs
+
+
+def _note_surplus(workspace: Workspace, plan: ResolvedTable, folded: Collection[int]) -> None:
+    """Write down what only the mirror has, if a read of the whole table was just folded."""
+    ledger = workspace.ledger
+    loads = read_whole(ledger, plan.contract, folded) if folded else []
+    if loads and (counted := workspace.lake.counted(plan.deduped)):
+        kept = bool(kept_words(plan.contract))
+        note_surplus(ledger, plan.contract, loads, counted[1], kept=kept)

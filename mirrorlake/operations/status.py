@@ -16,6 +16,7 @@ from mirrorlake.ledger import Hold, Ledger, Load, Receipt, Refusal, Stamp, age_o
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
 from mirrorlake.table.meaning import edits_of
+from mirrorlake.table.surplus import SURPLUS, surplus_words
 
 if TYPE_CHECKING:
     from mirrorlake.destinations.iceberg.lake import Lake
@@ -79,6 +80,7 @@ class _Known:
     looks: Mapping[str, str]
     open_checks: Mapping[str, tuple[str, int]]
     stamps: Mapping[str, Stamp]
+    surplus: Mapping[str, str]
 
 
 def status_of(
@@ -104,6 +106,7 @@ def status_of(
         looks=ledger.definitions(LOOKS),
         open_checks=ledger.open_checks(),
         stamps=ledger.stamps(names),
+        surplus=ledger.definitions(SURPLUS),
     )
     counts = _Counts(config, ledger)
     found = [
@@ -214,6 +217,7 @@ def _checks(ledger: Ledger, contract: TableContract, good: Load | None, known: _
     if name in known.open_checks:
         verdict, rows = known.open_checks[name]
         found.append(f"newest check {verdict}: {rows} rows")
+    found += [words] if (words := surplus_words(known.surplus.get(SURPLUS + name))) else []
     found += _of_columns(good.receipt, contract, known)
     if good.receipt.future:
         found.append(f"{good.receipt.future} rows dated in the future")

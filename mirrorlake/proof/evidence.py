@@ -14,11 +14,14 @@ from typing import Any
 from mirrorlake.config.contract import Config, TableContract
 from mirrorlake.destinations.iceberg.integrity import damage_errors
 from mirrorlake.errors import ProofError
+from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.proof_records import Proof
 from mirrorlake.proof.check import MOST, check_table
+from mirrorlake.proof.coverage import round_of
 from mirrorlake.proof.differences import Formatter
 from mirrorlake.proof.report import Ask, Report, digest_text
 from mirrorlake.table.new_columns import held_now
+from mirrorlake.table.surplus import SURPLUS
 from mirrorlake.workspace import Workspace
 
 CONDITION = "<the condition>"
@@ -57,7 +60,21 @@ def prove_table(
     keys = report.ask.keys
     offset = (keys.bounds[1],) if ask.kind == "next" else None
     workspace.ledger.record_proofs(_proofs(report, check_id, path), offset)
+    _forget_surplus(workspace.ledger, contract.name, ask.kind, report.verdict)
     return report, path
+
+
+def _forget_surplus(ledger: Ledger, table: str, asked: str, verdict: str) -> None:
+    """Where the whole table is equal, by one check or by a round of chunks, no row is only in the
+    mirror any more."""
+    name = SURPLUS + table
+    if verdict != "equal" or asked not in ("full", "next") or ledger.definition(name) is None:
+        return
+    if asked == "next":
+        checked = round_of(ledger.proofs(table))
+        if checked is None or not checked.whole or checked.equal != checked.chunks:
+            return
+    ledger.forget_definition(name)
 
 
 def evidence_folder(config: Config) -> Path:
