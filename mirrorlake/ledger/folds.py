@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
+from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.load_rows import read_loads
 from mirrorlake.ledger.records import Load
@@ -115,21 +116,33 @@ class Folds:
 
         Args:
             first_seen: when, if it is not known yet (UTC); None: now.
+
+        Raises:
+            LedgerError: another version of the table has its hash; nothing was changed.
         """
         where = sa.and_(VERSIONS.c.table_name == table, VERSIONS.c.hash == version.hash)
+        columns = json.dumps(version.columns, ensure_ascii=False)
         with self._database.begin() as connection:
             newest = connection.scalar(
                 sa.select(sa.func.max(VERSIONS.c.number)).where(VERSIONS.c.table_name == table)
             )
-            seen = connection.scalar(sa.select(VERSIONS.c.first_seen).where(where))
+            held = connection.execute(VERSIONS.select().where(where)).first()
+            if held is not None and json.loads(held.columns) != json.loads(columns):
+                raise LedgerError(
+                    f"table {table}: two of its schema versions have the hash {version.hash}: "
+                    "their rows would share a raw table",
+                    table=table,
+                    next_step="Change the table once more (the order of its columns suffices), or "
+                    "mirror it under other namespaces",
+                )
             connection.execute(VERSIONS.delete().where(where))
             connection.execute(
                 VERSIONS.insert().values(
                     table_name=table,
                     hash=version.hash,
                     raw_table=version.raw_table,
-                    columns=json.dumps(version.columns, ensure_ascii=False),
-                    first_seen=seen or _plain(first_seen) or utc_now(),
+                    columns=columns,
+                    first_seen=(held and held.first_seen) or _plain(first_seen) or utc_now(),
                     number=(newest or 0) + 1,
                 )
             )

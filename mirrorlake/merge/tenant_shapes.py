@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import text_literal
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names
-from mirrorlake.destinations.iceberg.tables import stored_types
+from mirrorlake.destinations.iceberg.tables import refuse_edited, stored_types
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.merge.raw_versions import version_columns, version_originals
 from mirrorlake.schema.lattice import StoredType, common_type
@@ -89,11 +89,16 @@ class TenantShapes:
 
 
 def read_shapes(workspace: Workspace, table: TenantTable) -> TenantShapes:
-    """The versions of a table of tenants as the lake has them."""
+    """The versions of a table of tenants as the lake has them.
+
+    Raises:
+        LakeError: one can't be read, or somebody edited its columns.
+    """
     tables: dict[str, LakeTable] = {}
     for version in workspace.ledger.schema_versions(table.name):
         found = workspace.lake.load(raw_of(table, version.raw_table))
         if found is not None:
+            refuse_edited(found, version)
             tables[version.hash] = found
     originals = any(ORIGINAL in column_names(one.schema()) for one in tables.values())
     utc = all(workspace.config.sources[name].is_utc for name in table.sources)

@@ -46,6 +46,7 @@ from mirrorlake.sources.mysql.introspect import read_ddl
 from mirrorlake.sources.mysql.open_writes import NOTHING_OPEN
 from mirrorlake.sources.mysql.replica import read_reach
 from mirrorlake.table.holds import refuse_held
+from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.new_columns import held_words, remember_columns
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
@@ -327,6 +328,9 @@ def _load(
     refuse_other_server(workspace, plan, seen.server)
     upcoming = plan_next_load(connection, workspace, plan, seen.server)
     fresh, last = upcoming.fresh, upcoming.last
+    if fresh:
+        # A version whose table somebody edited stops the table before another one is begun.
+        raw_tables(workspace.lake, ledger, plan.contract)
     if days is not None and (last is not None or plan.contract.copies):
         windows = plan_reload(plan, *days, seen.clock, ledger.successful_loads(plan.name))
     else:

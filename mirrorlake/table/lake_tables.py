@@ -6,6 +6,7 @@ from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.tables import refuse_edited
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 
@@ -21,10 +22,18 @@ def clean_of(contract: TableContract) -> Identifier:
 
 
 def raw_tables(lake: Lake, ledger: Ledger, contract: TableContract) -> list[LakeTable]:
-    """The raw tables of all schema versions that exist, oldest first."""
-    names = dict.fromkeys(v.raw_table for v in ledger.schema_versions(contract.name))
-    found = (lake.load(Identifier(contract.namespaces.raw, name)) for name in names)
-    return [table for table in found if table is not None]
+    """The raw tables of all schema versions that exist, oldest first.
+
+    Raises:
+        LakeError: one can't be read, or somebody edited its columns.
+    """
+    found: list[LakeTable] = []
+    for version in ledger.schema_versions(contract.name):
+        table = lake.load(Identifier(contract.namespaces.raw, version.raw_table))
+        if table is not None:
+            refuse_edited(table, version)
+            found.append(table)
+    return found
 
 
 def deduped_table(lake: Lake, contract: TableContract) -> LakeTable:

@@ -175,12 +175,43 @@ def ensure_raw_table(
     spec = PartitionSpec(PartitionField(day.field_id, 1000, IdentityTransform(), DAY))
     properties = raw_properties(source_table, version)
     table = create_table(lake, identifier, schema, spec, properties)
+    refuse_edited(table, version)
     return add_missing(lake, identifier, table, schema, (ORIGINAL, KEY))
 
 
 def raw_properties(source_table: str, version: SchemaVersion) -> dict[str, str]:
     """What a raw table says of itself: of which source table it is, and its columns' types."""
     return {OF: source_table, COLUMNS: json.dumps(version.columns, ensure_ascii=False)}
+
+
+def refuse_edited(table: Table, version: SchemaVersion) -> None:
+    """See that a raw table has the columns of its version: one that somebody took away would be
+    read as NULL.
+
+    Raises:
+        LakeError: it has others, or is of another version with the same hash.
+    """
+    name, said = ".".join(table.name()[-2:]), table.properties.get(COLUMNS)
+    columns = [list(column) for column in version.columns]
+    if said is not None and json.loads(said) != columns:
+        raise LakeError(
+            f"lake table {name} holds another schema version than the one with the hash "
+            f"{version.hash}: its property {COLUMNS} was edited, or two versions have one hash",
+            next_step="Put the property back; or mirror the table under other namespaces",
+        )
+    wanted = {column for column, _ in version.columns}
+    there = {field.name for field in table.schema().fields if not field.name.startswith("_mirror_")}
+    if said is None or wanted == there:
+        return
+    lost, more = sorted(wanted - there), sorted(there - wanted)
+    found = [f"{', '.join(lost)} missing"] if lost else []
+    found += [f"{', '.join(more)} added"] if more else []
+    raise LakeError(
+        f"the columns of lake table {name} were edited: {'; '.join(found)}. It holds one schema "
+        "version, as it was read",
+        next_step="Put the metadata file from before that change back into the catalog (Iceberg's "
+        "register_table)",
+    )
 
 
 def current_properties() -> dict[str, str]:

@@ -28,6 +28,7 @@ from mirrorlake.destinations.iceberg.tables import (
     ensure_current_table,
     raw_properties,
     raw_schema,
+    refuse_edited,
 )
 from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
 from mirrorlake.schema.versions import Exact, SchemaVersion
@@ -61,6 +62,7 @@ def ensure_raw_tenants(
     original texts, if these columns need one and it has none."""
     schema = _with_tenant(raw_schema(columns, with_key=False))
     table = create_table(lake, identifier, schema, _spec(schema), raw_properties(of, version))
+    refuse_edited(table, version)
     return add_missing(lake, identifier, table, schema, (ORIGINAL,))
 
 

@@ -31,7 +31,7 @@ from mirrorlake.ledger import (
     Window,
     leases,
 )
-from mirrorlake.schema.versions import schema_version
+from mirrorlake.schema.versions import SchemaVersion, schema_version
 
 TABLE = "s.shop.t"
 WINDOW = Window("live", "2026-01-01 00:00:00", None, date(2026, 1, 2))
@@ -580,3 +580,17 @@ def test_a_repair_that_failed_leaves_no_gap(ledger: Ledger) -> None:
         assert ledger.open_windows(TABLE) == []
         ledger.finish_load(load, 1, RECEIPT)
     assert ledger.last_load(TABLE, "success", moving=True) is None
+
+
+def test_two_versions_with_one_hash_are_refused(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their rows would stand in one raw table, and one would take the other's place here."""
+    monkeypatch.setattr(SchemaVersion, "hash", "0123456789")
+    first, second = (schema_version("t", [("id", "int"), (name, "int")]) for name in "ab")
+    ledger.record_schema_version(TABLE, first)
+    ledger.record_schema_version(TABLE, first)
+    with pytest.raises(LedgerError, match="two of its schema versions have the hash 0123456789"):
+        ledger.record_schema_version(TABLE, second)
+    assert ledger.schema_versions(TABLE) == [first]
+    ledger.record_schema_version("s.shop.other", second)
