@@ -46,6 +46,8 @@ def schema(table: str, config_path: Path, as_json: bool, ddl: bool) -> None:
 
 
 def _print(found: Shapes, *, ddl: bool) -> None:
+    from mirrorlake.serving.views import many_words
+
     of_tenants = found.versions[0].tenants is not None
     counted = ("tenants",) if of_tenants else ()
     columns = ("no.", "version", "first seen (UTC)", "last load (UTC)", "loads", *counted)
@@ -57,6 +59,8 @@ def _print(found: Shapes, *, ddl: bool) -> None:
         cells += () if one.tenants is None else (f"{one.tenants:,}",)
         table.add_row(*cells, escape("; ".join(one.changes) or "-"))
     show.console.print(table)
+    if words := many_words(len(found.versions), tenants=of_tenants):
+        show.console.print(f"[yellow]{words}[/]", highlight=False, soft_wrap=True)
     newest = len(found.versions)
     table = show.table("column", "in MySQL…", "over all versions…", "versions", "before")
     for column in found.columns:

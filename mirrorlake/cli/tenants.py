@@ -66,11 +66,19 @@ def tenants(
         ]
         for table in chosen
     }
+    opened = {t.name: _files_opened(config, t, databases) for t in chosen}
     if as_json:
         refused = {table.name: _refused(ledger, table, known[table.name]) for table in chosen}
         show.print_json(
             [
-                {"table": name, **_fields(one), "removal_refused": one.place in refused[name]}
+                {
+                    **{
+                        "table": name,
+                        **_fields(one),
+                        "removal_refused": one.place in refused[name],
+                    },
+                    **dict(zip(_FILES, opened[name].get(one.database, (None, None)), strict=True)),
+                }
                 for name, listed in found.items()
                 for one in listed
             ]
@@ -78,6 +86,28 @@ def tenants(
         return
     for table in chosen:
         _print_tenants(ledger, table, found[table.name], failed=failed)
+        for database, (files, of) in opened[table.name].items():
+            words = f"a query of {database} opens {files:,} of {of:,} files of deduped"
+            show.console.print(escape(words), highlight=False, soft_wrap=True)
+
+
+_FILES = ("files_opened", "files")
+
+
+def _files_opened(
+    config: Config, table: TenantTable, databases: Sequence[str]
+) -> dict[str, tuple[int, int]]:
+    """Tenant → how many of deduped's files a query of it opens, and how many there are; of those
+    that were requested by name."""
+    if not databases:
+        return {}
+    from mirrorlake.destinations.iceberg.lake import Lake
+    from mirrorlake.destinations.iceberg.tenants import count_opened
+    from mirrorlake.table.tenants import deduped_of
+
+    lake = Lake(config.lake)
+    found = {name: count_opened(lake, deduped_of(table), name) for name in databases}
+    return {name: files for name, files in found.items() if files is not None}
 
 
 def _fields(tenant: Tenant) -> dict[str, Any]:

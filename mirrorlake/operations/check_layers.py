@@ -23,7 +23,7 @@ from mirrorlake.proof.clean import prove_clean
 from mirrorlake.proof.differences import Formatter
 from mirrorlake.proof.evidence import formatter_of
 from mirrorlake.proof.report import code_version
-from mirrorlake.serving.versions import find_lag, raw_view
+from mirrorlake.serving.versions import find_lag, raw_views
 from mirrorlake.serving.views import clean_view, find_replaced
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.new_columns import held_now
@@ -205,13 +205,10 @@ def _with_raw_view(workspace: Workspace, contract: TableContract, found: _Found)
     if contract.versions == "table":
         wrong = find_lag(workspace, plan)
         return found if wrong is None else _with_wrong_table(workspace, plan, found, wrong)
-    wanted = raw_view(plan, workspace.ledger, workspace.lake)
-    if wanted is None:
-        return found
-    wrong = find_replaced(workspace.lake, plan.raw_view, wanted)
-    if wrong is None:
-        return found
-    return _with_wrong_view(workspace, contract, found, f"view {plan.raw_view} {wrong}")
+    for name, wanted in raw_views(plan, workspace.ledger, workspace.lake).items():
+        if wrong := find_replaced(workspace.lake, name, wanted):
+            return _with_wrong_view(workspace, contract, found, f"view {name} {wrong}")
+    return found
 
 
 def _with_wrong_table(

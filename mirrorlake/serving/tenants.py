@@ -1,16 +1,16 @@
 """What is shown of tenants: clean, a view or a table, and the view over raw's versions.
 
-A query over raw's view plans one branch for each version. With more than `BRANCHES` versions it is
-a view over views of up to `BRANCHES` each; deduped holds all versions in one table in any case.
+Deduped holds all versions in one table; the view over raw has one branch for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.destinations.base import as_sql_identifier, text_literal
+from mirrorlake.destinations.base import text_literal
 from mirrorlake.destinations.iceberg.model import LakeSchema, chosen_columns
 from mirrorlake.destinations.iceberg.tables import current_schema
 from mirrorlake.destinations.iceberg.views import read_view
@@ -34,12 +34,10 @@ from mirrorlake.serving.tenant_clean import (
     make_clean_table,
 )
 from mirrorlake.serving.unified import structured_columns
-from mirrorlake.serving.views import ViewText, make_view
+from mirrorlake.serving.views import ViewText, make_view, make_views, views_over
 from mirrorlake.table.tenants import clean_of, raw_of, raw_view_of
 from mirrorlake.workspace import Workspace
 
-BRANCHES: Final = 50
-"""Measured: a view over 500 tables takes seconds to plan, and over 2,000 it can't be."""
 _META: Final = {
     SOURCE: "string",
     DATABASE: "string",
@@ -65,20 +63,8 @@ def show_tenants(workspace: Workspace, table: TenantTable, shapes: TenantShapes)
 
 
 def _show_raw(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> None:
-    hashes = list(shapes.tables)
-    if len(hashes) <= BRANCHES:
-        make_view(workspace, raw_view_of(table), _raw_view(table, shapes, hashes))
-        return
-    parts = [hashes[n : n + BRANCHES] for n in range(0, len(hashes), BRANCHES)]
-    names: list[str] = []
-    for number, part in enumerate(parts, 1):
-        identifier = raw_of(table, f"{table.table}__part_{number}")
-        make_view(workspace, identifier, _raw_view(table, shapes, part))
-        names.append(identifier.sql)
-    columns = ", ".join(as_sql_identifier(name) for name in _names(shapes))
-    sql = " UNION ALL ".join(f"SELECT {columns} FROM {name}" for name in names)  # noqa: S608
-    whole = _raw_view(table, shapes, [])
-    make_view(workspace, raw_view_of(table), ViewText(sql, whole.columns, whole.schema))
+    views = views_over(raw_view_of(table), [*shapes.tables], partial(_raw_view, table, shapes))
+    make_views(workspace, views)
 
 
 def remember_tenant_columns(workspace: Workspace, table: TenantTable, names: Sequence[str]) -> None:

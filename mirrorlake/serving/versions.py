@@ -13,6 +13,7 @@ it has (`mirrorlake.serving.unified`), and how it is written (`mirrorlake.servin
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from mirrorlake.config.contract import TableContract
@@ -36,7 +37,7 @@ from mirrorlake.serving.versions_write import (
     raw_of,
     write_versions,
 )
-from mirrorlake.serving.views import ViewText, drop_view, make_view, purge_table
+from mirrorlake.serving.views import ViewText, drop_views, make_views, purge_table, views_over
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -66,19 +67,24 @@ def show_raw_view(workspace: Workspace, plan: ResolvedTable) -> None:
 
 def _make_raw_view(workspace: Workspace, plan: ResolvedTable) -> None:
     """The view over the raw tables of all versions, in every column that one of them has."""
-    wanted = raw_view(plan, workspace.ledger, workspace.lake)
-    if wanted is not None:
-        make_view(workspace, plan.raw_view, wanted)
+    wanted = raw_views(plan, workspace.ledger, workspace.lake)
+    if wanted:
+        make_views(workspace, wanted)
 
 
-def raw_view(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> ViewText | None:
-    """The view over the raw tables of all versions, as `mirrorlake.serving.unified` has them. None
-    before there is any version."""
+def raw_views(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> dict[Identifier, ViewText]:
+    """The view over the raw tables of all versions, as `mirrorlake.serving.unified` has them, last;
+    before it the views that it is over, where there are many versions. None before there is any
+    version."""
     unified = _read_unified(plan, ledger, lake)
     if unified is None:
-        return None
-    selects = [unified.rows_sql(name) for name in unified.tables]
-    return ViewText(" UNION ALL ".join(selects), unified.names, unified.schema)
+        return {}
+
+    def view_of(names: Sequence[str]) -> ViewText:
+        sql = " UNION ALL ".join(unified.rows_sql(name) for name in names)
+        return ViewText(sql, unified.names, unified.schema)
+
+    return views_over(plan.raw_view, [*unified.tables], view_of)
 
 
 def fill_versions_table(
@@ -120,7 +126,7 @@ def fill_versions_table(
     named = [load for load in loads if todo.whole or load.seq in todo.seqs]
     refuse_damaged(workspace.lake, workspace.ledger, plan.contract, named, compared)
     rows = sum(load.receipt.rows if load.receipt else _MANY_ROWS for load in named)
-    drop_view(workspace, plan.raw_view)
+    drop_views(workspace, plan.raw_view)
     write_versions(workspace, unified, there, todo, wanted, rows)
     _record(workspace, unified)
     if not todo.whole:

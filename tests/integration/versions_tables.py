@@ -12,7 +12,7 @@ from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.operations.check_layers import LayerReport, prove_raw_layer
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.operations.sync import sync_table
-from mirrorlake.serving.versions import raw_view
+from mirrorlake.serving.versions import raw_views
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import READERS
@@ -56,8 +56,7 @@ def shown(workspace: Workspace, *columns: str) -> list[tuple[Any, ...]]:
     [contract] = workspace.config.tables
     with session(workspace.config.sources[contract.source], contract.database) as connection:
         plan = resolve_table(workspace, contract, connection)
-    wanted = raw_view(plan, workspace.ledger, workspace.lake)
-    assert wanted is not None
+    [wanted] = raw_views(plan, workspace.ledger, workspace.lake).values()
     expected = plain(spark.sql(wanted.sql).toArrow())
     first: list[tuple[Any, ...]] | None = None
     for name, read in READERS.items():

@@ -18,8 +18,9 @@ from pyiceberg.table.sorting import SortOrder
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import NestedField, StringType
 
-from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.base import Condition, Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.expressions import expression
 from mirrorlake.destinations.iceberg.tables import (
     add_missing,
     ascending,
@@ -95,3 +96,19 @@ def _with_tenant(schema: Schema) -> Schema:
 def _spec(schema: Schema) -> PartitionSpec:
     field = schema.find_field(DATABASE)
     return PartitionSpec(PartitionField(field.field_id, 1000, BucketTransform(BUCKETS), PARTITION))
+
+
+def count_opened(lake: Connection, identifier: Identifier, database: str) -> tuple[int, int] | None:
+    """How many of a table's data files a query of one tenant opens, and how many it has; None where
+    there is no table.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+    """
+    table = lake.load(identifier)
+    if table is None:
+        return None
+    with lake.translated(identifier):
+        chosen = expression(Condition(DATABASE, database, database))
+        opened = table.scan(chosen).plan_files()
+        return len(list(opened)), len(list(table.scan().plan_files()))

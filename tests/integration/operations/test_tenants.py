@@ -5,6 +5,7 @@ Every fault that a tenant can have is its own: the others are mirrored all the s
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -12,13 +13,18 @@ import uuid
 from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as _compute
 import pytest
+from click.testing import CliRunner
 
 from demo.embedded import EmbeddedServer
+from demo.mariadb import MariaDB
+from mirrorlake.cli import cli
 from mirrorlake.destinations.iceberg.model import history
+from mirrorlake.destinations.iceberg.tenants import count_opened
 from mirrorlake.errors import (
     ConfigError,
     LakeDamaged,
@@ -33,7 +39,7 @@ from mirrorlake.operations.tenant_checks import check_tenants
 from mirrorlake.operations.tenant_upkeep import maintain_tenants, recover_tenants
 from mirrorlake.operations.tenant_verdicts import TenantsChecked
 from mirrorlake.table.tenants import clean_of, deduped_of, raw_of
-from tests.integration.conftest import Place
+from tests.integration.conftest import PASSWORD, USER, Place
 from tests.integration.tenants import Tenants
 from tests.integration.type_cases import CASES
 from tests.soak.runs import Order, Runner
@@ -131,6 +137,17 @@ def test_a_tenant_that_nobody_writes_to_is_digested_and_not_read(tenants: Tenant
     assert_mirrored(tenants)
 
 
+def versions(tenants: Tenants) -> set[str]:
+    with tenants.opened() as (workspace, table):
+        return {version.hash for version in workspace.ledger.schema_versions(table.name)}
+
+
+def runs(arguments: list[str]) -> str:
+    done = CliRunner().invoke(cli, arguments, env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
 @pytest.mark.full
 def test_a_query_of_one_tenant_opens_its_bucket(tenants: Tenants) -> None:
     for number in range(12):
@@ -141,7 +158,13 @@ def test_a_query_of_one_tenant_opens_its_bucket(tenants: Tenants) -> None:
         assert deduped is not None
         name = tenants.name("7")
         chosen = list(deduped.scan(f"_mirror_database = '{name}'").plan_files())
-        assert len(chosen) == 1 < len(list(deduped.scan().plan_files()))
+        files = len(list(deduped.scan().plan_files()))
+        assert len(chosen) == 1 < files
+        assert count_opened(workspace.lake, deduped_of(table), name) == (1, files)
+    arguments = ["tenants", "--config", str(tenants.write()), "--tenant", name]
+    assert f"a query of {name} opens 1 of {files} files of deduped" in runs(arguments)
+    (one,) = json.loads(runs([*arguments, "--json"]))
+    assert (one["files_opened"], one["files"]) == (1, files)
 
 
 @pytest.mark.full
@@ -532,6 +555,29 @@ def test_names_to_quote(tenants: Tenants) -> None:
 
 
 @pytest.mark.full
+def test_two_servers_with_databases_of_one_name(tenants: Tenants, tmp_path: Path) -> None:
+    """They are two tenants: their rows, failures and verdicts stay apart."""
+    with MariaDB.start(tmp_path / "other") as other:
+        other.create_user(USER, PASSWORD)
+        tenants.others["o"] = other.port
+        name = tenants.make("a", COLUMNS, *rows(1, 2))
+        with other.admin() as admin, admin.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE `{name}`")
+            cursor.execute(f"CREATE TABLE `{name}`.orders ({COLUMNS})")
+            cursor.execute(f"INSERT INTO `{name}`.orders VALUES (1, 'other', NULL, 9)")
+            done = tenants.sync()
+            assert (done.tenants, done.read, done.failed) == (2, 2, {})
+            cells = [(r["_mirror_source"], r["id"], r["name"]) for r in tenants.rows().to_pylist()]
+            assert sorted(cells) == [("o", 1, "other"), ("s", 1, "n1"), ("s", 2, "n2")]
+            tenants.run("a", "DELETE FROM orders WHERE id = 1")
+            cursor.execute(f"ALTER TABLE `{name}`.orders DROP PRIMARY KEY")
+            done = tenants.sync()
+            assert list(done.failed) == [f"o.{name}"]
+            cells = [(r["_mirror_source"], r["id"], r["name"]) for r in tenants.rows().to_pylist()]
+            assert sorted(cells) == [("o", 1, "other"), ("s", 2, "n2")]
+
+
+@pytest.mark.full
 def test_a_tenant_that_is_dropped_is_kept(tenants: Tenants) -> None:
     for name in ("a", "b"):
         tenants.make(name, COLUMNS, *rows(1, 2))
@@ -785,3 +831,22 @@ def test_an_empty_table_and_many_rows(tenants: Tenants) -> None:
     assert (done.failed, done.rows >= 10_000) == ({}, True)
     assert_mirrored(tenants)
     assert {type(v) for v in tenants.rows().column("amount").to_pylist()} == {Decimal}
+
+
+@pytest.mark.full
+def test_more_shapes_than_one_view_has_branches(
+    tenants: Tenants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mirrorlake.serving.views.BRANCHES", 2)
+    for number in range(5):
+        tenants.make(f"{number}", f"{COLUMNS}, c{number} INT", f"(1, 'a', NULL, 1, {number})")
+    tenants.sync()
+    shown = [
+        {n for n in range(5) if row[f"c{n}"] is not None}
+        for row in sorted(tenants.shown("raw"), key=lambda row: row["_mirror_database"])
+    ]
+    assert shown == [{0}, {1}, {2}, {3}, {4}]
+    tenants.run("0", "ALTER TABLE orders ADD late INT DEFAULT 9")
+    tenants.sync()
+    assert [row["late"] for row in tenants.shown("raw") if row["late"]] == [9]
+    assert {row["_mirror_version"] for row in tenants.shown("raw")} == versions(tenants)

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.destinations.iceberg.views import forget_view, read_view
+from mirrorlake.operations.check_layers import prove_raw_layer
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
@@ -334,10 +335,10 @@ def test_names_that_need_quoting(
 
 
 @pytest.mark.full
-def test_a_table_of_300_columns(sql: Sql, engine_for: EngineFor, reader: Any) -> None:
-    columns = ", ".join(f"c{n} INT" for n in range(300))
+def test_a_table_of_500_columns(sql: Sql, engine_for: EngineFor, reader: Any) -> None:
+    columns = ", ".join(f"c{n} INT" for n in range(500))
     sql(f"CREATE TABLE t (id INT NOT NULL PRIMARY KEY, {columns})")
-    sql(f"INSERT INTO t VALUES (0, {', '.join(map(str, range(300)))})")
+    sql(f"INSERT INTO t VALUES (0, {', '.join(map(str, range(500)))})")
     workspace = engine_for({"t": FULL})
     sync(workspace)
     changes = [
@@ -352,7 +353,7 @@ def test_a_table_of_300_columns(sql: Sql, engine_for: EngineFor, reader: Any) ->
     found = [dict(zip((name for name, _ in kinds), row, strict=True)) for row in rows]
     numbers = {
         **{f"c{n}": str(n) for n in range(100)},
-        **{f"c{n}": n for n in range(150, 300)},
+        **{f"c{n}": n for n in range(150, 500)},
         **{f"d{n}": None for n in range(50)},
     }
     assert found == [
@@ -360,7 +361,7 @@ def test_a_table_of_300_columns(sql: Sql, engine_for: EngineFor, reader: Any) ->
         {"id": 0, **numbers, **{f"c{n}": None for n in range(100, 150)}},
     ]
     assert [name for name, _ in kinds] == [
-        "id", *(f"c{n}" for n in range(100)), *(f"c{n}" for n in range(150, 300)),
+        "id", *(f"c{n}" for n in range(100)), *(f"c{n}" for n in range(150, 500)),
         *(f"d{n}" for n in range(50)), *(f"c{n}" for n in range(100, 150)),
     ]  # fmt: skip
 
@@ -403,3 +404,35 @@ def test_a_reader_whose_timestamps_have_no_zone_sees_the_same_instants(
         reader.conf.unset("spark.sql.timestampType")
     assert kinds == [("id", "int"), ("at", "timestamp"), ("day", "timestamp")]
     assert rows == [(1, "2026-07-01 12:00:00.000000Z", "2026-07-01 00:00:00.000000Z")] * 2
+
+
+@pytest.mark.full
+def test_more_versions_than_one_view_has_branches(
+    sql: Sql, engine_for: EngineFor, reader: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A view over views; those of before go once they are not read any more."""
+    monkeypatch.setattr("mirrorlake.serving.views.BRANCHES", 2)
+    sql("CREATE TABLE t (id INT NOT NULL PRIMARY KEY, c0 INT)", "INSERT INTO t VALUES (1, 0)")
+    workspace = engine_for({"t": FULL})
+    sync(workspace)
+    contract = workspace.config.table("t")
+    prefix = f"view {contract.namespaces.raw}.t__part_"
+    for number in range(1, 5):
+        sql(f"ALTER TABLE t ADD c{number} INT DEFAULT {number}")
+        sync(workspace)
+        parts = workspace.ledger.definitions(prefix)
+        assert len(parts) == (0 if number == 1 else (number + 2) // 2)
+    kinds, rows = shown(workspace, reader)
+    assert [name for name, _ in kinds] == ["id", *(f"c{n}" for n in range(5))]
+    assert rows == [(1, *(n if n <= number else None for n in range(5))) for number in range(5)]
+    assert prove_raw_layer(workspace, contract).verdict == "equal"
+    name = next(iter(parts)).removeprefix("view ").rpartition(".")[2]
+    forget_view(workspace.lake, Identifier(contract.namespaces.raw, name))
+    assert f"{name} is not there" in prove_raw_layer(workspace, contract).proof.words
+    # A type that changes is shown with all of its values, or not yet.
+    sql("ALTER TABLE t MODIFY c0 VARCHAR(9)")
+    sync(workspace)
+    kinds, rows = shown(workspace, reader)
+    assert dict(kinds)["c0"] == "string"
+    assert [row[1] for row in rows] == ["0"] * 6
+    assert prove_raw_layer(workspace, contract).verdict == "equal"
