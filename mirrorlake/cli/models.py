@@ -262,13 +262,21 @@ def _print_runs(runs: Sequence[ModelRun], *, as_json: bool) -> None:
 
 
 def runs_table(runs: Sequence[ModelRun]) -> Table:
-    """What runs did, a line for each model; a view has no rows of its own."""
-    columns = ("model", "computed", "unchanged", "missed", "dropped", "rows", "seconds")
-    table = shown.table(*columns)
-    for one in runs:
+    """What runs did, a line for each model; a view has no rows of its own. What was missed or
+    dropped has a column only where there is any: the others fit on a screen of 80."""
+    counted = {
+        "computed": [len(one.computed) for one in runs],
+        "unchanged": [one.unchanged for one in runs],
+        "missed": [one.missed for one in runs],
+        "dropped": [one.dropped for one in runs],
+    }
+    for name in ("missed", "dropped"):
+        if not any(counted[name]):
+            del counted[name]
+    table = shown.table("model", *counted, "rows", "seconds")
+    for one, *counts in zip(runs, *counted.values(), strict=True):
         rows = sum(part.rows for part in one.computed)
         seconds = sum(part.seconds for part in one.computed)
-        counts = (len(one.computed), one.unchanged, one.missed, one.dropped)
         cells = (*(f"{n:,}" for n in counts), "-" if one.is_view else f"{rows:,}")
         table.add_row(escape(one.model), *cells, f"{seconds:,.1f}")
     return table

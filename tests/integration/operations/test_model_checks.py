@@ -191,7 +191,7 @@ def test_what_was_computed_before_an_expectation_was_written_was_not_looked_at(
     assert run(config, "run", model)[0] == 0
     model = expecting(config, "expect: {{rows: {{min: 1}}}}")
     code, found = run(config, "run", model, "--json")
-    assert (code, found[0]["computed"], found[0]["left"]) == (0, [], 4)
+    assert (code, found[0]["computed"], found[0]["unchanged"]) == (0, [], 4)
     (shown,) = run(config, "show", model, "--json")[1]["expectations"]
     assert (shown["looked_at"], shown["not_looked_at"]) == (0, 4)
 
