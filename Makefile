@@ -58,9 +58,12 @@ check: setup ## Lint, format, types and layers: what CI runs before the tests
 bench: warm ## Run the side-by-side benchmarks and print ratios
 	@"$(BIN)/python" -m benchmarks
 
-lock: setup ## Make requirements.lock again from requirements.in (needs the network)
+lock: setup ## Make requirements.lock again from requirements.in, and the emulator's (needs the network)
 	@"$(UV)" pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url \
 		--no-emit-find-links --python-version 3.11 requirements.in -o requirements.lock
+	@"$(UV)" pip compile --quiet --universal --generate-hashes --no-header --no-annotate \
+		--no-emit-index-url --no-emit-find-links --python-version 3.11 --constraint requirements.lock \
+		tests/support/bigquery/requirements.in -o tests/support/bigquery/requirements.lock
 
 clean: ## Remove what was made inside this folder (the shared cache folder stays)
 	@rm -rf .venv .mirrorlake .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov \

@@ -19,6 +19,7 @@
     ├── LakeError          the catalog, a lake table or a file in it
     │   ├── SnapshotRefused a full copy that landed can't become part of its table
     │   ├── CommitConflict another writer moved the table between our plan and our commit
+    │   ├── BigQueryError  BigQuery or its bucket refused, failed, or can't be reached
     │   └── LakeDamaged    a file that a lake table names is not there, or is cut
     ├── LedgerError        the ledger's database
     │   └── LeaseHeld      another run holds the table
@@ -205,6 +206,11 @@ class SnapshotRefused(LakeError):
 class CommitConflict(LakeError):
     """Another writer moved the table between our plan and our commit; nothing of ours is
     visible."""
+
+
+class BigQueryError(LakeError):
+    """BigQuery or its bucket refused, failed or can't be reached. What was there before is as it
+    was, and so is the lake."""
 
 
 class LakeDamaged(LakeError):

@@ -65,6 +65,11 @@ OF_EXPECTATIONS = ("model.looked_at", "model.checked")
 """Between the first two of these, where a model's header expects something of its rows."""
 OF_RETENTION = ("model.forgotten", "model.dropped")
 """On the way of dropping partitions that a model's retention keeps no more."""
+OF_BIGQUERY = (
+    *("bigquery.begun", "bigquery.uploaded", "bigquery.staged", "bigquery.load_submitted"),
+    *("bigquery.write_submitted", "bigquery.counted", "bigquery.removed"),
+)
+"""On the way of a version of a table into BigQuery."""
 OF_WORK = ("work.folded", "work.computed")
 """On the way of a backfill: after its tables, and after each partition of a model."""
 OF_CLEAN_TENANTS = ("tenants.clean_staged", "tenants.clean_marked", "tenants.clean_shown")

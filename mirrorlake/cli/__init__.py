@@ -25,6 +25,7 @@ from rich.markup import escape
 from mirrorlake import __version__
 from mirrorlake.cli import show
 from mirrorlake.cli.backfills import backfill, invalidate
+from mirrorlake.cli.bigquery import bigquery
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.generate import models_group
 from mirrorlake.cli.init import init
@@ -168,6 +169,11 @@ def _print_status(found: Sequence[TableStatus], of_one: Sequence[TableStatus]) -
         words = f"source {source} is held until {until}{why}"
         show.console.print(f"[yellow]held:[/] {escape(words)}", highlight=False, soft_wrap=True)
     for s in found:
+        if s.bigquery is not None and s.bigquery.state != "success":
+            color = "red" if s.bigquery.state == "errored" else "yellow"
+            words = f"{s.bigquery.error or s.bigquery.job} (since {s.bigquery.submitted})"
+            line = f"[{color}]BigQuery {s.bigquery.state}:[/] {escape(show.named(s.table, words))}"
+            show.console.print(line, highlight=False, soft_wrap=True)
         if s.error:
             since = f" (first {show.since(s.refused_since)})" if s.refused_since else ""
             words = f"[red]{s.state}{since}:[/] {escape(show.named(s.table, s.error))}"
@@ -218,7 +224,21 @@ def config_schema_command() -> None:
     show.print_json(config_schema())
 
 
-_FIRST = (init, accept, alert, backfill, check, clone, export, gaps, hold, land, ledger, maintain)
+_FIRST = (
+    init,
+    accept,
+    alert,
+    backfill,
+    bigquery,
+    check,
+    clone,
+    export,
+    gaps,
+    hold,
+    land,
+    ledger,
+    maintain,
+)
 _THEN = (preflight, proof, publish, recover, refold, rekey, repair, schema, sync, tenants)
 _MODELS = (plan, run_command, show_command, invalidate, test_command, models_group)
 for _command in (*_FIRST, *_THEN, *_MODELS):

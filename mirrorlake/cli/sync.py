@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -18,12 +18,14 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
+from mirrorlake.cli.bigquery import print_published, publish_all
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.tenants import end_partly, print_synced, sync_all
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
 
 if TYPE_CHECKING:
+    from mirrorlake.operations.bigquery.publish import PublishedThere
     from mirrorlake.operations.sync_tables import Synced
     from mirrorlake.operations.tenant_results import TenantsSynced
     from mirrorlake.operations.unchanged import Look
@@ -84,6 +86,8 @@ def sync(
         terms = {"accept_smaller": accept_smaller, "again": again, "quiet": as_json}
         synced, others = sync_all(config, tenants, databases=databases, **terms)
         stopped += others
+    loaded, unloaded = _publish(config, chosen, {table for table, _ in stopped})
+    stopped += unloaded
     held = [(t, str(e)) for t, e in stopped if isinstance(e, SourceHeld)]
     held += [(one.table, reason) for one in synced for reason in one.held.values()]
     failures = [(t, e) for t, e in stopped if not isinstance(e, SourceHeld)]
@@ -92,10 +96,14 @@ def sync(
         errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
         waiting = [{"table": t, "reason": reason} for t, reason in held]
         found = {"tables": done, "errors": errors, "held": waiting}
-        show.print_json(found | {"tenants": [asdict(one) for one in synced]} if tenants else found)
+        found |= {"tenants": [asdict(one) for one in synced]} if tenants else {}
+        found |= {"bigquery": [asdict(one) for one in loaded]} if loaded else {}
+        show.print_json(found)
     else:
         if chosen:
             _print_results(results)
+        if loaded:
+            print_published(loaded)
         print_synced(synced)
         for reason in sorted({reason for _, reason in held}):
             show.errors.print(f"[yellow]held[/]: {escape(reason)}", highlight=False, soft_wrap=True)
@@ -103,6 +111,14 @@ def sync(
     if failures:
         sys.exit(failures[0][1].exit_code)
     end_partly(synced)
+
+
+def _publish(
+    config: Config, chosen: Sequence[TableContract], stopped: Collection[str]
+) -> tuple[list[PublishedThere], list[tuple[str, MirrorlakeError]]]:
+    """Load into BigQuery what is to be there of the tables that were synced."""
+    there = [one for one in chosen if one.in_bigquery and one.name not in stopped]
+    return publish_all(config, there) if there else ([], [])
 
 
 def _sync(

@@ -29,6 +29,7 @@ from mirrorlake.config.load import config_schema, load_config
 from mirrorlake.config.modes import Mode
 from mirrorlake.config.server import BackOff, SourceConfig, Tls, TlsConfig
 from mirrorlake.config.settings import (
+    BigQueryConfig,
     CatalogConfig,
     Clean,
     ColumnRule,
@@ -46,6 +47,7 @@ from mirrorlake.config.source_url import SourceUrl, parse_source_url
 __all__ = [
     "AlertsConfig",
     "BackOff",
+    "BigQueryConfig",
     "CatalogConfig",
     "Clean",
     "ColumnRule",

@@ -17,6 +17,7 @@ from mirrorlake.config.modes import MODES, LoadMode, Mode
 from mirrorlake.config.secrets import UnsetSecret
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.config.settings import (
+    BigQueryConfig,
     Clean,
     ColumnRule,
     Deletes,
@@ -30,6 +31,7 @@ from mirrorlake.config.settings import (
     PartitionSize,
     PiiRule,
     PrivacyConfig,
+    PublishTo,
     RepairSetting,
     SchemaPolicy,
     SparkConfig,
@@ -101,6 +103,8 @@ class TableContract(Section):
     namespaces: Namespaces
     snapshot: SnapshotConfig | None = None
     """How the table is kept by its snapshots; None unless its mode is ``snapshot``."""
+    publish: tuple[PublishTo, ...] = Field(default=("lake",), exclude=True)
+    """Where it is published. No part of what its loads and layers depend on, and so of no dump."""
 
     @property
     def loads(self) -> LoadMode:
@@ -131,6 +135,11 @@ class TableContract(Section):
     def spellings(self) -> tuple[str, ...]:
         """What a person may call it, the whole name first."""
         return self.name, f"{self.database}.{self.table}", self.table
+
+    @property
+    def in_bigquery(self) -> bool:
+        """Whether its rows are loaded into BigQuery, too."""
+        return "bigquery" in self.publish
 
     @property
     def excluded(self) -> frozenset[str]:
@@ -228,6 +237,7 @@ class Config(Section):
     ledger: LedgerConfig
     spark: SparkConfig
     privacy: PrivacyConfig
+    bigquery: BigQueryConfig | None = None
     alerts: AlertsConfig = AlertsConfig()
     sources: dict[str, SourceConfig]
     tables: tuple[TableContract, ...]

@@ -263,6 +263,7 @@ def _contract(
         columns=table.columns,
         namespaces=namespaces,
         snapshot=(table.snapshot or SnapshotConfig()) if landed else None,
+        publish=table.publish or (("lake",) if landed else defaults.publish),
     )
 
 
@@ -274,6 +275,7 @@ def _config(path: Path, sections: ConfigSections, tables: tuple[TableContract, .
         ledger=_ledger(sections.ledger, folder),
         spark=sections.spark,
         privacy=sections.privacy,
+        bigquery=sections.bigquery,
         alerts=sections.alerts,
         sources={
             name: _source(name, section, folder)

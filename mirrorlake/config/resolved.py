@@ -37,6 +37,7 @@ def contract_problems(
     yield from _namespace_collisions(sections)
     yield from _shared_tables(tables)
     yield from _taken_by_streams(tables)
+    yield from _in_bigquery(sections, tables)
     yield from _tenants(sections)
     yield from _tenant_namespaces(sections)
 
@@ -206,6 +207,23 @@ def _taken_by_streams(tables: tuple[TableContract, ...]) -> _Found:
                     f"{namespace}.{contract.table} is where the current rows of {contract.name} are"
                     " shown to stream views: name another namespace",
                 )
+
+
+def _in_bigquery(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:
+    """What is to be loaded into BigQuery can be, as far as the file says."""
+    missing = "publish: [lake, bigquery] needs a section bigquery with project and bucket"
+    if "bigquery" in sections.defaults.publish and sections.bigquery is None:
+        yield ("defaults", "publish"), missing
+        return
+    for contract in tables:
+        if not contract.in_bigquery:
+            continue
+        database = ("sources", contract.source, "databases", contract.database)
+        place = (*database, "tables", contract.table)
+        if sections.bigquery is None:
+            yield (*place, "publish"), missing
+        if contract.landed:
+            yield (*place, "publish"), "tables of mode snapshot are published in the lake alone"
 
 
 def _shared_tables(tables: tuple[TableContract, ...]) -> _Found:

@@ -36,6 +36,7 @@ from mirrorlake.config.modes import Mode
 from mirrorlake.config.secrets import Secret, ServerUrl
 from mirrorlake.config.server import BackOff, TlsField
 from mirrorlake.config.settings import (
+    BigQueryConfig,
     Clean,
     ColumnRule,
     Deletes,
@@ -48,6 +49,7 @@ from mirrorlake.config.settings import (
     NewColumns,
     PartitionSize,
     PrivacyConfig,
+    Publish,
     RepairSetting,
     SchemaPolicy,
     SparkConfig,
@@ -105,6 +107,9 @@ class DefaultsConfig(Section):
     """Whether full copies and first loads are proved before anybody sees them: MySQL digests the
     rows in the very state that is read, Spark what was written to a branch; main moves to it only
     if both are equal. Costs about another read."""
+    publish: Publish = ("lake",)
+    """Where tables are published: in the ``lake``, always, and in ``bigquery``, too. Not for tables
+    of tenants, nor of mode ``snapshot``."""
 
 
 class TableSection(Section):
@@ -169,6 +174,8 @@ class TableSection(Section):
     deletes: Deletes | None = None
     """What becomes of rows that MySQL deleted: ``remove`` (the default); ``flag`` keeps them in
     deduped and clean with ``_mirror_deleted_at``; ``ignore`` keeps them as they are."""
+    publish: Publish | None = None
+    """Where this table is published: ``[lake]`` or ``[lake, bigquery]``."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is."""
 
@@ -348,6 +355,8 @@ class ConfigSections(Section):
     """How a Spark session is made, or to which server it attaches."""
     privacy: PrivacyConfig = PrivacyConfig()
     """What the rules on columns need."""
+    bigquery: BigQueryConfig | None = None
+    """Where tables with ``publish: [lake, bigquery]`` are loaded, beside the lake."""
     alerts: AlertsConfig = AlertsConfig()
     """Who is notified, once, when a table becomes late or keeps failing, and when that is over."""
     defaults: DefaultsConfig = DefaultsConfig()

@@ -10,7 +10,14 @@ import re
 from datetime import timedelta
 from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, SecretStr, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    WithJsonSchema,
+    model_validator,
+)
 
 from mirrorlake.config.fields import Duration, Findings, MysqlName, NamespaceName, Section
 from mirrorlake.config.secrets import DatabaseUrl, Properties, Secret, UnsetSecret
@@ -26,6 +33,7 @@ PiiRule: TypeAlias = Literal["drop", "null", "hash", "mask", "show"]
 Dropped: TypeAlias = Literal["keep", "remove"]
 NewColumns: TypeAlias = Literal["hide", "show"]
 SchemaPolicy: TypeAlias = Literal["evolve", "freeze", "fail"]
+PublishTo: TypeAlias = Literal["lake", "bigquery"]
 PartitionSize: TypeAlias = Literal["hour", "day", "month"]
 HASH_KEY_LENGTH: Final = 16
 
@@ -111,6 +119,32 @@ class PrivacyConfig(Section):
             )
             raise Findings([("hash_key", message)])
         return self
+
+
+def _with_the_lake(places: tuple[PublishTo, ...]) -> tuple[PublishTo, ...]:
+    if "lake" not in places or len(set(places)) != len(places):
+        raise ValueError("write [lake] or [lake, bigquery]: BigQuery is loaded out of the lake")
+    return places
+
+
+Publish: TypeAlias = Annotated[tuple[PublishTo, ...], AfterValidator(_with_the_lake)]
+
+
+class BigQueryConfig(Section):
+    """Where tables with ``publish: [lake, bigquery]`` are loaded, beside the lake. No secret:
+    whoever runs Mirrorlake is logged in by Google's own means."""
+
+    project: str = Field(pattern=r"^(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]*[a-z0-9]$")
+    """The project that has the datasets, and in which jobs run."""
+    location: str = Field(default="US", pattern=r"^[A-Za-z]+(?:-[a-z0-9]+)*$")
+    """Where the datasets are: ``US``, ``EU``, ``europe-west1``. The bucket must suit it."""
+    bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$")
+    """The bucket through which rows go, without ``gs://``. Files stay there while a job runs."""
+    prefix: str = Field(default="mirrorlake", pattern=r"^[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*$")
+    """What the names of these files begin with."""
+    wait: Duration = timedelta(seconds=30)
+    """How long `mirrorlake sync` waits for a table's jobs; those that run longer are settled by a
+    later one."""
 
 
 class Freshness(Section):

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from mirrorlake.ledger.settled_rows import find_first_days, record_first_days
 from mirrorlake.ledger.tables import METADATA
 
-LEDGER_VERSION = 11
+LEDGER_VERSION = 12
 
 
 def _to_2(connection: sa.Connection) -> None:
@@ -95,6 +95,11 @@ def _to_11(connection: sa.Connection) -> None:
         connection.execute(sa.text(f"ALTER TABLE costs ADD COLUMN seconds {text}"))
 
 
+def _to_12(_: sa.Connection) -> None:
+    """What is loaded into BigQuery has a table of its own. An older release would not settle its
+    jobs, which is why this is a version."""
+
+
 _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     2: _to_2,
     3: _to_3,
@@ -106,6 +111,7 @@ _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     9: _to_9,
     10: _to_10,
     11: _to_11,
+    12: _to_12,
 }
 
 

@@ -26,6 +26,7 @@ from mirrorlake.ledger.model_partitions import ModelPartitions
 from mirrorlake.ledger.moved_days import MovedDaysRecords
 from mirrorlake.ledger.overview import Overview
 from mirrorlake.ledger.proofs import Proofs
+from mirrorlake.ledger.publications import Publications
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.repairs import Repairs
 from mirrorlake.ledger.reports import Reports
@@ -49,6 +50,7 @@ class Ledger(
     MovedDaysRecords,
     Overview,
     Proofs,
+    Publications,
     Repairs,
     Reports,
     Settled,

@@ -401,6 +401,25 @@ TENANTS = sa.Table(
     sa.Column("first_seen", sa.DateTime, nullable=False),
 )
 
+PUBLICATIONS = sa.Table(
+    "publications",
+    METADATA,
+    sa.Column("number", _counter, primary_key=True, autoincrement=True),
+    sa.Column("id", sa.String(255), nullable=False, unique=True),
+    sa.Column("table_name", sa.String(255), nullable=False, index=True),
+    sa.Column("version", sa.BigInteger, nullable=False),
+    sa.Column("since", sa.BigInteger),
+    sa.Column("why", sa.Text, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("staged", sa.BigInteger),
+    sa.Column("row_count", sa.BigInteger),
+    sa.Column("bytes", sa.BigInteger),
+    sa.Column("form", sa.Text, nullable=False),
+    sa.Column("error", sa.Text),
+    sa.Column("submitted_at", sa.DateTime, nullable=False),
+    sa.Column("completed_at", sa.DateTime),
+)
+
 
 def _suit_mysql() -> None:
     """What MySQL and MariaDB take for granted would change what is kept: names that differ only in

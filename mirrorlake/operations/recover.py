@@ -18,6 +18,7 @@ from mirrorlake.load.copies import kept_indexes
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.resume import files_of
 from mirrorlake.load.verify import drop_kept
+from mirrorlake.operations.bigquery.publish import open_for, settle_newest
 from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
 from mirrorlake.operations.refold import drop_beside
 from mirrorlake.serving.versions import versions_table
@@ -33,6 +34,8 @@ class Recovered:
         errored: pending loads that had not; the next sync resumes them, or reads their range
             again.
         repairs: repairs that never reported their end: what they loaded is settled as any load.
+        bigquery: the state of the newest load into BigQuery, as its jobs are now; None where there
+            is none.
         orphans, bytes: files that no snapshot named, removed.
     """
 
@@ -42,6 +45,7 @@ class Recovered:
     errored: int
     orphans: int
     bytes: int
+    bigquery: str | None = None
 
 
 def recover_table(
@@ -58,11 +62,12 @@ def recover_table(
         LakeError: the lake can't be read, or a file not be removed.
     """
     refuse_short_grace(workspace.config, grace)
-    with workspace.leased(contract, wait=wait):
+    with workspace.leased(contract, wait=wait) as leased:
         namespace = contract.namespaces.raw
         repairs = workspace.ledger.interrupt_repairs(contract.name)
         settled = settle_loads(workspace.ledger, workspace.lake, contract.name, namespace)
         pending = {load.load_id for load in settled}
+        published = _settle_published(leased, contract)
         states = {load.load_id: load.state for load in workspace.ledger.loads(contract.name)}
         committed = sum(states[load_id] == "success" for load_id in pending)
         before = datetime.now(UTC) - grace
@@ -84,7 +89,18 @@ def recover_table(
         errored=len(pending) - committed,
         orphans=len(removed),
         bytes=sum(removed),
+        bigquery=published,
     )
+
+
+def _settle_published(workspace: Workspace, contract: TableContract) -> str | None:
+    """Settle what was submitted to BigQuery, without waiting for it; nothing is loaded."""
+    if not contract.in_bigquery:
+        return None
+    newest = workspace.ledger.newest_publications().get(contract.name)
+    if newest is not None and newest.state == "pending":
+        newest = settle_newest(workspace, contract, open_for(workspace, [contract]))
+    return newest.state if newest is not None else None
 
 
 def _tables(workspace: Workspace, contract: TableContract) -> Iterator[LakeTable]:

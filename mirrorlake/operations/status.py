@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.ledger import Hold, Ledger, Load, Receipt, Refusal, Stamp, age_of
+from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
 from mirrorlake.table.meaning import edits_of
@@ -20,6 +21,28 @@ from mirrorlake.table.surplus import SURPLUS, surplus_words
 
 if TYPE_CHECKING:
     from mirrorlake.destinations.iceberg.lake import Lake
+
+
+@dataclass(frozen=True)
+class PublicationStatus:
+    """A table's newest load into BigQuery.
+
+    Attributes:
+        state: ``pending``, ``success`` or ``errored``.
+        version: the lake's version that it is of.
+        job: what the ids of its jobs begin with.
+        rows: of the table with it; bytes: of its files.
+        submitted, completed: when it began, and ended (UTC, ISO).
+    """
+
+    state: str
+    version: int
+    job: str
+    rows: int | None
+    bytes: int | None
+    submitted: str
+    completed: str | None
+    error: str | None
 
 
 @dataclass(frozen=True)
@@ -45,6 +68,7 @@ class TableStatus:
             where nobody requested it.
         held_columns: new columns that clean leaves out until the contract names them.
         suspected_pii: what looks personal in clean, by column without a rule.
+        bigquery: what was loaded into BigQuery last; None where nothing was.
     """
 
     table: str
@@ -62,6 +86,7 @@ class TableStatus:
     suspected_pii: dict[str, str] = field(default_factory=dict[str, str])
     unchanged: str | None = None
     refused_since: str | None = None
+    bigquery: PublicationStatus | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +106,7 @@ class _Known:
     open_checks: Mapping[str, tuple[str, int]]
     stamps: Mapping[str, Stamp]
     surplus: Mapping[str, str]
+    publications: Mapping[str, Publication]
 
 
 def status_of(
@@ -107,6 +133,7 @@ def status_of(
         open_checks=ledger.open_checks(),
         stamps=ledger.stamps(names),
         surplus=ledger.definitions(SURPLUS),
+        publications=ledger.newest_publications(),
     )
     counts = _Counts(config, ledger)
     found = [
@@ -142,6 +169,23 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         held_for=hold.reason if hold else None,
         held_columns=_held_columns(contract, known) if good else (),
         suspected_pii=_suspected(contract, known),
+        bigquery=_published(known.publications.get(name)),
+    )
+
+
+def _published(newest: Publication | None) -> PublicationStatus | None:
+    if newest is None:
+        return None
+    ended = newest.completed_at
+    return PublicationStatus(
+        state=newest.state,
+        version=newest.version,
+        job=newest.id,
+        rows=newest.rows,
+        bytes=newest.bytes,
+        submitted=newest.submitted_at.replace(tzinfo=UTC).isoformat(timespec="seconds"),
+        completed=ended.replace(tzinfo=UTC).isoformat(timespec="seconds") if ended else None,
+        error=newest.error,
     )
 
 

@@ -48,6 +48,18 @@ def deleted_positions(io: Storage, path: str) -> dict[str, Any]:
     return {name: at[codes == code] for code, name in enumerate(of.dictionary.to_pylist())}
 
 
+def positions_deleted(io: Storage, task: FileScanTask) -> Any | None:
+    """The positions of a data file's rows that are deleted; None where that is said by other means
+    than positions in Parquet files."""
+    if not _by_position(task):
+        return None
+    path = task.file.file_path
+    found = [deleted_positions(io, file.file_path).get(path) for file in task.delete_files]
+    return np.unique(
+        np.concatenate([np.empty(0, np.int64), *(one for one in found if one is not None)])
+    )
+
+
 def _count_deleted(task: FileScanTask, deleted: dict[str, dict[str, Any]]) -> int:
     """How many rows of a data file its files of deletes name; several may name one row."""
     path = task.file.file_path

@@ -76,6 +76,22 @@ def read_rows(
             yield from _typed(reader, task, schema)
 
 
+def read_tasks(
+    lake: Connection, table: Table, tasks: Sequence[FileScanTask], columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """The rows that some files show, in no order, typed as the table's schema says.
+
+    Raises:
+        LakeError: the storage failed.
+    """
+    projection = table.scan(selected_fields=tuple(columns)).projection()
+    schema = schema_to_pyarrow(projection, include_field_ids=False)
+    reader = ArrowScan(table.metadata, table.io, projection, AlwaysTrue())
+    with lake.translated(".".join(table.name())):
+        for task in tasks:
+            yield from _typed(reader, task, schema)
+
+
 def count_unset(lake: Connection, table: Table, column: str) -> int:
     """How many rows of the snapshot that ``table`` was loaded at have no value in a column; files
     whose statistics say that they have none are not opened.

@@ -21,6 +21,7 @@ SECTIONS = {
     "ledger": "LedgerConfig",
     "spark": "SparkConfig",
     "privacy": "PrivacyConfig",
+    "bigquery": "BigQueryConfig",
     "alerts": "AlertsConfig",
     "alerts.email": "EmailConfig",
     "defaults": "DefaultsConfig",

@@ -37,6 +37,7 @@ def columns(text: str, more: str = "") -> str:
     return table(f"{{mode: full, key: [id], columns: {{{text}}}{more}}}")
 
 
+BIGQUERY = "bigquery: {project: a-project, bucket: a-bucket}\n"
 LANDING = TOP.replace("    host: 127.0.0.1\n    user: u\n", "    landing: {url: x}\n")  # 4 lines
 LANDED = LANDING + "    databases:\n      d:\n        tables:\n"
 
@@ -65,6 +66,12 @@ REFUSED = {
     "a form of JSON alone": (columns("b: {json_as: structure}"), "the column is named without a rule"),
     "a table over versions of tenants": (TOP + "tenants: {g: {sources: [s], databases: [d], tables: {t: {versions: table}}}}\n", "versions: a table of tenants is shown by a view over all versions: remove versions"),
     "a policy of a snapshot": (landed("{mode: snapshot, key: [id], schema_changes: fail}"), "mode snapshot reads what lands, and no window: remove schema_changes"),
+    "BigQuery without its section": (table("{mode: full, publish: [lake, bigquery]}"), "t.publish: publish: [lake, bigquery] needs a section bigquery with project and bucket"),
+    "BigQuery by default without its section": ("defaults: {publish: [lake, bigquery]}\n" + TOP, "m.yaml:1:21: defaults.publish: publish: [lake, bigquery] needs a section"),
+    "BigQuery without the lake": (table("{mode: full, publish: [bigquery]}"), "t.publish: write [lake] or [lake, bigquery]: BigQuery is loaded out of the lake"),
+    "a place that is none": (table("{mode: full, publish: [lake, bigquerry]}"), "'bigquerry' is not 'lake' or 'bigquery'; did you mean 'bigquery'?"),
+    "a snapshot in BigQuery": (BIGQUERY + landed("{mode: snapshot, key: [id], publish: [lake, bigquery]}"), "t.publish: tables of mode snapshot are published in the lake alone"),
+    "a bucket with its scheme": ("bigquery: {project: pp, bucket: 'gs://b'}\n" + TOP, "bigquery.bucket: "),
     "empty": ("", "m.yaml:1: the config is empty"),
     "only a comment": ("# nothing\n", "is empty"),
     "a list": ("- a\n", "is not a mapping"),

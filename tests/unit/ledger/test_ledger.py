@@ -594,3 +594,20 @@ def test_two_versions_with_one_hash_are_refused(
         ledger.record_schema_version(TABLE, second)
     assert ledger.schema_versions(TABLE) == [first]
     ledger.record_schema_version("s.shop.other", second)
+
+
+def test_a_publication_is_found_until_it_ends(ledger: Ledger) -> None:
+    begun = ledger.begin_publication("a_b_7", TABLE, 7, None, "it is the first load", "{}")
+    assert begun.id.startswith("a_b_7_1-")
+    other = ledger.begin_publication("axb_7", "s.shop.u", 7, 3, "", "{}")
+    assert ledger.newest_publications() == {TABLE: begun, "s.shop.u": other}
+    staged = ledger.publication_staged(begun.id, 3, 30, 300)
+    assert (staged.state, staged.staged, staged.rows, staged.bytes) == ("pending", 3, 30, 300)
+    assert ledger.publication_ended(begun.id, "the bucket is gone").state == "errored"
+    again = ledger.begin_publication("a_b_7", TABLE, 7, None, "the load before failed", "{}")
+    assert again.id.startswith("a_b_7_2-")
+    ended = ledger.publication_ended(again.id)
+    assert (ended.state, ended.error, ended.completed_at is not None) == ("success", None, True)
+    assert [one.state for one in ledger.publications(TABLE)] == ["success", "errored"]
+    with pytest.raises(LedgerError, match="no publication x"):
+        ledger.publication_ended("x")

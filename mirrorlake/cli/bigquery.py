@@ -1,0 +1,146 @@
+"""`bigquery`: what the lake shows, loaded into BigQuery, and compared with it.
+
+What belongs here: options, and what is printed. What doesn't: which rows are loaded and how
+(`mirrorlake.operations.bigquery`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show
+from mirrorlake.cli.contract import open_contract
+from mirrorlake.config import Config, TableContract
+from mirrorlake.errors import ConfigError, MirrorlakeError
+
+if TYPE_CHECKING:
+    from mirrorlake.operations.bigquery.check import CheckedThere
+    from mirrorlake.operations.bigquery.publish import PublishedThere
+
+DIFFERENT, UNDECIDED = 9, 10
+
+
+@click.group()
+def bigquery() -> None:
+    """Tables with `publish: [lake, bigquery]`: load them, compare them."""
+
+
+@bigquery.command()
+@click.argument("tables", nargs=-1)
+@show.config_option
+@show.json_option
+@click.option("--no-wait", is_flag=True, help="Submit jobs and end; a later sync settles them.")
+def publish(tables: Sequence[str], config_path: Path, as_json: bool, no_wait: bool) -> None:
+    """Load what the lake shows of TABLES (all by default) into BigQuery; queries no source.
+
+    Waits for each table's jobs, however long they run.
+    """
+    config = open_contract(config_path)
+    wait = timedelta(0) if no_wait else timedelta.max
+    done, failures = publish_all(config, chosen_there(config, tables), wait)
+    if as_json:
+        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
+        show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
+    else:
+        print_published(done)
+        show.print_errors(failures)
+    if failures:
+        sys.exit(failures[0][1].exit_code)
+
+
+@bigquery.command()
+@click.argument("tables", nargs=-1)
+@show.config_option
+@show.json_option
+def check(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
+    """Compare every row of TABLES (all by default) in BigQuery with the lake; queries no source.
+
+    The version that was loaded last is compared: what the lake got since is no difference.
+    """
+    from mirrorlake.operations.bigquery.check import check_published
+    from mirrorlake.operations.bigquery.publish import open_for
+    from mirrorlake.workspace import Workspace
+
+    config = open_contract(config_path)
+    chosen = chosen_there(config, tables)
+    with Workspace.open(config) as workspace:
+        client = open_for(workspace, chosen)
+        found = [check_published(workspace, contract, client) for contract in chosen]
+    if as_json:
+        show.print_json([asdict(one) for one in found])
+    else:
+        _print_checked(found)
+    verdicts = {one.verdict for one in found}
+    if "different" in verdicts:
+        sys.exit(DIFFERENT)
+    if "undecided" in verdicts:
+        sys.exit(UNDECIDED)
+
+
+def chosen_there(config: Config, names: Sequence[str]) -> tuple[TableContract, ...]:
+    """The contracts of these names; all that are published in BigQuery without a name.
+
+    Raises:
+        ConfigError: a name is nobody's, or no table is published there.
+    """
+    if names:
+        return config.chosen(names)
+    chosen = tuple(contract for contract in config.tables if contract.in_bigquery)
+    if not chosen:
+        raise ConfigError(
+            f"{config.path} publishes no table in BigQuery",
+            next_step="Write publish: [lake, bigquery] in a table's contract, or in defaults",
+        )
+    return chosen
+
+
+def publish_all(
+    config: Config, chosen: Sequence[TableContract], wait: timedelta | None = None
+) -> tuple[list[PublishedThere], list[tuple[str, MirrorlakeError]]]:
+    """Publish tables; their results, and the failures by table."""
+    from mirrorlake.operations.bigquery.publish import publish_tables
+    from mirrorlake.workspace import Workspace
+
+    done: list[PublishedThere] = []
+    failures: list[tuple[str, MirrorlakeError]] = []
+    with Workspace.open(config) as workspace:
+        for tried in publish_tables(workspace, chosen, wait):
+            if tried.result is not None:
+                done.append(tried.result)
+            elif tried.error is not None:
+                failures.append((tried.contract.name, tried.error))
+    return done, failures
+
+
+def print_published(done: Sequence[PublishedThere]) -> None:
+    """A table for people of what was loaded, and a line of what was not."""
+    table = show.table("table", "BigQuery", "loaded", "of rows", "MB", "as", "because…")
+    moved = [one for one in done if one.how is not None]
+    for one in moved:
+        counts = ("-" if n is None else f"{n:,}" for n in (one.loaded, one.rows))
+        size = "-" if one.bytes is None else f"{one.bytes / 1e6:.2f}"
+        cells = (one.state, *counts, size, one.how or "-")
+        table.add_row(escape(one.table), *cells, escape(one.why))
+    if moved:
+        show.console.print(table)
+    if len(moved) < len(done):
+        words = f"{len(done) - len(moved):,} of {len(done):,} in BigQuery as the lake shows them"
+        none = sum(one.state == "not loaded" for one in done)
+        words += f", or not in the lake yet: {none:,}" if none else ""
+        show.console.print(words, highlight=False, soft_wrap=True)
+
+
+def _print_checked(found: Sequence[CheckedThere]) -> None:
+    table = show.table("table", "verdict", "rows there", "rows in the lake", "found…")
+    for one in found:
+        counts = ("-" if n is None else f"{n:,}" for n in (one.rows, one.lake_rows))
+        table.add_row(escape(one.table), one.verdict, *counts, escape(one.words))
+    show.console.print(table)

@@ -1,0 +1,91 @@
+"""Statements in BigQuery's SQL. Names were looked at by `types.py`; none holds a backtick.
+
+Source: BigQuery, "GoogleSQL reference": "Data manipulation language", "Hash functions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mirrorlake.destinations.bigquery.types import FieldJson
+
+GONE = "_mirror_gone"
+"""In a table of changes: whether the row with this key is there no more."""
+HASH_PARTS = 4
+"""Into how many numbers a row's hash is cut, of eight hexadecimal digits each."""
+
+
+def merge_sql(target: str, staging: str, columns: Sequence[str], key: Sequence[str]) -> str:
+    """One statement that makes a table what it is after the changes in another one; done twice, it
+    changes nothing more."""
+    same = " AND ".join(f"T.{_quoted(name)} = S.{_quoted(name)}" for name in key)
+    others = [name for name in columns if name not in key]
+    sets = ", ".join(f"{_quoted(name)} = S.{_quoted(name)}" for name in others)
+    update = [f"WHEN MATCHED THEN UPDATE SET {sets}"] if others else []
+    names = ", ".join(map(_quoted, columns))
+    values = ", ".join(f"S.{_quoted(name)}" for name in columns)
+    insert = f"INSERT ({names}) VALUES ({values})"  # noqa: S608 – names
+    lines = [
+        f"MERGE {_quoted(target)} T USING {_quoted(staging)} S ON {same}",
+        f"WHEN MATCHED AND S.{_quoted(GONE)} THEN DELETE",
+        *update,
+        f"WHEN NOT MATCHED AND NOT S.{_quoted(GONE)} THEN {insert}",
+    ]
+    return "\n".join(lines)
+
+
+def count_sql(table: str) -> str:
+    """How many rows a table has."""
+    return f"SELECT COUNT(*) AS found FROM {_quoted(table)}"  # noqa: S608 – a quoted name
+
+
+def digest_sql(table: str, fields: Sequence[FieldJson]) -> str:
+    """A table's rows and the sums of the parts of their hashes, in whatever order the rows are.
+
+    Each cell is its length and its text, or ``-`` for NULL, so that two rows that differ never have
+    one text: `mirrorlake.operations.bigquery.lake_digest` writes the same of the lake's rows.
+    """
+    row = ", ".join(_cell(field) for field in fields)
+    sums = ", ".join(
+        f"SUM(CAST(CONCAT('0x', SUBSTR(h, {part * 8 + 1}, 8)) AS INT64)) AS part{part}"
+        for part in range(HASH_PARTS)
+    )
+    hashes = f"SELECT TO_HEX(MD5(CONCAT({row}))) AS h FROM {_quoted(table)}"  # noqa: S608 – names
+    return f"SELECT COUNT(*) AS found, {sums} FROM ({hashes})"  # noqa: S608 – names
+
+
+def _cell(field: FieldJson) -> str:
+    name = _quoted(field["name"])
+    if field["mode"] == "REPEATED":
+        inner = f"CONCAT({_sized('e.`column`')}, {_sized('e.text')})"
+        entries = f"FROM UNNEST({name}) AS e WITH OFFSET AS at"
+        return _sized(f"(SELECT STRING_AGG({inner}, '' ORDER BY at) {entries})")
+    return _sized(_TEXTS[field["type"]].format(name))
+
+
+def _sized(text: str) -> str:
+    return f"IFNULL(CONCAT(CAST(BYTE_LENGTH({text}) AS STRING), ':', {text}), '-')"
+
+
+# A number's text ends in zeros or not, by its type: without them it is one text for one number.
+_NUMBER = (
+    "IF(STRPOS(CAST({0} AS STRING), '.') > 0,"
+    " RTRIM(RTRIM(CAST({0} AS STRING), '0'), '.'), CAST({0} AS STRING))"
+)
+_TEXTS = {
+    "BOOLEAN": "CAST({0} AS STRING)",
+    "INTEGER": "CAST({0} AS STRING)",
+    "NUMERIC": _NUMBER,
+    "BIGNUMERIC": _NUMBER,
+    "FLOAT": "FORMAT('%.17g', {0})",
+    "STRING": "{0}",
+    "BYTES": "TO_HEX({0})",
+    "DATE": "CAST(UNIX_DATE({0}) AS STRING)",
+    "DATETIME": "CAST(DATETIME_DIFF({0}, DATETIME '1970-01-01 00:00:00', MICROSECOND) AS STRING)",
+    "TIMESTAMP": "CAST(UNIX_MICROS({0}) AS STRING)",
+}
+"""The text of a cell, by its type."""
+
+
+def _quoted(name: str) -> str:
+    return f"`{name}`"

@@ -1,0 +1,159 @@
+"""Check: is what BigQuery has of a table what the lake has? Both sides are read and digested.
+
+A difference is a verdict; a side that can't be read is an error; what was not compared is
+undecided.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+
+from mirrorlake.config import TableContract
+from mirrorlake.destinations.base import EVERY_ROW
+from mirrorlake.destinations.bigquery.client import BigQuery
+from mirrorlake.destinations.bigquery.names import BigQueryTable, table_there
+from mirrorlake.destinations.bigquery.statements import digest_sql
+from mirrorlake.destinations.iceberg.stream import read_rows
+from mirrorlake.ledger import LayerProof
+from mirrorlake.operations.bigquery.form import PublishedForm
+from mirrorlake.operations.bigquery.lake_digest import digest_rows
+from mirrorlake.operations.bigquery.publish import settle_newest
+from mirrorlake.operations.bigquery.settle import publications_there
+from mirrorlake.proof.report import code_version
+from mirrorlake.table.lake_tables import deduped_of
+from mirrorlake.workspace import Workspace
+
+LAYER = "bigquery"
+"""Under which layer the ledger keeps these proofs."""
+CheckedAs: TypeAlias = Literal["equal", "different", "undecided"]
+
+
+@dataclass(frozen=True)
+class CheckedThere:
+    """The verdict on one table.
+
+    Attributes:
+        verdict: ``equal``, ``different`` or ``undecided``.
+        words: what was found, or why it can't be decided; '' where it is equal.
+        version: the lake's version that was compared.
+        rows, digest: of BigQuery's table; lake_rows, lake_digest: of the lake's.
+    """
+
+    table: str
+    verdict: CheckedAs
+    words: str
+    version: int | None = None
+    rows: int | None = None
+    digest: str = ""
+    lake_rows: int | None = None
+    lake_digest: str = ""
+
+
+def check_published(
+    workspace: Workspace, contract: TableContract, bigquery: BigQuery
+) -> CheckedThere:
+    """Compare every row of the version that was loaded last, and keep the verdict.
+
+    Raises:
+        BigQueryError: BigQuery can't be read.
+        LakeError: the lake can't be read.
+        LeaseHeld: another run holds the table.
+    """
+    started, clock = datetime.now(UTC), time.monotonic()
+    with workspace.leased(contract) as leased:
+        settle_newest(leased, contract, bigquery)
+        found = _compare(leased, contract, bigquery)
+        proof = _proof(found, started, time.monotonic() - clock)
+        leased.ledger.record_layer_proofs([proof])
+    return found
+
+
+def _compare(workspace: Workspace, contract: TableContract, bigquery: BigQuery) -> CheckedThere:
+    target = table_there(bigquery.config.project, deduped_of(contract))
+    newest = next(iter(publications_there(workspace.ledger, contract.name, target)), None)
+    if newest is None:
+        return CheckedThere(contract.name, "undecided", "it was never loaded into BigQuery")
+    if newest.state != "success":
+        words = f"its last load into BigQuery is {newest.state}"
+        return CheckedThere(contract.name, "undecided", words)
+    form = PublishedForm.from_json(newest.form)
+    rows = _lake_rows(workspace, contract, newest.version, form)
+    if rows is None:
+        words = "the lake no longer has the version that was loaded"
+        return CheckedThere(contract.name, "undecided", words, newest.version)
+    there = bigquery.fields_of(target)
+    if there != form.columns:
+        return CheckedThere(contract.name, "different", _of_columns(target, there), newest.version)
+    return _verdict(
+        contract.name,
+        newest.version,
+        bigquery.read_one(digest_sql(str(target), form.columns)),
+        digest_rows(rows),
+    )
+
+
+def _verdict(
+    table: str, version: int, there: tuple[int, ...], lake: tuple[int, ...]
+) -> CheckedThere:
+    equal = there == lake
+    words = f"BigQuery has {there[0]:,} rows, the lake {lake[0]:,}"
+    if not equal and there[0] == lake[0]:
+        words = f"{there[0]:,} rows on both sides, and not the same ones"
+    return CheckedThere(
+        table=table,
+        verdict="equal" if equal else "different",
+        words="" if equal else words,
+        version=version,
+        rows=there[0],
+        digest=_digest(there),
+        lake_rows=lake[0],
+        lake_digest=_digest(lake),
+    )
+
+
+def _lake_rows(
+    workspace: Workspace, contract: TableContract, version: int, form: PublishedForm
+) -> Iterator[pa.RecordBatch] | None:
+    """The rows of a version as they were loaded, in the order of the form's columns."""
+    table = workspace.lake.load(deduped_of(contract))
+    if table is None or table.snapshot_by_id(version) is None:
+        return None
+    batches = read_rows(workspace.lake, table, form.names, EVERY_ROW, version)
+    return (form.shown(batch.select(form.names)) for batch in batches)
+
+
+def _of_columns(target: BigQueryTable, there: object) -> str:
+    if there is None:
+        return f"table {target} is not in BigQuery any more"
+    return f"table {target} has other columns than it was loaded with"
+
+
+def _digest(sums: tuple[int, ...]) -> str:
+    return "".join(f"{part:016x}" for part in sums[1:])
+
+
+def _proof(found: CheckedThere, started: datetime, seconds: float) -> LayerProof:
+    return LayerProof(
+        check_id=uuid.uuid4().hex,
+        table=found.table,
+        layer=LAYER,
+        verdict=found.verdict,
+        words=found.words,
+        compared="" if found.rows is None else f"every row of version {found.version}",
+        rows=found.rows or 0,
+        digest=found.digest,
+        expected_rows=found.lake_rows or 0,
+        expected_digest=found.lake_digest,
+        snapshots=f"deduped {found.version}",
+        through_seq=0,
+        code=code_version(),
+        started_at=started,
+        seconds=seconds,
+    )

@@ -1,0 +1,265 @@
+"""Publish: what the lake shows of a table, in BigQuery."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from mirrorlake.config import TableContract
+from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
+from mirrorlake.destinations.bigquery.names import (
+    BigQueryTable,
+    publication_stem,
+    staging_of,
+    table_there,
+)
+from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.errors import BigQueryError, ConfigError, MirrorlakeError
+from mirrorlake.failpoints import failpoint
+from mirrorlake.ledger.publications import Publication
+from mirrorlake.operations.bigquery.choose import LoadChoice, choose
+from mirrorlake.operations.bigquery.form import PublishedForm, form_of
+from mirrorlake.operations.bigquery.settle import (
+    base_of,
+    load_job,
+    publications_there,
+    settle,
+)
+from mirrorlake.operations.bigquery.stage import staged_fields, upload_rows
+from mirrorlake.table.lake_tables import deduped_of
+from mirrorlake.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PublishedThere:
+    """What became of one table.
+
+    Attributes:
+        state: ``unchanged`` (BigQuery has what the lake shows), ``success``, ``pending`` (its jobs
+            run; a later sync settles them) or ``not loaded`` (the lake has no such table yet).
+        how: ``all rows`` or ``changes``; None where nothing was loaded.
+        why: why so, in words.
+        loaded: rows of the files; rows: of the table with them; bytes: of the files.
+        version: the lake's version of the table.
+        job: what the ids of the jobs begin with.
+    """
+
+    table: str
+    state: str
+    how: str | None = None
+    why: str = ""
+    loaded: int | None = None
+    rows: int | None = None
+    bytes: int | None = None
+    version: int | None = None
+    job: str | None = None
+
+
+@dataclass(frozen=True)
+class PublishTried:
+    """A table that was published, or why it was not."""
+
+    contract: TableContract
+    result: PublishedThere | None = None
+    error: MirrorlakeError | None = None
+
+
+def publish_tables(
+    workspace: Workspace, contracts: Sequence[TableContract], wait: timedelta | None = None
+) -> Iterator[PublishTried]:
+    """Publish tables one after the other; one that fails does not stop the others.
+
+    Args:
+        wait: how long each table's jobs are waited for; as the contract file says by default.
+
+    """
+    try:
+        bigquery = open_for(workspace, contracts)
+    except MirrorlakeError as error:
+        yield from (PublishTried(contract, error=error) for contract in contracts)
+        return
+    for contract in contracts:
+        try:
+            yield PublishTried(contract, publish_table(workspace, contract, bigquery, wait))
+        except MirrorlakeError as error:
+            yield PublishTried(contract, error=error)
+
+
+def open_for(workspace: Workspace, contracts: Sequence[TableContract]) -> BigQuery:
+    """The clients for some tables.
+
+    Raises:
+        ConfigError: one of them is published in the lake alone.
+        BigQueryError: nobody is logged in, or Google's libraries are not installed.
+    """
+    config = workspace.config.bigquery
+    for contract in contracts:
+        if config is None or not contract.in_bigquery:
+            raise ConfigError(
+                f"table {contract.name} is published in the lake alone",
+                next_step="Write publish: [lake, bigquery] in its contract",
+                table=contract.name,
+            )
+    if config is None:
+        raise ConfigError(f"{workspace.config.path} has no section bigquery")
+    return open_bigquery(config)
+
+
+def publish_table(
+    workspace: Workspace,
+    contract: TableContract,
+    bigquery: BigQuery,
+    wait: timedelta | None = None,
+) -> PublishedThere:
+    """Bring BigQuery to the version of deduped that the lake shows.
+
+    Jobs of an earlier run are settled first. The table there is changed by one job at the end, or
+    not at all.
+
+    Raises:
+        TypeRefused: a column can't be there exactly; nothing was loaded.
+        BigQueryError: the load failed, or Google can't be reached; the next call begins again, or
+            goes on with jobs that run.
+        LakeError: the lake can't be read.
+        LeaseHeld: another run holds the table.
+    """
+    patience = (bigquery.config.wait if wait is None else wait).total_seconds()
+    with workspace.leased(contract) as leased:
+        target = table_there(bigquery.config.project, deduped_of(contract))
+        before = leased.ledger.newest_publications().get(contract.name)
+        newest = settle_newest(leased, contract, bigquery, patience)
+        if newest is not None and newest.state == "pending":
+            return _result(newest)
+        known = publications_there(leased.ledger, contract.name, target)
+        shown = _shown(leased, contract)
+        if shown is None:
+            return PublishedThere(contract.name, "not loaded")
+        if known and _is_there(bigquery, target, shown, known[0]):
+            return _unchanged(known[0]) if known[0] == before else _result(known[0])
+        begun = _begin(leased, bigquery, target, shown, known)
+        ended = settle(bigquery, leased.ledger, target, begun, patience)
+    if ended.state == "errored":
+        raise BigQueryError(
+            f"table {contract.name} was not loaded into BigQuery: {ended.error}",
+            table=contract.name,
+            next_step="The lake is as it was, and the next sync tries again",
+        )
+    return _result(ended)
+
+
+def settle_newest(
+    workspace: Workspace, contract: TableContract, bigquery: BigQuery, patience: float = 0.0
+) -> Publication | None:
+    """The newest publication of a table, as far as its jobs are now; None where there is none.
+
+    Raises:
+        BigQueryError: BigQuery can't be asked.
+    """
+    newest = workspace.ledger.newest_publications().get(contract.name)
+    if newest is None or newest.state != "pending":
+        return newest
+    target = table_there(bigquery.config.project, deduped_of(contract))
+    return settle(bigquery, workspace.ledger, target, newest, patience)
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A table as the lake shows it now, and what of it goes to BigQuery."""
+
+    contract: TableContract
+    table: LakeTable
+    version: int
+    form: PublishedForm
+
+
+def _shown(workspace: Workspace, contract: TableContract) -> _Shown | None:
+    table = workspace.lake.load(deduped_of(contract))
+    snapshot = table.current_snapshot() if table is not None else None
+    if table is None or snapshot is None:
+        return None
+    return _Shown(contract, table, snapshot.snapshot_id, form_of(contract, table))
+
+
+def _is_there(
+    bigquery: BigQuery, target: BigQueryTable, shown: _Shown, newest: Publication
+) -> bool:
+    """Whether what the lake shows was loaded, in the form that it is to have now."""
+    loaded = (newest.state, newest.version, newest.form)
+    if loaded != ("success", shown.version, shown.form.to_json()):
+        return False
+    return bigquery.fields_of(target) is not None
+
+
+def _begin(
+    workspace: Workspace,
+    bigquery: BigQuery,
+    target: BigQueryTable,
+    shown: _Shown,
+    known: Sequence[Publication],
+) -> Publication:
+    """Submit what brings BigQuery to the version that the lake shows."""
+    bigquery.refuse_missing(target.dataset)
+    ledger, name = workspace.ledger, shown.contract.name
+    base = base_of(bigquery, known)
+    rows = workspace.lake.count_rows(deduped_of(shown.contract)) or 0
+    there = bigquery.fields_of(target)
+    choice = choose(workspace.lake, shown.table, rows, shown.form, base, there)
+    begun = ledger.begin_publication(
+        publication_stem(target, shown.version),
+        name,
+        shown.version,
+        choice.since,
+        choice.why,
+        shown.form.to_json(),
+    )
+    failpoint("bigquery.begun")
+    if choice.same:
+        ledger.publication_staged(begun.id, 0, rows, 0)
+        return ledger.publication_ended(begun.id)
+    return _submit(workspace, bigquery, target, shown, choice, begun, rows)
+
+
+def _submit(
+    workspace: Workspace,
+    bigquery: BigQuery,
+    target: BigQueryTable,
+    shown: _Shown,
+    choice: LoadChoice,
+    begun: Publication,
+    rows: int,
+) -> Publication:
+    """Upload a publication's rows, and submit the job that loads them."""
+    staged = upload_rows(bigquery, begun.id, workspace.lake, shown.table, shown.form, choice)
+    failpoint("bigquery.uploaded")
+    workspace.check_lease()
+    begun = workspace.ledger.publication_staged(begun.id, staged.rows, rows, staged.bytes)
+    failpoint("bigquery.staged")
+    fields = staged_fields(shown.form, changes=choice.changes is not None)
+    staging = staging_of(target, begun.id)
+    bigquery.submit_load(load_job(begun), staged.addresses, staging, fields, shown.form.key)
+    failpoint("bigquery.load_submitted")
+    return begun
+
+
+def _unchanged(newest: Publication) -> PublishedThere:
+    return PublishedThere(
+        newest.table, "unchanged", rows=newest.rows, version=newest.version, job=newest.id
+    )
+
+
+def _result(publication: Publication) -> PublishedThere:
+    return PublishedThere(
+        table=publication.table,
+        state=publication.state,
+        how="all rows" if publication.since is None else "changes",
+        why=publication.why,
+        loaded=publication.staged,
+        rows=publication.rows,
+        bytes=publication.bytes,
+        version=publication.version,
+        job=publication.id,
+    )

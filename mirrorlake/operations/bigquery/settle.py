@@ -1,0 +1,166 @@
+"""What became of a publication's jobs: each look takes it as far as it can go now.
+
+A publication is two jobs: its files are loaded into a table beside, and when that has as many rows
+as the files, one statement or copy brings them into the table. Their ids follow from the
+publication's, so a run that died is continued by the next one from where its jobs are.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from mirrorlake.destinations.bigquery.client import BigQuery
+from mirrorlake.destinations.bigquery.names import BigQueryTable, publication_stem, staging_of
+from mirrorlake.destinations.bigquery.statements import merge_sql
+from mirrorlake.errors import BigQueryError
+from mirrorlake.failpoints import failpoint
+from mirrorlake.ledger.publications import Publication
+from mirrorlake.ledger.store import Ledger
+from mirrorlake.operations.bigquery.form import PublishedForm
+
+logger = logging.getLogger(__name__)
+
+LONGEST_PAUSE = 5.0
+"""Seconds between two looks at a job that runs."""
+
+
+def load_job(publication: Publication) -> str:
+    """The id of the job that loads its files."""
+    return f"{publication.id}_load"
+
+
+def write_job(publication: Publication) -> str:
+    """The id of the job that brings what was loaded into the table."""
+    return f"{publication.id}_write"
+
+
+def publications_there(ledger: Ledger, table: str, target: BigQueryTable) -> Sequence[Publication]:
+    """What was loaded of a table into ``target``, the newest first. What was loaded under another
+    project or dataset, as the contract had it then, is not among it."""
+    return [
+        one
+        for one in ledger.publications(table)
+        if one.id.startswith(f"{publication_stem(target, one.version)}_")
+    ]
+
+
+def base_of(bigquery: BigQuery, newest_first: Sequence[Publication]) -> Publication | None:
+    """The publication that a table in BigQuery is known to be as; None where that is not known, or
+    nothing was loaded.
+
+    Args:
+        newest_first: all publications of the table, ended.
+
+    Raises:
+        BigQueryError: BigQuery can't be asked.
+    """
+    for publication in newest_first:
+        if publication.state == "success":
+            return publication
+        written = bigquery.look(write_job(publication))
+        # Not submitted, or failed: that changed nothing.
+        if written is not None and written.state != "failed":
+            return None
+    return None
+
+
+def settle(
+    bigquery: BigQuery,
+    ledger: Ledger,
+    target: BigQueryTable,
+    publication: Publication,
+    patience: float,
+) -> Publication:
+    """Take a publication on until it has ended, or ``patience`` seconds are over.
+
+    Under the table's lease: nobody else submits jobs for it.
+
+    Returns:
+        The publication as the ledger has it then.
+
+    Raises:
+        BigQueryError: BigQuery can't be asked; the publication is as it was.
+    """
+    deadline, pause = time.monotonic() + patience, 0.1
+    while publication.state == "pending":
+        publication, waits = _step(bigquery, ledger, target, publication)
+        if not waits:
+            continue
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        time.sleep(min(pause, left))
+        pause = min(pause * 1.5, LONGEST_PAUSE)
+    return publication
+
+
+def _step(
+    bigquery: BigQuery, ledger: Ledger, target: BigQueryTable, publication: Publication
+) -> tuple[Publication, bool]:
+    """The publication after one look, and whether a job has to be waited for."""
+    loaded = bigquery.look(load_job(publication))
+    if loaded is None:
+        words = "the run that began it ended before its job was submitted"
+        return _end(bigquery, ledger, target, publication, words), False
+    if loaded.state == "running":
+        return publication, True
+    if loaded.state == "failed":
+        return _end(bigquery, ledger, target, publication, loaded.error), False
+    written = bigquery.look(write_job(publication))
+    if written is None:
+        return _write(bigquery, ledger, target, publication), False
+    if written.state == "running":
+        return publication, True
+    if written.state == "failed":
+        return _end(bigquery, ledger, target, publication, written.error), False
+    there = bigquery.count(target)
+    failpoint("bigquery.counted")
+    words = None if there == publication.rows else _miscounted(target, there, publication.rows)
+    return _end(bigquery, ledger, target, publication, words), False
+
+
+def _write(
+    bigquery: BigQuery, ledger: Ledger, target: BigQueryTable, publication: Publication
+) -> Publication:
+    """Submit the job that brings loaded rows into the table, if they are all there."""
+    staging = staging_of(target, publication.id)
+    there = bigquery.count(staging)
+    if there != publication.staged:
+        words = _miscounted(staging, there, publication.staged)
+        return _end(bigquery, ledger, target, publication, words)
+    try:
+        if publication.since is None:
+            bigquery.submit_copy(write_job(publication), staging, target)
+        else:
+            form = PublishedForm.from_json(publication.form)
+            sql = merge_sql(str(target), str(staging), form.names, form.key)
+            bigquery.submit_statement(write_job(publication), sql)
+    except BigQueryError as error:
+        if error.retryable:
+            raise
+        return _end(bigquery, ledger, target, publication, str(error))
+    failpoint("bigquery.write_submitted")
+    return publication
+
+
+def _end(
+    bigquery: BigQuery,
+    ledger: Ledger,
+    target: BigQueryTable,
+    publication: Publication,
+    error: str | None,
+) -> Publication:
+    """Remove what the publication left beside the table, then record how it ended."""
+    bigquery.drop(staging_of(target, publication.id))
+    bigquery.remove_files(publication.id)
+    failpoint("bigquery.removed")
+    if error is not None:
+        logger.warning("table %s: publication %s: %s", publication.table, publication.id, error)
+    return ledger.publication_ended(publication.id, error)
+
+
+def _miscounted(table: BigQueryTable, there: int | None, expected: int | None) -> str:
+    found = "is not there" if there is None else f"has {there:,} rows"
+    return f"after the job had ended, table {table} {found}; {expected:,} were loaded"

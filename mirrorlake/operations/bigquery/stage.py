@@ -1,0 +1,128 @@
+"""The files of a publication: rows of the lake as Parquet, in the bucket. No JVM is needed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mirrorlake.destinations.bigquery.client import BigQuery
+from mirrorlake.destinations.bigquery.statements import GONE
+from mirrorlake.destinations.bigquery.types import FieldJson
+from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
+from mirrorlake.destinations.iceberg.stream import read_batches
+from mirrorlake.operations.bigquery.choose import LoadChoice
+from mirrorlake.operations.bigquery.form import PublishedForm
+
+FILE_BYTES = 256 * 2**20
+"""A file that has grown so large is uploaded, and the next one begun."""
+
+
+@dataclass
+class StagedFiles:
+    """What was uploaded.
+
+    Attributes:
+        rows: of all files; bytes: of the files.
+    """
+
+    addresses: list[str] = field(default_factory=list[str])
+    rows: int = 0
+    bytes: int = 0
+
+
+def staged_fields(form: PublishedForm, *, changes: bool) -> list[FieldJson]:
+    """The columns of a publication's files."""
+    if not changes:
+        return form.columns
+    return [*form.columns, FieldJson(name=GONE, type="BOOLEAN", mode="NULLABLE")]
+
+
+def upload_rows(
+    bigquery: BigQuery,
+    publication: str,
+    lake: Connection,
+    table: LakeTable,
+    form: PublishedForm,
+    choice: LoadChoice,
+) -> StagedFiles:
+    """Write the rows of a publication to the bucket, at most one file of them on this machine.
+
+    Raises:
+        LakeError: the lake can't be read.
+        BigQueryError: the bucket can't be written.
+    """
+    staged = StagedFiles()
+    with tempfile.TemporaryDirectory(prefix="mirrorlake-") as folder:
+        path = Path(folder) / "part.parquet"
+        writer: pq.ParquetWriter | None = None
+        for batch in _rows(lake, table, form, choice):
+            if writer is None:
+                writer = pq.ParquetWriter(path, batch.schema)
+            writer.write_batch(batch)
+            staged.rows += batch.num_rows
+            if path.stat().st_size >= FILE_BYTES:
+                writer.close()
+                writer = None
+                _send(bigquery, publication, path, staged)
+        if writer is not None:
+            writer.close()
+            _send(bigquery, publication, path, staged)
+    return staged
+
+
+def _send(bigquery: BigQuery, publication: str, path: Path, staged: StagedFiles) -> None:
+    name = f"part-{len(staged.addresses):05}.parquet"
+    staged.addresses.append(bigquery.upload(publication, name, path))
+    staged.bytes += path.stat().st_size
+
+
+def _rows(
+    lake: Connection, table: LakeTable, form: PublishedForm, choice: LoadChoice
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a publication; without any, one batch of none, so that there is a file."""
+    schema = _plain(pa.schema([arrow_schema(table.schema()).field(name) for name in form.names]))
+    changes = choice.changes
+    if changes is None:
+        yield _empty(schema)
+        for batch in read_batches(lake, table, form.names):
+            yield form.shown(_as(batch, schema))
+        return
+    with_gone = schema.append(pa.field(GONE, pa.bool_()))
+    yield _empty(with_gone)
+    for batch in changes.read_added(lake, form.names):
+        shown = form.shown(_as(batch, schema))
+        marks = pa.array([False] * shown.num_rows, pa.bool_())
+        yield pa.RecordBatch.from_arrays([*shown.columns, marks], schema=with_gone)
+    for batch in changes.find_gone(lake, form.key).to_batches():
+        yield _gone(batch, with_gone)
+
+
+def _gone(keys: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows that have a key alone, and say that it is no more."""
+    count = keys.num_rows
+    arrays = [
+        keys.column(f.name).cast(f.type) if f.name in keys.schema.names else pa.nulls(count, f.type)
+        for f in schema
+    ]
+    arrays[-1] = pa.array([True] * count, pa.bool_())
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [batch.column(field.name).cast(field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """Columns without the lake's field ids, each of which may be NULL."""
+    return pa.schema([pa.field(field.name, field.type) for field in schema])
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

@@ -1,0 +1,52 @@
+"""What the tests here share: a sync, a load into BigQuery, and what a reader sees there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
+from mirrorlake.operations.bigquery.check import CheckedThere, check_published
+from mirrorlake.operations.bigquery.publish import PublishedThere, publish_table
+from mirrorlake.operations.sync import sync_table
+from mirrorlake.workspace import Workspace
+from tests.support.bigquery.emulator import PROJECT, GoogleCloud
+
+TABLE = """CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20),
+    at DATETIME(6) NOT NULL DEFAULT NOW(6) ON UPDATE NOW(6), KEY (at))"""
+FIFTY = "INSERT INTO t SELECT seq, 'old', '2026-01-02 03:04:05.678901' FROM seq_1_to_50"
+INCREMENTAL = {"mode": "incremental", "key": ["id"], "cursor": "at"}
+
+
+def client_of(workspace: Workspace) -> BigQuery:
+    assert workspace.config.bigquery is not None
+    return open_bigquery(workspace.config.bigquery)
+
+
+def published(workspace: Workspace, name: str = "t") -> PublishedThere:
+    return publish_table(workspace, workspace.config.table(name), client_of(workspace))
+
+
+def synced(workspace: Workspace, name: str = "t") -> PublishedThere:
+    sync_table(workspace, workspace.config.table(name))
+    return published(workspace, name)
+
+
+def checked(workspace: Workspace, name: str = "t") -> CheckedThere:
+    return check_published(workspace, workspace.config.table(name), client_of(workspace))
+
+
+def rows_there(cloud: GoogleCloud, dataset: str, name: str = "t") -> dict[Any, Any]:
+    """id → a, as Google's client reads the table; each id once."""
+    found = [(row["id"], row["a"]) for row in cloud.client().list_rows(address(dataset, name))]
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+def address(dataset: str, name: str = "t") -> str:
+    return f"{PROJECT}.{dataset}.{name}"
+
+
+def left_over(cloud: GoogleCloud, dataset: str) -> list[str]:
+    """Files and tables that are there beside the table itself."""
+    tables = [str(one.table_id) for one in cloud.client().list_tables(dataset)]
+    return cloud.objects() + [name for name in tables if name != "t"]

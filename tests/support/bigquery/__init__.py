@@ -1,0 +1,1 @@
+"""BigQuery and Cloud Storage on this machine."""

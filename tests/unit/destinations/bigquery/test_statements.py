@@ -1,0 +1,49 @@
+"""The statements that change rows in BigQuery, and those that look at them; names of jobs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.bigquery.names import publication_stem, staging_of, table_there
+from mirrorlake.destinations.bigquery.statements import digest_sql, merge_sql
+from mirrorlake.destinations.bigquery.types import FieldJson
+from mirrorlake.errors import SchemaError
+
+
+def test_changes_are_merged_by_the_whole_key() -> None:
+    assert merge_sql("p.d.t", "p.d.s", ["a", "b", "c"], ["a", "b"]) == (
+        "MERGE `p.d.t` T USING `p.d.s` S ON T.`a` = S.`a` AND T.`b` = S.`b`\n"
+        "WHEN MATCHED AND S.`_mirror_gone` THEN DELETE\n"
+        "WHEN MATCHED THEN UPDATE SET `c` = S.`c`\n"
+        "WHEN NOT MATCHED AND NOT S.`_mirror_gone` THEN"
+        " INSERT (`a`, `b`, `c`) VALUES (S.`a`, S.`b`, S.`c`)"
+    )
+
+
+def test_a_table_that_is_all_key_has_nothing_to_update() -> None:
+    assert "UPDATE" not in merge_sql("p.d.t", "p.d.s", ["a"], ["a"])
+
+
+def test_each_column_is_in_the_digest() -> None:
+    kinds = ("INTEGER", "NUMERIC", "FLOAT", "STRING", "BYTES", "DATE", "DATETIME", "TIMESTAMP")
+    fields = [FieldJson(name=f"c{kind}", type=kind, mode="NULLABLE") for kind in kinds]
+    sql = digest_sql("p.d.t", fields)
+    assert all(sql.count(f"`{field['name']}`") >= 2 for field in fields)
+    assert sql.startswith("SELECT COUNT(*) AS found, SUM(CAST(CONCAT('0x', SUBSTR(h, 1, 8))")
+
+
+def test_ids_of_jobs_are_of_one_version_of_one_table() -> None:
+    tables = [table_there("p", Identifier(n, t)) for n, t in (("a_b", "c"), ("a", "b_c"))]
+    stems = {publication_stem(table, version) for table in tables for version in (1, 12)}
+    assert len(stems) == 4
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,180}", stem) for stem in stems)
+    staging = staging_of(tables[0], f"{publication_stem(tables[0], 12)}_3-0a1b2c3d")
+    assert str(staging) == "p.a_b.c__stage_12_3-0a1b2c3d"
+
+
+def test_a_table_that_it_cannot_have_is_refused() -> None:
+    with pytest.raises(SchemaError, match=r"BigQuery has no table called 'a\$b'"):
+        table_there("p", Identifier("n", "a$b"))
