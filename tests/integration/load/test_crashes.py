@@ -374,17 +374,11 @@ LOST_STEPS = [
         for f in ("ledger.pending", "commit.after", "fold.committed", "clean.committed")
     ),
 ]
-_LOST_OFTEN = {("cities", "branch.committed")}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
-    ("table", "failpoint"),
-    [
-        pytest.param(
-            *step, id="-".join(step), marks=() if step in _LOST_OFTEN else pytest.mark.full
-        )
-        for step in LOST_STEPS
-    ],
+    ("table", "failpoint"), [pytest.param(*step, id="-".join(step)) for step in LOST_STEPS]
 )
 def test_killed_and_its_ledger_lost(world: World, table: str, failpoint: str) -> None:
     """Rebuilt from the lake, recovered and synced, every table is exact; so it is when that is

@@ -503,20 +503,15 @@ load_table(Workspace.open(config), config.table("t"))
 """
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [("delta.proved", "commit.after"), pytest.param(KILLED_AT, marks=pytest.mark.full)],
-    ids=["often", "all"],
-)
+@pytest.mark.full
 def test_kills(
     workspace: Workspace,
     sql: Callable[..., Any],
     server: EmbeddedServer,
     database: str,
-    steps: tuple[str, ...],
 ) -> None:
     sync(workspace)
-    for number, failpoint in enumerate(steps):
+    for number, failpoint in enumerate(KILLED_AT):
         # A row changes, one comes, one goes: twice, so that what the dead run saw is old.
         sql(f"UPDATE t SET v = 'k{number}' WHERE a = 50", f"DELETE FROM t WHERE a = {60 + number}")
         done = subprocess.run(

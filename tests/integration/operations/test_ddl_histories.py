@@ -91,6 +91,7 @@ def run_histories(world: World, examples: int, steps: int, number: int | None = 
     print(f"rules that had an effect: {dict(sorted(world.taken.items()))}")
 
 
+@pytest.mark.full
 def test_ddl_histories(world: World) -> None:
     """The first one is always the simplest."""
     run_histories(world, 3, 12, number=1)

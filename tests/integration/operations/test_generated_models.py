@@ -113,6 +113,7 @@ def test_each_table_has_one_with_exactly_its_rows(place: Place, contract: Path, 
         assert rows_of(place, made, columns) == rows_of(place, source, columns), table
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("shared_session")
 def test_a_row_without_a_day_makes_the_first_stale(contract: Path, sql: Sql) -> None:
     model = generated(contract, "orders")["orders table"]["model"]

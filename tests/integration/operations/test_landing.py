@@ -151,6 +151,7 @@ def test_snapshots_become_rows_in_the_order_of_their_ids(place: Place) -> None:
     assert feed.rows() == expected
 
 
+@pytest.mark.full
 def test_what_landed_is_sampled_for_personal_data(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

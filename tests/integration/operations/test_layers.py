@@ -104,6 +104,7 @@ def world(
     return World(workspace, sql, server)
 
 
+@pytest.mark.full
 def test_a_check_of_the_whole_table_proves_every_layer(world: World) -> None:
     """Each fault is planted, found with exit code 9, and taken away by the step that is told."""
     for table in ("people", "visits"):

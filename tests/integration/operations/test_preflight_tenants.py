@@ -114,6 +114,7 @@ CASES: dict[str, tuple[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 def test_what_it_says_of_each_kind_of_change(tenants: Tenants) -> None:
     for text, (severity, words) in CASES.items():
         for database in (None, tenants.name("a"), tenants.name("not_there")):

@@ -640,12 +640,10 @@ def test_one_tenant_alone(tenants: Tenants) -> None:
 # --- whatever dies, whenever ----------------------------------------------------------------------
 
 STEPS = tuple(step for step in OF_TENANTS if step != "tenants.shown")
-OFTEN = ("tenants.committed",)
 
 
-@pytest.mark.parametrize(
-    "step", [s if s in OFTEN else pytest.param(s, marks=pytest.mark.full) for s in STEPS]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("step", STEPS)
 def test_a_run_that_is_killed_at_any_step(step: str, tenants: Tenants, runner: Runner) -> None:
     """The next run finds what is there and goes on; while it was dead, another shape came."""
     for name in ("a", "b", "c"):
@@ -701,6 +699,7 @@ def test_a_second_run_waits_or_stops(tenants: Tenants, runner: Runner) -> None:
 # --- checks find what is wrong --------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_checks_say_what_they_compared(tenants: Tenants) -> None:
     for name in ("a", "b", "c"):
         tenants.make(name, COLUMNS, *rows(1, 2))

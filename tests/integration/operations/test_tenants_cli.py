@@ -286,6 +286,7 @@ def checked(tenants: Tenants, *arguments: str) -> tuple[int, dict[str, Any], str
     )
 
 
+@pytest.mark.full
 def test_a_tenant_that_is_gone_has_one_verdict_alone_and_with_others(tenants: Tenants) -> None:
     for name in ("a", "b"):
         tenants.make(name, COLUMNS, *ROWS)

@@ -28,6 +28,7 @@ def checked(workspace: Workspace, table: str) -> Report:
     return check_table(workspace, workspace.config.table(table), Ask())
 
 
+@pytest.mark.full
 def test_every_type_has_one_form_and_every_altered_cell_is_named(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:

@@ -218,6 +218,7 @@ def test_clean_is_masked_in_it_and_another_rule_is_kept(sql: Sql, engine_for: En
     assert [row[:2] for row in shown(workspace, "clean")] == [(1, None), (2, None)]
 
 
+@pytest.mark.full
 def test_it_adds_less_once_much_is_folded(sql: Sql, engine_for: EngineFor) -> None:
     sql(f"CREATE TABLE t (id INT PRIMARY KEY, v INT, {AT})", "INSERT INTO t (id, v) VALUES (0, 0)")
     workspace = engine_for({"t": TERMS})

@@ -126,6 +126,7 @@ def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
     return on_mysql8_too_in_full
 
 
+@pytest.mark.full
 def test_the_documents_say_what_each_server_changes(
     server: EmbeddedServer, database: str, sql: Callable[..., Any]
 ) -> None:

@@ -68,6 +68,7 @@ def check(connection: Any, database: str, sql: Callable[..., Any], text: str) ->
     return f"{text}:\n  {shape(predicted)}\n  and is {shape(now)}"
 
 
+@pytest.mark.full
 def test_a_table_is_what_its_statement_says(
     server: EmbeddedServer, database: str, sql: Callable[..., Any]
 ) -> None:

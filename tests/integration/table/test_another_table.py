@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -94,6 +94,14 @@ def mirror_of(
     return make
 
 
+def cases(every: Mapping[str, tuple[Any, ...]], often: str) -> list[Any]:
+    """By name; all but one of them in full runs alone."""
+    return [
+        pytest.param(*case, id=name, marks=() if name == often else pytest.mark.full)
+        for name, case in every.items()
+    ]
+
+
 REBUILDS = {
     "optimize": (PLAIN, ("OPTIMIZE TABLE t",)),
     "engine": (PLAIN, ("ALTER TABLE t ENGINE=InnoDB",)),
@@ -119,7 +127,7 @@ REBUILDS = {
 }
 
 
-@pytest.mark.parametrize(("columns", "statements"), REBUILDS.values(), ids=REBUILDS)
+@pytest.mark.parametrize(("columns", "statements"), cases(REBUILDS, often="optimize"))
 def test_a_table_that_was_only_rebuilt_goes_on(
     mirror_of: Callable[..., Mirror], columns: str, statements: tuple[str, ...]
 ) -> None:
@@ -144,7 +152,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize(("columns", "statements", "words"), OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize(("columns", "statements", "words"), cases(OTHERS, often="made again"))
 def test_a_table_with_other_rows_is_read_again(
     mirror_of: Callable[..., Mirror], columns: str, statements: tuple[str, ...], words: str
 ) -> None:
@@ -242,8 +250,10 @@ def test_the_other_table_of_an_exchange_is_noticed(
     mirror.equal()
 
 
-@pytest.mark.parametrize("deletes", ["remove", "ignore"])
-@pytest.mark.parametrize("where", ["", "AFTER a", "after a sync"])
+@pytest.mark.parametrize("deletes", ["remove", pytest.param("ignore", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "where", ["", *(pytest.param(w, marks=pytest.mark.full) for w in ("AFTER a", "after a sync"))]
+)
 def test_a_column_dropped_and_added_again_is_another_column(
     mirror_of: Callable[..., Mirror], deletes: str, where: str
 ) -> None:

@@ -92,6 +92,7 @@ THIRD = [_row(2, 8, "b"), _row(3, 9, "a", -0.0), _row(5, 10), _row(7, 8, None, m
 LATE = [_row(1, 6), _row(2, 8, "late"), _row(6, 10), _row(5, 10)]
 
 
+@pytest.mark.full
 def test_a_history_of_snapshots_is_folded_as_the_model_says(place: Place) -> None:
     """Added, changed (by a sign of zero too), moved, missing and back, late, again, and days that
     leave by metadata alone; only what differs is written."""

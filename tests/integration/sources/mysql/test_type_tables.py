@@ -101,6 +101,7 @@ def assert_raw_is_exact(
     assert verdict.equal, verdict.describe(20)
 
 
+@pytest.mark.full
 def test_invented_tables(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
