@@ -19,6 +19,8 @@
     ├── LakeError          the catalog, a lake table or a file in it
     │   ├── SnapshotRefused a full copy that landed can't become part of its table
     │   ├── CommitConflict another writer moved the table between our plan and our commit
+    │   ├── CatalogFailed  the catalog's server failed, or can't be reached
+    │   │   └── CommitUnknown  nobody said whether a commit was made
     │   ├── BigQueryError  BigQuery or its bucket refused, failed, or can't be reached
     │   └── LakeDamaged    a file that a lake table names is not there, or is cut
     ├── LedgerError        the ledger's database
@@ -206,6 +208,15 @@ class SnapshotRefused(LakeError):
 class CommitConflict(LakeError):
     """Another writer moved the table between our plan and our commit; nothing of ours is
     visible."""
+
+
+class CatalogFailed(LakeError):
+    """The catalog's server failed, or can't be reached: what it was asked to do may be done."""
+
+
+class CommitUnknown(CatalogFailed):
+    """The catalog did not say whether a commit was made, and it is not to be seen (yet): files
+    that it names must stay, and the next run looks again."""
 
 
 class BigQueryError(LakeError):

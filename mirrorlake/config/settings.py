@@ -45,10 +45,11 @@ class CatalogConfig(Section):
     """Where the catalog is: ``sqlite:///file.db`` (relative to this file), ``postgresql://…`` or a
     REST catalog's ``https://…``. A password is written ``${env:NAME}``."""
     wait: Duration = timedelta(seconds=30)
-    """How long to wait for a catalog that another writer has locked, before it is an error."""
+    """How long to wait for a catalog that another writer has locked, or for a REST server's answer,
+    before it is an error."""
     properties: Properties = {}
-    """Further properties of PyIceberg's catalog. A value may hold ``${env:NAME}``; one whose name
-    says that it is a secret must."""
+    """Further properties of PyIceberg's catalog; of a REST catalog Spark has them, too. A value may
+    hold ``${env:NAME}``; one whose name says that it is a secret must."""
 
 
 class LakeConfig(Section):

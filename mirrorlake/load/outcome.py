@@ -17,7 +17,7 @@ from mirrorlake.destinations.iceberg.commit import (
     snapshot_property,
 )
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.errors import MirrorlakeError, NotProved, SchemaError, SourceError
+from mirrorlake.errors import CommitUnknown, MirrorlakeError, NotProved, SchemaError, SourceError
 from mirrorlake.ledger import Ledger, Load, Receipt
 from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.raw_files import forget_replaced
@@ -60,11 +60,16 @@ def give_up(
     receipts: Sequence[ChunkReceipt],
     error: BaseException,
 ) -> None:
-    """Record a failure; files go only once the table's history is seen not to name the load.
+    """Record a failure; files go only once the table's history is seen not to name the load, and
+    nobody can still be making its commit.
 
     Where another run could resume it, finished chunks stay. Where another run has taken the load
     over, everything is that run's.
     """
+    if isinstance(error, CommitUnknown):
+        # The catalog's server may be making it at this moment: what it names must be there then.
+        logger.warning("table %s load %s: left to be settled: %s", plan.name, load.load_id, error)
+        return
     try:
         landed = find_load(lake, plan.raw, load.load_id) is not None
         named = not landed and _leave_branch(lake, plan, load, error)

@@ -17,7 +17,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
@@ -79,12 +78,12 @@ def create_branch(lake: Connection, identifier: Identifier, name: str, at: int |
         return begin_branch(lake, identifier, name)
     if table.snapshot_by_id(at) is None:
         raise _no_snapshot(identifier, at)
-    try:
-        with lake.translated(identifier):
-            table.manage_snapshots().create_branch(at, name).commit()
-    except (CommitFailedException, CommitStateUnknownException) as error:
-        if list_branches(lake, identifier).get(name) != at:
-            raise _moved(identifier, f"branch {name} was not made") from error
+    with lake.committing(
+        identifier,
+        lambda: list_branches(lake, identifier).get(name) == at,
+        lambda: _moved(identifier, f"branch {name} was not made"),
+    ):
+        table.manage_snapshots().create_branch(at, name).commit()
     return at
 
 
@@ -99,18 +98,18 @@ def begin_branch(lake: Connection, identifier: Identifier, name: str) -> int:
     table = _load(lake, identifier)
     if name in table.metadata.refs:
         raise _refused(identifier, f"has a branch or tag {name!r} already", "Drop that one first")
-    try:
-        with lake.translated(identifier):
-            if not table.snapshots():
-                _begin_first(lake, table, name)
-            else:
-                with table.transaction() as transaction:
-                    update = transaction.update_snapshot(branch=name)
-                    with update.fast_append():
-                        pass
-    except (CommitFailedException, CommitStateUnknownException) as error:
-        if name not in list_branches(lake, identifier):
-            raise _moved(identifier, f"branch {name} was not made") from error
+    with lake.committing(
+        identifier,
+        lambda: name in list_branches(lake, identifier),
+        lambda: _moved(identifier, f"branch {name} was not made"),
+    ):
+        if not table.snapshots():
+            _begin_first(lake, table, name)
+        else:
+            with table.transaction() as transaction:
+                update = transaction.update_snapshot(branch=name)
+                with update.fast_append():
+                    pass
     return read_branch(lake, identifier, name)
 
 
@@ -174,16 +173,19 @@ def _show_columns(
     summary = head.summary.additional_properties if head and head.summary else {}
     ours = {key: value for key, value in summary.items() if key.startswith("mirrorlake.")}
     shown = -1
-    try:
-        with lake.translated(identifier), table.transaction() as transaction:
-            _rename(transaction, table, columns)
-            with transaction.update_snapshot(ours, branch=name).fast_append() as append:
-                shown = append.snapshot_id
-            main = ManageSnapshots(transaction=transaction)
-            main.set_current_snapshot(snapshot_id=shown).commit()
-    except (CommitFailedException, CommitStateUnknownException) as error:
-        if _main(_load(lake, identifier)) != shown:
-            raise _moved(identifier, failed) from error
+    with (
+        lake.committing(
+            identifier,
+            lambda: _main(_load(lake, identifier)) == shown,
+            lambda: _moved(identifier, failed),
+        ),
+        table.transaction() as transaction,
+    ):
+        _rename(transaction, table, columns)
+        with transaction.update_snapshot(ours, branch=name).fast_append() as append:
+            shown = append.snapshot_id
+        main = ManageSnapshots(transaction=transaction)
+        main.set_current_snapshot(snapshot_id=shown).commit()
     return shown
 
 
@@ -301,12 +303,12 @@ def drop_branch(lake: Connection, identifier: Identifier, name: str) -> None:
     _head(table, identifier, name)
     if name == MAIN:
         raise _refused(identifier, "can't be without main", "Name another branch")
-    try:
-        with lake.translated(identifier):
-            table.manage_snapshots().remove_branch(name).commit()
-    except (CommitFailedException, CommitStateUnknownException) as error:
-        if name in list_branches(lake, identifier):
-            raise _moved(identifier, f"branch {name} was not dropped") from error
+    with lake.committing(
+        identifier,
+        lambda: name not in list_branches(lake, identifier),
+        lambda: _moved(identifier, f"branch {name} was not dropped"),
+    ):
+        table.manage_snapshots().remove_branch(name).commit()
 
 
 # --- refs -----------------------------------------------------------------------------------------
@@ -348,13 +350,12 @@ def _leads_to(table: Table, head: int, current: int | None) -> bool:
 
 def _set_main(lake: Connection, table: Table, identifier: Identifier, to: int, failed: str) -> None:
     """One commit, which asserts that main is where this ``table`` has it."""
-    try:
-        with lake.translated(identifier):
-            table.manage_snapshots().set_current_snapshot(snapshot_id=to).commit()
-    except (CommitFailedException, CommitStateUnknownException) as error:
-        # An answer that was lost: main is there, or it is not.
-        if _main(_load(lake, identifier)) != to:
-            raise _moved(identifier, failed) from error
+    with lake.committing(
+        identifier,
+        lambda: _main(_load(lake, identifier)) == to,
+        lambda: _moved(identifier, failed),
+    ):
+        table.manage_snapshots().set_current_snapshot(snapshot_id=to).commit()
 
 
 def _refused(identifier: Identifier, words: str, step: str) -> LakeError:

@@ -1,10 +1,11 @@
-"""A connection to the Iceberg catalog: one database that PyIceberg and Spark open alike."""
+"""A connection to the Iceberg catalog, which PyIceberg and Spark open alike: a database, or a REST
+server."""
 
 from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pydantic
 from pyiceberg.catalog import PY_CATALOG_IMPL, Catalog, load_catalog
 from pyiceberg.exceptions import (
+    CommitFailedException,
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
@@ -26,9 +28,10 @@ from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import CATALOG, Identifier
 from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
 from mirrorlake.destinations.iceberg.folders import table_uri, warehouse_uri
+from mirrorlake.destinations.iceberg.rest_catalog import WAIT, RestLakeCatalog, rest_errors
 from mirrorlake.destinations.iceberg.row_counts import count_shown
 from mirrorlake.destinations.iceberg.sql_catalog import LakeCatalog
-from mirrorlake.errors import LakeDamaged, LakeError
+from mirrorlake.errors import CatalogFailed, CommitUnknown, LakeDamaged, LakeError
 from mirrorlake.runtime.permissions import held
 
 
@@ -52,19 +55,30 @@ class Connection:
         """What PyIceberg is given; the configured properties win."""
         uri = self.catalog_uri()
         wait = _seconds(self.config.catalog.wait)
-        properties = {"type": "sql", "uri": uri, "warehouse": self.warehouse}
+        properties = {"uri": uri}
+        if self.is_rest:
+            # What such a server calls a warehouse is a name that it gave out, not a place.
+            properties |= {"type": "rest", WAIT: str(wait)}
+        else:
+            properties |= {"type": "sql", "warehouse": self.warehouse}
         if self.warehouse.startswith("file://"):
             properties["py-io-impl"] = IMPLEMENTATION
         url = make_url(uri) if uri.startswith("sqlite:") else None
         if url is not None:
             waiting = url.update_query_dict({"timeout": str(wait)})
             properties["uri"] = waiting.render_as_string(hide_password=False)
-        elif not uri.startswith(("http:", "https:")):
+        elif not self.is_rest:
             properties["uri"] = with_driver(uri).render_as_string(hide_password=False)
         return {**properties, **self.config.catalog.properties}
 
+    @property
+    def is_rest(self) -> bool:
+        """Whether a REST server keeps the catalog."""
+        return (self.config.catalog.uri or "").startswith(("http:", "https:"))
+
     def catalog_uri(self) -> str:
-        """The catalog's SQLAlchemy URL; by default a SQLite file in the warehouse."""
+        """The catalog's address: a REST server's, or a database's for SQLAlchemy; by default a
+        SQLite file in the warehouse."""
         if self.config.catalog.uri:
             return self.config.catalog.uri
         if not self.warehouse.startswith("file://"):
@@ -77,20 +91,24 @@ class Connection:
 
     @contextmanager
     def translated(self, what: object) -> Iterator[None]:
-        """Turn what the catalog's database and the file system raise into LakeErrors."""
+        """Turn what the catalog and the file system raise into LakeErrors."""
         try:
-            yield
+            with rest_errors(self.config.catalog.uri or "", what):
+                yield
         except OperationalError as error:
             locked = "locked" in str(error.orig)
             waited = f" (waited {_seconds(self.config.catalog.wait)} s)" if locked else ""
-            raise LakeError(
-                f"the lake's catalog {self.warehouse} is "
-                + (f"locked by another writer{waited}" if locked else f"not usable: {error.orig}"),
-                next_step="Try again when the other writer is done; nothing was written"
-                if locked
-                else "Check the catalog's place and rights",
+            if locked:
+                raise LakeError(
+                    f"the lake's catalog {self.warehouse} is locked by another writer{waited}",
+                    next_step="Try again when the other writer is done; nothing was written",
+                    table=str(what),
+                    retryable=True,
+                ) from error
+            raise CatalogFailed(
+                f"the lake's catalog {self.warehouse} is not usable: {error.orig}",
+                next_step="Check the catalog's place and rights",
                 table=str(what),
-                retryable=locked,
             ) from error
         except (PermissionError, OSError) as error:
             raise LakeError(
@@ -98,6 +116,35 @@ class Connection:
                 next_step="Check the folder's rights and free space",
                 table=str(what),
             ) from error
+
+    @contextmanager
+    def committing(
+        self,
+        identifier: Identifier,
+        landed: Callable[[], bool],
+        conflict: Callable[[], LakeError],
+    ) -> Iterator[None]:
+        """A commit. Where the catalog calls it failed, or does not say what became of it, the table
+        is looked at: what has landed goes on as if it had said so.
+
+        Raises:
+            LakeError: ``conflict``'s, where it failed, and is not there.
+            CommitUnknown: nobody said, and it is not there, or the table can't be looked at: it
+                may be there later.
+        """
+        try:
+            with self.translated(identifier):
+                yield
+        except CommitFailedException as error:
+            if not landed():
+                raise conflict() from error
+        except CatalogFailed as error:
+            try:
+                if landed():
+                    return
+            except LakeError as unseen:
+                raise _unknown(identifier, unseen) from error
+            raise _unknown(identifier, error) from error
 
     def load(self, identifier: Identifier) -> Table | None:
         """The table as the catalog has it now, or None.
@@ -176,6 +223,8 @@ class Connection:
 def _open(properties: dict[str, str]) -> Catalog:
     if properties.get("type") == "sql" and PY_CATALOG_IMPL not in properties:
         return LakeCatalog(CATALOG, **properties)
+    if properties.get("type") == "rest" and PY_CATALOG_IMPL not in properties:
+        return RestLakeCatalog(CATALOG, **properties)
     return load_catalog(CATALOG, **properties)
 
 
@@ -195,6 +244,15 @@ def metadata_read(identifier: Identifier) -> Iterator[None]:
         raise _damaged(identifier, "is not there") from error
     except _NO_METADATA as error:
         raise _damaged(identifier, "is cut, or is no metadata") from error
+
+
+def _unknown(identifier: Identifier, error: LakeError) -> CommitUnknown:
+    return CommitUnknown(
+        f"lake table {identifier}: whether the commit was made is not known: {error.message}",
+        next_step="Sync again: the next run looks for it, and does not make it twice",
+        table=str(identifier),
+        retryable=True,
+    )
 
 
 def _damaged(identifier: Identifier, reason: str) -> LakeDamaged:

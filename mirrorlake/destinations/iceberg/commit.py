@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.io.pyarrow import parquet_files_to_data_files
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, Transaction
@@ -54,6 +54,7 @@ def commit_load(lake: Connection, commit: Commit) -> int | None:
     Raises:
         CommitConflict: the table (or its branch) is not at ``commit.parent`` any more; nothing of
             this is visible.
+        CommitUnknown: nobody said whether it was made; the load is not in the table's history yet.
         LakeError: the catalog or the storage failed; the load is not in the table's history.
     """
     table = lake.load(commit.identifier)
@@ -61,14 +62,9 @@ def commit_load(lake: Connection, commit: Commit) -> int | None:
     unmade = commit.branch != MAIN and commit.parent is None
     if table is None or unmade or _head(table, commit.branch) != commit.parent:
         raise _conflict(commit, table)
-    try:
-        with lake.translated(commit.identifier):
-            return _commit(table, commit)
-    except (CommitFailedException, CommitStateUnknownException) as error:
-        landed = find_load(lake, commit.identifier, commit.properties[LOAD_ID], commit.branch)
-        if landed is not None:
-            return landed.snapshot_id
-        raise _conflict(commit, lake.load(commit.identifier)) from error
+    with _committing(lake, commit):
+        return _commit(table, commit)
+    return _landed(lake, commit)
 
 
 @dataclass(frozen=True)
@@ -124,17 +120,26 @@ def publish_staged(lake: Connection, staged: StagedCommit) -> int:
 
     Raises:
         CommitConflict: the table is not at the parent any more; nothing of this is visible.
+        CommitUnknown: nobody said whether it was made; the load is not in the table's history yet.
         LakeError: the catalog or the storage failed; the load is not in the table's history.
     """
     commit, (updates, requirements) = staged.commit, staged.changes
-    try:
-        with lake.translated(commit.identifier):
-            lake.catalog.commit_table(staged.table, requirements, updates)
-    except (CommitFailedException, CommitStateUnknownException) as error:
-        landed = find_load(lake, commit.identifier, commit.properties[LOAD_ID])
-        if landed is None:
-            raise _conflict(commit, lake.load(commit.identifier)) from error
+    with _committing(lake, commit):
+        lake.catalog.commit_table(staged.table, requirements, updates)
     return staged.snapshot
+
+
+def _committing(lake: Connection, commit: Commit) -> AbstractContextManager[None]:
+    return lake.committing(
+        commit.identifier,
+        lambda: _landed(lake, commit) is not None,
+        lambda: _conflict(commit, lake.load(commit.identifier)),
+    )
+
+
+def _landed(lake: Connection, commit: Commit) -> int | None:
+    found = find_load(lake, commit.identifier, commit.properties[LOAD_ID], commit.branch)
+    return found.snapshot_id if found is not None else None
 
 
 def _commit(table: Table, commit: Commit) -> int | None:

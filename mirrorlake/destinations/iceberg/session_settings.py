@@ -26,6 +26,9 @@ ANYWHERE = {
 }
 """What a session has wherever it runs."""
 
+_OF_PYICEBERG = ("py-", "type", "ssl")
+"""How names of properties begin that mean nothing to Spark's catalog."""
+
 LOCAL = {
     **ANYWHERE,
     "spark.ui.enabled": "false",
@@ -64,30 +67,45 @@ def files_settings(master: str) -> dict[str, str]:
 
 
 def catalog_settings(lake: Connection) -> dict[str, str]:
-    """Spark's settings for the lake's catalog and files; a catalog that is not a SQL database comes
-    from ``spark.conf``."""
-    url = make_url(lake.catalog_uri())
+    """Spark's settings for the lake's catalog and files; a catalog that is neither a SQL database
+    nor a REST server comes from ``spark.conf``."""
     prefix = f"spark.sql.catalog.{CATALOG}"
-    settings = {
+    settings = _rest_settings(lake) if lake.is_rest else _jdbc_settings(lake)
+    return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
-        f"{prefix}.type": "jdbc",
-        f"{prefix}.warehouse": lake.warehouse,
-        f"{prefix}.jdbc.schema-version": "V1",
         f"{prefix}.cache-enabled": "false",
+        **{f"{prefix}.{name}": value for name, value in settings.items()},
         # Hadoop sets the modes of local files itself, whatever the process's umask.
         HADOOP_UMASK: hadoop_umask(lake.config.permissions),
     }
+
+
+def _rest_settings(lake: Connection) -> dict[str, str]:
+    """Both clients call the same thing by the same name, but for what only Python has."""
+    properties = lake.config.catalog.properties
+    shared = {k: v for k, v in properties.items() if not k.startswith(_OF_PYICEBERG)}
+    milliseconds = str(round(lake.config.catalog.wait.total_seconds() * 1000))
+    return {
+        "rest.client.socket-timeout-ms": milliseconds,
+        "rest.client.connection-timeout-ms": milliseconds,
+        **shared,
+        "type": "rest",
+        "uri": lake.catalog_uri(),
+    }
+
+
+def _jdbc_settings(lake: Connection) -> dict[str, str]:
+    url = make_url(lake.catalog_uri())
+    settings = {"type": "jdbc", "warehouse": lake.warehouse, "jdbc.schema-version": "V1"}
     if url.get_backend_name() == "sqlite":
         wait = round(lake.config.catalog.wait.total_seconds() * 1000)
-        settings[f"{prefix}.uri"] = f"jdbc:sqlite:{url.database}?busy_timeout={wait}"
-    else:
-        port = f":{url.port}" if url.port else ""
-        settings[f"{prefix}.uri"] = (
-            f"jdbc:{url.get_backend_name()}://{url.host}{port}/{url.database}"
-        )
-        settings[f"{prefix}.jdbc.user"] = url.username or ""
-        settings[f"{prefix}.jdbc.password"] = url.password or ""
-    return settings
+        return settings | {"uri": f"jdbc:sqlite:{url.database}?busy_timeout={wait}"}
+    port = f":{url.port}" if url.port else ""
+    return settings | {
+        "uri": f"jdbc:{url.get_backend_name()}://{url.host}{port}/{url.database}",
+        "jdbc.user": url.username or "",
+        "jdbc.password": url.password or "",
+    }
 
 
 def check_exact(session: SparkSession, server: str) -> None:

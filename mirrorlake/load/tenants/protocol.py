@@ -39,6 +39,7 @@ from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
 from mirrorlake.destinations.iceberg.tables import has_original
 from mirrorlake.destinations.iceberg.tenants import ensure_raw_tenants
 from mirrorlake.errors import (
+    CommitUnknown,
     MirrorlakeError,
     NotProved,
     ReadGivenUp,
@@ -448,8 +449,12 @@ def _give_up(
     files: Sequence[WrittenFile],
     error: BaseException,
 ) -> None:
-    """Record a failure; files go only once the table's history is seen not to name the load."""
+    """Record a failure; files go only once the table's history is seen not to name the load, and
+    nobody can still be making its commit."""
     lake = workspace.lake
+    if isinstance(error, CommitUnknown):
+        logger.warning("load %s: left to be settled: %s", load.load_id, error)
+        return
     try:
         landed = find_load(lake, plan.raw, load.load_id) is not None
     except MirrorlakeError as unseen:

@@ -1,0 +1,119 @@
+"""PyIceberg's client of a REST catalog, which waits for no answer for ever, and what such servers
+answer, as errors of ours.
+
+A read is asked again where the server is busy or away for a moment. A commit never is: it may have
+been made though no answer came, and a second one would be refused, or be made as well.
+
+Source: Iceberg REST catalog specification, "Response codes of updateTable": after 500, 502, 503 and
+504 the state of a commit is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import pydantic
+import requests
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import (
+    AuthorizationExpiredError,
+    CommitStateUnknownException,
+    ForbiddenError,
+    OAuthError,
+    RESTError,
+    ServerError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
+
+from mirrorlake.errors import CatalogFailed, LakeError
+
+WAIT = "mirrorlake.wait-seconds"
+"""The property by which a `RestLakeCatalog` is told how long to wait for an answer."""
+_BUSY = (429, 502, 503, 504)
+_REFUSED = (UnauthorizedError, ForbiddenError, OAuthError, AuthorizationExpiredError)
+_FAILED = (
+    CommitStateUnknownException,
+    ServerError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+    requests.RequestException,
+)
+
+
+class RestLakeCatalog(RestCatalog):
+    """The lake's catalog, where a REST server keeps it."""
+
+    def _create_session(self) -> requests.Session:
+        session = super()._create_session()
+        patient = _Patient(float(self.properties[WAIT]))
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, patient)
+        return session
+
+
+class _Patient(HTTPAdapter):
+    """Waits so many seconds for each answer, and asks again for what only reads."""
+
+    def __init__(self, seconds: float) -> None:
+        again = Retry(
+            total=2,
+            backoff_factor=0.2,
+            status_forcelist=_BUSY,
+            allowed_methods=("GET", "HEAD"),
+            raise_on_status=False,
+        )
+        super().__init__(max_retries=again)
+        self._seconds = seconds
+
+    def send(self, *arguments: Any, **options: Any) -> requests.Response:
+        if options.get("timeout") is None:
+            options["timeout"] = self._seconds
+        return super().send(*arguments, **options)
+
+
+@contextmanager
+def rest_errors(uri: str, what: object) -> Iterator[None]:
+    """Turn what a REST catalog answers, or that it does not, into LakeErrors."""
+    try:
+        yield
+    except _REFUSED as error:
+        raise LakeError(
+            f"the catalog {shown(uri)} refuses this account: {_words(error)}",
+            next_step="Look at what lake.catalog.properties says of it (token, credential, scope)",
+            table=str(what),
+        ) from error
+    except _FAILED as error:
+        raise CatalogFailed(
+            f"the catalog {shown(uri)} failed, or can't be reached: {_words(error)}",
+            next_step="See that it runs, and try again",
+            table=str(what),
+            retryable=True,
+        ) from error
+    except (RESTError, NotImplementedError, pydantic.ValidationError) as error:
+        raise LakeError(
+            f"the catalog {shown(uri)} can't do what was asked of it: {_words(error)}",
+            next_step="See its log; and that lake.catalog.uri is a REST catalog's address",
+            table=str(what),
+        ) from error
+
+
+def shown(uri: str) -> str:
+    """The address without a password.
+
+    >>> shown("https://me:secret@h:8181/catalog")
+    'https://h:8181/catalog'
+    """
+    parts = urlsplit(uri)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _words(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__

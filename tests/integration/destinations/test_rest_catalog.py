@@ -1,0 +1,346 @@
+"""A lake whose catalog a REST server keeps: the layers, and answers that are lost."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from demo.embedded import EmbeddedServer
+from demo.oracle import compare_table
+from mirrorlake.cli import cli
+from mirrorlake.config import load_config
+from mirrorlake.config.settings import SparkConfig
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.session_settings import catalog_settings
+from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.errors import CatalogFailed, CommitUnknown, LakeError
+from mirrorlake.operations.recover import recover_table
+from mirrorlake.operations.refold import refold_table
+from mirrorlake.operations.sync import sync_table
+from mirrorlake.workspace import Workspace
+from tests.integration.conftest import Place
+from tests.integration.contract_files import write_contract
+from tests.support.command import COMMAND
+from tests.support.rest_catalog import (
+    CREDENTIAL,
+    NO_ANSWER,
+    Fault,
+    RestCatalogServer,
+    running_catalog,
+)
+
+TABLE = {
+    "mode": "incremental",
+    "key": ["id"],
+    "cursor": "at",
+    "verify": True,
+    "columns": {"mail": {"pii": "mask"}, "a": {"pii": "show"}},
+}
+CREATE = (
+    "CREATE TABLE t (id INT PRIMARY KEY, a DECIMAL(10,2), mail VARCHAR(40),"
+    " at DATETIME(6) NOT NULL DEFAULT UTC_TIMESTAMP(6), KEY (at))"
+)
+FIRST = "INSERT INTO t (id, a, mail) VALUES (1, 1.10, 'ann@x'), (2, NULL, ''), (3, -3, NULL)"
+MORE = (
+    "INSERT INTO t (id, a, mail) VALUES (4, 4, 'dan@x')",
+    "UPDATE t SET a = a + 1, at = UTC_TIMESTAMP(6) WHERE id = 1",
+)
+
+
+class SparkBeside(LazySpark):
+    """Sessions of the tests' own JVM whose catalog is another lake's."""
+
+    def __init__(self, first: LazySpark, lake: Connection) -> None:
+        super().__init__(SparkConfig(), lake)
+        self._tests, self._of = first, lake
+
+    def _start(self) -> SparkSession:
+        session = self._tests.get().newSession()
+        for name, value in catalog_settings(self._of).items():
+            session.conf.set(name, value)
+        return session
+
+    def _another(self, session: SparkSession) -> SparkSession:
+        return self._start()
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalogServer]:
+    folder = tmp_path_factory.mktemp("läke of rest")
+    with running_catalog(folder, f"file://{folder}/unused") as server:
+        yield server
+
+
+@pytest.fixture
+def config_path(
+    tmp_path: Path,
+    server: EmbeddedServer,
+    database: str,
+    catalog: RestCatalogServer,
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    """A contract of one table; the credential is nowhere but in the environment."""
+    monkeypatch.setenv("CATALOG_CREDENTIAL", CREDENTIAL)
+    catalog.faults.clear()
+    return contract_file(tmp_path, server, database, catalog, {})
+
+
+def contract_file(
+    folder: Path,
+    server: EmbeddedServer,
+    database: str,
+    catalog: RestCatalogServer,
+    terms: dict[str, Any],
+) -> Path:
+    properties = {
+        "credential": "${env:CATALOG_CREDENTIAL}",
+        "oauth2-server-uri": f"{catalog.uri}/v1/oauth/tokens",
+    }
+    return write_contract(
+        folder / "mirrorlake.yaml",
+        server.port,
+        {database: {"tables": {"t": {**TABLE, **terms}}}},
+        lake={"warehouse": "lake", "catalog": {"uri": catalog.uri, "properties": properties}},
+        ledger={"url": "sqlite:///ledger.db"},
+    )
+
+
+@pytest.fixture
+def opened(config_path: Path, place: Place) -> Callable[[], Workspace]:
+    """Workspaces of runs, one after another."""
+
+    def open_one() -> Workspace:
+        config = load_config(config_path)
+        return Workspace.open(config, spark=SparkBeside(place.spark, Lake(config.lake)))
+
+    return open_one
+
+
+def sync(workspace: Workspace) -> None:
+    sync_table(workspace, workspace.config.table("t"))
+
+
+def is_exact(workspace: Workspace, server: EmbeddedServer, database: str) -> bool:
+    """Deduped is MySQL's rows, each load is in raw once, and the ledger has nothing open."""
+    contract = workspace.config.table("t")
+    deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
+    with server.admin() as admin:
+        verdict = compare_table(admin, database, "t", contract.key, deduped)
+    assert verdict.equal, verdict.describe()
+    ledger = workspace.ledger
+    loads = ledger.successful_loads(contract.name, 0)
+    for name in {load.raw_table for load in loads}:
+        raw = workspace.lake.load(Identifier(contract.namespaces.raw, name))
+        assert raw is not None
+        rows = raw.scan().to_arrow()
+        assert set(rows["_mirror_load"].to_pylist()) <= {load.load_id for load in loads}
+        assert rows.group_by(["id", "_mirror_load"]).aggregate([]).num_rows == rows.num_rows
+        assert set(raw.refs()) == {"main"}
+    return not [load for load in ledger.unsettled_loads(contract.name) if load.state == "pending"]
+
+
+def test_every_layer_is_mysqls(
+    opened: Callable[[], Workspace], sql: Callable[..., Any], server: EmbeddedServer, database: str
+) -> None:
+    sql(CREATE, FIRST)
+    sync(opened())
+    sql(*MORE, "ALTER TABLE t ADD COLUMN b INT DEFAULT 7")
+    workspace = opened()
+    sync(workspace)
+    assert is_exact(workspace, server, database)
+    contract = workspace.config.table("t")
+    clean = Identifier(contract.namespaces.clean, "t")
+    rows = workspace.spark.get().sql(f"SELECT id, a, mail FROM {clean.sql}").collect()
+    assert sorted(row.id for row in rows) == [1, 2, 3, 4]
+    assert "ann@x" not in {row.mail for row in rows}
+    refold_table(workspace, contract)
+    assert is_exact(workspace, server, database)
+
+
+# --- answers that are lost ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layer", ["__raw", ""], ids=["raw", "deduped"])
+@pytest.mark.parametrize(
+    "status",
+    [502, *(pytest.param(status, marks=pytest.mark.full) for status in (500, 503, 504, NO_ANSWER))],
+)
+def test_a_commit_whose_answer_is_lost_is_made_once(
+    layer: str,
+    status: int,
+    opened: Callable[[], Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+    catalog: RestCatalogServer,
+) -> None:
+    sql(CREATE, FIRST)
+    sync(opened())
+    sql(*MORE)
+    planted = Fault(f"s_{database}{layer}/", "now", status)
+    catalog.faults.append(planted)
+    with suppress(LakeError):
+        sync(opened())
+    assert planted.times == 0
+    sync(opened())
+    assert is_exact(opened(), server, database)
+
+
+@pytest.mark.parametrize("next_run", ["after it", "before it"])
+def test_a_commit_that_is_made_late_has_its_files(
+    next_run: str,
+    opened: Callable[[], Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+    catalog: RestCatalogServer,
+) -> None:
+    """The server answers that it took too long, and makes it nevertheless."""
+    sql(CREATE, FIRST)
+    sync(opened())
+    sql(*MORE)
+    catalog.faults.append(Fault(f"s_{database}__raw/", "late", 504))
+    with pytest.raises(CommitUnknown, match="whether the commit was made is not known"):
+        sync(opened())
+    if next_run == "after it":
+        assert catalog.finish() == ["made"]
+        sync(opened())
+    else:
+        sync(opened())
+        assert catalog.finish() == ["refused"]
+    sync(opened())
+    assert is_exact(opened(), server, database)
+
+
+def test_a_first_commit_that_was_never_made_is_made_by_the_next_run(
+    opened: Callable[[], Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+    catalog: RestCatalogServer,
+) -> None:
+    sql(CREATE, FIRST)
+    catalog.faults.append(Fault(f"s_{database}__raw/", "never", 500))
+    with pytest.raises(CommitUnknown):
+        sync(opened())
+    workspace = opened()
+    assert recover_table(workspace, workspace.config.table("t")).errored == 1
+    sync(opened())
+    assert is_exact(opened(), server, database)
+
+
+# --- servers that are not there -------------------------------------------------------------------
+
+
+def told(config_path: Path, *arguments: str) -> str:
+    """What a command says that ends with the lake's exit code, on one line."""
+    result = CliRunner().invoke(cli, [*arguments, "--config", str(config_path)])
+    assert isinstance(result.exception, LakeError), result.output
+    assert result.exception.exit_code == 6
+    assert CREDENTIAL.split(":")[1] not in str(result.exception)
+    return str(result.exception)
+
+
+def test_a_catalog_that_is_not_there_is_one_error(
+    config_path: Path, catalog: RestCatalogServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = config_path.read_text()
+    with monkeypatch.context() as other:
+        other.setenv("CATALOG_CREDENTIAL", "lake:wrong")
+        assert f"{catalog.uri} refuses this account" in told(config_path, "sync")
+    ours = f"    uri: {catalog.uri}\n"
+    assert ours in text
+    config_path.write_text(text.replace(ours, "    uri: http://127.0.0.1:1\n"))
+    assert "http://127.0.0.1:1 failed, or can't be reached" in told(config_path, "sync")
+    config_path.write_text(text.replace(ours, f"    uri: {catalog.uri}/else\n"))
+    assert "can't do what was asked of it" in told(config_path, "sync")
+
+
+def test_a_catalog_that_goes_away_leaves_everything(
+    opened: Callable[[], Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+    catalog: RestCatalogServer,
+) -> None:
+    sql(CREATE, FIRST)
+    sync(opened())
+    sql(*MORE)
+    workspace = opened()
+    tokens = set(catalog.tokens)
+    port, workspace.lake.catalog.uri = catalog.port, "http://127.0.0.1:1"  # type: ignore[attr-defined]
+    with pytest.raises(CatalogFailed, match="can't be reached"):
+        sync(workspace)
+    assert (catalog.port, catalog.tokens) == (port, tokens)
+    sync(opened())
+    assert is_exact(opened(), server, database)
+
+
+# --- a process of its own -------------------------------------------------------------------------
+
+
+def run(config_path: Path, *words: str) -> str:
+    """A command in a process with a JVM of its own; what it printed. The credential stands in no
+    process's command line."""
+    command = [*COMMAND, *words, "--config", str(config_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        secret = CREDENTIAL.split(":")[1].encode()
+        while process.poll() is None:
+            for line in Path("/proc").glob("[0-9]*/cmdline"):
+                with suppress(OSError):
+                    assert secret not in line.read_bytes(), line
+            time.sleep(0.2)
+        printed, errors = process.communicate()
+    assert process.returncode == 0, errors.decode()
+    assert secret not in printed + errors
+    return printed.decode()
+
+
+@pytest.mark.full
+def test_commands_keep_a_lake_of_a_rest_catalog(
+    config_path: Path,
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+    catalog: RestCatalogServer,
+    opened: Callable[[], Workspace],
+) -> None:
+    """Mirrored, checked, looked after, its ledger lost and made again, and read by a model."""
+    contract_file(config_path.parent, server, database, catalog, {"clean": "table"})
+    table = f"s.{database}.t"
+    sql(CREATE, FIRST)
+    run(config_path, "sync")
+    sql(*MORE)
+    run(config_path, "sync")
+    run(config_path, "check", table)
+    run(config_path, "maintain")
+    for file in config_path.parent.glob("ledger.db*"):
+        file.unlink()
+    run(config_path, "ledger", "rebuild")
+    sql(
+        "DELETE FROM t WHERE id = 2",
+        "UPDATE t SET mail = 'e@x', at = UTC_TIMESTAMP(6) WHERE id = 3",
+    )
+    run(config_path, "sync")
+    run(config_path, "repair", table, "--yes")
+    run(config_path, "check", table)
+    assert is_exact(opened(), server, database)
+    model = config_path.parent / "models" / "m" / "sums.sql"
+    model.parent.mkdir(parents=True)
+    model.write_text(f"---\n{{}}\n---\nSELECT COUNT(*) AS n, SUM(a) AS a FROM s_{database}.t\n")
+    run(config_path, "run", "m.sums")
+    found = opened().lake.load(Identifier("m", "sums"))
+    assert found is not None
+    [row] = found.scan().to_arrow().to_pylist()
+    assert tuple(row.values()) == sql("SELECT COUNT(*), SUM(a) FROM t")[0]
