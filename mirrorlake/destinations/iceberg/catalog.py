@@ -21,7 +21,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.table import Table
 from sqlalchemy import make_url
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from mirrorlake.config.database_url import with_driver
 from mirrorlake.config.settings import LakeConfig
@@ -222,7 +222,13 @@ class Connection:
 
 def _open(properties: dict[str, str]) -> Catalog:
     if properties.get("type") == "sql" and PY_CATALOG_IMPL not in properties:
-        return LakeCatalog(CATALOG, **properties)
+        try:
+            return LakeCatalog(CATALOG, **properties)
+        except DBAPIError as error:
+            # It makes its tables: of two first runs that do so, one is told that they are there.
+            if "already exists" not in str(error.orig):
+                raise
+            return LakeCatalog(CATALOG, **properties)
     if properties.get("type") == "rest" and PY_CATALOG_IMPL not in properties:
         return RestLakeCatalog(CATALOG, **properties)
     return load_catalog(CATALOG, **properties)

@@ -170,11 +170,16 @@ def test_every_layer_is_mysqls(
 
 # --- answers that are lost ------------------------------------------------------------------------
 
+OFTEN = ("__raw", 502)
 
-@pytest.mark.parametrize("layer", ["__raw", ""], ids=["raw", "deduped"])
+
 @pytest.mark.parametrize(
-    "status",
-    [502, *(pytest.param(status, marks=pytest.mark.full) for status in (500, 503, 504, NO_ANSWER))],
+    ("layer", "status"),
+    [
+        pytest.param(layer, status, marks=() if (layer, status) == OFTEN else pytest.mark.full)
+        for layer in ("__raw", "")
+        for status in (500, 502, 503, 504, NO_ANSWER)
+    ],
 )
 def test_a_commit_whose_answer_is_lost_is_made_once(
     layer: str,
@@ -197,7 +202,9 @@ def test_a_commit_whose_answer_is_lost_is_made_once(
     assert is_exact(opened(), server, database)
 
 
-@pytest.mark.parametrize("next_run", ["after it", "before it"])
+@pytest.mark.parametrize(
+    "next_run", ["after it", pytest.param("before it", marks=pytest.mark.full)]
+)
 def test_a_commit_that_is_made_late_has_its_files(
     next_run: str,
     opened: Callable[[], Workspace],
@@ -267,6 +274,7 @@ def test_a_catalog_that_is_not_there_is_one_error(
     assert "can't do what was asked of it" in told(config_path, "sync")
 
 
+@pytest.mark.full
 def test_a_catalog_that_goes_away_leaves_everything(
     opened: Callable[[], Workspace],
     sql: Callable[..., Any],
