@@ -35,6 +35,7 @@ from mirrorlake.cli.models import run_command, show_command
 from mirrorlake.cli.plans import plan
 from mirrorlake.cli.preflight import preflight
 from mirrorlake.cli.proof import check, proof
+from mirrorlake.cli.readers import readers
 from mirrorlake.cli.refold import refold, rekey
 from mirrorlake.cli.repair import repair
 from mirrorlake.cli.shapes import schema
@@ -239,7 +240,7 @@ _FIRST = (
     ledger,
     maintain,
 )
-_THEN = (preflight, proof, publish, recover, refold, rekey, repair, schema, sync, tenants)
+_THEN = (preflight, proof, publish, readers, recover, refold, rekey, repair, schema, sync, tenants)
 _MODELS = (plan, run_command, show_command, invalidate, test_command, models_group)
 for _command in (*_FIRST, *_THEN, *_MODELS):
     cli.add_command(_command)

@@ -45,7 +45,7 @@ class LayerProof:
     clean with deduped. No values of rows.
 
     Attributes:
-        layer: ``raw`` or ``clean``.
+        layer: ``raw`` or ``clean``; ``bigquery``, ``readers of deduped``, …: who else was compared.
         verdict: equal, different or undecided.
         words: what was found, or why it can't be decided; '' where it is equal.
         compared: what was compared, in words, with its size.
