@@ -52,7 +52,8 @@ def _look(
     from mirrorlake.operations.models.elsewhere import look_at
     from mirrorlake.operations.models.observed import observe
 
-    lake = externals[0].names.resources(context).lake.lake
+    resource = externals[0].names.resources(context).lake
+    lake, bigquery = resource.lake, resource.contracts.bigquery
     before = read_cursor(dict[str, str], context.cursor, {})
     now: dict[str, str] = {}
     events: list[dg.AssetObservation] = []
@@ -60,7 +61,7 @@ def _look(
     for one in externals:
         name = one.declaration.name
         try:
-            table = look_at(one.declaration, lake)
+            table = look_at(one.declaration, lake, bigquery)
             version = table.version([{}])
             if before.get(name) != version:
                 events.append(_event(one, observe(table, lake)))
@@ -78,7 +79,9 @@ def _look(
 
 
 def _event(external: ExternalAsset, seen: "ExternalSeen") -> dg.AssetObservation:
-    metadata: dict[str, Any] = {"files": seen.files, "bytes": seen.bytes, "version": seen.version}
+    metadata: dict[str, Any] = {"bytes": seen.bytes, "version": seen.version}
+    if seen.files is not None:
+        metadata["files"] = seen.files
     if seen.rows is not None:
         metadata["dagster/row_count"] = seen.rows
     if seen.changed_at is not None:

@@ -33,7 +33,8 @@ def print_external(found: ShownExternal, *, as_json: bool) -> None:
     written = (
         "" if seen.changed_at is None else f", written {seen.changed_at:%Y-%m-%d %H:%M:%S} UTC"
     )
-    where = f"{found.place}: {rows} in {seen.files:,} files, version {seen.version}{written}."
+    files = "" if seen.files is None else f" in {seen.files:,} files"
+    where = f"{found.place}: {rows}{files}, version {seen.version}{written}."
     console.print(escape(where), soft_wrap=True, highlight=False)
     if found.partition_by:
         console.print(f"Partitioned by {escape(', '.join(found.partition_by))}.")

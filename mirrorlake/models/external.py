@@ -19,7 +19,7 @@ What belongs here: reading files. What doesn't: what there really is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -34,12 +34,30 @@ from mirrorlake.models.declared_columns import (
     HeaderColumn,
     HeaderType,
     declared_columns,
+    place_of,
     wrong_columns,
 )
 from mirrorlake.models.header_places import TextPlace
 from mirrorlake.models.model_files import FOLDER, Unread, model_name, read_each, read_text
 
 ExternalFormat = Literal["iceberg", "parquet", "bigquery"]
+_ONLY_OF: Mapping[str, tuple[ExternalFormat, ...]] = {
+    "table": ("iceberg", "bigquery"),
+    "path": ("parquet",),
+    "endpoint": ("parquet",),
+    "location": ("bigquery",),
+}
+"""Fields that not all formats have."""
+_TABLES: Mapping[ExternalFormat, re.Pattern[str]] = {
+    "iceberg": re.compile(r"[^.`]+\.[^.`]+"),
+    "parquet": re.compile(".*"),
+    "bigquery": re.compile(r"((([a-z0-9.-]+:)?[a-z][a-z0-9-]*[a-z0-9])\.)?[A-Za-z0-9_]+\.[\w -]+"),
+}
+_NO_TABLE: Mapping[ExternalFormat, str] = {
+    "iceberg": "a table of the lake's own catalog is namespace.name; others can't be read yet",
+    "bigquery": "a table of BigQuery is project.dataset.table, or dataset.table in the contract's "
+    "own project; no `$`, no `*` and no backtick",
+}
 _IN_FOLDERS = ("string", "int", "bigint", "date")
 """Types whose values are told from a folder's name."""
 
@@ -57,6 +75,7 @@ class ExternalSection(Section):
     table: str | None = None
     path: str | None = None
     endpoint: str | None = None
+    location: str | None = None
     columns: dict[str, HeaderType]
     partition_by: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     hidden: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
@@ -68,17 +87,21 @@ class ExternalDeclaration:
 
     Attributes:
         name: ``dataset.table``, by which queries name it.
-        table: of Iceberg, the lake's own table: namespace and name.
+        table: of Iceberg, the lake's own table: namespace and name; of BigQuery dataset and name.
+        project, location: of BigQuery, as far as the file says them.
         url: of Parquet, the folder that holds it.
         columns: those that are read, in order.
         partition_by: columns that divide it; of Parquet its folders.
         hidden: columns with personal data, in lower case.
+        place: where the file says which table it is.
     """
 
     name: str
     path: Path
     format: ExternalFormat
     table: tuple[str, str]
+    project: str | None
+    location: str | None
     url: str
     endpoint: str | None
     columns: tuple[HeaderColumn, ...]
@@ -86,9 +109,16 @@ class ExternalDeclaration:
     hidden: frozenset[str]
     description: str
     owner: str | None
+    place: TextPlace
 
-    def wrong(self, words: str, place: TextPlace = (1, 1), next_step: str = "") -> ModelError:
-        """An error at a place of the file."""
+    @property
+    def home(self) -> Path:
+        """The contract file's folder."""
+        return _home(self.path)
+
+    def wrong(self, words: str, place: TextPlace | None = None, next_step: str = "") -> ModelError:
+        """An error at a place of the file; at that of the table without one."""
+        place = place or self.place
         said = f"{self.path}:{place[0]}:{place[1]}: {words}"
         return ModelError(said, place=place, next_step=next_step)
 
@@ -129,12 +159,14 @@ def read_external(path: Path) -> ExternalDeclaration:
         _raise(path, list(validation_problems(file, error, ExternalSection)))
         raise  # unreachable: a ValidationError holds at least one problem
     _raise(path, [*_wrong_place(file, said), *_wrong(file, said)])
-    dataset, table = (said.table or name).split(".")
+    project, dataset, table = _table_of(said.table or name)
     return ExternalDeclaration(
         name=name,
         path=path,
         format=said.format,
         table=(dataset, table),
+        project=project,
+        location=said.location,
         url=_url_of(path, said.path or ""),
         endpoint=said.endpoint,
         columns=tuple(declared_columns(file, said.columns)),
@@ -142,31 +174,41 @@ def read_external(path: Path) -> ExternalDeclaration:
         hidden=frozenset(one.lower() for one in said.hidden),
         description=said.description,
         owner=said.owner,
+        place=place_of(file, ("path" if said.format == "parquet" else "table",)),
     )
+
+
+def _table_of(written: str) -> tuple[str | None, str, str]:
+    """Project, dataset and name; a project's name may have a point."""
+    *project, dataset, table = written.rsplit(".", 2)
+    return project[0] if project else None, dataset, table
+
+
+def _home(path: Path) -> Path:
+    return path.absolute().parent.parent.parent
 
 
 def _url_of(path: Path, written: str) -> str:
     """A folder is relative to the contract file's."""
     if "://" in written:
         return written.rstrip("/")
-    return str((path.absolute().parent.parent.parent / written).resolve())
+    return str((_home(path) / written).resolve())
 
 
 def _wrong_place(file: YamlFile, said: ExternalSection) -> Iterator[Problem]:
-    if said.format == "bigquery":
-        words = (
-            "tables of BigQuery can't be read yet: the lake has no such destination. Export them "
-            "as Parquet, or copy them into the lake"
-        )
-        yield file.problem(("format",), words)
     if said.format == "parquet" and not said.path:
         yield file.problem(("format",), "of Parquet a path is needed: the folder that holds it")
-    for name, of in (("table", "iceberg"), ("path", "parquet"), ("endpoint", "parquet")):
-        if getattr(said, name) is not None and said.format not in (of, "bigquery"):
-            yield file.problem((name,), f"this is for {of} alone", at_key=True)
-    if said.table is not None and not re.fullmatch(r"[^.`]+\.[^.`]+", said.table):
-        words = "a table of the lake's own catalog is namespace.name; others can't be read yet"
-        yield file.problem(("table",), words)
+    for name, formats in _ONLY_OF.items():
+        if getattr(said, name) is not None and said.format not in formats:
+            words = f"this is for {' and '.join(formats)} alone"
+            yield file.problem((name,), words, at_key=True)
+    if said.table is not None and not _TABLES[said.format].fullmatch(said.table):
+        yield file.problem(("table",), _NO_TABLE[said.format])
+    if said.location is not None and not re.fullmatch(r"[A-Za-z]+(-[a-z0-9]+)*", said.location):
+        yield file.problem(("location",), "a location is written US, EU or europe-west1")
+    if said.format == "bigquery" and said.partition_by:
+        words = "a table of BigQuery is read as a whole: leave it out"
+        yield file.problem(("partition_by",), words, at_key=True)
     scheme, mark, rest = (said.path or "").partition("://")
     if mark and (scheme not in ("gs", "s3") or not re.fullmatch(r"[^/]+/.*[^/]/?", rest)):
         yield file.problem(("path",), "it is a folder, gs://bucket/… or s3://bucket/…")

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from mirrorlake.destinations.bigquery.reader import TableSeen
 from mirrorlake.errors import ModelError
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.external import ExternalDeclaration
@@ -56,6 +57,7 @@ class ExternalTable:
         rows_of: the snapshot that last changed rows.
         folder: of Parquet, how it is read.
         files: of Parquet, all that were there.
+        there: of BigQuery, the table as it was.
     """
 
     declaration: ExternalDeclaration
@@ -63,6 +65,7 @@ class ExternalTable:
     rows_of: int | None = None
     folder: ParquetFolder | None = None
     files: tuple[ParquetFile, ...] = ()
+    there: TableSeen | None = None
 
     @property
     def name(self) -> str:
@@ -90,6 +93,8 @@ class ExternalTable:
 
     def version(self, mentions: Reached) -> str:
         """What is read of it, as a text that is another one when that moved."""
+        if self.there is not None:
+            return self.there.version
         if self.folder is None:
             return str(self.rows_of or 0)
         digest = hashlib.sha256()

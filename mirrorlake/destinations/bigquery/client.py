@@ -6,8 +6,6 @@ Whoever runs Mirrorlake is logged in by Google's means (application default cred
 
 from __future__ import annotations
 
-import importlib
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mirrorlake.config.settings import BigQueryConfig
+from mirrorlake.destinations.bigquery.google import (
+    is_missing,
+    library,
+    open_storage,
+    open_warehouse,
+    patience,
+    translated,
+)
 from mirrorlake.destinations.bigquery.names import BigQueryTable
 from mirrorlake.destinations.bigquery.statements import count_sql
 from mirrorlake.destinations.bigquery.types import FieldJson, canonical
@@ -24,9 +30,6 @@ if TYPE_CHECKING:
     from google.cloud import bigquery, storage
 
 JobState: TypeAlias = Literal["running", "done", "failed"]
-PATIENCE = 60.0
-"""How long a request is tried again, in seconds, before it is an error."""
-_OF_GOOGLE = ("google.", "requests.", "urllib3.")
 _MOST_CLUSTERED = 4
 _CLUSTERED = frozenset(
     {"INTEGER", "NUMERIC", "BIGNUMERIC", "STRING", "DATE", "DATETIME", "TIMESTAMP"}
@@ -65,7 +68,7 @@ class BigQuery:
             BigQueryError: they are not; with the command that makes them.
         """
         place = f"{self.config.project}.{dataset}"
-        with self._translated(f"dataset {place}"):
+        with translated(f"dataset {place}"):
             found = self._unless_missing(self._warehouse.get_dataset, place)
         if found is None:
             raise BigQueryError(
@@ -79,8 +82,8 @@ class BigQuery:
                 f"dataset {place} is in {where}, and bigquery.location is {self.config.location}",
                 next_step="Write the dataset's location, or make the dataset there",
             )
-        with self._translated(f"bucket gs://{self.config.bucket}"):
-            bucket = self._store.lookup_bucket(self.config.bucket, retry=_patience("storage"))
+        with translated(f"bucket gs://{self.config.bucket}"):
+            bucket = self._store.lookup_bucket(self.config.bucket, retry=patience("storage"))
         if bucket is None:
             raise BigQueryError(
                 f"there is no bucket gs://{self.config.bucket}",
@@ -90,7 +93,7 @@ class BigQuery:
 
     def fields_of(self, table: BigQueryTable) -> list[FieldJson] | None:
         """A table's columns; None where there is no such table."""
-        with self._translated(f"table {table}"):
+        with translated(f"table {table}"):
             found = self._unless_missing(self._warehouse.get_table, str(table))
         if found is None:
             return None
@@ -98,8 +101,8 @@ class BigQuery:
 
     def drop(self, table: BigQueryTable) -> None:
         """Take a table away, if it is there."""
-        with self._translated(f"table {table}"):
-            retry = _patience("bigquery")
+        with translated(f"table {table}"):
+            retry = patience("bigquery")
             self._warehouse.delete_table(str(table), retry=retry, not_found_ok=True)
 
     # --- files ------------------------------------------------------------------------------------
@@ -108,16 +111,16 @@ class BigQuery:
         """Put a file beside a publication's others; its address. One of this name is replaced."""
         key = f"{self.config.prefix}/{publication}/{name}"
         address = f"gs://{self.config.bucket}/{key}"
-        with self._translated(address):
+        with translated(address):
             blob = self._store.bucket(self.config.bucket).blob(key)
-            blob.upload_from_filename(str(path), retry=_patience("storage"), checksum="md5")
+            blob.upload_from_filename(str(path), retry=patience("storage"), checksum="md5")
         return address
 
     def remove_files(self, publication: str) -> None:
         """Remove a publication's files, as many as there are."""
         prefix = f"{self.config.prefix}/{publication}/"
-        with self._translated(f"gs://{self.config.bucket}/{prefix}"):
-            retry = _patience("storage")
+        with translated(f"gs://{self.config.bucket}/{prefix}"):
+            retry = patience("storage")
             for blob in self._store.list_blobs(self.config.bucket, prefix=prefix, retry=retry):
                 blob.delete(retry=retry)
 
@@ -125,7 +128,7 @@ class BigQuery:
 
     def look(self, job: str) -> JobLook | None:
         """What became of a job; None: none of this id was ever submitted."""
-        with self._translated(f"job {job}"):
+        with translated(f"job {job}"):
             found = self._unless_missing(self._get_job, job)
         if found is None:
             return None
@@ -148,11 +151,11 @@ class BigQuery:
 
         No bad record is tolerated. A job of this id that is there already is left as it is.
         """
-        library = _library("google.cloud.bigquery")
-        options = library.ParquetOptions()
+        google = library("google.cloud.bigquery")
+        options = google.ParquetOptions()
         options.enable_list_inference = True
-        config = library.LoadJobConfig(
-            schema=[library.SchemaField.from_api_repr(dict(field)) for field in fields],
+        config = google.LoadJobConfig(
+            schema=[google.SchemaField.from_api_repr(dict(field)) for field in fields],
             source_format="PARQUET",
             write_disposition="WRITE_TRUNCATE",
             max_bad_records=0,
@@ -168,7 +171,7 @@ class BigQuery:
 
     def submit_copy(self, job: str, source: BigQueryTable, target: BigQueryTable) -> None:
         """Replace a table by another one's columns and rows, in one step."""
-        config = _library("google.cloud.bigquery").CopyJobConfig(write_disposition="WRITE_TRUNCATE")
+        config = library("google.cloud.bigquery").CopyJobConfig(write_disposition="WRITE_TRUNCATE")
         with self._submitting(job):
             self._warehouse.copy_table(
                 str(source), str(target), job_config=config, **self._how(job)
@@ -189,8 +192,8 @@ class BigQuery:
 
     def read_one(self, sql: str) -> tuple[int, ...]:
         """The one row of numbers that a query gives; NULL is 0."""
-        with self._translated("a query"):
-            retry = _patience("bigquery")
+        with translated("a query"):
+            retry = patience("bigquery")
             rows = self._warehouse.query_and_wait(
                 sql, location=self.config.location, retry=retry, project=self.config.project
             )
@@ -207,36 +210,27 @@ class BigQuery:
             "job_id": job,
             "project": self.config.project,
             "location": self.config.location,
-            "retry": _patience("bigquery"),
+            "retry": patience("bigquery"),
         }
 
     def _unless_missing(self, read: Any, name: str) -> Any:
         """What a request for something gives; None where Google says that it is not there."""
         try:
-            return read(name, retry=_patience("bigquery"))
+            return read(name, retry=patience("bigquery"))
         except Exception as error:
-            if getattr(error, "code", None) != 404:
+            if not is_missing(error):
                 raise
             return None
 
     @contextmanager
     def _submitting(self, job: str) -> Iterator[None]:
         """A job that is submitted, or was before: its id says that it is the same one."""
-        with self._translated(f"job {job}"):
+        with translated(f"job {job}"):
             try:
                 yield
             except Exception as error:
                 if getattr(error, "code", None) != 409:
                     raise
-
-    @contextmanager
-    def _translated(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            if not type(error).__module__.startswith(_OF_GOOGLE):
-                raise
-            raise _as_ours(what, error) from error
 
 
 def open_bigquery(config: BigQueryConfig) -> BigQuery:
@@ -245,77 +239,5 @@ def open_bigquery(config: BigQueryConfig) -> BigQuery:
     Raises:
         BigQueryError: Google's libraries are not installed, or nobody is logged in.
     """
-    bigquery, storage = _library("google.cloud.bigquery"), _library("google.cloud.storage")
-    anonymous = _library("google.auth.credentials").AnonymousCredentials
-    of_bigquery, of_storage = (
-        _endpoint("BIGQUERY_EMULATOR_HOST"),
-        _endpoint("STORAGE_EMULATOR_HOST"),
-    )
-    try:
-        warehouse = bigquery.Client(
-            project=config.project,
-            location=config.location,
-            credentials=anonymous() if of_bigquery else None,
-            client_options={"api_endpoint": of_bigquery} if of_bigquery else None,
-        )
-        store = storage.Client(
-            project=config.project,
-            credentials=anonymous() if of_storage else None,
-            client_options={"api_endpoint": of_storage} if of_storage else None,
-        )
-    except Exception as error:
-        if not type(error).__module__.startswith(_OF_GOOGLE):
-            raise
-        raise _as_ours(f"project {config.project}", error) from error
-    return BigQuery(config, warehouse, store)
-
-
-def _endpoint(variable: str) -> str | None:
-    """An emulator's address, where there is one."""
-    found = os.environ.get(variable)
-    if not found:
-        return None
-    return found if "://" in found else f"http://{found}"
-
-
-def _patience(of: Literal["bigquery", "storage"]) -> Any:
-    """How requests are tried again. By Google's own rule for as long as ten minutes."""
-    module = f"google.cloud.{of}.retry"
-    return _library(module).DEFAULT_RETRY.with_timeout(PATIENCE)
-
-
-def _library(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise BigQueryError(
-            f"the library {name} is not installed",
-            next_step="Install it: pip install 'mirrorlake[bigquery]'",
-        ) from error
-
-
-def _as_ours(what: str, error: Exception) -> BigQueryError:
-    """An error of Google's libraries in our words."""
-    if type(error).__name__ in ("DefaultCredentialsError", "RefreshError"):
-        return BigQueryError(
-            f"{what}: nobody is logged in to Google Cloud, or the login has expired",
-            next_step="Log in: gcloud auth application-default login, or set "
-            "GOOGLE_APPLICATION_CREDENTIALS",
-        )
-    code = getattr(error, "code", None)
-    words = str(getattr(error, "message", None) or error).split("\n", 1)[0]
-    if code in (401, 403):
-        step = "Give the account that runs Mirrorlake the roles of docs/bigquery.md, or wait for "
-        return BigQueryError(
-            f"{what}: Google Cloud refused it ({words})",
-            next_step=f"{step}the quota that is named",
-            retryable="quota" in words.lower() or "rate" in words.lower(),
-        )
-    passing = not isinstance(code, int) or code >= 500 or code == 429
-    return BigQueryError(
-        f"{what}: Google Cloud could not do it ({words})",
-        next_step="Nothing was changed; see that it can be reached, then try again"
-        if passing
-        else "Nothing was changed; what it says is wrong is to be put right there",
-        retryable=passing,
-    )
+    warehouse = open_warehouse(config.project, config.location)
+    return BigQuery(config, warehouse, open_storage(config.project))

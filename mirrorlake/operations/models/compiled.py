@@ -66,7 +66,7 @@ def compile_project(
     with _few_collections():
         folder = models_folder(config)
         (declared, lost), (declarations, unread) = read_externals(folder), read_declarations(folder)
-        externals = look_at_externals(declared, lake)
+        externals = look_at_externals(declared, lake, config.bigquery)
         kept, now = KeptModels(kept_folder(config.path)), now or datetime.now(UTC)
         project = compile_models(declarations, catalogue, now, externals, kept, lost + unread)
         for model in project.models.values():
@@ -125,7 +125,7 @@ def compile_readable(
     """
     catalogue, folder = Catalogue(config, lake), models_folder(config)
     (declared, lost), (declarations, unread) = read_externals(folder), read_declarations(folder)
-    externals = look_at_externals(declared, lake)
+    externals = look_at_externals(declared, lake, config.bigquery)
     now = now or datetime.now(UTC)
     project = compile_models(declarations, catalogue, now, externals, unread=lost + unread)
     others = [Uncompiled(one.message, one.next_step, None) for one in unread.problems]

@@ -10,27 +10,34 @@ What belongs here: looking. What doesn't: what is known of a table afterwards
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
 
 from mirrorlake.config.fields import nearest
+from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import history, is_rewrite, spark_types
 from mirrorlake.errors import LakeError, LandingError, ModelError
-from mirrorlake.models import types
 from mirrorlake.models.external import ExternalDeclaration
 from mirrorlake.models.external_tables import OF_MODEL, Externals, ExternalTable
+from mirrorlake.operations.models.arrow_types import arrow_type
+from mirrorlake.operations.models.bigquery_tables import look_at_bigquery
 from mirrorlake.sources.files.parquet_folder import ParquetFolder
 from mirrorlake.sources.files.parquet_table import check_files, list_files
 from mirrorlake.sources.files.stores import store_of
 
 
-def look_at_externals(declared: Iterable[ExternalDeclaration], lake: Lake) -> Externals:
+def look_at_externals(
+    declared: Iterable[ExternalDeclaration], lake: Lake, bigquery: BigQueryConfig | None = None
+) -> Externals:
     """Compare all that are declared with what is there. A store that can't be reached is a problem
     of its table: models that read others need not wait for it.
+
+    Args:
+        bigquery: the contract's section.
 
     Raises:
         LakeError: the lake can't be read.
@@ -40,7 +47,7 @@ def look_at_externals(declared: Iterable[ExternalDeclaration], lake: Lake) -> Ex
     failed: set[str] = set()
     for one in declared:
         try:
-            tables[one.name] = look_at(one, lake)
+            tables[one.name] = look_at(one, lake, bigquery)
         except ModelError as error:
             problems.append(error)
             failed.add(one.name)
@@ -52,15 +59,19 @@ def look_at_externals(declared: Iterable[ExternalDeclaration], lake: Lake) -> Ex
     return Externals(tables, tuple(problems), frozenset(failed))
 
 
-def look_at(declared: ExternalDeclaration, lake: Lake) -> ExternalTable:
+def look_at(
+    declared: ExternalDeclaration, lake: Lake, bigquery: BigQueryConfig | None = None
+) -> ExternalTable:
     """A table as it is now.
 
     Raises:
         ModelError: it is not there, or not as it is declared; with the place in its file.
-        LakeError: the lake or the store can't be read.
+        LakeError: the lake, the store or BigQuery can't be read.
     """
     if declared.format == "iceberg":
         return _iceberg(declared, lake)
+    if declared.format == "bigquery":
+        return look_at_bigquery(declared, bigquery)
     return _parquet(declared)
 
 
@@ -129,36 +140,3 @@ def _parquet(declared: ExternalDeclaration) -> ExternalTable:
             next_step="Have one written first: columns are compared with it",
         )
     return ExternalTable(declared, folder=folder, files=files)
-
-
-def arrow_type(kind: str) -> pa.DataType:
-    """Spark's type as Arrow has it.
-
-    >>> arrow_type("map<string,array<decimal(5,2)>>")
-    MapType(map<string, list<item: decimal128(5, 2)>>)
-    """
-    digits = types.digits_of(kind) if types.is_decimal(kind) else None
-    if digits is not None:
-        return pa.decimal128(*digits)
-    if kind.startswith("array<"):
-        return pa.list_(arrow_type(kind[6:-1]))
-    pair, fields = types.map_of(kind), types.fields_of(kind)
-    if pair is not None:
-        return pa.map_(*map(arrow_type, pair))
-    if fields is not None:
-        return pa.struct([pa.field(name, arrow_type(inner)) for name, inner in fields.items()])
-    return _PLAIN[kind]
-
-
-_PLAIN: Mapping[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}

@@ -24,13 +24,14 @@ class ExternalSeen:
 
     Attributes:
         version: another one whenever its rows changed.
+        files: None where it has none that anybody sees.
         rows: None where its metadata do not count them exactly.
         changed_at: when it was last written (UTC); None where nothing says that.
     """
 
     version: str
     rows: int | None
-    files: int
+    files: int | None
     bytes: int
     changed_at: datetime | None
 
@@ -40,7 +41,7 @@ class ShownExternal:
     """What `mirrorlake show` says of a table that is made elsewhere.
 
     Attributes:
-        place: where it is: a table of the lake, or a folder.
+        place: where it is: a table of the lake or of BigQuery, or a folder.
         read_by: models.
     """
 
@@ -63,7 +64,9 @@ def observe(table: ExternalTable, lake: Lake) -> ExternalSeen:
         LandingError: a file is gone, or not as the table is declared.
         LakeError: the lake or the store can't be read.
     """
-    version = table.version([{}])
+    version, there = table.version([{}]), table.there
+    if there is not None:
+        return ExternalSeen(version, there.rows, None, there.bytes, there.changed_at)
     if table.folder is not None:
         times = [one.changed_at for one in table.files]
         known = [one for one in times if one is not None]
@@ -112,9 +115,16 @@ def show_external(project: Project, lake: Lake, name: str) -> ShownExternal | No
         description=declared.description,
         owner=declared.owner,
         format=declared.format,
-        place=str(Identifier(*declared.table)) if table.folder is None else declared.url,
+        place=_place_of(table),
         columns=table.relation.fields,
         partition_by=declared.partition_by,
         seen=observe(table, lake),
         read_by=project.readers.get(table.name, ()),
     )
+
+
+def _place_of(table: ExternalTable) -> str:
+    if table.there is not None:
+        return str(table.there.table)
+    declared = table.declaration
+    return declared.url if declared.format == "parquet" else str(Identifier(*declared.table))

@@ -15,6 +15,7 @@ from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.models.external_tables import ExternalInput, ExternalTable
 from mirrorlake.models.mentions import TextSpan, written_instead
 from mirrorlake.models.model import Model
+from mirrorlake.operations.models.bigquery_tables import copied_rows
 from mirrorlake.sources.files.parquet_table import parquet_frame
 
 if TYPE_CHECKING:
@@ -50,12 +51,15 @@ def _view(spark: SparkSession, table: ExternalTable, one: ExternalInput) -> str:
 
 
 def _rows(spark: SparkSession, table: ExternalTable, one: ExternalInput) -> DataFrame:
-    names = [as_sql_identifier(column.name) for column in table.declaration.columns]
-    if table.folder is None:
-        identifier = Identifier(*table.declaration.table)
-        # The version that was looked at: what is written meanwhile is of the next run.
-        version = f" VERSION AS OF {table.snapshot}" if table.snapshot is not None else ""
-        return spark.sql(f"SELECT * FROM {identifier.sql}{version}").select(*names)  # noqa: S608 - quoted
-    kinds = [column.type for column in table.declaration.columns]
-    ddl = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
-    return parquet_frame(spark, table.name, ddl, table.folder, table.reached(one.reached))
+    columns = table.declaration.columns
+    ddl = ", ".join(f"{as_sql_identifier(column.name)} {column.type}" for column in columns)
+    if table.there is not None:
+        copy = copied_rows(table, table.there)
+        return parquet_frame(spark, table.name, ddl, copy.folder, copy.files)
+    if table.folder is not None:
+        return parquet_frame(spark, table.name, ddl, table.folder, table.reached(one.reached))
+    identifier = Identifier(*table.declaration.table)
+    # The version that was looked at: what is written meanwhile is of the next run.
+    version = f" VERSION AS OF {table.snapshot}" if table.snapshot is not None else ""
+    found = spark.sql(f"SELECT * FROM {identifier.sql}{version}")  # noqa: S608 - quoted
+    return found.select(*(as_sql_identifier(column.name) for column in columns))

@@ -31,7 +31,8 @@ from mirrorlake.models.external_tables import ExternalInput, ExternalTable
 from mirrorlake.models.mentions import written_instead
 from mirrorlake.models.model import Project
 from mirrorlake.models.project import stored_columns
-from mirrorlake.operations.models.elsewhere import arrow_type, look_at
+from mirrorlake.operations.models.arrow_types import arrow_type
+from mirrorlake.operations.models.elsewhere import look_at
 from mirrorlake.sources.files.parquet_table import check_files, read_rows
 from tests.unit.models.test_project import (  # noqa: F401 - fixtures
     DAYS,
@@ -60,6 +61,11 @@ columns: {product: string, stock: bigint, day: date}
 partition_by: day
 hidden: product
 """
+THERE = """\
+format: bigquery
+table: p-1.ds.prices
+columns: {product: string}
+"""
 
 
 def written(folder: Path, text: str, name: str = "ext/prices.yaml") -> Path:
@@ -82,6 +88,12 @@ def test_all_that_a_file_says(tmp_path: Path) -> None:
     assert (there.table, there.hidden) == (("ext", "prices"), {"product"})
     other = read_external(written(tmp_path, LAKE + "table: Elsewhere.Other\n"))
     assert other.table == ("Elsewhere", "Other")
+    google = read_external(written(tmp_path, THERE + "location: EU\n"))
+    assert (google.project, google.table, google.location) == ("p-1", ("ds", "prices"), "EU")
+    domain = read_external(written(tmp_path, THERE.replace("p-1", "a.com:p-1")))
+    assert (domain.project, domain.table, domain.place) == ("a.com:p-1", ("ds", "prices"), (2, 8))
+    by_name = read_external(written(tmp_path, "format: bigquery\ncolumns: {n: bigint}"))
+    assert (by_name.project, by_name.table, by_name.place) == (None, ("ext", "prices"), (1, 1))
 
 
 def test_the_files_of_a_folder(tmp_path: Path) -> None:
@@ -98,11 +110,16 @@ def test_the_files_of_a_folder(tmp_path: Path) -> None:
 
 
 WRONG = [
-    ("format: parquet", "format: bigquery", "3:9: format: tables of BigQuery can't be read yet"),
+    ("format: parquet", "format: bigquery", "4:1: path: this is for parquet alone"),
+    ("format: parquet", "format: bigquery", "11:1: partition_by: a table of BigQuery is read as"),
+    ("path: exports/prices", "path: x\nlocation: EU", "5:1: location: this is for bigquery alone"),
+    (FOLDER, THERE.replace("p-1.ds", "p-1.ds.ds"), "2:8: table: a table of BigQuery is project.da"),
+    (FOLDER, THERE.replace("prices", "prices$2024"), "2:8: table: a table of BigQuery is project."),
+    (FOLDER, THERE + "location: here!", "4:11: location: a location is written US, EU or"),
     ("format: parquet", "format: delta", "3:9: format: 'delta' is not 'iceberg', 'parquet' or"),
     ("path: exports/prices\n", "", "3:9: format: of Parquet a path is needed"),
     ("path: exports/prices", "path: http://x/y", "4:7: path: it is a folder, gs://bucket/… or"),
-    ("path: exports/prices", "path: x\ntable: a.b", "5:1: table: this is for iceberg alone"),
+    ("path: exports/prices", "path: x\ntable: a.b", "5:1: table: this is for iceberg and bigquery"),
     ("format: parquet", "format: iceberg", "4:1: path: this is for parquet alone"),
     ("path: exports/prices", "path: x\nendpoint: y", "5:11: endpoint: an endpoint is written http"),
     ("price: decimal(12,2)", "price: decimal(12, 2)x", "7:10: columns.price: 'decimal(12, 2)x' is"),
@@ -208,7 +225,7 @@ def test_what_is_in_no_partition(lake: Lake, file: Written, place: str, words: s
 
 
 def test_a_folder_that_is_not_there_or_empty(lake: Lake, file: Written) -> None:
-    with pytest.raises(ModelError, match=r"prices\.yaml:1:1: there is no folder .*/exports/prices"):
+    with pytest.raises(ModelError, match=r"prices\.yaml:4:7: there is no folder .*/exports/prices"):
         looked(lake)
     file(IN).unlink()
     with pytest.raises(ModelError, match="there is no file of Parquet in"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.destinations.bigquery import client
+from mirrorlake.destinations.bigquery import client, google
 from mirrorlake.errors import BigQueryError, MirrorlakeError, TypeRefused
 from mirrorlake.operations.bigquery import publish
 from mirrorlake.operations.sync import sync_table
@@ -79,7 +79,7 @@ def test_it_cannot_be_reached(
 ) -> None:
     workspace = loaded()
     synced(workspace)
-    monkeypatch.setattr(client, "PATIENCE", 0.1)
+    monkeypatch.setattr(google, "PATIENCE", 0.1)
     monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", "http://127.0.0.1:9")
     for act in (published, checked):
         with pytest.raises(BigQueryError, match="Google Cloud could not do it") as found:

@@ -1,0 +1,129 @@
+"""Google's libraries: imported when a client is opened, patient, and their errors in our words."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from mirrorlake.errors import BigQueryError
+
+if TYPE_CHECKING:
+    from google.cloud import bigquery, storage
+
+PATIENCE = 60.0
+"""How long a request is tried again, in seconds, before it is an error."""
+LOOK_PATIENCE = 10.0
+"""The same of a mere look, which sensors repeat anyway."""
+_OF_GOOGLE = ("google.", "requests.", "urllib3.")
+
+
+def open_warehouse(project: str, location: str | None) -> bigquery.Client:
+    """A client of BigQuery, as whoever runs Mirrorlake is logged in; an emulator's where
+    ``BIGQUERY_EMULATOR_HOST`` names one.
+
+    Raises:
+        BigQueryError: Google's library is not installed, or nobody is logged in.
+    """
+    endpoint = _endpoint("BIGQUERY_EMULATOR_HOST")
+    with translated(f"project {project}"):
+        return library("google.cloud.bigquery").Client(
+            project=project,
+            location=location,
+            credentials=_nobody() if endpoint else None,
+            client_options={"api_endpoint": endpoint} if endpoint else None,
+        )
+
+
+def open_storage(project: str) -> storage.Client:
+    """A client of Cloud Storage; an emulator's where ``STORAGE_EMULATOR_HOST`` names one.
+
+    Raises:
+        BigQueryError: Google's library is not installed, or nobody is logged in.
+    """
+    endpoint = _endpoint("STORAGE_EMULATOR_HOST")
+    with translated(f"project {project}"):
+        return library("google.cloud.storage").Client(
+            project=project,
+            credentials=_nobody() if endpoint else None,
+            client_options={"api_endpoint": endpoint} if endpoint else None,
+        )
+
+
+def _endpoint(variable: str) -> str | None:
+    """An emulator's address, where there is one."""
+    found = os.environ.get(variable)
+    if not found:
+        return None
+    return found if "://" in found else f"http://{found}"
+
+
+def _nobody() -> Any:
+    return library("google.auth.credentials").AnonymousCredentials()
+
+
+def library(name: str) -> Any:
+    """A module of Google's.
+
+    Raises:
+        BigQueryError: it is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise BigQueryError(
+            f"the library {name} is not installed",
+            next_step="Install it: pip install 'mirrorlake[bigquery]'",
+        ) from error
+
+
+def patience(of: Literal["bigquery", "storage"], seconds: float | None = None) -> Any:
+    """How requests are tried again. By Google's own rule for as long as ten minutes."""
+    rule = library(f"google.cloud.{of}.retry").DEFAULT_RETRY
+    return rule.with_timeout(PATIENCE if seconds is None else seconds)
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """An error of Google's libraries within the block is a BigQueryError that says what it was
+    about."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith(_OF_GOOGLE):
+            raise
+        raise _as_ours(what, error) from error
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether Google says that something is not there."""
+    return getattr(error, "code", None) == 404
+
+
+def _as_ours(what: str, error: Exception) -> BigQueryError:
+    """An error of Google's libraries in our words."""
+    if type(error).__name__ in ("DefaultCredentialsError", "RefreshError"):
+        return BigQueryError(
+            f"{what}: nobody is logged in to Google Cloud, or the login has expired",
+            next_step="Log in: gcloud auth application-default login, or set "
+            "GOOGLE_APPLICATION_CREDENTIALS",
+        )
+    code = getattr(error, "code", None)
+    words = str(getattr(error, "message", None) or error).split("\n", 1)[0]
+    if code in (401, 403):
+        step = "Give the account that runs Mirrorlake the roles of docs/bigquery.md, or wait for "
+        return BigQueryError(
+            f"{what}: Google Cloud refused it ({words})",
+            next_step=f"{step}the quota that is named",
+            retryable="quota" in words.lower() or "rate" in words.lower(),
+        )
+    passing = not isinstance(code, int) or code >= 500 or code == 429
+    return BigQueryError(
+        f"{what}: Google Cloud could not do it ({words})",
+        next_step="Nothing was changed; see that it can be reached, then try again"
+        if passing
+        else "Nothing was changed; what it says is wrong is to be put right there",
+        retryable=passing,
+    )

@@ -1,0 +1,54 @@
+"""A table that others make in BigQuery, as Dagster observes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from tests.location.test_models import SALES, definitions, node
+from tests.support.bigquery.emulator import PROJECT, google_cloud
+
+
+@pytest.mark.full
+def test_it_is_observed_when_it_moved(
+    contract_file: Callable[[Any], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = contract_file(SALES)
+    file = path.parent / "models" / "made" / "there.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"format: bigquery\ntable: {PROJECT}.made.there\ncolumns: {{n: bigint}}\n")
+    defs = definitions(path, {})
+    assert node(defs, "made/there").kinds == {"bigquery"}
+    with google_cloud() as cloud, dg.DagsterInstance.ephemeral() as instance:
+        for name, value in cloud.environment().items():
+            monkeypatch.setenv(name, value)
+
+        def tick(cursor: str | None) -> Any:
+            context = dg.build_sensor_context(
+                instance=instance,
+                cursor=cursor,
+                repository_def=defs.get_repository_def(),
+                resources=dict(defs.resources or {}),
+            )
+            with context:
+                return defs.resolve_sensor_def("made_elsewhere").evaluate_tick(context)
+
+        with pytest.raises(dg.Failure, match=r"there is no table local\.made\.there in BigQuery"):
+            tick(None)
+        client = cloud.client()
+        client.create_dataset("made")
+        client.query_and_wait("CREATE TABLE made.there (n INT64)")
+        client.query_and_wait("INSERT INTO made.there VALUES (1), (2)")
+        first = tick(None)
+        (event,) = first.asset_events
+        assert event.metadata["dagster/row_count"].value == 2
+        assert event.metadata["dagster/last_updated_timestamp"].value > 0
+        assert "files" not in event.metadata
+        assert tick(first.cursor).skip_message == "None of 1 tables changed"
+        client.query_and_wait("INSERT INTO made.there VALUES (3)")
+        (event,) = tick(first.cursor).asset_events
+        assert event.metadata["dagster/row_count"].value == 3
