@@ -59,6 +59,8 @@ OF_TENANTS = (
 """On the way of a sync of tenants; ``shown`` only where all of them are folded again."""
 OF_VERSIONS = ("versions.branched", "versions.staged", "versions.replaced", "versions.shown")
 """On the way of a table of all versions; ``replaced`` only where all of it is written."""
+OF_STREAMS = ("stream.held", "stream.kept")
+"""Where a view of a table's current rows was held, or kept: by a load, a fold or a refold."""
 OF_MODELS = ("model.staged", "model.before_publish", "model.published", "model.recorded")
 """On the way of each partition of a model."""
 OF_EXPECTATIONS = ("model.looked_at", "model.checked")

@@ -22,6 +22,7 @@ from mirrorlake.destinations.iceberg.model import chosen_columns, column_names
 from mirrorlake.destinations.iceberg.tables import current_schema
 from mirrorlake.destinations.iceberg.views import LakeView
 from mirrorlake.errors import ConfigError, LakeError
+from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load
 from mirrorlake.merge.reshape import find_outdated
 from mirrorlake.merge.statements import clean_view_sql, deduped_layer
@@ -82,6 +83,7 @@ def keep_streamed(workspace: Workspace, plan: ResolvedTable) -> None:
         except ConfigError as error:
             logger.warning("%s is dropped: %s", streamed_of(layer), error.message)
             drop_view(workspace, streamed_of(layer))
+        failpoint("stream.kept")
 
 
 def hold_streamed(workspace: Workspace, plan: ResolvedTable) -> None:
@@ -101,6 +103,7 @@ def hold_streamed(workspace: Workspace, plan: ResolvedTable) -> None:
     heads = {one: head for one in tables if (head := lake.head(one)) is not None}
     names = tuple(field.name for field in there.schema.fields)
     make_view(workspace, identifier, ViewText(held_sql(there.sql, heads), names, there.schema))
+    failpoint("stream.held")
 
 
 def hold_reshaped(workspace: Workspace, plan: ResolvedTable) -> None:

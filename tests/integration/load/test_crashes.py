@@ -32,6 +32,7 @@ from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.errors import CommitConflict, LakeDamaged, LeaseHeld
 from mirrorlake.failpoints import (
     FAILPOINTS,
+    OF_BIGQUERY,
     OF_CARRIED_ROWS,
     OF_CLEAN_TENANTS,
     OF_DELTAS,
@@ -41,6 +42,7 @@ from mirrorlake.failpoints import (
     OF_REFOLDS,
     OF_RETENTION,
     OF_SNAPSHOTS,
+    OF_STREAMS,
     OF_TENANTS,
     OF_VERSIONS,
     OF_WORK,
@@ -578,6 +580,8 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
             *OF_RETENTION,
             *OF_WORK,
             *OF_VERSIONS,
+            *OF_STREAMS,
+            *OF_BIGQUERY,
         )
     )
     assert len([name for name in used if name in FAILPOINTS]) == len(FAILPOINTS)

@@ -3,6 +3,8 @@ the table's rows."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,10 +14,12 @@ import pytest
 
 from demo.mariadb import MariaDB
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.failpoints import OF_EXPECTATIONS, OF_MODELS
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.operations.test_models import Sql, run
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 - one JVM
+from tests.support.command import COMMAND
 
 AT = "at DATETIME(6) NOT NULL DEFAULT NOW(6) ON UPDATE NOW(6), KEY (at)"
 KEYED: dict[str, Any] = {"mode": "full", "key": ["id"]}
@@ -68,8 +72,11 @@ def generated(contract: Path, *arguments: str) -> dict[str, dict[str, Any]]:
     return {f"{one['table'].split('.', 2)[2]} {one['materialized']}": one for one in found}
 
 
-def rows_of(place: Place, name: Identifier, columns: list[str]) -> Counter[Any]:
-    rows = place.spark.get().table(name.sql).select(*(f"`{c}`" for c in columns)).collect()
+def rows_of(
+    place: Place, name: Identifier, columns: list[str], where: str = "true"
+) -> Counter[Any]:
+    table = place.spark.get().table(name.sql).where(where)
+    rows = table.select(*(f"`{c}`" for c in columns)).collect()
     return Counter(map(str, rows))
 
 
@@ -182,3 +189,42 @@ def test_a_model_that_is_written_again_begins_where_it_began(contract: Path, sql
     assert generated(contract, "people")["people table"]["outcome"] == "unchanged"
     assert generated(contract, "people", "--force")["people table"]["outcome"] == "unchanged"
     assert Path(first["path"]).read_text() == text
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("shared_session")
+@pytest.mark.parametrize("step", [*OF_MODELS, *OF_EXPECTATIONS])
+def test_a_run_of_a_first_model_that_dies(
+    place: Place, contract: Path, sql: Sql, step: str
+) -> None:
+    """Its partitions are as they were or as they will be, and the stream view beside it shows what
+    the table has, all the while."""
+    found = generated(contract, "orders")
+    model, stream = (found[f"orders {kind}"]["model"] for kind in ("table", "stream view"))
+    yesterday = datetime.now(UTC).date() - timedelta(days=1)
+    days = ["--from", str(yesterday - timedelta(days=4))]
+    assert run(contract, "backfill", model, *days)[0] == 0
+    assert run(contract, "run", stream)[0] == 0
+    made, view = (Identifier(*name.split(".")) for name in (model, stream))
+    source = Identifier(f"s_{contract.parent.name}", "orders")
+    before = rows_of(place, made, ["id", "created_at"])
+    # One row comes, one moves to another day, and one to a day that is not computed.
+    sql(
+        f"INSERT INTO orders (id, created_at) VALUES (6, '{yesterday} 07:00:00')",
+        f"UPDATE orders SET created_at = '{yesterday - timedelta(days=2)} 01:00:00' WHERE id = 1",
+        "UPDATE orders SET created_at = '1999-01-01' WHERE id = 3",
+    )
+    assert run(contract, "sync")[0] == 0
+    command = [*COMMAND, "backfill", model, *days, "--config", str(contract)]
+    environment = {**os.environ, "MIRRORLAKE_FAILPOINT": step}
+    died = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert died.returncode == -9, died.stderr
+    columns = ["id", "created_at"]
+    all_rows = rows_of(place, source, columns)
+    assert rows_of(place, view, columns) == all_rows
+    wanted = rows_of(place, source, columns, f"created_at >= DATE '{days[1]}'")
+    published = step in ("model.published", "model.recorded")
+    assert rows_of(place, made, columns) == (wanted if published else before)
+    assert run(contract, "backfill", model, *days)[0] == 0
+    assert rows_of(place, made, columns) == wanted
+    assert rows_of(place, view, columns) == all_rows

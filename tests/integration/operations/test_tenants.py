@@ -11,6 +11,7 @@ import signal
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -638,6 +639,46 @@ def test_one_tenant_alone(tenants: Tenants) -> None:
 
 
 # --- whatever dies, whenever ----------------------------------------------------------------------
+
+
+def wait_until_stopped(pid: int) -> None:
+    """Wait until a process was stopped at its failpoint."""
+    deadline = time.monotonic() + 90
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.full
+def test_readers_see_each_tenant_as_it_was_or_as_it_is(tenants: Tenants, runner: Runner) -> None:
+    """Whatever step a run stands at or dies at: stream views read deduped of tenants, too."""
+    for name in ("a", "b", "c"):
+        tenants.make(name, COLUMNS, *rows(1, 2))
+    time.sleep(SETTLED_SECONDS)
+    tenants.sync()
+    order = Order(tenants.write(), "orders", "tenants")
+    for number, step in enumerate(STEPS, start=3):
+        before = tenants.mysql(*NAMES)
+        for name in ("a", "b"):
+            tenants.run(
+                name,
+                f"INSERT INTO orders (id, name) VALUES ({number}, '{step}')",
+                f"UPDATE orders SET name = '{step}' WHERE id = 2",
+                f"DELETE FROM orders WHERE id = {number - 2} AND id <> 2",
+            )
+        now = tenants.mysql(*NAMES)
+        stalled = runner.start(replace(order, failpoint=f"{step}!stop"))
+        wait_until_stopped(stalled.pid)
+        shown = tenants.deduped(*NAMES)
+        os.kill(stalled.pid, signal.SIGKILL)
+        assert runner.wait(stalled) == -9
+        assert tenants.deduped(*NAMES) == shown
+        for name, found in shown.items():
+            assert found in (before[name], now[name]), (step, name)
+        assert shown.keys() == now.keys()
+        tenants.sync()
+        assert_mirrored(tenants)
+
 
 STEPS = tuple(step for step in OF_TENANTS if step != "tenants.shown")
 
