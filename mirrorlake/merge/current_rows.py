@@ -12,6 +12,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.ledger import Load
 from mirrorlake.merge.conversions import spark_type
+from mirrorlake.merge.newest import ALIVE, RANK, key_parts, newest_columns
 from mirrorlake.merge.pruning import bounds_of, bounds_sql, may_prune
 from mirrorlake.merge.raw_versions import version_columns, version_originals, wanted_types
 from mirrorlake.merge.statements import (
@@ -30,7 +31,7 @@ from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession, WindowSpec
+    from pyspark.sql import DataFrame, SparkSession
 
 
 FEW = 200_000
@@ -72,9 +73,8 @@ def _current(
     """
     if plan.contract.deletes == "ignore":
         rows = rows.where(f"NOT {GONE}")
-    if flags(plan):
-        return _flagged(rows, plan, apart)
-    return _latest(rows, plan, apart) if several and plan.key else rows
+    # Without a second row a tombstone may still flag one.
+    return _newest(rows, plan, apart) if plan.key and (several or flags(plan)) else rows
 
 
 def _unknown(rows: DataFrame, known: Sequence[Load], plan: ResolvedTable) -> DataFrame:
@@ -92,7 +92,7 @@ def _unknown(rows: DataFrame, known: Sequence[Load], plan: ResolvedTable) -> Dat
     seqs = ", ".join(str(load.seq) for load in known)
     left = _current(rows.withColumn(_KNOWN, f.expr(f"{SEQ} IN ({seqs})")), plan, apart=(_KNOWN,))
     before = f.lead(f.expr(f"struct({names})")).over(
-        Window.partitionBy(*_key_parts(plan)).orderBy(_KNOWN)
+        Window.partitionBy(*map(f.expr, key_parts(plan))).orderBy(_KNOWN)
     )
     same = " AND ".join(same_value(name, kind, s=_BEFORE) for name, kind in columns)
     beside = left.withColumn(_BEFORE, before).alias("t")
@@ -152,47 +152,13 @@ def raw_rows_sql(plan: ResolvedTable, raw: Identifier, table: LakeTable | None, 
     return f"SELECT {', '.join(columns)} FROM {raw.sql} WHERE {where}"  # noqa: S608
 
 
-def _latest(rows: DataFrame, plan: ResolvedTable, apart: Sequence[str]) -> DataFrame:
-    from pyspark.sql import Window
+def _newest(rows: DataFrame, plan: ResolvedTable, apart: Sequence[str]) -> DataFrame:
+    """The current row of each key."""
     from pyspark.sql import functions as f
 
-    return _first(rows, Window.partitionBy(*_key_parts(plan), *apart).orderBy(f.desc(SEQ)))
-
-
-def _key_parts(plan: ResolvedTable) -> list[Column]:
-    """What rows of one key share."""
-    from pyspark.sql import functions as f
-
-    return [f.expr(part) for part in key_parts_sql(plan)]
-
-
-def key_parts_sql(plan: ResolvedTable) -> list[str]:
-    """SQL of what rows of one key share."""
-    if plan.keeps_aliases:
-        return [KEY]
-    names = [as_sql_identifier(name) for name in plan.key]
-    return names + [original_of(name) for name in unplaced_key(plan)]
-
-
-def _first(rows: DataFrame, order: WindowSpec) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    ranked = rows.withColumn("_mirror_rank", f.row_number().over(order))
-    return ranked.where("_mirror_rank = 1").drop("_mirror_rank")
-
-
-def _flagged(rows: DataFrame, plan: ResolvedTable, apart: Sequence[str]) -> DataFrame:
-    """One row a key: its latest row, flagged with the first tombstone after it; of a key that has
-    none among these, its latest tombstone, which flags the row that the layer holds."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    by_key = Window.partitionBy(*_key_parts(plan), *apart)
-    alive = f.max(f.expr(f"CASE WHEN NOT {GONE} THEN {SEQ} END")).over(by_key)
-    later = f"CASE WHEN {GONE} AND {SEQ} > coalesce(_mirror_alive, 0) THEN {DELETED_AT} END"
-    rows = rows.withColumn("_mirror_alive", alive)
-    rows = rows.withColumn(DELETED_AT, f.min(f.expr(later)).over(by_key)).drop("_mirror_alive")
-    return _first(rows, by_key.orderBy(GONE, f.desc(SEQ)))
+    for name, sql in newest_columns(plan, apart):
+        rows = rows.withColumn(name, f.expr(sql))
+    return rows.where(f"{RANK} = 1").drop(RANK, ALIVE)
 
 
 def _with_first_created(

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.merge.current_rows import key_originals, key_parts_sql, raw_rows_sql
+from mirrorlake.merge.current_rows import key_originals, raw_rows_sql
+from mirrorlake.merge.newest import RANK, newest_columns
 from mirrorlake.merge.statements import GONE, Layer, deduped_layer, same_key, unplaced_key
 from mirrorlake.schema.own_columns import DELETED, DELETED_AT, KEY, ORIGINAL, SEQ
 from mirrorlake.table.resolve import ResolvedTable
@@ -58,7 +59,7 @@ def streamed_sql(plan: ResolvedTable, added: AddedLoads) -> str:
         return f"SELECT {names} FROM ({rows})"  # noqa: S608
     parts = {
         _ROWS: _rows(plan, added),
-        _NEWEST: _newest(plan, layer),
+        _NEWEST: _newest(plan),
         _REMOVED: _removed(plan, layer, added),
     }
     clauses = ", ".join(f"{name} AS ({sql})" for name, sql in parts.items())
@@ -107,21 +108,13 @@ def _rows(plan: ResolvedTable, added: AddedLoads) -> str:
     return raw_rows_sql(plan, plan.raw, added.tables[plan.raw], where)
 
 
-def _newest(plan: ResolvedTable, layer: Layer) -> str:
-    """What the added loads leave of each key: its latest row. Where deleted rows are flagged, the
-    latest that is none of a deletion, with the time of the first deletion after it; a key of which
-    only its deletion is known has that."""
-    key = f"PARTITION BY {', '.join(key_parts_sql(plan))}"
-    rows, order = _ROWS, f"{SEQ} DESC"
-    if layer.flags:
-        alive = f"max(CASE WHEN NOT {GONE} THEN {SEQ} END) OVER ({key}) AS _mirror_alive"
-        later = f"CASE WHEN {GONE} AND {SEQ} > coalesce(_mirror_alive, 0) THEN {DELETED_AT} END"
-        since = f"min({later}) OVER ({key}) AS {DELETED_AT}"
-        of_keys = f"(SELECT *, {alive} FROM {_ROWS})"  # noqa: S608
-        rows = f"(SELECT * EXCEPT ({DELETED_AT}), {since} FROM {of_keys})"  # noqa: S608
-        order = f"{GONE}, {order}"
-    rank = f"row_number() OVER ({key} ORDER BY {order}) AS _mirror_rank"
-    return f"SELECT * FROM (SELECT *, {rank} FROM {rows}) WHERE _mirror_rank = 1"  # noqa: S608
+def _newest(plan: ResolvedTable) -> str:
+    """What the added loads leave of each key: its current row."""
+    rows = _ROWS
+    for name, sql in newest_columns(plan):
+        kept = f"* EXCEPT ({DELETED_AT})" if name == DELETED_AT else "*"
+        rows = f"(SELECT {kept}, {sql} AS {name} FROM {rows})"  # noqa: S608
+    return f"SELECT * FROM {rows} WHERE {RANK} = 1"  # noqa: S608
 
 
 def _removed(plan: ResolvedTable, layer: Layer, added: AddedLoads) -> str:

@@ -143,9 +143,15 @@ def test_loads_folded_in_any_order_give_one_result(
         shown: set[int] = set()
 
         def some(
-            ledger: Ledger, name: str, after_seq: int = 0, shown: set[int] = shown
+            ledger: Ledger,
+            name: str,
+            after_seq: int = 0,
+            *,
+            ever: bool = False,
+            shown: set[int] = shown,
         ) -> list[Load]:
-            return [load for load in whole(ledger, name, after_seq) if load.seq in shown]
+            found = whole(ledger, name, after_seq, ever=ever)
+            return [load for load in found if load.seq in shown]
 
         monkeypatch.setattr(Ledger, "successful_loads", some)
         for number in (*order[:3], order[0], *order[3:]):
