@@ -9,23 +9,27 @@ from pydantic import SecretStr
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.ledger import Load
 from mirrorlake.merge.conversions import spark_type
-from mirrorlake.merge.newest import ALIVE, RANK, key_parts, newest_columns
+from mirrorlake.merge.newest import (
+    ALIVE,
+    RANK,
+    key_originals,
+    key_parts,
+    newest_columns,
+    raw_rows_sql,
+)
 from mirrorlake.merge.pruning import bounds_of, bounds_sql, may_prune
-from mirrorlake.merge.raw_versions import version_columns, version_originals, wanted_types
 from mirrorlake.merge.statements import (
     GONE,
     Layer,
     flags,
     original_of,
     same_value,
-    text_literal,
     unplaced_key,
 )
 from mirrorlake.schema.masking import keyed_hash
-from mirrorlake.schema.own_columns import DELETED, DELETED_AT, KEY, LOADED_AT, ORIGINAL, SEQ, TOKEN
+from mirrorlake.schema.own_columns import DELETED_AT, KEY, ORIGINAL, SEQ, TOKEN
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -128,30 +132,6 @@ def _raw_rows(
     return spark.sql(raw_rows_sql(plan, raw, lake.load(raw), f"{SEQ} IN ({seqs})"))
 
 
-def raw_rows_sql(plan: ResolvedTable, raw: Identifier, table: LakeTable | None, where: str) -> str:
-    """SQL of rows of a raw table in the plan's columns, with what a fold needs of each: its load's
-    number, whether it is a tombstone, and, where the plan has them, when it was found gone, its
-    original texts, its key as the server compares it, and its entity.
-
-    Args:
-        raw: the name of ``table``.
-        where: which rows.
-    """
-    there = {field.name for field in table.schema().fields} if table else set()
-    wanted = wanted_types(plan)
-    columns = version_columns(plan, table, wanted)
-    columns += [SEQ, f"{DELETED} AS {GONE}"]
-    if flags(plan):
-        columns.append(f"CASE WHEN {DELETED} THEN {LOADED_AT} END AS {DELETED_AT}")
-    if plan.originals:
-        columns.append(version_originals(plan, table, wanted))
-    if plan.keeps_aliases:
-        columns.append(KEY)
-    if plan.entity is not None:
-        columns.append(TOKEN if TOKEN in there else f"CAST(NULL AS binary) AS {TOKEN}")
-    return f"SELECT {', '.join(columns)} FROM {raw.sql} WHERE {where}"  # noqa: S608
-
-
 def _newest(rows: DataFrame, plan: ResolvedTable, apart: Sequence[str]) -> DataFrame:
     """The current row of each key."""
     from pyspark.sql import functions as f
@@ -223,13 +203,6 @@ def _aliases(workspace: Workspace, plan: ResolvedTable, rows: DataFrame) -> Data
             value = f.lit(True) if column.name == GONE else f.lit(None)
             gone = gone.withColumn(column.name, value.cast(column.dataType))
     return gone.select(*(as_sql_identifier(c) for c in rows.columns))
-
-
-def key_originals(plan: ResolvedTable) -> str:
-    """SQL of the originals of the key's columns alone, NULL where there are none."""
-    names = ", ".join(text_literal(name) for name in unplaced_key(plan))
-    of_key = f"filter({ORIGINAL}, x -> x.column IN ({names}))"
-    return f"CASE WHEN size({of_key}) > 0 THEN {of_key} END AS {ORIGINAL}"
 
 
 def _projected(

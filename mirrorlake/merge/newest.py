@@ -1,23 +1,49 @@
-"""Which of the rows of a key is its current one, as SQL: a fold adds these columns to the rows of
-loads, and a view of rows that are not folded has them in its text.
+"""Rows of raw as SQL, and which of the rows of a key is its current one: a fold reads loads so,
+and a view of rows that are not folded has it in its text.
 
-What belongs here: the rule. What doesn't: whose rows (`mirrorlake.merge.current_rows`,
-`mirrorlake.merge.streamed`).
+What belongs here: what both have in common. What doesn't: whose rows they read
+(`mirrorlake.merge.current_rows`, `mirrorlake.merge.streamed`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirrorlake.destinations.base import as_sql_identifier
-from mirrorlake.merge.statements import GONE, flags, original_of, unplaced_key
-from mirrorlake.schema.own_columns import DELETED_AT, KEY, SEQ
+from mirrorlake.destinations.base import Identifier, as_sql_identifier
+from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.merge.raw_versions import version_columns, version_originals, wanted_types
+from mirrorlake.merge.statements import GONE, flags, original_of, text_literal, unplaced_key
+from mirrorlake.schema.own_columns import DELETED, DELETED_AT, KEY, LOADED_AT, ORIGINAL, SEQ, TOKEN
 from mirrorlake.table.resolve import ResolvedTable
 
 RANK = "_mirror_rank"
 """1 in the row that is its key's current one."""
 ALIVE = "_mirror_alive"
 """The number of the last load that saw a key's row, and no tombstone of it."""
+
+
+def raw_rows_sql(plan: ResolvedTable, raw: Identifier, table: LakeTable | None, where: str) -> str:
+    """SQL of rows of a raw table in the plan's columns, with what a fold needs of each: its load's
+    number, whether it is a tombstone, and, where the plan has them, when it was found gone, its
+    original texts, its key as the server compares it, and its entity.
+
+    Args:
+        raw: the name of ``table``.
+        where: which rows.
+    """
+    there = {field.name for field in table.schema().fields} if table else set()
+    wanted = wanted_types(plan)
+    columns = version_columns(plan, table, wanted)
+    columns += [SEQ, f"{DELETED} AS {GONE}"]
+    if flags(plan):
+        columns.append(f"CASE WHEN {DELETED} THEN {LOADED_AT} END AS {DELETED_AT}")
+    if plan.originals:
+        columns.append(version_originals(plan, table, wanted))
+    if plan.keeps_aliases:
+        columns.append(KEY)
+    if plan.entity is not None:
+        columns.append(TOKEN if TOKEN in there else f"CAST(NULL AS binary) AS {TOKEN}")
+    return f"SELECT {', '.join(columns)} FROM {raw.sql} WHERE {where}"  # noqa: S608
 
 
 def newest_columns(plan: ResolvedTable, apart: Sequence[str] = ()) -> list[tuple[str, str]]:
@@ -48,3 +74,10 @@ def key_parts(plan: ResolvedTable) -> list[str]:
         return [KEY]
     names = [as_sql_identifier(name) for name in plan.key]
     return names + [original_of(name) for name in unplaced_key(plan)]
+
+
+def key_originals(plan: ResolvedTable) -> str:
+    """SQL of the originals of the key's columns alone, NULL where there are none."""
+    names = ", ".join(text_literal(name) for name in unplaced_key(plan))
+    of_key = f"filter({ORIGINAL}, x -> x.column IN ({names}))"
+    return f"CASE WHEN size({of_key}) > 0 THEN {of_key} END AS {ORIGINAL}"
