@@ -32,6 +32,7 @@ from mirrorlake.models.parse import table_name
 from mirrorlake.models.partition_times import kept_and_gone
 from mirrorlake.models.partitions import PartitionIndex
 from mirrorlake.models.products import DayRange, ScopeProduct
+from mirrorlake.models.project_functions import read_functions
 from mirrorlake.models.scopes import ScopeValues, text_of
 
 logger = logging.getLogger("mirrorlake.models")
@@ -206,9 +207,12 @@ def mirror_models(config: Config, names: Names) -> Sequence[ModelAsset]:
     for a mirror not to load: `mirrorlake plan` fails on it."""
     declarations: dict[str, Declaration] = {}
     folder = config.path.parent / FOLDER
+    functions, unread = read_functions(folder)
+    for problem in unread.problems:
+        logger.warning("Functions were left out: %s", problem)
     for path in model_files(folder):
         try:
-            one = read_declaration(path, folder)
+            one = read_declaration(path, folder, functions)
         except ModelError as error:
             logger.warning("A model was left out: %s", error)
             continue

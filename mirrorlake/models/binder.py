@@ -22,6 +22,7 @@ from mirrorlake.models import functions, types
 from mirrorlake.models.bound import BoundQuery, InputColumn, Tables, Trace
 from mirrorlake.models.columns import NamedValue, Relation, Typed, joined
 from mirrorlake.models.expressions import field_of, type_of
+from mirrorlake.models.functions import DeclaredFunction
 from mirrorlake.models.place import at
 
 
@@ -29,7 +30,7 @@ def bind(
     query: exp.Expr,
     tables: Tables,
     constants: Mapping[str, Typed] | None = None,
-    declared: Mapping[str, functions.Signature] | None = None,
+    declared: Mapping[str, DeclaredFunction] | None = None,
 ) -> BoundQuery:
     """Bind a query.
 
@@ -105,7 +106,7 @@ class _Binder:
         self,
         tables: Tables,
         constants: Mapping[str, Typed],
-        declared: Mapping[str, functions.Signature],
+        declared: Mapping[str, DeclaredFunction],
     ) -> None:
         self._tables, self._constants, self._declared = tables, constants, declared
         self.reads: dict[str, None] = {}
@@ -392,7 +393,7 @@ class _Binder:
         return self._constants
 
     @property
-    def functions(self) -> Mapping[str, functions.Signature]:
+    def functions(self) -> Mapping[str, DeclaredFunction]:
         return self._declared
 
 
@@ -461,7 +462,7 @@ class _Names:
         fields = self._binder.query(node, _Scope(self._scope, {}))
         return [one.value for one in fields]
 
-    def declared(self, name: str) -> functions.Signature | None:
+    def declared(self, name: str) -> DeclaredFunction | None:
         return self._binder.functions.get(name)
 
     def _unknown(self, node: exp.Column) -> ModelError:

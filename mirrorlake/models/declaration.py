@@ -43,13 +43,19 @@ from mirrorlake.models.header_places import TextPlace
 from mirrorlake.models.model_files import Unread, model_name, read_each, read_text
 from mirrorlake.models.model_tests import ModelTest, ModelTestSection, tests_of
 from mirrorlake.models.parse import parse_query
+from mirrorlake.models.project_functions import (
+    FUNCTIONS_FILE,
+    NO_FUNCTIONS,
+    ProjectFunctions,
+    read_functions,
+)
 from mirrorlake.models.python_model import (
     PythonCode,
     PythonSection,
     python_code,
-    python_parts,
     reading_query,
 )
+from mirrorlake.models.python_source import python_parts
 from mirrorlake.models.retention import Retention, RetentionField
 from mirrorlake.models.scopes import Binding, Scopes
 
@@ -100,6 +106,7 @@ class Declaration:
         tests: those in its header.
         header: the YAML that all of it was read from.
         python: of a Python model, its code.
+        functions: those of the project that its query calls.
     """
 
     name: str
@@ -118,6 +125,7 @@ class Declaration:
     tests: tuple[ModelTest, ...] = ()
     header: YamlFile = field(default_factory=lambda: YamlFile(""), compare=False, repr=False)
     python: PythonCode | None = None
+    functions: ProjectFunctions = NO_FUNCTIONS
 
     @property
     def is_view(self) -> bool:
@@ -164,20 +172,28 @@ class Declaration:
 
 def read_declarations(folder: Path) -> tuple[list[Declaration], Unread]:
     """All models below a folder, by name, and the files that can't be read."""
-    return read_each(model_files(folder), lambda path: read_declaration(path, folder))
+    functions, problem = read_functions(folder)
+    found, unread = read_each(
+        model_files(folder), lambda path: read_declaration(path, folder, functions)
+    )
+    return found, problem + unread
 
 
 def model_files(folder: Path) -> list[Path]:
-    """The files of models below a folder. One of Python whose name begins with ``_`` is none."""
-    found = sorted([*folder.rglob("*.sql"), *folder.rglob("*.py")])
-    return [path for path in found if path.suffix == ".sql" or not path.name.startswith("_")]
+    """The files of models below a folder. One of Python whose name begins with ``_`` is none, nor
+    is that of the project's functions."""
+    python = (one for one in folder.rglob("*.py") if one != folder / FUNCTIONS_FILE)
+    return sorted([*folder.rglob("*.sql"), *(p for p in python if not p.name.startswith("_"))])
 
 
-def read_declaration(path: Path, folder: Path | None = None) -> Declaration:
+def read_declaration(
+    path: Path, folder: Path | None = None, functions: ProjectFunctions = NO_FUNCTIONS
+) -> Declaration:
     """The model that a file declares.
 
     Args:
         folder: in which the folders of models are.
+        functions: those of the project.
 
     Raises:
         ModelError: it can't be read, or says what can't be: all problems, one a line, each with
@@ -246,6 +262,7 @@ def read_declaration(path: Path, folder: Path | None = None) -> Declaration:
         tests=tuple(tests_of(name, path, file, said.tests)),
         header=file,
         python=python,
+        functions=functions.named_in(sql),
     )
 
 

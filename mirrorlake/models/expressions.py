@@ -89,21 +89,20 @@ def _called(name: str, arguments: Sequence[exp.Expr], node: exp.Expr, names: Nam
         values += [names.typed(part) for part in plain]
     declared = names.declared(name)
     try:
-        if declared is not None:
-            found = functions.by_signature(declared, values)
-        else:
-            found = functions.call(name, values)
+        found = declared.result(values) if declared is not None else functions.call(name, values)
     except KeyError:
         raise ModelError(
             f"there is no function {name}",
             place=at(node),
-            next_step="Declare it under `functions`, or see Spark's for its right name",
+            next_step="See Spark's for its right name, or declare one of your own in "
+            "models/functions.py",
         ) from None
     except (IndexError, ValueError):
         found = None
     if found is None:
         kinds = ", ".join(v.type for v in values)
-        raise ModelError(f"{name} does not take ({kinds})", place=at(node))
+        step = f"It is {declared.shown}: CAST the argument" if declared is not None else ""
+        raise ModelError(f"{name} does not take ({kinds})", place=at(node), next_step=step)
     return Typed(found[0], found[1], joined(values))
 
 

@@ -116,6 +116,28 @@ class Signature:
     nulls: str = ""
 
 
+@dataclass(frozen=True)
+class DeclaredFunction:
+    """A function of the project.
+
+    Attributes:
+        takes: the types of its arguments; ``gives``: of its result, which may be NULL.
+    """
+
+    name: str
+    takes: tuple[str, ...]
+    gives: str
+
+    def result(self, arguments: Sequence[Typed]) -> tuple[str, bool] | None:
+        """The type of a call, and whether it may be NULL; None where its arguments are of other
+        types: Spark gives a function of Python's whatever it is called with."""
+        return (self.gives, True) if tuple(a.type for a in arguments) == self.takes else None
+
+    @property
+    def shown(self) -> str:
+        return f"{self.name}({', '.join(self.takes)})"
+
+
 def _read(table: str) -> dict[str, Signature]:
     found: dict[str, Signature] = {}
     for line in table.replace("\n", ";").split(";"):

@@ -28,6 +28,7 @@ def text_key(declaration: Declaration) -> str:
         declaration.materialized,
         declaration.released,
         declaration.python and declaration.python.source,
+        declaration.functions.said(),
     )
 
 

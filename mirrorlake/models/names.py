@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 from sqlglot import exp
 
 from mirrorlake.models.columns import Typed
-from mirrorlake.models.functions import Signature
+from mirrorlake.models.functions import DeclaredFunction
 
 
 class Names(Protocol):
@@ -26,7 +26,7 @@ class Names(Protocol):
         """The columns of a subquery."""
         ...
 
-    def declared(self, name: str) -> Signature | None:
+    def declared(self, name: str) -> DeclaredFunction | None:
         """A function that the project declares."""
         ...
 

@@ -211,7 +211,8 @@ def _compiled(source: _Source, tables: ReadableTables, now: datetime) -> Model:
 
     def bound() -> BoundModel:
         query = source.query()
-        return query, bind(query, tables, types)
+        _refuse_in_view(declaration, query)
+        return query, bind(query, tables, types, declaration.functions.by_name)
 
     text = text_key(declaration) if source.kept is None else source.kept.text
     offers = {name: tables.offer(name) for name in source.reads}
@@ -220,7 +221,7 @@ def _compiled(source: _Source, tables: ReadableTables, now: datetime) -> Model:
     if kept is None or kept.key != key:
         found = bound()
         code = declaration.python
-        given = python_fields(declaration.path, code, tables, types) if code is not None else None
+        given = python_fields(declaration, code, tables, types) if code is not None else None
         read = tables.catalogue, tables.externals
         fields = fields_of(declaration, found, given, *read, types)
         kept = _kept(declaration, found, fields, (text, key), offers)
@@ -240,6 +241,19 @@ def _compiled(source: _Source, tables: ReadableTables, now: datetime) -> Model:
         expectations=expectations_of(path, *written, kept.fields, view=view),
         externals=tables.foreign(kept.reads),
     )
+
+
+def _refuse_in_view(declaration: Declaration, query: exp.Expr) -> None:
+    """See that a view calls no function of the project."""
+    calls = query.find_all(exp.Anonymous) if declaration.is_view else ()
+    for one in calls:
+        if str(one.this).lower() in declaration.functions.by_name:
+            raise ModelError(
+                f"{one.this} is a function of {declaration.functions.path}: a view is read where "
+                "nobody has it",
+                place=at(one),
+                next_step="Make the model a table",
+            )
 
 
 def _same(found: BoundModel) -> BoundModel:
@@ -275,6 +289,8 @@ def _fingerprint(declaration: Declaration, kept: KeptModel, models: Mapping[str,
     }
     if declaration.python is not None:
         said["code"] = declaration.python.said()
+    if declaration.functions.by_name:
+        said["functions"] = declaration.functions.said()
     if declaration.materialized in ("stream view", "snapshot"):
         said["materialized"] = declaration.materialized
     text = json.dumps(said, ensure_ascii=False, sort_keys=True)

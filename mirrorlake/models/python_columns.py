@@ -15,6 +15,7 @@ from mirrorlake.models import types
 from mirrorlake.models.binder import bind
 from mirrorlake.models.bound import Tables
 from mirrorlake.models.columns import NamedValue, Origin, Typed, joined
+from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.declared_columns import HeaderColumn
 from mirrorlake.models.parse import parse_query
 from mirrorlake.models.python_model import InputQuery, PythonCode
@@ -31,7 +32,7 @@ _ANNOTATIONS = {
 
 
 def python_fields(
-    path: Path, code: PythonCode, tables: Tables, scope: Mapping[str, Typed]
+    declaration: Declaration, code: PythonCode, tables: Tables, scope: Mapping[str, Typed]
 ) -> tuple[NamedValue, ...]:
     """The columns that a Python model says it gives, with what they are made of.
 
@@ -42,10 +43,11 @@ def python_fields(
         ModelError: an input has a column twice or without a name, a column is made of one that its
             input does not have, or a parameter has another type than its name.
     """
-    given = {
-        one.name: _columns_of(path, code, one, bind(parse_query(one.sql), tables, scope).fields)
-        for one in code.inputs
-    }
+    path, known = declaration.path, declaration.functions.by_name
+    given: dict[str, dict[str, Typed]] = {}
+    for one in code.inputs:
+        fields = bind(parse_query(one.sql), tables, scope, known).fields
+        given[one.name] = _columns_of(path, code, one, fields)
     for one in code.function.parameters:
         kind = scope[one.name.lower()].type if one.name.lower() in scope else None
         wanted = "Decimal" if kind is None or types.is_decimal(kind) else _ANNOTATIONS[kind]

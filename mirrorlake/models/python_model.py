@@ -39,10 +39,8 @@ from mirrorlake.models.declared_columns import (
 )
 from mirrorlake.models.header_places import TextPlace, place_in_header
 from mirrorlake.models.parse import parse_query
-from mirrorlake.models.python_source import FRAME, ModelFunction, parse_python, read_function
+from mirrorlake.models.python_source import FRAME, ModelFunction, read_function
 
-_FENCE = "---"
-_OPENED = re.compile(r"""[rR]?(\"{3}|'{3})""")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -111,42 +109,6 @@ class PythonCode:
         """What of it makes another model: the code and its columns."""
         columns = [(one.name, one.type, one.nullable) for one in self.columns]
         return [self.function.digest, columns]
-
-
-# --- the file -------------------------------------------------------------------------------------
-
-
-def python_parts(path: Path, text: str) -> str:
-    """The header of a file: empty lines stand for those before it.
-
-    Raises:
-        ModelError: it is no Python, or has no header.
-    """
-    tree = parse_python(path, text)
-    first = tree.body[0] if tree.body else None
-    lines = text.split("\n")
-    begin = first.lineno if first is not None else 1
-    opened = _OPENED.match(lines[begin - 1])
-    end = first.end_lineno if first is not None else None
-    if first is None or opened is None or end is None:
-        raise _no_header(path)
-    rest = lines[begin - 1][opened.end() :].strip()
-    fence = begin if rest == _FENCE else begin + 1
-    if rest not in (_FENCE, "", "\\") or (fence > begin and lines[begin].rstrip() != _FENCE):
-        raise _no_header(path)
-    for number in range(fence, end):
-        if lines[number].rstrip().removesuffix(opened[1]).rstrip() == _FENCE:
-            return "\n" * fence + "\n".join(lines[fence:number]) + "\n"
-    raise ModelError(
-        f"{path}:{fence}:1: the header has no end", next_step="Close it by a line of ---"
-    )
-
-
-def _no_header(path: Path) -> ModelError:
-    return ModelError(
-        f"{path}:1:1: a Python model begins with its header: a docstring between lines of ---",
-        next_step='Write """--- first, then reads: and columns:, and close it by ---"""',
-    )
 
 
 def python_code(

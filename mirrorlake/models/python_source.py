@@ -1,6 +1,7 @@
-"""The code of a Python model, looked at and never run: its function, and what a change of it is.
+"""A file of Python beside the models, looked at and never run: where its header is, its functions,
+and what a change of it is.
 
-What belongs here: the syntax tree of one file. What doesn't: its header
+What belongs here: the syntax tree of one file. What doesn't: what the header of a model says
 (`mirrorlake.models.python_model`), and running it (`mirrorlake.operations.models.python_code`).
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +22,9 @@ from mirrorlake.models.header_places import TextPlace
 
 FRAME = "DataFrame"
 """The annotation of an input and of what the function returns: PySpark's class."""
+
+_OPENED = re.compile(r"""[rR]?(\"{3}|'{3})""")
+_FENCE = "---"
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,60 @@ def read_function(path: Path, source: str, name: str, root: Path) -> ModelFuncti
         parameters=tuple(code.parameters(found)),
         digest=_digest(tree),
         names=tuple(_names(tree)),
+    )
+
+
+def read_arities(path: Path, source: str, root: Path) -> tuple[dict[str, int | None], str]:
+    """The functions of a file that queries call, each with how many arguments it takes by their
+    places, or None where nobody can tell; and a digest of the file as `ModelFunction.digest`.
+
+    Args:
+        root: the folder of the contract file: what lies in it can't be imported.
+
+    Raises:
+        ModelError: it is no Python, or imports a file that is beside it; with its place.
+    """
+    tree = parse_python(path, source)
+    _Code(path, source.split("\n")).refuse_neighbours(tree, (root, path.parent))
+    found: dict[str, int | None] = {}
+    for one in _defined(tree):
+        given = one.args
+        unclear = given.vararg or given.kwarg or given.kwonlyargs or given.defaults
+        plain = isinstance(one, ast.FunctionDef) and not unclear
+        found.setdefault(one.name, len(given.posonlyargs) + len(given.args) if plain else None)
+    return found, _digest(tree)
+
+
+def python_parts(path: Path, text: str) -> str:
+    """The header of a file: empty lines stand for those before it.
+
+    Raises:
+        ModelError: it is no Python, or has no header.
+    """
+    tree = parse_python(path, text)
+    first = tree.body[0] if tree.body else None
+    lines = text.split("\n")
+    begin = first.lineno if first is not None else 1
+    opened = _OPENED.match(lines[begin - 1])
+    end = first.end_lineno if first is not None else None
+    if first is None or opened is None or end is None:
+        raise _no_header(path)
+    rest = lines[begin - 1][opened.end() :].strip()
+    fence = begin if rest == _FENCE else begin + 1
+    if rest not in (_FENCE, "", "\\") or (fence > begin and lines[begin].rstrip() != _FENCE):
+        raise _no_header(path)
+    for number in range(fence, end):
+        if lines[number].rstrip().removesuffix(opened[1]).rstrip() == _FENCE:
+            return "\n" * fence + "\n".join(lines[fence:number]) + "\n"
+    raise ModelError(
+        f"{path}:{fence}:1: the header has no end", next_step="Close it by a line of ---"
+    )
+
+
+def _no_header(path: Path) -> ModelError:
+    return ModelError(
+        f"{path}:1:1: a Python model begins with its header: a docstring between lines of ---",
+        next_step='Write """--- first, then reads: and columns:, and close it by ---"""',
     )
 
 

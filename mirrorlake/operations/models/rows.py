@@ -20,7 +20,9 @@ from mirrorlake.models.mentions import TextSpan
 from mirrorlake.models.model import Model
 from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.operations.models.lake_names import within_lake
-from mirrorlake.operations.models.python_function import function_errors, function_rows
+from mirrorlake.operations.models.python_code import code_errors
+from mirrorlake.operations.models.python_function import function_rows
+from mirrorlake.operations.models.registered import register_functions, result_errors
 from mirrorlake.operations.models.stand_ins import stand_ins
 from mirrorlake.sources.files.tasks import landing_errors
 
@@ -43,6 +45,7 @@ def partition_rows(
     # A test gives them as tables.
     inputs = external_inputs(model, scope) if catalog == CATALOG else ()
     instead = stand_ins(spark, model, inputs)
+    register_functions(spark, model.declaration.functions)
     rows = (function_rows if is_python else _query_rows)(spark, model, scope, instead, catalog)
     constants = [
         f"CAST({literal(scope[name])} AS {model.types[name].type}) AS {as_sql_identifier(name)}"
@@ -85,7 +88,13 @@ def row_errors(model: Model) -> Iterator[None]:
     Raises:
         ModelError, LandingError
     """
-    with landing_errors(model.name), function_errors(model.declaration):
+    own, functions = model.declaration.path, model.declaration.functions
+    with (
+        landing_errors(model.name),
+        code_errors(own),
+        code_errors(functions.path),
+        result_errors(functions),
+    ):
         yield
 
 

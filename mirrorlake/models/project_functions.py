@@ -1,0 +1,156 @@
+"""The functions of a project: what ``models/functions.py`` declares for queries.
+
+    \"\"\"---
+    functions:
+      plain_mail: {takes: [string], gives: string}
+    ---\"\"\"
+
+    def plain_mail(mail: str | None) -> str | None:
+        return None if mail is None else mail.strip().lower()
+
+Compiling runs none of it: types are those that the header declares.
+
+What belongs here: reading the file. What doesn't: running it
+(`mirrorlake.operations.models.registered`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, ValidationError
+
+from mirrorlake.config.fields import Section
+from mirrorlake.config.problems import validation_problems
+from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.errors import ModelError
+from mirrorlake.models import functions, types
+from mirrorlake.models.functions import DeclaredFunction
+from mirrorlake.models.model_files import Unread, read_text
+from mirrorlake.models.python_source import python_parts, read_arities
+
+FUNCTIONS_FILE = "functions.py"
+"""In the folder of models."""
+PLAIN = ("boolean", "int", "bigint", "double", "string", "binary", "date", "timestamp_ntz")
+"""Types that a value of Python's has exactly, beside decimals."""
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+class FunctionSection(Section):
+    """What is declared of one function."""
+
+    takes: Annotated[tuple[str, ...], BeforeValidator(_listed)]
+    gives: str
+
+
+class FunctionsHeader(Section):
+    """What the header of the file may say."""
+
+    functions: dict[str, FunctionSection]
+
+
+@dataclass(frozen=True)
+class ProjectFunctions:
+    """The functions of a project, or those of them that a query names.
+
+    Attributes:
+        source: of the file; ``digest``: of what it says but comments, docstrings and layout.
+    """
+
+    path: Path = Path(FUNCTIONS_FILE)
+    source: str = field(default="", repr=False)
+    digest: str = ""
+    by_name: Mapping[str, DeclaredFunction] = field(default_factory=dict[str, DeclaredFunction])
+
+    def named_in(self, sql: str) -> ProjectFunctions:
+        """Those that a query may call. A text in it that looks like a call counts as one: then a
+        model is stale once too often."""
+        words = {one.lower() for one in re.findall(r"(\w+)`?\s*\(", sql)}
+        found = {name: one for name, one in self.by_name.items() if name in words}
+        return replace(self, by_name=found) if found else NO_FUNCTIONS
+
+    def said(self) -> object:
+        """All that a model depends on that calls them, as JSON can say it; None of none."""
+        if not self.by_name:
+            return None
+        return [self.digest, [[one.shown, one.gives] for one in self.by_name.values()]]
+
+
+NO_FUNCTIONS = ProjectFunctions()
+
+
+def read_functions(folder: Path) -> tuple[ProjectFunctions, Unread]:
+    """The functions of the models in a folder; where their file can't be read, none, and why."""
+    path = folder / FUNCTIONS_FILE
+    if not path.is_file():
+        return NO_FUNCTIONS, Unread()
+    try:
+        return _read(path), Unread()
+    except ModelError as error:
+        return NO_FUNCTIONS, Unread((error,))
+
+
+def _read(path: Path) -> ProjectFunctions:
+    text = read_text(path)
+    file = YamlFile(python_parts(path, text))
+    problems = list(file.problems)
+    if not problems and not isinstance(file.root, dict):
+        problems = [Problem(2, 1, "", "the header is a mapping (functions: …)")]
+    _raise(path, problems)
+    try:
+        said = FunctionsHeader.model_validate(file.root)
+    except ValidationError as error:
+        _raise(path, list(validation_problems(file, error, FunctionsHeader)))
+        raise  # unreachable: a ValidationError holds at least one problem
+    arities, digest = read_arities(path, text, path.parent.parent)
+    _raise(path, list(_wrong(file, said, arities)))
+    declared = {
+        name: DeclaredFunction(name, one.takes, one.gives) for name, one in said.functions.items()
+    }
+    return ProjectFunctions(path, text, digest, declared)
+
+
+def _wrong(
+    file: YamlFile, said: FunctionsHeader, arities: Mapping[str, int | None]
+) -> Iterator[Problem]:
+    for name, one in said.functions.items():
+        where, words = ("functions", name), ""
+        if not _NAME.fullmatch(name):
+            words = "a function's name has small letters, digits and _, a letter first"
+        elif functions.is_known(name):
+            words = "Spark has a function of this name: give it another one"
+        elif name not in arities:
+            words = f"the file has no function {name}"
+        elif arities[name] != len(one.takes):
+            words = f"the function {name} does not take {len(one.takes)} arguments by their places"
+        if words:
+            yield file.problem(where, words, at_key=True)
+        for number, kind in enumerate(one.takes):
+            if not _is_plain(kind):
+                yield file.problem((*where, "takes", number), _no_plain(kind))
+        if not _is_plain(one.gives):
+            yield file.problem((*where, "gives"), _no_plain(one.gives))
+
+
+def _is_plain(kind: str) -> bool:
+    digits = types.digits_of(kind) if types.is_decimal(kind) else None
+    return kind in PLAIN or (digits is not None and 0 <= digits[1] <= digits[0] <= 38)
+
+
+def _no_plain(kind: str) -> str:
+    return f"{kind!r} is not {', '.join(PLAIN)} or decimal(p,s)"
+
+
+def _raise(path: Path, problems: list[Problem]) -> None:
+    if problems:
+        first = min(problems)
+        words = "\n".join(f"{path}:{one}" for one in sorted(problems))
+        raise ModelError(words, place=(first.line, first.column))
