@@ -305,7 +305,10 @@ class _Binder:
             relation, query = cte
             self.trace.queries[id(node)] = query, [one.name.lower() for one in relation.fields]
             return parts[-1], relation
-        relation = self._tables.columns_of(name)
+        try:
+            relation = self._tables.columns_of(name)
+        except ModelError as error:
+            raise ModelError(error.message, place=at(node), next_step=error.next_step) from None
         if relation is None:
             raise ModelError(
                 f"there is no table {'.'.join(parts)}{nearest(name, set(self._tables.names()))}",

@@ -59,8 +59,11 @@ def fields_of(
         words = "is read with its newest loads"
         refuse_unfollowed(query, bound.trace.tables, mirrored, words)
     if foreign and declaration.is_view:
+        named = bound.trace.tables
+        nodes = (one for one in query.find_all(exp.Table) if named.get(id(one)) == foreign[0])
         raise ModelError(
             f"a view can't read {foreign[0]}, which is made elsewhere",
+            place=at(next(nodes)),
             next_step=f"Leave out `materialized: {declaration.materialized}`",
         )
     return fields
@@ -97,9 +100,11 @@ def _checked(
 
 def _places(query: exp.Expr, fields: Sequence[NamedValue]) -> list[TextPlace | None]:
     """Where each column stands in a query; where the query does, if a star stands for some."""
-    selects = [one.unalias() for one in query.selects] if isinstance(query, exp.Query) else []
-    same = len(selects) == len(fields)
-    return [at(selects[number]) if same else at(query) for number in range(len(fields))]
+    selects = query.selects if isinstance(query, exp.Query) else []
+    if len(selects) != len(fields):
+        return [at(query)] * len(fields)
+    # Of some values the parser keeps no place: then that of its name.
+    return [at(one.unalias()) or at(one) for one in selects]
 
 
 def _partition_columns(

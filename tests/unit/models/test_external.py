@@ -501,7 +501,7 @@ BESIDE = [
     ({"m__x": "SELECT price FROM ext.prices VERSION AS OF 1"}, "x.sql:1:19: ext.prices is made elsewhere, and"),
     ({"m__x": "SELECT price FROM ext.prices TABLESAMPLE (1 ROWS)"}, "x.sql:1:19: a sample of ext.prices"),
     ({"m__x": "SELECT ext.prices.price FROM ext.prices"}, "x.sql:1:8: ext.prices is made elsewhere: a column"),
-    ({"m__x": "---\nmaterialized: view\n---\nSELECT price FROM ext.prices"}, "x.sql: a view can't read ext.prices"),
+    ({"m__x": "---\nmaterialized: view\n---\nSELECT price FROM ext.prices"}, "x.sql:4:19: a view can't read ext.prices"),
     ({"m__x": "SELECT product FROM ext.stock"}, "x.sql:1:8: column product is made of product of ext.stock, which"),
     ({"ext__prices": "SELECT 1 AS a"}, "/models/ext/prices.sql, too"),
     ({"prices": FOLDER.replace("price:", "prize:"), "m__x": "SELECT prize FROM ext.prices"},
