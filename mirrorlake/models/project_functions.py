@@ -73,6 +73,8 @@ class ProjectFunctions:
     def named_in(self, sql: str) -> ProjectFunctions:
         """Those that a query may call. A text in it that looks like a call counts as one: then a
         model is stale once too often."""
+        if not self.by_name:
+            return NO_FUNCTIONS
         words = {one.lower() for one in re.findall(r"(\w+)`?\s*\(", sql)}
         found = {name: one for name, one in self.by_name.items() if name in words}
         return replace(self, by_name=found) if found else NO_FUNCTIONS
