@@ -206,7 +206,7 @@ def _columns(table: ExternalTable) -> pa.Schema:
 def _copy(table: ExternalTable, seen: TableSeen, place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     for left in place.parent.glob(".*"):
-        shutil.rmtree(left)  # of one that died
+        shutil.rmtree(left, ignore_errors=True)  # of one that died
     building = place.with_name(f".{place.name}")
     building.mkdir()
     try:
@@ -217,7 +217,8 @@ def _copy(table: ExternalTable, seen: TableSeen, place: Path) -> None:
         building.replace(place)
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    copies = sorted(place.parent.iterdir(), key=lambda one: one.stat().st_mtime)
+    folders = (one for one in place.parent.iterdir() if one.is_dir())
+    copies = sorted(folders, key=lambda one: one.stat().st_mtime)
     for old in copies[:-KEPT_COPIES]:
         shutil.rmtree(old)
 
