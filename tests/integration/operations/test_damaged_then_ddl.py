@@ -23,6 +23,7 @@ SLOW = {"rows_per_second": 40_000}
 """Rows of a source that is read so slowly are carried over from deduped."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("ddl", "source", "cut"),
     [

@@ -179,6 +179,7 @@ def test_a_file_that_a_person_changed_is_kept(contract: Path) -> None:
     assert (code, f"{mirror} is where the mirror of s.{contract.parent.name}" in words) == (2, True)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("shared_session")
 def test_a_model_that_is_written_again_begins_where_it_began(contract: Path, sql: Sql) -> None:
     """Another first partition would have the rows without a day a second time."""

@@ -468,6 +468,7 @@ def run_histories(world: World, examples: int, steps: int, number: int | None = 
     run_state_machine_as_test(make if number is None else seed(number)(make), settings=found)
 
 
+@pytest.mark.full
 def test_histories(world: World) -> None:
     """The first one is always the simplest."""
     run_histories(world, 3, 12, number=1)

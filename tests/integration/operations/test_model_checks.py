@@ -168,6 +168,7 @@ def test_readers_keep_the_rows_of_before(config: Path, place: Place, sql: Sql) -
     assert [(one["refused"], one["looked_at"]) for one in shown["expectations"]] == [([], 1)]
 
 
+@pytest.mark.full
 def test_a_warning_is_published_and_said(config: Path, place: Place) -> None:
     model = expecting(config, "warn:\n  where: amount > 0\n  rows: {{min: 1}}")
     code, output = run(config, "run", model)
@@ -221,6 +222,7 @@ def test_rows_that_are_there_twice(config: Path, place: Place, sql: Sql) -> None
     }
 
 
+@pytest.mark.full
 def test_what_can_not_be_evaluated_is_an_error_and_no_verdict(config: Path, place: Place) -> None:
     """Those before it are published, and it is named with its expectation."""
     whole = "day = DATE '2024-03-01' OR CAST(product AS INT) IS NULL"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 import yaml
 
@@ -85,6 +86,7 @@ def test_a_table_that_was_set_back_has_moved(
     assert due(config) == moved
 
 
+@pytest.mark.full
 def test_snapshots_that_expired_are_remembered_where_a_model_read_them(
     config: Path,  # noqa: F811
     place: Place,
@@ -106,6 +108,7 @@ def test_snapshots_that_expired_are_remembered_where_a_model_read_them(
     assert set(due(config)) == set(ALL_DAYS)
 
 
+@pytest.mark.full
 def test_a_rule_that_changes_clean_makes_what_reads_it_stale(
     config: Path,  # noqa: F811
     sql: Sql,

@@ -201,13 +201,8 @@ def test_a_lost_ledger_finds_the_partitions_in_their_commits(config: Path, place
     }
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        pytest.param(step, marks=() if step == "model.published" else pytest.mark.full)
-        for step in OF_MODELS
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("step", OF_MODELS)
 def test_a_run_that_dies_is_resumed(config: Path, place: Place, sql: Sql, step: str) -> None:
     model = f"m_{config.parent.name}.daily"
     assert computed(config, "daily", "sold_day=2024-02-28", "shop=Paris")["daily"] == ALL_DAYS[:1]

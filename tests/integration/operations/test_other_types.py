@@ -134,6 +134,7 @@ def test_the_layers_have_the_types_and_the_values_of_mysql(
     assert {row["d"] for row in raw if row["id"] == 6} == {Decimal("6.5000")}
 
 
+@pytest.mark.full
 def test_what_only_the_mirror_holds_keeps_its_value_or_its_text(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:

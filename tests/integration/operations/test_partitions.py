@@ -171,6 +171,7 @@ def test_a_busy_runs_load_is_left_and_found_again(engine_for: EngineFor, sql: Sq
     assert not face.cursor.waiting
 
 
+@pytest.mark.full
 def test_history_comes_some_days_at_a_time(engine_for: EngineFor, sql: Sql) -> None:
     days = ", ".join(f"({n}, 1, '{ago(n)} 10:00')" for n in range(30))
     sql(CREATE, f"INSERT INTO t VALUES {days}")

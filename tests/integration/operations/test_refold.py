@@ -341,6 +341,7 @@ def test_what_has_nothing_to_be_made_of_is_refused(sql: Sql, engine_for: EngineF
 # --- views, the command, and what is left behind --------------------------------------------------
 
 
+@pytest.mark.full
 def test_views_that_cannot_be_read_are_made_again(
     sql: Sql, engine_for: EngineFor, place: Place
 ) -> None:

@@ -311,6 +311,7 @@ def test_the_command_and_what_it_refuses(
     assert "repair: off" in str(refused.exception)
 
 
+@pytest.mark.full
 def test_a_scheduled_check_repairs_what_its_contract_lets_it(
     database: str, sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:

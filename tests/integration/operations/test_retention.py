@@ -112,6 +112,7 @@ def test_what_is_gone_is_dropped_by_one_commit_of_metadata(place: Place, config:
     assert days_of(place, config) == {"2024-02-28", "2024-02-29", "2024-03-01"}
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("shared_session")
 def test_what_was_computed_from_them_stays(place: Place, config: Path, sql: Sql) -> None:  # noqa: F811
     name = f"m_{config.parent.name}"

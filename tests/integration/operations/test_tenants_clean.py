@@ -97,6 +97,7 @@ def mysql(tenants: Tenants, *expressions: str) -> dict[str, list[Any]]:
     return {d: tenants.sql(f"SELECT {listed} FROM orders", database=d) for d in tenants.made}
 
 
+@pytest.mark.full
 def test_a_clean_table_has_what_the_rules_make_of_each_tenant(tenants: Tenants) -> None:
     for name in ("a", "b", "c"):
         tenants.make(name, COLUMNS, *rows(1, 2))

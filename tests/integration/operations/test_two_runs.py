@@ -204,6 +204,7 @@ def test_a_stalled_fold_writes_nothing(world: World) -> None:
     world.assert_exact()
 
 
+@pytest.mark.full
 def test_a_fold_that_stalled_after_its_last_look_is_put_right(world: World, place: Place) -> None:
     """Between the look at the lease and the MERGE there is a moment: what it did then is found."""
     contract = world.watcher.contract

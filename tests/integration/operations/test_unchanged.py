@@ -152,6 +152,7 @@ def test_a_look_is_of_before_the_load(workspace: Workspace, sql: Sql) -> None:
     assert "f" not in unchanged(workspace)
 
 
+@pytest.mark.full
 def test_a_load_is_known_once_it_is_folded_and_by_a_look_before_it(
     workspace: Workspace, sql: Sql
 ) -> None:

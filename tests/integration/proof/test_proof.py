@@ -161,6 +161,7 @@ def test_rows_are_counted_by_day(database: str, sql: Sql, engine_for: EngineFor)
     assert found.days == {"2020-01-01": (35, 37)}
 
 
+@pytest.mark.full
 def test_a_full_copy_that_mysql_left_behind_is_not_decided(
     database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
@@ -178,7 +179,8 @@ def test_a_full_copy_that_mysql_left_behind_is_not_decided(
     assert checked(workspace, "t").verdict == "different"
 
 
-@pytest.mark.parametrize("key", ["BIGINT", pytest.param("VARCHAR(20)", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("key", ["BIGINT", "VARCHAR(20)"])
 def test_a_group_that_is_too_large_is_cut_again(
     key: str, database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,7 +58,6 @@ KEYS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
         "CAST(7 AS DECIMAL(20,0)), 3",
     ),
 }
-FEW = ("tenants",)
 ROWS, CHUNK = 60, 22
 
 
@@ -90,9 +89,8 @@ def a_round(workspace: Workspace) -> list[Report]:
     return found
 
 
-@pytest.mark.parametrize(
-    "name", [n if n in FEW else pytest.param(n, marks=pytest.mark.full) for n in KEYS]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("name", KEYS)
 def test_a_round_of_chunks_holds_every_row_once(
     name: str,
     database: str,

@@ -63,6 +63,7 @@ def test_another_hash_key_is_refused_until_the_clean_table_is_rewritten(
     assert [row["mail"] for row in rows] == [wanted, wanted]
 
 
+@pytest.mark.full
 def test_keys_under_another_collation_begin_a_new_history(
     sql: Callable[..., Any], engine_for: Callable[..., Workspace], database: str
 ) -> None:

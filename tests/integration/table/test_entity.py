@@ -166,6 +166,7 @@ def test_a_reload_keeps_what_only_a_small_window_was_told(sql: Sql, engine_for: 
     assert rebuilt(workspace) == kept
 
 
+@pytest.mark.full
 def test_a_loaded_table_that_becomes_one_of_entities_is_read_anew(
     sql: Sql, engine_for: EngineFor
 ) -> None:

@@ -179,6 +179,7 @@ def test_a_key_called_like_the_list_of_missing_keys_is_refused(place: Place) -> 
         SnapshotTable("t", Identifier("n", "t"), (("Missed_Day", "date"),), ("Missed_Day",))
 
 
+@pytest.mark.full
 def test_what_is_refused_leaves_the_table_as_it_was(place: Place) -> None:
     """Keys twice or NULL, another content under a known number, far fewer rows, other columns."""
     mirror = Mirror(place, shrink_limit=0.5)

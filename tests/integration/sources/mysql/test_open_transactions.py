@@ -92,6 +92,7 @@ def test_a_late_commit_is_not_missed_without_any_overlap(
     assert raw_keys(workspace) == {1, 2, 3}
 
 
+@pytest.mark.full
 def test_writes_that_wait_behind_a_tables_lock_are_not_missed(
     server: EmbeddedServer,
     database: str,

@@ -217,6 +217,7 @@ def test_a_replica_that_tells_nothing_is_refused(
     assert "blind:b" not in str(caught.value)
 
 
+@pytest.mark.full
 def test_a_replica_that_lags_is_left_alone(
     replica: Replica, sql: Sql, workspace: Workspace, engine_for: EngineFor, monkeypatch: Any
 ) -> None:
