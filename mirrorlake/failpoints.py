@@ -72,6 +72,8 @@ OF_BIGQUERY = (
     *("bigquery.write_submitted", "bigquery.counted", "bigquery.removed"),
 )
 """On the way of a version of a table into BigQuery."""
+OF_ACCESS = ("access.begun", "access.written")
+"""Around the request that changes who may do what with a dataset."""
 OF_WORK = ("work.folded", "work.computed")
 """On the way of a backfill: after its tables, and after each partition of a model."""
 OF_CLEAN_TENANTS = ("tenants.clean_staged", "tenants.clean_marked", "tenants.clean_shown")

@@ -32,6 +32,7 @@ from mirrorlake.cli.init import init
 from mirrorlake.cli.landing import export, land
 from mirrorlake.cli.model_tests import test_command
 from mirrorlake.cli.models import run_command, show_command
+from mirrorlake.cli.permissions import permissions
 from mirrorlake.cli.plans import plan
 from mirrorlake.cli.preflight import preflight
 from mirrorlake.cli.proof import check, proof
@@ -240,7 +241,10 @@ _FIRST = (
     ledger,
     maintain,
 )
-_THEN = (preflight, proof, publish, readers, recover, refold, rekey, repair, schema, sync, tenants)
+_THEN = (
+    *(permissions, preflight, proof, publish, readers, recover, refold),
+    *(rekey, repair, schema, sync, tenants),
+)
 _MODELS = (plan, run_command, show_command, invalidate, test_command, models_group)
 for _command in (*_FIRST, *_THEN, *_MODELS):
     cli.add_command(_command)

@@ -136,6 +136,12 @@ def print_published(done: Sequence[PublishedThere]) -> None:
         none = sum(one.state == "not loaded" for one in done)
         words += f", or not in the lake yet: {none:,}" if none else ""
         show.console.print(words, highlight=False, soft_wrap=True)
+    for one in done:
+        for view, state in one.views.items():
+            if state != "unchanged":
+                color, words = ("green", "made") if state == "made" else ("yellow", "there is none")
+                line = f"{escape(one.table)}: view {view}: [{color}]{words}[/]"
+                show.console.print(line, highlight=False, soft_wrap=True)
 
 
 def _print_checked(found: Sequence[CheckedThere]) -> None:

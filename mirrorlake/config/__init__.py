@@ -16,6 +16,8 @@ is queried. What doesn't: anything that opens a connection or looks into the lak
 `sections`              the rest of the file, one pydantic model per section
 `contract`              what the engine uses: everything resolved, every default filled in
 `resolved`              what contracts may not do to each other
+`grants`                principals and roles on a dataset, in one spelling
+`permissions`           ``permissions.yaml``: who is to have which role
 `source_url`            ``mysql://user:password@host/db``, for a server without a file
 `load`                  the way from the file to the contracts
 ======================  ============================================================
@@ -27,6 +29,7 @@ from mirrorlake.config.fields import format_duration, parse_duration, zone_of
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.load import config_schema, load_config
 from mirrorlake.config.modes import Mode
+from mirrorlake.config.permissions import DatasetPermissions, load_permissions, permissions_schema
 from mirrorlake.config.server import BackOff, SourceConfig, Tls, TlsConfig
 from mirrorlake.config.settings import (
     BigQueryConfig,
@@ -52,6 +55,7 @@ __all__ = [
     "Clean",
     "ColumnRule",
     "Config",
+    "DatasetPermissions",
     "EmailConfig",
     "Freshness",
     "LakeConfig",
@@ -73,7 +77,9 @@ __all__ = [
     "default_namespaces",
     "format_duration",
     "load_config",
+    "load_permissions",
     "parse_duration",
     "parse_source_url",
+    "permissions_schema",
     "zone_of",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -15,7 +15,7 @@ from mirrorlake.config.contract import Config, TableContract, TenantTable
 from mirrorlake.config.fields import matches
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES
-from mirrorlake.config.problems import validation_problems
+from mirrorlake.config.problems import raise_problems, read_text, validation_problems
 from mirrorlake.config.resolved import contract_problems
 from mirrorlake.config.secrets import PLACEHOLDER, UnsetSecret, has_placeholder
 from mirrorlake.config.sections import (
@@ -35,10 +35,11 @@ from mirrorlake.config.settings import (
     namespaces_of,
 )
 from mirrorlake.config.source_url import default_tls, parse_source_url
-from mirrorlake.config.yaml_file import MOST_BYTES, Plain, Problem, YamlFile
 from mirrorlake.config.yaml_file import Path as YamlPath
+from mirrorlake.config.yaml_file import Plain, Problem, YamlFile
 from mirrorlake.errors import ConfigError
 
+_FIRST_FILE: Final = "`mirrorlake init --from mysql://…` writes a first one"
 _ENVIRONMENT_ALLOWED: Final = re.compile(
     r"/sources/[^/]*/(?:password|replica)|/privacy/hash_key|/ledger/url|/lake/catalog/uri"
     r"|/alerts/(?:webhook|slack|email/password|services/[^/]*)"
@@ -67,8 +68,8 @@ def load_config(
         ConfigError: the file can't be read, or has problems: all of them, one a line, each with
             file, line and column.
     """
-    file = YamlFile(_read(path))
-    _raise(path, file.problems)
+    file = YamlFile(read_text(path, "config file", _FIRST_FILE))
+    raise_problems(path, file.problems)
     if not isinstance(file.root, dict):
         what = "is empty" if file.root is None else "is not a mapping (name: value)"
         raise ConfigError(
@@ -85,7 +86,7 @@ def load_config(
         )
     except ValidationError as error:
         problems += validation_problems(file, error, ConfigSections)
-        _raise(path, problems)
+        raise_problems(path, problems)
         raise  # unreachable: a ValidationError holds at least one problem
     tables = tuple(sorted(_contracts(sections), key=lambda contract: contract.name))
     today = today or datetime.now(UTC).date()
@@ -93,7 +94,7 @@ def load_config(
         file.problem(where, message)
         for where, message in contract_problems(sections, tables, today)
     )
-    _raise(path, problems)
+    raise_problems(path, problems)
     return _config(path, sections, tables)
 
 
@@ -105,40 +106,6 @@ def config_schema() -> dict[str, Any]:
         **schema,
         "title": "mirrorlake.yaml",
     }
-
-
-def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            text = stream.read(MOST_BYTES + 1)
-        if len(text) > MOST_BYTES:
-            raise ConfigError(
-                f"{path} is larger than {MOST_BYTES // 2**20} MB",
-                next_step="Name the contract file; one of that size is none",
-            )
-        return text.decode("utf-8-sig")
-    except FileNotFoundError as error:
-        raise ConfigError(
-            f"there is no config file {path}",
-            next_step="`mirrorlake init --from mysql://…` writes a first one",
-        ) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"{path} is not UTF-8 (byte {error.start})", next_step="Save it as UTF-8"
-        ) from error
-    except OSError as error:
-        raise ConfigError(
-            f"{path} can't be read: {error.strerror}",
-            next_step="Check the path and its permissions",
-        ) from error
-
-
-def _raise(path: Path, problems: Iterable[Problem]) -> None:
-    found = sorted(set(problems))
-    if found:
-        count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
-        lines = [f"{path}:{problem}" for problem in found]
-        raise ConfigError("\n".join([f"{path} has {count}:", *lines]))
 
 
 def _places(path: Path, file: YamlFile) -> dict[str, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any, Final, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -11,8 +12,9 @@ from pydantic_core import ErrorDetails
 
 from mirrorlake.config.fields import Findings, nearest
 from mirrorlake.config.server import TLS_SECTION, TLS_WORD
+from mirrorlake.config.yaml_file import MOST_BYTES, Problem, YamlFile
 from mirrorlake.config.yaml_file import Path as YamlPath
-from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.errors import ConfigError
 
 _TAGS: Final = (TLS_WORD, TLS_SECTION)
 # What Pydantic says, in the words of someone who edits YAML.
@@ -29,6 +31,50 @@ _MESSAGES: Final = {
     "time_delta_type": "a duration is expected, like 15s, 30m, 1h or 2d",
     "too_short": "is empty",
 }
+
+
+def read_text(path: Path, what: str, next_step: str) -> str:
+    """The text of a file that a person writes.
+
+    Args:
+        what: it is called in errors; next_step: what to do where there is none.
+
+    Raises:
+        ConfigError: it is not there, too large, not UTF-8 or can't be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(MOST_BYTES + 1)
+        if len(text) > MOST_BYTES:
+            raise ConfigError(
+                f"{path} is larger than {MOST_BYTES // 2**20} MB",
+                next_step=f"Name the {what}; one of that size is none",
+            )
+        return text.decode("utf-8-sig")
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no {what} {path}", next_step=next_step) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path} is not UTF-8 (byte {error.start})", next_step="Save it as UTF-8"
+        ) from error
+    except OSError as error:
+        raise ConfigError(
+            f"{path} can't be read: {error.strerror}",
+            next_step="Check the path and its permissions",
+        ) from error
+
+
+def raise_problems(path: Path, problems: Iterable[Problem]) -> None:
+    """Refuse a file with problems.
+
+    Raises:
+        ConfigError: there are some: all of them, one a line.
+    """
+    found = sorted(set(problems))
+    if found:
+        count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
+        lines = [f"{path}:{problem}" for problem in found]
+        raise ConfigError("\n".join([f"{path} has {count}:", *lines]))
 
 
 def validation_problems(

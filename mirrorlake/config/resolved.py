@@ -38,6 +38,7 @@ def contract_problems(
     yield from _shared_tables(tables)
     yield from _taken_by_streams(tables)
     yield from _in_bigquery(sections, tables)
+    yield from _taken_by_views(sections, tables)
     yield from _tenants(sections)
     yield from _tenant_namespaces(sections)
 
@@ -224,6 +225,26 @@ def _in_bigquery(sections: ConfigSections, tables: tuple[TableContract, ...]) ->
             yield (*place, "publish"), missing
         if contract.landed:
             yield (*place, "publish"), "tables of mode snapshot are published in the lake alone"
+
+
+def _taken_by_views(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:
+    """No dataset of views is one that tables are loaded into."""
+    settings = sections.bigquery
+    if settings is None:
+        return
+    loaded = [contract for contract in tables if contract.in_bigquery]
+    of_tables = {contract.namespaces.deduped.casefold(): contract for contract in loaded}
+    for contract in loaded:
+        for kind in settings.views:
+            dataset = settings.views_dataset(contract.namespaces.deduped, kind)
+            other = of_tables.get(dataset.casefold())
+            if other is not None:
+                place = ("sources", other.source, "databases", other.database, "namespaces")
+                yield (
+                    (*place, "deduped"),
+                    f"the dataset {dataset} has the views of {contract.name} in BigQuery: name"
+                    " another namespace",
+                )
 
 
 def _shared_tables(tables: tuple[TableContract, ...]) -> _Found:

@@ -34,6 +34,7 @@ Dropped: TypeAlias = Literal["keep", "remove"]
 NewColumns: TypeAlias = Literal["hide", "show"]
 SchemaPolicy: TypeAlias = Literal["evolve", "freeze", "fail"]
 PublishTo: TypeAlias = Literal["lake", "bigquery"]
+ViewsThere: TypeAlias = Literal["clean", "full"]
 PartitionSize: TypeAlias = Literal["hour", "day", "month"]
 HASH_KEY_LENGTH: Final = 16
 
@@ -146,6 +147,13 @@ class BigQueryConfig(Section):
     wait: Duration = timedelta(seconds=30)
     """How long `mirrorlake sync` waits for a table's jobs; those that run longer are settled by a
     later one."""
+    views: tuple[ViewsThere, ...] = ("clean",)
+    """Which views of each table are made, each in a dataset of its own: ``clean``, by the rules on
+    columns, and ``full``, of all columns as they are."""
+
+    def views_dataset(self, dataset: str, views: ViewsThere) -> str:
+        """Where the views of a dataset's tables are."""
+        return f"{dataset}__views_{views}"
 
 
 class Freshness(Section):

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
+from mirrorlake.ledger.access import AccessChanges
 from mirrorlake.ledger.alerts import Alerts
 from mirrorlake.ledger.chunks import Chunks
 from mirrorlake.ledger.columns import Columns
@@ -37,6 +38,7 @@ from mirrorlake.ledger.tenants import Tenants
 
 
 class Ledger(
+    AccessChanges,
     Loads,
     Chunks,
     Columns,

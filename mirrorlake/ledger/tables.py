@@ -420,6 +420,20 @@ PUBLICATIONS = sa.Table(
     sa.Column("completed_at", sa.DateTime),
 )
 
+# Changes of who may read or write a dataset of another home.
+ACCESS_CHANGES = sa.Table(
+    "access_changes",
+    METADATA,
+    sa.Column("number", _counter, primary_key=True, autoincrement=True),
+    sa.Column("dataset", sa.String(1024), nullable=False),
+    sa.Column("runner", sa.String(320), nullable=False),
+    sa.Column("grants", sa.Text, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("words", sa.Text),
+    sa.Column("begun_at", sa.DateTime, nullable=False),
+    sa.Column("ended_at", sa.DateTime),
+)
+
 
 def _suit_mysql() -> None:
     """What MySQL and MariaDB take for granted would change what is kept: names that differ only in

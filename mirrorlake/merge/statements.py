@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pydantic import SecretStr
@@ -123,7 +124,11 @@ def _shown_originals(plan: ResolvedTable) -> str | None:
     ):
         return None
     # Whatever its type is now: a row that MySQL has no more may have one of its type of then.
-    ruled = [e.name for e in plan.columns if e.name in rules]
+    return originals_without([e.name for e in plan.columns if e.name in rules])
+
+
+def originals_without(ruled: Sequence[str]) -> str:
+    """The originals of deduped without the entries of some columns, NULL where none is left."""
     original = as_sql_identifier(ORIGINAL)
     if not ruled:
         return original
@@ -139,13 +144,19 @@ def clean_view_sql(plan: ResolvedTable, over: Identifier | None = None) -> str:
         over: what it shows, in deduped's columns; by default deduped.
     """
     layer = clean_layer(plan)
-    columns = [f"{sql} AS {as_sql_identifier(name)}" for name, _, sql in layer.columns]
+    columns = [(name, sql) for name, _, sql in layer.columns]
     # In the order of `Layer.names`: a view whose columns stand otherwise was replaced by somebody.
     if layer.flags:
-        columns.append(f"{as_sql_identifier(DELETED_AT)} AS {as_sql_identifier(DELETED_AT)}")
+        columns.append((DELETED_AT, as_sql_identifier(DELETED_AT)))
     if layer.original:
-        columns.append(f"{layer.original} AS {as_sql_identifier(ORIGINAL)}")
-    return f"SELECT {', '.join(columns)} FROM {(over or plan.deduped).sql}"  # noqa: S608
+        columns.append((ORIGINAL, layer.original))
+    return view_sql(columns, over or plan.deduped)
+
+
+def view_sql(columns: Iterable[tuple[str, str]], over: Identifier) -> str:
+    """The text of a view over one table, of columns with their SQL."""
+    listed = ", ".join(f"{sql} AS {as_sql_identifier(name)}" for name, sql in columns)
+    return f"SELECT {listed} FROM {over.sql}"  # noqa: S608
 
 
 def merge_sql(

@@ -20,3 +20,12 @@ DATABASE = "_mirror_database"
 """Of tenants: the source and the database that a row is of."""
 VERSION = "_mirror_version"
 """Of tenants: the hash of the schema version that a row was read in."""
+
+
+def hash_column(name: str) -> str:
+    """Where a column's keyed hashes are, in a home whose views can't compute them.
+
+    >>> hash_column("email")
+    '_mirror_hash_email'
+    """
+    return f"_mirror_hash_{name}"

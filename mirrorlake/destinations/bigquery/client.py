@@ -6,15 +6,15 @@ Whoever runs Mirrorlake is logged in by Google's means (application default cred
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mirrorlake.config.settings import BigQueryConfig
+from mirrorlake.destinations.bigquery.access_requests import AccessRequests
 from mirrorlake.destinations.bigquery.google import (
-    is_missing,
     library,
     open_storage,
     open_warehouse,
@@ -27,7 +27,7 @@ from mirrorlake.destinations.bigquery.types import FieldJson, canonical
 from mirrorlake.errors import BigQueryError
 
 if TYPE_CHECKING:
-    from google.cloud import bigquery, storage
+    pass
 
 JobState: TypeAlias = Literal["running", "done", "failed"]
 _MOST_CLUSTERED = 4
@@ -49,23 +49,47 @@ class JobLook:
 
 
 @dataclass(frozen=True)
-class BigQuery:
+class ViewThere:
+    """A view as BigQuery has it.
+
+    Attributes:
+        sql: its text; '' of a table.
+    """
+
+    sql: str
+    columns: tuple[str, ...]
+
+
+class BigQuery(AccessRequests):
     """One project's datasets in one location, and the bucket that rows go through.
 
     Every method raises BigQueryError where Google refuses, or can't be reached.
     """
 
-    config: BigQueryConfig
-    _warehouse: bigquery.Client
-    _store: storage.Client
-
     # --- places -----------------------------------------------------------------------------------
 
-    def refuse_missing(self, dataset: str) -> None:
-        """See that the dataset and the bucket are there, and the dataset in its location.
+    def refuse_missing(self, datasets: Iterable[str]) -> None:
+        """See that datasets and the bucket are there, and the datasets in their location.
 
         Raises:
             BigQueryError: they are not; with the command that makes them.
+        """
+        for dataset in datasets:
+            self.refuse_missing_dataset(dataset)
+        with translated(f"bucket gs://{self.config.bucket}"):
+            bucket = self._store.lookup_bucket(self.config.bucket, retry=patience("storage"))
+        if bucket is None:
+            raise BigQueryError(
+                f"there is no bucket gs://{self.config.bucket}",
+                next_step="Make it: gcloud storage buckets create "
+                f"gs://{self.config.bucket} --location={self.config.location}",
+            )
+
+    def refuse_missing_dataset(self, dataset: str) -> None:
+        """See that a dataset is there, in its location.
+
+        Raises:
+            BigQueryError: it is not; with the command that makes it.
         """
         place = f"{self.config.project}.{dataset}"
         with translated(f"dataset {place}"):
@@ -82,14 +106,6 @@ class BigQuery:
                 f"dataset {place} is in {where}, and bigquery.location is {self.config.location}",
                 next_step="Write the dataset's location, or make the dataset there",
             )
-        with translated(f"bucket gs://{self.config.bucket}"):
-            bucket = self._store.lookup_bucket(self.config.bucket, retry=patience("storage"))
-        if bucket is None:
-            raise BigQueryError(
-                f"there is no bucket gs://{self.config.bucket}",
-                next_step="Make it: gcloud storage buckets create "
-                f"gs://{self.config.bucket} --location={self.config.location}",
-            )
 
     def fields_of(self, table: BigQueryTable) -> list[FieldJson] | None:
         """A table's columns; None where there is no such table."""
@@ -99,8 +115,28 @@ class BigQuery:
             return None
         return canonical(field.to_api_repr() for field in found.schema)
 
+    def view(self, view: BigQueryTable) -> ViewThere | None:
+        """A view's text and columns; None where there is nothing of this name."""
+        with translated(f"view {view}"):
+            found = self._unless_missing(self._warehouse.get_table, str(view))
+        if found is None:
+            return None
+        names = tuple(str(field.name) for field in found.schema)
+        return ViewThere(str(found.view_query or ""), names)
+
+    def write_view(self, view: BigQueryTable, sql: str) -> None:
+        """Make a view, or replace it in one step."""
+        with translated(f"view {view}"):
+            # By DDL: a view's text that is changed through the API keeps the columns of before.
+            self._warehouse.query_and_wait(
+                f"CREATE OR REPLACE VIEW `{view}` AS {sql}",
+                location=self.config.location,
+                retry=patience("bigquery"),
+                project=self.config.project,
+            )
+
     def drop(self, table: BigQueryTable) -> None:
-        """Take a table away, if it is there."""
+        """Take a table or a view away, if it is there."""
         with translated(f"table {table}"):
             retry = patience("bigquery")
             self._warehouse.delete_table(str(table), retry=retry, not_found_ok=True)
@@ -212,15 +248,6 @@ class BigQuery:
             "location": self.config.location,
             "retry": patience("bigquery"),
         }
-
-    def _unless_missing(self, read: Any, name: str) -> Any:
-        """What a request for something gives; None where Google says that it is not there."""
-        try:
-            return read(name, retry=patience("bigquery"))
-        except Exception as error:
-            if not is_missing(error):
-                raise
-            return None
 
     @contextmanager
     def _submitting(self, job: str) -> Iterator[None]:

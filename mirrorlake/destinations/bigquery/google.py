@@ -6,8 +6,10 @@ import importlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.errors import BigQueryError
 
 if TYPE_CHECKING:
@@ -18,6 +20,24 @@ PATIENCE = 60.0
 LOOK_PATIENCE = 10.0
 """The same of a mere look, which sensors repeat anyway."""
 _OF_GOOGLE = ("google.", "requests.", "urllib3.")
+
+
+@dataclass(frozen=True)
+class GoogleClients:
+    """Google's clients of one project."""
+
+    config: BigQueryConfig
+    _warehouse: bigquery.Client
+    _store: storage.Client
+
+    def _unless_missing(self, read: Any, name: str) -> Any:
+        """What a request for something gives; None where Google says that it is not there."""
+        try:
+            return read(name, retry=patience("bigquery"))
+        except Exception as error:
+            if not is_missing(error):
+                raise
+            return None
 
 
 def open_warehouse(project: str, location: str | None) -> bigquery.Client:

@@ -44,6 +44,11 @@ def table_there(project: str, identifier: Identifier) -> BigQueryTable:
     return BigQueryTable(project, identifier.namespace, name)
 
 
+def in_dataset(table: BigQueryTable, dataset: str) -> BigQueryTable:
+    """What has a table's name in another dataset."""
+    return BigQueryTable(table.project, dataset, table.name)
+
+
 def publication_stem(table: BigQueryTable, version: int) -> str:
     """What the ids of all attempts to load a version of a table begin with: equal for equal
     versions, of no other table's, and of characters that ids may have."""

@@ -84,6 +84,9 @@ def _compare(workspace: Workspace, contract: TableContract, bigquery: BigQuery) 
         words = f"its last load into BigQuery is {newest.state}"
         return CheckedThere(contract.name, "undecided", words)
     form = PublishedForm.from_json(newest.form)
+    if not form.is_under(workspace.config.privacy.hash_key):
+        words = "its hashes were loaded under another privacy.hash_key: publish it first"
+        return CheckedThere(contract.name, "undecided", words, newest.version)
     rows = _lake_rows(workspace, contract, newest.version, form)
     if rows is None:
         words = "the lake no longer has the version that was loaded"
@@ -125,8 +128,9 @@ def _lake_rows(
     table = workspace.lake.load(deduped_of(contract))
     if table is None or table.snapshot_by_id(version) is None:
         return None
-    batches = read_rows(workspace.lake, table, form.names, EVERY_ROW, version)
-    return (form.shown(batch.select(form.names)) for batch in batches)
+    batches = read_rows(workspace.lake, table, form.read, EVERY_ROW, version)
+    hash_key = workspace.config.privacy.hash_key
+    return (form.shown(batch.select(form.read), hash_key) for batch in batches)
 
 
 def _of_columns(target: BigQueryTable, there: object) -> str:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as _compute
+from pydantic import SecretStr
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.bigquery.types import FieldJson, fields_of
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
-from mirrorlake.schema.own_columns import ORIGINAL
-
-pc: Any = _compute  # its functions are made at import: type checkers see none of them
+from mirrorlake.errors import ConfigError
+from mirrorlake.schema.masking import HASHABLE, fingerprint_of, keyed_hash
+from mirrorlake.schema.own_columns import ORIGINAL, hash_column
+from mirrorlake.table.clean_rules import rules_of
 
 
 @dataclass(frozen=True)
@@ -23,18 +24,31 @@ class PublishedForm:
     """The columns of a table there, and what tells its rows apart.
 
     Attributes:
-        columns: in the lake's order.
+        columns: in the lake's order, then the hashes of columns with ``pii: hash``.
         key: none where the lake's key is not, or not exactly, there.
         withheld: the columns that are not loaded (``pii: drop``), as the lake names them.
+        hashed: the columns whose hashes are loaded; under: the fingerprint of the hash key.
     """
 
     columns: list[FieldJson]
     key: tuple[str, ...]
     withheld: tuple[str, ...] = ()
+    hashed: tuple[str, ...] = ()
+    under: str = ""
 
     @property
     def names(self) -> list[str]:
         return [column["name"] for column in self.columns]
+
+    @property
+    def read(self) -> list[str]:
+        """The columns that are read of the lake."""
+        return self.names[: len(self.columns) - len(self.hashed)]
+
+    def is_under(self, hash_key: SecretStr | None) -> bool:
+        """Whether its hashes, if it has any, are of this key."""
+        now = fingerprint_of(hash_key) if self.hashed and hash_key is not None else ""
+        return now == self.under
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -42,33 +56,85 @@ class PublishedForm:
     @staticmethod
     def from_json(text: str) -> PublishedForm:
         found = json.loads(text)
-        return PublishedForm(found["columns"], tuple(found["key"]), tuple(found["withheld"]))
+        lists = {name: tuple(found.get(name, ())) for name in ("key", "withheld", "hashed")}
+        return PublishedForm(found["columns"], under=found.get("under", ""), **lists)
 
-    def shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of the lake as they are loaded: without original texts of withheld columns."""
-        if not self.withheld or ORIGINAL not in batch.schema.names:
-            return batch
-        at = batch.schema.get_field_index(ORIGINAL)
-        entries = without(batch.column(at), self.withheld)
-        arrays = [entries if i == at else batch.column(i) for i in range(batch.num_columns)]
-        return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+    def shown(self, batch: pa.RecordBatch, hash_key: SecretStr | None) -> pa.RecordBatch:
+        """Rows of the lake as they are loaded: without original texts of withheld columns, and with
+        hashes."""
+        arrays, names = [*batch.columns], [*batch.schema.names]
+        if self.withheld and ORIGINAL in names:
+            at = names.index(ORIGINAL)
+            arrays[at] = without(arrays[at], self.withheld)
+        if self.hashed and hash_key is not None:
+            function = keyed_hash(hash_key.get_secret_value().encode())
+            arrays += [_hashes(batch, name, function) for name in self.hashed]
+            names += [hash_column(name) for name in self.hashed]
+        return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def form_of(contract: TableContract, table: LakeTable) -> PublishedForm:
+def form_of(contract: TableContract, table: LakeTable, hash_key: SecretStr | None) -> PublishedForm:
     """What of a lake table goes to BigQuery.
 
     Raises:
         TypeRefused: a column's type or name can't be there.
+        ConfigError: a column is to be hashed, and can't be, or there is no key.
     """
     schema = arrow_schema(table.schema(), field_ids=False)
-    dropped = {name.lower() for name, rule in contract.rules.items() if rule == "drop"}
+    rules = rules_of(contract)
+    dropped = {name for name, rule in rules.items() if rule == "drop"}
     kept = pa.schema([field for field in schema if field.name.lower() not in dropped])
     columns = fields_of(contract.name, kept)
     spelled = {column["name"].lower(): column for column in columns}
     key = [spelled.get(name.lower()) for name in contract.key]
     exact = [one["name"] for one in key if one is not None and one["type"] != "FLOAT"]
     withheld = tuple(name for name in schema.names if name.lower() in dropped)
-    return PublishedForm(columns, tuple(exact) if len(exact) == len(key) else (), withheld)
+    hashed = tuple(name for name in kept.names if rules.get(name.lower()) == "hash")
+    if hashed and hash_key is None:
+        raise ConfigError(
+            f"table {contract.name}: `pii: hash` on {hashed[0]} needs privacy.hash_key",
+            table=contract.name,
+            column=hashed[0],
+            next_step="Set privacy.hash_key to ${env:…}",
+        )
+    return PublishedForm(
+        [*columns, *(_hash_field(contract, kept.field(name)) for name in hashed)],
+        tuple(exact) if len(exact) == len(key) else (),
+        withheld,
+        hashed,
+        fingerprint_of(hash_key) if hashed and hash_key is not None else "",
+    )
+
+
+def _hash_field(contract: TableContract, field: pa.Field) -> FieldJson:
+    """The column of a column's hashes; of a type whose text is not one, there is none."""
+    kind = field.type
+    fits = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date)
+    texts = (pa.types.is_string, pa.types.is_large_string)
+    if not any(fit(kind) for fit in (*fits, *texts)):
+        raise ConfigError(
+            f"table {contract.name}: `pii: hash` on {field.name}, which is {kind}: "
+            f"only {', '.join(HASHABLE)} have one text",
+            table=contract.name,
+            column=field.name,
+            next_step="Use drop or null",
+        )
+    return FieldJson(name=hash_column(field.name), type="STRING", mode="NULLABLE")
+
+
+def _hashes(
+    batch: pa.RecordBatch, name: str, function: Callable[[Any, str | None], str | None]
+) -> pa.Array:
+    """A column's hashes: of its values, or of the original texts of those that had no place."""
+    values = batch.column(name).to_pylist()
+    entries = (
+        batch.column(ORIGINAL).to_pylist()
+        if ORIGINAL in batch.schema.names
+        else [None] * len(values)
+    )
+    originals = ({one["column"]: one["text"] for one in texts or ()} for texts in entries)
+    found = [function(v, texts.get(name)) for v, texts in zip(values, originals, strict=True)]
+    return pa.array(found, pa.string())
 
 
 def without(entries: pa.Array, columns: Sequence[str]) -> pa.Array:

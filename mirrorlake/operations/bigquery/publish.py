@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from mirrorlake.config import TableContract
@@ -15,6 +15,7 @@ from mirrorlake.destinations.bigquery.names import (
     staging_of,
     table_there,
 )
+from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import BigQueryError, ConfigError, MirrorlakeError
 from mirrorlake.failpoints import failpoint
@@ -28,6 +29,7 @@ from mirrorlake.operations.bigquery.settle import (
     settle,
 )
 from mirrorlake.operations.bigquery.stage import staged_fields, upload_rows
+from mirrorlake.operations.bigquery.views import ViewState, renew_views, views_datasets
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 
@@ -46,6 +48,7 @@ class PublishedThere:
         loaded: rows of the files; rows: of the table with them; bytes: of the files.
         version: the lake's version of the table.
         job: what the ids of the jobs begin with.
+        views: ``clean``, ``full`` → ``made``, ``unchanged`` or ``none`` (hashes lack).
     """
 
     table: str
@@ -57,6 +60,7 @@ class PublishedThere:
     bytes: int | None = None
     version: int | None = None
     job: str | None = None
+    views: Mapping[str, ViewState] = field(default_factory=dict[str, ViewState])
 
 
 @dataclass(frozen=True)
@@ -129,26 +133,41 @@ def publish_table(
     """
     patience = (bigquery.config.wait if wait is None else wait).total_seconds()
     with workspace.leased(contract) as leased:
-        target = table_there(bigquery.config.project, deduped_of(contract))
-        before = leased.ledger.newest_publications().get(contract.name)
-        newest = settle_newest(leased, contract, bigquery, patience)
-        if newest is not None and newest.state == "pending":
-            return _result(newest)
-        known = publications_there(leased.ledger, contract.name, target)
-        shown = _shown(leased, contract)
-        if shown is None:
-            return PublishedThere(contract.name, "not loaded")
-        if known and _is_there(bigquery, target, shown, known[0]):
-            return _unchanged(known[0]) if known[0] == before else _result(known[0])
-        begun = _begin(leased, bigquery, target, shown, known)
-        ended = settle(bigquery, leased.ledger, target, begun, patience)
+        return _publish(leased, contract, bigquery, patience)
+
+
+def _publish(
+    workspace: Workspace, contract: TableContract, bigquery: BigQuery, patience: float
+) -> PublishedThere:
+    target = table_there(bigquery.config.project, deduped_of(contract))
+    ledger = workspace.ledger
+    before = ledger.newest_publications().get(contract.name)
+    newest = settle_newest(workspace, contract, bigquery, patience)
+    shown = _shown(workspace, contract)
+    if shown is None:
+        return PublishedThere(contract.name, "not loaded")
+    there = bigquery.fields_of(target)
+    views = renew_views(workspace, contract, shown.table, bigquery, target, there)
+    if newest is not None and newest.state == "pending":
+        return _result(newest, views)
+    known = publications_there(ledger, contract.name, target)
+    if there is not None and known and _was_loaded(shown, known[0]):
+        unchanged = known[0] == before
+        return _unchanged(known[0], views) if unchanged else _result(known[0], views)
+    begun = _begin(workspace, bigquery, target, shown, known, there)
+    ended = settle(bigquery, ledger, target, begun, patience)
     if ended.state == "errored":
         raise BigQueryError(
             f"table {contract.name} was not loaded into BigQuery: {ended.error}",
             table=contract.name,
             next_step="The lake is as it was, and the next sync tries again",
         )
-    return _result(ended)
+    if ended.state == "success":
+        there = bigquery.fields_of(target)
+        again = renew_views(workspace, contract, shown.table, bigquery, target, there)
+        made: dict[str, ViewState] = {k: "made" for k, state in views.items() if state == "made"}
+        views = again | made
+    return _result(ended, views)
 
 
 def settle_newest(
@@ -181,17 +200,14 @@ def _shown(workspace: Workspace, contract: TableContract) -> _Shown | None:
     snapshot = table.current_snapshot() if table is not None else None
     if table is None or snapshot is None:
         return None
-    return _Shown(contract, table, snapshot.snapshot_id, form_of(contract, table))
+    form = form_of(contract, table, workspace.config.privacy.hash_key)
+    return _Shown(contract, table, snapshot.snapshot_id, form)
 
 
-def _is_there(
-    bigquery: BigQuery, target: BigQueryTable, shown: _Shown, newest: Publication
-) -> bool:
+def _was_loaded(shown: _Shown, newest: Publication) -> bool:
     """Whether what the lake shows was loaded, in the form that it is to have now."""
     loaded = (newest.state, newest.version, newest.form)
-    if loaded != ("success", shown.version, shown.form.to_json()):
-        return False
-    return bigquery.fields_of(target) is not None
+    return loaded == ("success", shown.version, shown.form.to_json())
 
 
 def _begin(
@@ -200,13 +216,13 @@ def _begin(
     target: BigQueryTable,
     shown: _Shown,
     known: Sequence[Publication],
+    there: list[FieldJson] | None,
 ) -> Publication:
     """Submit what brings BigQuery to the version that the lake shows."""
-    bigquery.refuse_missing(target.dataset)
+    bigquery.refuse_missing([target.dataset, *views_datasets(bigquery, target.dataset)])
     ledger, name = workspace.ledger, shown.contract.name
     base = base_of(bigquery, known)
     rows = workspace.lake.count_rows(deduped_of(shown.contract)) or 0
-    there = bigquery.fields_of(target)
     choice = choose(workspace.lake, shown.table, rows, shown.form, base, there)
     begun = ledger.begin_publication(
         publication_stem(target, shown.version),
@@ -233,7 +249,8 @@ def _submit(
     rows: int,
 ) -> Publication:
     """Upload a publication's rows, and submit the job that loads them."""
-    staged = upload_rows(bigquery, begun.id, workspace.lake, shown.table, shown.form, choice)
+    lake, hash_key = workspace.lake, workspace.config.privacy.hash_key
+    staged = upload_rows(bigquery, begun.id, lake, shown.table, shown.form, choice, hash_key)
     failpoint("bigquery.uploaded")
     workspace.check_lease()
     begun = workspace.ledger.publication_staged(begun.id, staged.rows, rows, staged.bytes)
@@ -245,13 +262,18 @@ def _submit(
     return begun
 
 
-def _unchanged(newest: Publication) -> PublishedThere:
+def _unchanged(newest: Publication, views: dict[str, ViewState]) -> PublishedThere:
     return PublishedThere(
-        newest.table, "unchanged", rows=newest.rows, version=newest.version, job=newest.id
+        newest.table,
+        "unchanged",
+        rows=newest.rows,
+        version=newest.version,
+        job=newest.id,
+        views=views,
     )
 
 
-def _result(publication: Publication) -> PublishedThere:
+def _result(publication: Publication, views: dict[str, ViewState]) -> PublishedThere:
     return PublishedThere(
         table=publication.table,
         state=publication.state,
@@ -262,4 +284,5 @@ def _result(publication: Publication) -> PublishedThere:
         bytes=publication.bytes,
         version=publication.version,
         job=publication.id,
+        views=views,
     )

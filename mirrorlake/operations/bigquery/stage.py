@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import SecretStr
 
 from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.destinations.bigquery.statements import GONE
@@ -50,6 +51,7 @@ def upload_rows(
     table: LakeTable,
     form: PublishedForm,
     choice: LoadChoice,
+    hash_key: SecretStr | None,
 ) -> StagedFiles:
     """Write the rows of a publication to the bucket, at most one file of them on this machine.
 
@@ -61,7 +63,7 @@ def upload_rows(
     with tempfile.TemporaryDirectory(prefix="mirrorlake-") as folder:
         path = Path(folder) / "part.parquet"
         writer: pq.ParquetWriter | None = None
-        for batch in _rows(lake, table, form, choice):
+        for batch in _rows(lake, table, form, choice, hash_key):
             if writer is None:
                 writer = pq.ParquetWriter(path, batch.schema)
             writer.write_batch(batch)
@@ -83,20 +85,25 @@ def _send(bigquery: BigQuery, publication: str, path: Path, staged: StagedFiles)
 
 
 def _rows(
-    lake: Connection, table: LakeTable, form: PublishedForm, choice: LoadChoice
+    lake: Connection,
+    table: LakeTable,
+    form: PublishedForm,
+    choice: LoadChoice,
+    hash_key: SecretStr | None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a publication; without any, one batch of none, so that there is a file."""
-    schema = _plain(pa.schema([arrow_schema(table.schema()).field(name) for name in form.names]))
+    schema = _plain(pa.schema([arrow_schema(table.schema()).field(name) for name in form.read]))
+    none = form.shown(_empty(schema), hash_key)
     changes = choice.changes
     if changes is None:
-        yield _empty(schema)
-        for batch in read_batches(lake, table, form.names):
-            yield form.shown(_as(batch, schema))
+        yield none
+        for batch in read_batches(lake, table, form.read):
+            yield form.shown(_as(batch, schema), hash_key)
         return
-    with_gone = schema.append(pa.field(GONE, pa.bool_()))
+    with_gone = none.schema.append(pa.field(GONE, pa.bool_()))
     yield _empty(with_gone)
-    for batch in changes.read_added(lake, form.names):
-        shown = form.shown(_as(batch, schema))
+    for batch in changes.read_added(lake, form.read):
+        shown = form.shown(_as(batch, schema), hash_key)
         marks = pa.array([False] * shown.num_rows, pa.bool_())
         yield pa.RecordBatch.from_arrays([*shown.columns, marks], schema=with_gone)
     for batch in changes.find_gone(lake, form.key).to_batches():

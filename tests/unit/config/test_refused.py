@@ -71,6 +71,7 @@ REFUSED = {
     "BigQuery without the lake": (table("{mode: full, publish: [bigquery]}"), "t.publish: write [lake] or [lake, bigquery]: BigQuery is loaded out of the lake"),
     "a place that is none": (table("{mode: full, publish: [lake, bigquerry]}"), "'bigquerry' is not 'lake' or 'bigquery'; did you mean 'bigquery'?"),
     "a snapshot in BigQuery": (BIGQUERY + landed("{mode: snapshot, key: [id], publish: [lake, bigquery]}"), "t.publish: tables of mode snapshot are published in the lake alone"),
+    "tables in the dataset of views": (BIGQUERY + "defaults: {publish: [lake, bigquery]}\n" + table("{mode: full}") + "      e: {namespaces: {deduped: s_d__views_clean}, tables: {t: {mode: full}}}\n", "e.namespaces.deduped: the dataset s_d__views_clean has the views of s.d.t in BigQuery: name another namespace"),
     "a bucket with its scheme": ("bigquery: {project: pp, bucket: 'gs://b'}\n" + TOP, "bigquery.bucket: "),
     "empty": ("", "m.yaml:1: the config is empty"),
     "only a comment": ("# nothing\n", "is empty"),

@@ -611,3 +611,19 @@ def test_a_publication_is_found_until_it_ends(ledger: Ledger) -> None:
     assert [one.state for one in ledger.publications(TABLE)] == ["success", "errored"]
     with pytest.raises(LedgerError, match="no publication x"):
         ledger.publication_ended("x")
+
+
+def test_a_change_of_access_is_there_before_it_is_made(ledger: Ledger) -> None:
+    adds = [{"principal": "user:a@x.de", "role": "reader", "reason": "größe 😀"}]
+    first = ledger.begin_access_change("p.d", "user:me@x.de", adds, [])
+    second = ledger.begin_access_change("p.e", "user:me@x.de", [], adds)
+    assert second > first
+    [change] = ledger.access_changes("p.d", pending=True)
+    assert (change.number, change.adds, change.removes) == (first, adds, [])
+    assert (change.state, change.words, change.ended_at) == ("pending", None, None)
+    ledger.access_change_ended(first, "refused", "somebody was first")
+    assert ledger.access_changes("p.d", pending=True) == []
+    newest, oldest = ledger.access_changes()
+    assert (newest.dataset, newest.state, oldest.state) == ("p.e", "pending", "refused")
+    assert oldest.words == "somebody was first"
+    assert oldest.ended_at is not None

@@ -33,9 +33,10 @@ def cloud(running_cloud: GoogleCloud, monkeypatch: pytest.MonkeyPatch) -> Google
 
 @pytest.fixture
 def dataset(cloud: GoogleCloud, database: str) -> str:
-    """The dataset of the test's database."""
+    """The dataset of the test's database; those of its views are there, too."""
     name = f"s_{database}"
-    cloud.client().create_dataset(name)
+    for dataset in (name, f"{name}__views_clean", f"{name}__views_full"):
+        cloud.client().create_dataset(dataset)
     return name
 
 

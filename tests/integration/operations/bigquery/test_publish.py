@@ -171,7 +171,7 @@ def test_another_dataset_is_another_home(
 ) -> None:
     sql(TABLE, FIFTY)
     synced(mirror({"t": INCREMENTAL}))
-    moved = mirror({"t": INCREMENTAL}, project="another")
+    moved = mirror({"t": INCREMENTAL}, project="another", views=[])
     assert checked(moved).verdict == "undecided"
     cloud.client().create_dataset(f"another.{dataset}")
     again = published(moved)

@@ -1,0 +1,179 @@
+"""`permissions`: who may do what with datasets of BigQuery, from a file.
+
+What belongs here: options, and what is printed. What doesn't: the difference between what is and
+what is declared (`mirrorlake.destinations.bigquery.access`), and the changes
+(`mirrorlake.operations.bigquery.permissions`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show
+from mirrorlake.cli.contract import open_contract
+from mirrorlake.config import Config, DatasetPermissions, load_permissions, permissions_schema
+from mirrorlake.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mirrorlake.destinations.bigquery.client import BigQuery
+    from mirrorlake.ledger.access import AccessChangeRecord, GrantRecord
+    from mirrorlake.operations.bigquery.permissions import VerifiedAccess
+
+DIFFERENT, UNDECIDED = 9, 10
+file_option = click.option(
+    "--file",
+    "file_path",
+    type=click.Path(path_type=Path),
+    help="The permissions file; permissions.yaml beside the contract by default.",
+)
+
+
+@click.group()
+def permissions() -> None:
+    """Who may do what with datasets of BigQuery, as permissions.yaml declares it."""
+
+
+@permissions.command()
+@show.config_option
+@file_option
+@show.json_option
+def plan(config_path: Path, file_path: Path | None, as_json: bool) -> None:
+    """Say what apply would add and remove; nothing is touched."""
+    from mirrorlake.operations.bigquery.permissions import plan_permissions
+
+    _, bigquery, declared = _opened(config_path, file_path)
+    planned = plan_permissions(bigquery, declared)
+    if as_json:
+        show.print_json([asdict(one) for one in planned])
+        return
+    for one in planned:
+        _print_change(one.dataset, one.adds, one.removes, "nothing to change")
+
+
+@permissions.command()
+@show.config_option
+@file_option
+@show.json_option
+def apply(config_path: Path, file_path: Path | None, as_json: bool) -> None:
+    """Add what is declared, and remove what is not; the ledger keeps each change."""
+    from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.bigquery.permissions import apply_permissions
+
+    config, bigquery, declared = _opened(config_path, file_path)
+    ledger = Ledger(config.ledger.url, config.ledger.wait)
+    tried = apply_permissions(bigquery, ledger, declared)
+    failures = [(one.dataset, one.error) for one in tried if one.error is not None]
+    done = [one.done for one in tried if one.done is not None]
+    if as_json:
+        errors = [{"dataset": d, "error": str(e), "code": e.exit_code} for d, e in failures]
+        show.print_json({"datasets": [asdict(one) for one in done], "errors": errors})
+    else:
+        for one in done:
+            _print_change(one.dataset, one.adds, one.removes, "as declared already")
+        show.print_errors(failures)
+    if failures:
+        sys.exit(failures[0][1].exit_code)
+
+
+@permissions.command()
+@show.config_option
+@file_option
+@show.json_option
+def verify(config_path: Path, file_path: Path | None, as_json: bool) -> None:
+    """Compare what is with what is declared, for a schedule; nothing is touched."""
+    from mirrorlake.operations.bigquery.permissions import verify_permissions
+
+    config, bigquery, declared = _opened(config_path, file_path)
+    found = verify_permissions(bigquery, config, declared)
+    if as_json:
+        show.print_json([asdict(one) for one in found])
+    else:
+        _print_verified(found)
+    verdicts = {one.verdict for one in found}
+    if "different" in verdicts:
+        sys.exit(DIFFERENT)
+    if "not declared" in verdicts:
+        sys.exit(UNDECIDED)
+
+
+@permissions.command("log")
+@show.config_option
+@show.json_option
+def log_command(config_path: Path, as_json: bool) -> None:
+    """Show the changes that apply made, the newest first: who, when, what. Asks nobody."""
+    from mirrorlake.ledger import Ledger
+
+    config = open_contract(config_path)
+    changes = Ledger(config.ledger.url, config.ledger.wait).access_changes()
+    if as_json:
+        show.print_json([asdict(one) for one in changes])
+        return
+    for change in changes:
+        _print_record(change)
+    if not changes:
+        show.console.print("No change was ever applied.")
+
+
+@permissions.command("schema")
+def schema_command() -> None:
+    """Print the JSON schema of permissions.yaml."""
+    show.print_json(permissions_schema())
+
+
+def _opened(
+    config_path: Path, file_path: Path | None
+) -> tuple[Config, BigQuery, tuple[DatasetPermissions, ...]]:
+    """The contract, the project's clients, and what is declared."""
+    from mirrorlake.destinations.bigquery.client import open_bigquery
+    from mirrorlake.operations.bigquery.permissions import with_views
+
+    config = open_contract(config_path)
+    if config.bigquery is None:
+        raise ConfigError(
+            f"{config.path} has no bigquery section",
+            next_step="Write one with project and bucket: docs/configuration.md#bigquery",
+        )
+    path = file_path or config.path.parent / "permissions.yaml"
+    declared = with_views(config, load_permissions(path, config.bigquery.project))
+    return config, open_bigquery(config.bigquery), declared
+
+
+def _print_change(
+    dataset: str, adds: Sequence[GrantRecord], removes: Sequence[GrantRecord], otherwise: str
+) -> None:
+    if not adds and not removes:
+        _say(f"{escape(dataset)}: {otherwise}")
+        return
+    _say(f"[bold]{escape(dataset)}[/]")
+    for sign, color, grants in (("+", "green", adds), ("-", "red", removes)):
+        for grant in grants:
+            reason = f" ({grant['reason']})" if "reason" in grant else ""
+            words = f"{sign} {grant['principal']} {grant['role']}{reason}"
+            _say(f"  [{color}]{escape(words)}[/]")
+
+
+def _print_verified(found: Sequence[VerifiedAccess]) -> None:
+    for one in found:
+        if one.verdict == "not declared":
+            words = "Mirrorlake fills it, and nobody declares who may read it"
+            _say(f"[yellow]{escape(one.dataset)}[/]: {words}")
+            continue
+        _print_change(one.dataset, one.adds, one.removes, "as declared")
+
+
+def _print_record(change: AccessChangeRecord) -> None:
+    words = f": {change.words}" if change.words else ""
+    state = f"{change.state}{words}"
+    _say(f"{change.begun_at:%Y-%m-%d %H:%M:%S} {escape(change.runner)} {escape(state)}")
+    _print_change(change.dataset, change.adds, change.removes, "nothing")
+
+
+def _say(words: str) -> None:
+    show.console.print(words, highlight=False, soft_wrap=True)

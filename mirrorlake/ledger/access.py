@@ -1,0 +1,99 @@
+"""Changes of who may read or write a dataset: recorded before they are made, and how they ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import sqlalchemy as sa
+
+from mirrorlake.ledger.database import Database, utc_now
+from mirrorlake.ledger.tables import ACCESS_CHANGES
+
+AccessState: TypeAlias = Literal["pending", "applied", "refused", "unknown"]
+GrantRecord: TypeAlias = Mapping[str, str]
+"""``principal``, ``role``, and of a person ``reason``."""
+
+
+@dataclass(frozen=True)
+class AccessChangeRecord:
+    """One change of one dataset.
+
+    Attributes:
+        runner: the principal that applied it.
+        adds, removes: what it was to add and remove.
+        state: ``pending``: it was begun; ``refused``: nothing was changed; ``unknown``: whoever
+            began it died, and whether Google did it can't be seen any more.
+        words: why it was refused or is unknown.
+        begun_at, ended_at: UTC.
+    """
+
+    number: int
+    dataset: str
+    runner: str
+    adds: Sequence[GrantRecord]
+    removes: Sequence[GrantRecord]
+    state: AccessState
+    words: str | None
+    begun_at: datetime
+    ended_at: datetime | None
+
+
+class AccessChanges:
+    """The changes of access in one ledger; a part of `Ledger`."""
+
+    _database: Database
+
+    def begin_access_change(
+        self,
+        dataset: str,
+        runner: str,
+        adds: Iterable[GrantRecord],
+        removes: Iterable[GrantRecord],
+    ) -> int:
+        """Record that a dataset's access is about to be changed; the change's number."""
+        change = json.dumps({"adds": [*adds], "removes": [*removes]}, ensure_ascii=False)
+        row = {"dataset": dataset, "runner": runner, "grants": change, "state": "pending"}
+        with self._database.begin() as connection:
+            insert = ACCESS_CHANGES.insert().values(**row, begun_at=utc_now())
+            found = connection.execute(insert).inserted_primary_key
+        return int(found[0]) if found is not None else 0
+
+    def access_change_ended(
+        self, number: int, state: AccessState, words: str | None = None
+    ) -> None:
+        """Record how a change ended."""
+        ended = {"state": state, "words": words, "ended_at": utc_now()}
+        with self._database.begin() as connection:
+            one = ACCESS_CHANGES.c.number == number
+            connection.execute(ACCESS_CHANGES.update().where(one).values(**ended))
+
+    def access_changes(
+        self, dataset: str | None = None, *, pending: bool = False
+    ) -> Sequence[AccessChangeRecord]:
+        """Changes, the newest first: of one dataset, or of all; those alone that have not ended."""
+        query = ACCESS_CHANGES.select().order_by(ACCESS_CHANGES.c.number.desc())
+        if dataset is not None:
+            query = query.where(ACCESS_CHANGES.c.dataset == dataset)
+        if pending:
+            query = query.where(ACCESS_CHANGES.c.state == "pending")
+        with self._database.read() as connection:
+            return [_record(row) for row in connection.execute(query)]
+
+
+def _record(row: sa.Row[tuple[object, ...]]) -> AccessChangeRecord:
+    change = json.loads(row.grants)
+    return AccessChangeRecord(
+        number=row.number,
+        dataset=row.dataset,
+        runner=row.runner,
+        adds=change["adds"],
+        removes=change["removes"],
+        state=row.state,
+        words=row.words,
+        begun_at=row.begun_at,
+        ended_at=row.ended_at,
+    )

@@ -1,0 +1,312 @@
+"""Permissions from a file, by Google's own client: on the emulator, and on a server that does what
+Google documents and the emulator does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from google.cloud import bigquery
+from hypothesis import HealthCheck, given, settings
+
+from mirrorlake.cli import cli
+from mirrorlake.config import load_config, load_permissions
+from mirrorlake.config.grants import AUTHORISED, OWNER, Grant
+from mirrorlake.config.permissions import DatasetPermissions
+from mirrorlake.destinations.bigquery import google
+from mirrorlake.destinations.bigquery.access import entry_of, grant_of
+from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
+from mirrorlake.errors import BigQueryError, ConfigError, MirrorlakeError
+from mirrorlake.failpoints import OF_ACCESS
+from mirrorlake.ledger import Ledger
+from mirrorlake.operations.bigquery.permissions import (
+    TriedAccess,
+    apply_permissions,
+    plan_permissions,
+)
+from tests.integration.contract_files import write_contract
+from tests.support.bigquery.access_server import Datasets, datasets_server
+from tests.support.bigquery.emulator import BUCKET, PROJECT, GoogleCloud
+from tests.support.bigquery.grants import RUNNER, owned
+
+TABLES = {"db": {"tables": {"t": {"mode": "full", "key": ["id"], "publish": ["lake", "bigquery"]}}}}
+FILE = """datasets:
+  {0}:
+    principals:
+      group:platform@example.com: owner
+      serviceAccount:runner@p.iam.gserviceaccount.com: [owner]
+      group:analysts@example.com: reader
+"""
+DECLARED = {
+    ("group:platform@example.com", "owner"),
+    (RUNNER, "owner"),
+    ("group:analysts@example.com", "reader"),
+}
+PLATFORM = {"role": "OWNER", "groupByEmail": "platform@example.com"}
+MINE = {"role": "OWNER", "userByEmail": RUNNER.partition(":")[2]}
+STRANGER = {"role": "READER", "userByEmail": "stranger@example.com"}
+
+
+def contract(folder: Path) -> Path:
+    return write_contract(
+        folder / "mirrorlake.yaml", 1, TABLES, bigquery={"project": PROJECT, "bucket": BUCKET}
+    )
+
+
+def said(path: Path, *words: str, code: int = 0) -> str:
+    found = CliRunner().invoke(cli, ["permissions", *words, "--config", str(path)])
+    ended = found.exception.exit_code if isinstance(found.exception, MirrorlakeError) else None
+    assert (found.exit_code if ended is None else ended) == code, found.output
+    return found.stdout or str(found.exception)
+
+
+def test_plan_apply_verify_on_the_emulator(cloud: GoogleCloud, tmp_path: Path) -> None:
+    for name in ("s_db", "s_db__views_clean", "other"):
+        cloud.client().create_dataset(name)
+    path = contract(tmp_path)
+    file = tmp_path / "permissions.yaml"
+    file.write_text(
+        FILE.format("s_db") + FILE.format("s_db__views_clean").partition("\n")[2], "utf-8"
+    )
+    views = Grant("dataset:local.s_db__views_clean", AUTHORISED)
+    planned, _ = json.loads(said(path, "plan", "--json"))
+    assert {(one["principal"], one["role"]) for one in planned["adds"]} == {
+        *DECLARED,
+        (views.principal, views.role),
+    }
+    removed = [one["principal"] for one in planned["removes"]]
+    assert removed == ["special:projectOwners", "special:projectReaders", "special:projectWriters"]
+    assert "- special:projectOwners owner" in said(path, "verify", code=9)
+    assert len(cloud.client().get_dataset("s_db").access_entries) == 3
+    assert "+ group:analysts@example.com reader" in said(path, "apply")
+    entries = [entry.to_api_repr() for entry in cloud.client().get_dataset("s_db").access_entries]
+    grants = {grant_of(entry) for entry in entries}
+    assert grants == load_permissions(file, PROJECT)[0].grants | {views}
+    for word in ("plan", "apply", "verify"):
+        assert "+" not in said(path, word)
+    _, change = json.loads(said(path, "log", "--json"))
+    assert (change["state"], change["dataset"]) == ("applied", "local.s_db")
+    assert change["runner"] == "user:local-bigquery@localhost"
+    assert "- special:projectReaders reader" in said(path, "log")
+    _grant_by_hand(cloud.client(), "s_db", STRANGER)
+    assert "- user:stranger@example.com reader" in said(path, "verify", code=9)
+    file.write_text(FILE.format("other"), "utf-8")
+    said(path, "apply")
+    assert "nobody declares who may read it" in said(path, "verify", code=10)
+    file.write_text(FILE.format("nowhere"), "utf-8")
+    for word in ("plan", "apply", "verify"):
+        assert "there is no dataset local.nowhere" in said(path, word, code=6)
+
+
+def _grant_by_hand(client: bigquery.Client, name: str, entry: dict[str, Any]) -> None:
+    dataset = client.get_dataset(name)
+    dataset.access_entries = [
+        *dataset.access_entries,
+        bigquery.AccessEntry.from_api_repr(entry),
+    ]
+    client.update_dataset(dataset, ["access_entries"])
+
+
+def test_the_emulator_refuses_a_change_of_what_moved(cloud: GoogleCloud, tmp_path: Path) -> None:
+    cloud.client().create_dataset("s_moved")
+    warehouse = _opened(contract(tmp_path))
+    read = warehouse.access("s_moved")
+    assert read is not None
+    _grant_by_hand(cloud.client(), "s_moved", STRANGER)
+    assert not warehouse.write_access(read, [Grant("group:p@example.com", OWNER)])
+    assert len(cloud.client().get_dataset("s_moved").access_entries) == 4
+
+
+def _opened(path: Path) -> BigQuery:
+    config = load_config(path, secrets="when used").bigquery
+    assert config is not None
+    return open_bigquery(config)
+
+
+@pytest.fixture
+def there(monkeypatch: pytest.MonkeyPatch) -> Iterator[Datasets]:
+    """A server that has one dataset, which the platform and whoever runs this own."""
+    with datasets_server() as found:
+        monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", found.url)
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", found.url)
+        found.put("d", [PLATFORM, MINE])
+        yield found
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+
+
+@pytest.fixture
+def client(there: Datasets, tmp_path: Path) -> BigQuery:
+    return _opened(contract(tmp_path))
+
+
+def declared(text: str, folder: Path) -> tuple[DatasetPermissions, ...]:
+    path = folder / "permissions.yaml"
+    path.write_text(text, "utf-8")
+    return load_permissions(path, PROJECT)
+
+
+@pytest.fixture
+def applied(client: BigQuery, ledger: Ledger, tmp_path: Path) -> Callable[..., list[TriedAccess]]:
+    def apply(text: str = FILE.format("d")) -> list[TriedAccess]:
+        return apply_permissions(client, ledger, declared(text, tmp_path))
+
+    return apply
+
+
+def now(there: Datasets, dataset: str = "d") -> set[Grant]:
+    return {grant_of(entry) for entry in there.access[dataset]}
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(owned, owned)
+def test_any_state_becomes_any_other_by_one_request(
+    there: Datasets,
+    client: BigQuery,
+    ledger: Ledger,
+    first: frozenset[Grant],
+    second: frozenset[Grant],
+) -> None:
+    mine = {grant for grant in first if grant.principal == RUNNER}
+    there.put("d", [entry_of(grant) for grant in first])
+    there.patches.clear()
+    wanted = DatasetPermissions("d", second | mine, "f:1:1")
+    for changes in (len({first, wanted.grants}) - 1, 0):
+        [tried] = apply_permissions(client, ledger, [wanted])
+        assert tried.error is None
+        assert now(there) == wanted.grants
+        assert len(there.patches) == changes
+        there.patches.clear()
+
+
+def test_a_change_at_the_same_time_is_planned_again(
+    there: Datasets, applied: Callable[..., list[TriedAccess]], ledger: Ledger
+) -> None:
+    def meddle(dataset: str) -> None:
+        there.before_patch = lambda dataset: None
+        there.put(dataset, [*there.access[dataset], STRANGER])
+
+    there.before_patch = meddle
+    [tried] = applied()
+    assert tried.done is not None
+    assert [one["principal"] for one in tried.done.removes] == ["user:stranger@example.com"]
+    assert Grant("user:stranger@example.com", "reader") not in now(there)
+    states = [(one.state, len(one.removes)) for one in ledger.access_changes()]
+    assert states == [("applied", 1), ("refused", 0)]
+
+
+def test_a_dataset_that_is_always_changed_is_an_error(
+    there: Datasets, applied: Callable[..., list[TriedAccess]], ledger: Ledger
+) -> None:
+    there.before_patch = lambda dataset: there.put(dataset, [*there.access[dataset], STRANGER])
+    [tried] = applied()
+    assert isinstance(tried.error, BigQueryError)
+    assert tried.error.retryable
+    assert "is not as declared after 3 changes" in str(tried.error)
+    assert [one.state for one in ledger.access_changes()] == ["refused"] * 3
+
+
+def test_an_answer_that_was_lost_is_found_by_the_next_run(
+    there: Datasets,
+    applied: Callable[..., list[TriedAccess]],
+    ledger: Ledger,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(google, "PATIENCE", 0.0)
+    there.lost = 1
+    [tried] = applied()
+    assert tried.error is not None
+    assert "whether it was changed is not known" in str(tried.error)
+    assert [one.state for one in ledger.access_changes()] == ["pending"]
+    [tried] = applied()
+    assert tried.done is not None
+    assert not tried.done.moves
+    assert [one.state for one in ledger.access_changes()] == ["applied"]
+
+
+def test_a_request_that_is_sent_again_is_no_change_of_somebody_else(
+    there: Datasets, applied: Callable[..., list[TriedAccess]], ledger: Ledger
+) -> None:
+    """Its first answer was lost; the second says that the etag is an old one."""
+    there.lost = 1
+    [tried] = applied()
+    assert len(there.patches) == 2
+    assert tried.done is not None
+    assert [one["principal"] for one in tried.done.adds] == ["group:analysts@example.com"]
+    assert [one.state for one in ledger.access_changes()] == ["applied"]
+
+
+@pytest.mark.parametrize("name", OF_ACCESS)
+def test_a_run_that_dies_leaves_a_record_that_the_next_one_ends(
+    name: str, there: Datasets, applied: Callable[..., list[TriedAccess]], ledger: Ledger
+) -> None:
+    pid = os.fork()
+    if pid == 0:
+        os.environ["MIRRORLAKE_FAILPOINT"] = name
+        try:
+            applied()
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    [change] = ledger.access_changes()
+    assert change.state == "pending"
+    applied()
+    assert {(one.principal, one.role) for one in now(there)} == DECLARED
+    states = [one.state for one in ledger.access_changes()]
+    assert states == (["applied", "unknown"] if name == "access.begun" else ["applied"])
+
+
+def test_a_principal_that_google_does_not_know_changes_nothing(
+    there: Datasets, applied: Callable[..., list[TriedAccess]], ledger: Ledger
+) -> None:
+    there.unknown = {"analysts@example.com"}
+    there.put("e", [PLATFORM, MINE, STRANGER])
+    text = FILE.format("d") + "  e: {principals: {group:platform@example.com: owner, "
+    first, second = applied(text + "serviceAccount:runner@p.iam.gserviceaccount.com: owner}}\n")
+    assert "IAM setPolicy failed for Dataset d: no such principal" in str(first.error)
+    assert second.done is not None
+    assert len(now(there)) == 2
+    assert now(there, "e") == now(there)
+    assert [one.state for one in ledger.access_changes("local.d")] == ["refused"]
+
+
+def test_whoever_applies_it_is_not_locked_out(
+    there: Datasets, client: BigQuery, applied: Callable[..., list[TriedAccess]], tmp_path: Path
+) -> None:
+    there.put("a", [PLATFORM, STRANGER])
+    head = (
+        "datasets:\n  a: {principals: {group:platform@example.com: owner}}\n  d:\n    principals:"
+    )
+    for mine in ("", "\n      serviceAccount:Runner@p.iam.gserviceaccount.com: writer"):
+        text = f"{head}\n      group:platform@example.com: owner{mine}\n"
+        words = rf"permissions.yaml:3:3: datasets.d: applying this would take owner from {RUNNER}"
+        with pytest.raises(ConfigError, match=words):
+            applied(text)
+        with pytest.raises(ConfigError, match=words):
+            plan_permissions(client, declared(text, tmp_path))
+    assert there.patches == []
+    more = "roles/bigquery.admin"
+    applied(f"{head} {{group:platform@example.com: owner, {RUNNER}: {more}}}\n")
+    assert now(there) == {Grant("group:platform@example.com", OWNER), Grant(RUNNER, more)}
+
+
+def test_what_is_not_shown_is_not_taken_for_nobody(
+    there: Datasets, applied: Callable[..., list[TriedAccess]]
+) -> None:
+    there.hidden = True
+    with pytest.raises(BigQueryError, match=r"does not show who has access to it\. Give"):
+        applied()
+    there.hidden = False
+    there.put("d", [PLATFORM, {**STRANGER, "condition": {"expression": "true"}}])
+    with pytest.raises(BigQueryError, match=r"dataset local\.d: it has an entry with a condition"):
+        applied()
+    assert there.patches == []

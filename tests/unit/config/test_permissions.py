@@ -1,0 +1,123 @@
+"""`permissions.yaml`: what it declares, and what is refused in it, each at its line."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from mirrorlake.config import load_permissions, permissions_schema
+from mirrorlake.config.grants import Grant
+from mirrorlake.errors import ConfigError
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "bigquery-permissions.md").read_text("utf-8")
+OWNER = "group:p@x.de: owner"
+SECTIONS = {
+    "The file": None,
+    "datasets.<dataset>": "DatasetSection",
+    "datasets.<dataset>.exceptions.<user>": "UserException",
+    "datasets.<dataset>.authorised": "AuthorisedObjects",
+}
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "permissions.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def refused(folder: Path, text: str) -> list[str]:
+    """What is wrong with a text: each problem as ``line:column: path: words``."""
+    with pytest.raises(ConfigError) as found:
+        load_permissions(written(folder, text), "p")
+    _, *lines = str(found.value).splitlines()
+    return [line.removeprefix(f"{folder / 'permissions.yaml'}:") for line in lines]
+
+
+def test_the_example_declares_what_it_says(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```yaml\n(.+?)```", PAGE, flags=re.DOTALL)[:1]
+    clean, primary = sorted(
+        load_permissions(written(tmp_path, example), "my-project"),
+        key=lambda one: -len(one.dataset),
+    )
+    accounts = {
+        Grant("group:platform@example.com", "owner"),
+        Grant("serviceAccount:permissions@my-project.iam.gserviceaccount.com", "owner"),
+        Grant("serviceAccount:mirrorlake@my-project.iam.gserviceaccount.com", "writer"),
+    }
+    assert primary.grants == accounts
+    assert clean.grants == accounts | {
+        Grant("group:analysts@example.com", "reader"),
+        Grant("group:finance@example.com", "reader"),
+        Grant("user:ann@example.com", "reader"),
+    }
+    assert [*clean.reasons.values()] == ["audit of 2026, until March"]
+    assert clean.place.startswith(f"{tmp_path / 'permissions.yaml'}:")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("datasets: {d: {principals: {group:p@x.de: ownr}}}", "1:29: datasets.d.principals.\"group:p@x.de\"[0]: 'ownr' is no role on a dataset; did you mean 'owner'?"),
+        (f"datasets: {{d: {{principals: {{{OWNER}, groop:a@x.de: reader}}}}}}", "'groop:a@x.de' is no principal: write group:<address>"),
+        (f"datasets: {{d: {{principals: {{{OWNER}, group:a: reader}}}}}}", "'a' is no address, like name@example.com"),
+        (f"datasets: {{d: {{principals: {{{OWNER}, serviceAccount:a@x.de: reader}}}}}}", "'a@x.de' is no serviceAccount's address: write user:a@x.de"),
+        (f"datasets: {{d: {{principals: {{{OWNER}, special:projectowners: reader}}}}}}", "did you mean 'projectOwners'?"),
+        (f"datasets: {{d: {{principals: {{{OWNER}, domain:a b: reader}}}}}}", "'a b' is no domain, like example.com"),
+        (f"datasets: {{d: {{principals: {{{OWNER}, user:a@x.de: reader}}}}}}", "'user:a@x.de' is a person: write it under exceptions"),
+        (f"datasets: {{d: {{principals: {{{OWNER}}}, exceptions: {{user:a@x.de: {{role: reader}}}}}}}}", "reason: is missing"),
+        (f"datasets:\n  d:\n    principals:\n      {OWNER}\n      group:P@x.de: reader", '5:7: datasets.d.principals."group:P@x.de": group:p@x.de is declared already, by group:p@x.de: leave one of them out'),
+        (f"datasets:\n  d:\n    principals:\n      {OWNER}\n      {OWNER}", "5:7: datasets.d.principals.\"group:p@x.de\": this key is already on line 4: keep one of them"),
+        (f"sets: {{s: [group:p@x.de]}}\ndatasets: {{d: {{principals: {{{OWNER}, set:s: reader}}}}}}", "group:p@x.de is declared already, by group:p@x.de"),
+        ("datasets:\n  d: {}\n  d: {}", "3:3: datasets.d: this key is already on line 2: keep one of them"),
+        ("datasets:\n  d:\n    principals: {group:a@x.de: writer}", "2:3: datasets.d: no owner is declared: applying this would remove the last one"),
+        ("sets:\n  a: [set:b]\n  b: [group:x@x.de, set:a]\ndatasets: {d: {principals: {set:a: owner}}}", "2:7: sets.a[0]: the set 'a' contains itself: leave this out"),
+        ("sets: {a: [set:a]}\ndatasets: {d: {principals: {set:a: owner}}}", "the set 'a' contains itself"),
+        ("datasets: {d: {principals: {set:a: owner}}}", "there is no set 'a'"),
+        (f"datasets: {{d: {{principals: {{{OWNER}, special:allAuthenticatedUsers: writer}}}}}}", "is everybody, who may be no more than reader"),
+        (f"datasets: {{d: {{principals: {{{OWNER}}}, authorised: {{views: [v]}}}}}}", "'v' is not written like dataset.name"),
+        (f"datasets: {{d: {{principals: {{{OWNER}}}, authorised: {{views: [a.v, a.v]}}}}}}", "a.v is declared twice"),
+        (f"datasets: {{d: {{principals: {{{OWNER}}}}}}}\ngroups: {{}}", "2:1: groups: unknown key; known are sets, datasets"),
+        (f"datasets: {{d: {{principals: {{{OWNER}}}, rows: {{}}}}}}", "unknown key"),
+        (f"datasets: {{d-e: {{principals: {{{OWNER}}}}}}}", "'d-e' is no dataset's name"),
+        ("datasets: {d: {principals: {group:p@x.de: []}}}", "is empty"),
+        ("datasets: {}", "datasets: is empty"),
+        ("sets: {}", "datasets: is missing"),
+        ("datasets: [", "not valid YAML"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_declared_is_named(text: str, problem: str, tmp_path: Path) -> None:
+    lines = refused(tmp_path, text)
+    assert any(problem in line for line in lines), lines
+
+
+def test_a_file_that_is_empty_or_missing_declares_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"the permissions file is empty\. Write one"):
+        load_permissions(written(tmp_path, "# nothing"), "p")
+    with pytest.raises(ConfigError, match="there is no permissions file"):
+        load_permissions(tmp_path / "other.yaml", "p")
+
+
+def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
+    text = "datasets:\n  a: {principals: {x: y}}\n  b: {}\n  c: {principals: {group:a: owner}}"
+    assert len(refused(tmp_path, text)) == 3
+
+
+@pytest.mark.parametrize("heading", SECTIONS)
+def test_every_field_is_documented(heading: str) -> None:
+    parts = re.split(r"^##+ `?(.+?)`?$", PAGE, flags=re.MULTILINE)
+    section = dict(zip(parts[1::2], parts[2::2], strict=True))[heading]
+    table = section.partition("| field |")[2].partition("\n\n")[0]
+    schema = permissions_schema()
+    definition = SECTIONS[heading]
+    fields = (schema if definition is None else schema["$defs"][definition])["properties"]
+    assert re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE) == list(fields)
+
+
+def test_the_schema_in_docs_is_current() -> None:
+    text = (DOCS / "permissions.schema.json").read_text("utf-8")
+    written = "run: mirrorlake permissions schema > docs/permissions.schema.json"
+    assert json.loads(text) == permissions_schema(), written
