@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.bigquery.access_requests import AccessRequests
@@ -25,9 +25,6 @@ from mirrorlake.destinations.bigquery.names import BigQueryTable
 from mirrorlake.destinations.bigquery.statements import count_sql
 from mirrorlake.destinations.bigquery.types import FieldJson, canonical
 from mirrorlake.errors import BigQueryError
-
-if TYPE_CHECKING:
-    pass
 
 JobState: TypeAlias = Literal["running", "done", "failed"]
 _MOST_CLUSTERED = 4
