@@ -55,7 +55,12 @@ from mirrorlake.config.settings import (
     SparkConfig,
     VersionsAs,
 )
-from mirrorlake.config.table_findings import column_findings, delete_findings, mode_findings
+from mirrorlake.config.table_findings import (
+    column_findings,
+    delete_findings,
+    mode_findings,
+    tenant_findings,
+)
 
 ShrinkLimit: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 VERSION: Final = 1
@@ -312,6 +317,13 @@ class TenantTableSection(Section):
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is. A tenant that lacks
     one of them is mirrored without it."""
+
+    @model_validator(mode="after")
+    def _columns_fit(self) -> TenantTableSection:
+        found = list(tenant_findings(self))
+        if found:
+            raise Findings(found)
+        return self
 
 
 class TenantsSection(Section):

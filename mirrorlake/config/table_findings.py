@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from mirrorlake.config.modes import MODES
 
 if TYPE_CHECKING:
-    from mirrorlake.config.sections import TableSection
+    from mirrorlake.config.sections import TableSection, TenantTableSection
 
 
 def mode_findings(table: TableSection) -> Iterable[tuple[str, str]]:
@@ -73,6 +73,20 @@ def _rename_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     """A name that a column had before is no column's now, and was one column's alone."""
     said = {name.lower() for name in (*table.key, *table.columns)}
     said |= {name.lower() for name in (table.cursor, table.created) if name}
+    for name, rule in table.columns.items():
+        if rule.renamed_from and MODES[table.mode].landed:
+            yield "columns", f"mode snapshot reads what lands: remove renamed_from of {name!r}"
+    yield from _hint_findings(table, dict.fromkeys(table.columns, said))
+
+
+def _hint_findings(
+    table: TableSection | TenantTableSection, said: Mapping[str, Collection[str]]
+) -> Iterable[tuple[str, str]]:
+    """What is wrong with the earlier names of columns.
+
+    Args:
+        said: column → the names, in lower case, that it can't have had: they are columns now.
+    """
     taken: dict[str, str] = {}
     around = _renamed_around(table)
     if around:
@@ -80,20 +94,16 @@ def _rename_findings(table: TableSection) -> Iterable[tuple[str, str]]:
         words = f"{listed} are renamed from one another: columns that change names can't be said"
         yield "columns", f"{words}, and a row that only the mirror holds keeps its values by name"
     for name, rule in table.columns.items():
-        if name in around:
-            continue
-        if rule.renamed_from and MODES[table.mode].landed:
-            yield "columns", f"mode snapshot reads what lands: remove renamed_from of {name!r}"
-        for earlier in rule.renamed_from:
+        for earlier in () if name in around else rule.renamed_from:
             first = taken.setdefault(earlier.lower(), name)
-            if earlier.lower() in said:
+            if earlier.lower() in said[name]:
                 words = f"{name!r} was renamed from {earlier!r}, which the contract names itself"
                 yield "columns", f"{words}: a column that was renamed has its new name alone"
             elif first != name or rule.renamed_from.count(earlier) > 1:
                 yield "columns", f"{earlier!r} stands twice under renamed_from"
 
 
-def _renamed_around(table: TableSection) -> list[str]:
+def _renamed_around(table: TableSection | TenantTableSection) -> list[str]:
     """The columns whose ``renamed_from`` lead back to themselves by way of others: one that names
     itself alone is none."""
     named = {name.lower(): name for name in table.columns}
@@ -116,16 +126,34 @@ def _renamed_around(table: TableSection) -> list[str]:
     return [named[name] for name in before if leads_back(name)]
 
 
-def column_findings(table: TableSection) -> Iterable[tuple[str, str]]:
-    """What is wrong with the columns that a table names."""
-    # MySQL's column names are one name in any case.
+def _once_findings(table: TableSection | TenantTableSection) -> Iterable[tuple[str, str]]:
+    """MySQL's column names are one name in any case."""
     if len({column.lower() for column in table.key}) < len(table.key):
         yield "key", "the key names a column twice"
+    if len({column.lower() for column in table.columns}) < len(table.columns):
+        yield "columns", "two rules are for one column: MySQL's column names are one in any case"
+
+
+def tenant_findings(table: TenantTableSection) -> Iterable[tuple[str, str]]:
+    """What is wrong with the columns that a table of tenants names. A tenant may have a column
+    beside the one that it became, with a rule of its own; the key has one name in all."""
+    yield from _once_findings(table)
+    key = {column.lower() for column in table.key}
+    yield from _hint_findings(table, {name: {*key, name.lower()} for name in table.columns})
+    for name, rule in table.columns.items():
+        if rule.pci and name.lower() in key:
+            yield "key", _NEVER_READ.format(name=name, role="key")
+
+
+_NEVER_READ: Final = "{name!r} is marked pci: never, and {role} has to be read: name another column"
+
+
+def column_findings(table: TableSection) -> Iterable[tuple[str, str]]:
+    """What is wrong with the columns that a table names."""
+    yield from _once_findings(table)
     if table.entity is not None and not table.key:
         yield "entity", "rows of an entity need a key: name the columns of a unique key"
     rules = {column.lower(): rule for column, rule in table.columns.items()}
-    if len(rules) < len(table.columns):
-        yield "columns", "two rules are for one column: MySQL's column names are one in any case"
     yield from _rename_findings(table)
     roles = [*(("key", column) for column in table.key)]
     roles += [("cursor", table.cursor)] if table.cursor else []
@@ -138,7 +166,4 @@ def column_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     for role, column in roles:
         rule = rules.get(column.lower())
         if rule is not None and rule.pci:
-            yield (
-                role,
-                f"{column!r} is marked pci: never, and {role} has to be read: name another column",
-            )
+            yield role, _NEVER_READ.format(name=column, role=role)

@@ -24,7 +24,7 @@ from mirrorlake.ledger import TenantPlace
 from mirrorlake.merge.statements import check_rules
 from mirrorlake.operations.tenant_looks import LeftOut, TenantLook
 from mirrorlake.sources.mysql.change_stamps import ChangeStamp, read_stamps_in
-from mirrorlake.sources.mysql.connect import read_clock, read_position, session
+from mirrorlake.sources.mysql.connect import read_clock, read_machine, read_position, session
 from mirrorlake.sources.mysql.introspect import read_databases, read_in_databases, read_listed_in
 from mirrorlake.sources.mysql.replica import read_reach
 from mirrorlake.table.holds import refuse_held
@@ -45,6 +45,8 @@ class TenantSurvey:
     stamps: dict[TenantPlace, ChangeStamp] = field(default_factory=dict[TenantPlace, ChangeStamp])
     clocks: dict[str, datetime] = field(default_factory=dict[str, datetime])
     servers: dict[str, str] = field(default_factory=dict[str, str])
+    machines: dict[str, str] = field(default_factory=dict[str, str])
+    """By source, which running server it is."""
     failed: dict[TenantPlace, MirrorlakeError] = field(
         default_factory=dict[TenantPlace, MirrorlakeError]
     )
@@ -81,7 +83,11 @@ class TenantSurvey:
 
 def survey_tenants(workspace: Workspace, table: TenantTable) -> TenantSurvey:
     """What the sources show of a table's tenants; a source that can't be queried is among the
-    ``lost``."""
+    ``lost``.
+
+    Raises:
+        ConfigError: two of the sources are one server, and have the same tenants.
+    """
     survey = TenantSurvey()
     keys, hash_key = key_types(workspace, table), workspace.config.privacy.hash_key
     for name in table.sources:
@@ -97,7 +103,32 @@ def survey_tenants(workspace: Workspace, table: TenantTable) -> TenantSurvey:
             logger.warning("table %s: source %s: %s", table.name, name, error)
     if not survey.lost:
         survey.left_out += _unmatched(table, survey.databases)
+    _refuse_one_server(table, survey)
     return survey
+
+
+def _refuse_one_server(table: TenantTable, survey: TenantSurvey) -> None:
+    """See that no database is a tenant of two sources: each of its rows would be there twice.
+
+    Raises:
+        ConfigError: one is.
+    """
+    seen: dict[tuple[str, str], str] = {}
+    twice: dict[tuple[str, str], list[str]] = {}
+    for source, database in [*survey.plans, *survey.failed]:
+        first = seen.setdefault((survey.machines[source], database), source)
+        if first != source:
+            twice.setdefault((first, source), []).append(database)
+    for (first, source), databases in twice.items():
+        named = ", ".join(sorted(databases)[:3]) + (" …" if len(databases) > 3 else "")
+        count = "1 database" if len(databases) == 1 else f"{len(databases):,} databases"
+        raise ConfigError(
+            f"table {table.name}: sources {first} and {source} are one server, and {count} of it "
+            f"({named}) would be mirrored twice",
+            table=table.name,
+            source=source,
+            next_step=f"Leave one of the two out of the sources of tenants {table.group}",
+        )
 
 
 def look_of(survey: TenantSurvey, before: TenantLook | None) -> TenantLook:
@@ -142,6 +173,7 @@ def _survey_source(
     survey.databases |= {*visible}
     survey.clocks[source.name] = clock
     survey.servers[source.name] = server
+    survey.machines[source.name] = f"{server} {read_machine(connection)}"
     survey.plans |= resolved.plans
     survey.failed |= resolved.refused
     survey.stamps |= {(source.name, database): stamp for database, stamp in stamps.items()}

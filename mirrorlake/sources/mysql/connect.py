@@ -257,6 +257,13 @@ def read_position(connection: Connection[Any]) -> SourcePosition:
     return SourcePosition(str(server), str(position or "").replace("\n", ""), clock, identity)
 
 
+def read_machine(connection: Connection[Any]) -> str:
+    """Where a server runs, whatever address it was reached by. With its identity that makes it one:
+    two whose folder was copied, or that are in two containers, may have the same identity."""
+    host, port, folder = rows_of(connection, "SELECT @@hostname, @@port, @@datadir")[0]
+    return f"{host}:{port} {folder}"
+
+
 def _set(connection: Connection[Any], source: SourceConfig) -> None:
     for statement in session_statements(source):
         rows_of(connection, statement)

@@ -18,6 +18,8 @@ from mirrorlake.cli import cli
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.tenant_checks import check_tenants
 from mirrorlake.operations.tenant_looks import TenantLook, read_look
+from mirrorlake.operations.tenant_survey import survey_tenants
+from mirrorlake.operations.tenants import sync_tenants
 from tests.integration.conftest import PASSWORD, USER, Place
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
 from tests.integration.tenants import Tenants
@@ -124,6 +126,21 @@ def test_a_table_that_is_spelled_otherwise_is_said(place: Place, tmp_path: Path)
             tenants.sync()
         words = f"s.{tenants.name('a')}: its table is spelled orders, and the contract says Orders"
         assert words in str(refused.value)
+
+
+def test_a_server_under_two_names_is_refused(tenants: Tenants) -> None:
+    """Each of its tenants would be there twice."""
+    for number in range(4):
+        tenants.make(f"{number}", "id INT PRIMARY KEY", "(1)")
+    tenants.others["again"] = tenants.server.port
+    first = tenants.name("0")
+    words = rf"sources again and s are one server, and 4 databases of it \({first}, .* …\)"
+    with tenants.opened() as (workspace, table):
+        for look in (sync_tenants, survey_tenants):
+            with pytest.raises(ConfigError, match=words):
+                look(workspace, table)
+        assert workspace.ledger.tenants(table.name) == {}
+        assert workspace.ledger.refusals()[table.name]
 
 
 @pytest.mark.full

@@ -37,6 +37,11 @@ def columns(text: str, more: str = "") -> str:
     return table(f"{{mode: full, key: [id], columns: {{{text}}}{more}}}")
 
 
+def tenants(text: str, key: str = "[id]") -> str:
+    table = f"{{key: {key}, columns: {{{text}}}}}"
+    return f"{TOP}tenants: {{g: {{sources: [s], databases: [d], tables: {{t: {table}}}}}}}\n"
+
+
 BIGQUERY = "bigquery: {project: a-project, bucket: a-bucket}\n"
 LANDING = TOP.replace("    host: 127.0.0.1\n    user: u\n", "    landing: {url: x}\n")  # 4 lines
 LANDED = LANDING + "    databases:\n      d:\n        tables:\n"
@@ -65,6 +70,13 @@ REFUSED = {
     "a form of JSON that is never read": (columns("b: {pci: never, json_as: structure}"), "columns.b.json_as: a column that is never read (pci) is not shown at all"),
     "a form of JSON alone": (columns("b: {json_as: structure}"), "the column is named without a rule"),
     "a table over versions of tenants": (TOP + "tenants: {g: {sources: [s], databases: [d], tables: {t: {versions: table}}}}\n", "versions: a table of tenants is shown by a view over all versions: remove versions"),
+    "tenants' renames in a circle": (tenants("a: {pii: show, renamed_from: b}, b: {pii: show, renamed_from: A}"), "m.yaml:6:78: tenants.g.tables.t.columns: 'a' and 'b' are renamed from one another"),
+    "a tenants' rename from its key": (tenants("b: {pii: show, renamed_from: ID}"), "'b' was renamed from 'ID', which the contract names itself"),
+    "a tenants' rename to itself": (tenants("b: {pii: show, renamed_from: B}"), "a column that was renamed has its new name alone"),
+    "two tenants' renames from one name": (tenants("a: {pii: show, renamed_from: c}, b: {pii: show, renamed_from: C}"), "'C' stands twice under renamed_from"),
+    "two rules for one column of tenants": (tenants("a: {pii: 'null'}, A: {pii: show}"), "two rules are for one column: MySQL's column names are one in any case"),
+    "a key of tenants that is never read": (tenants("Id: {pci: never}"), "'Id' is marked pci: never, and key has to be read: name another column"),
+    "a key of tenants that names a column twice": (tenants("a: {pii: show}", "[id, ID]"), "tables.t.key: the key names a column twice"),
     "a policy of a snapshot": (landed("{mode: snapshot, key: [id], schema_changes: fail}"), "mode snapshot reads what lands, and no window: remove schema_changes"),
     "BigQuery without its section": (table("{mode: full, publish: [lake, bigquery]}"), "t.publish: publish: [lake, bigquery] needs a section bigquery with project and bucket"),
     "BigQuery by default without its section": ("defaults: {publish: [lake, bigquery]}\n" + TOP, "m.yaml:1:21: defaults.publish: publish: [lake, bigquery] needs a section"),
