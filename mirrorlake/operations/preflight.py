@@ -46,6 +46,7 @@ from mirrorlake.operations.preflight_statements import (
     statement_findings,
 )
 from mirrorlake.operations.preflight_tenants import preflight_tenants
+from mirrorlake.operations.preflight_unmirrored import unmirrored_finding
 from mirrorlake.operations.resolve import refuse_changes, resolve_as, resolve_table
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.ddl import Statement
@@ -132,7 +133,7 @@ def _of_table(
             config = workspace.config
             found = list(new_table_findings(config, migration, place, statements, propose))
         else:
-            found = [_unmirrored(workspace, name)]
+            found = [unmirrored_finding(workspace.config, migration, place, statements)]
         yield Preflight(whole, words, tuple(with_lines(found, statements)))
     for contract in contracts:
         source = workspace.config.sources[contract.source]
@@ -195,13 +196,6 @@ def _tenants(workspace: Workspace, database: str | None, table: str) -> list[Ten
         for one in workspace.config.tenants
         if one.table.lower() == table.lower() and (database is None or one.has(database))
     ]
-
-
-def _unmirrored(workspace: Workspace, table: str) -> Finding:
-    near = nearest(table, {c.table for c in workspace.config.tables})
-    if near:
-        return Finding("attention", f"it has no contract: it is not mirrored{near}")
-    return Finding("ok", "it has no contract: it is not mirrored")
 
 
 def _look(

@@ -107,7 +107,8 @@ def preflight_tenants(
     moved += [_Shape(plan, [place], plan) for place, plan in made.items()]
     joined = _joined(workspace, table, moved) if moved else {}
     lined += _of_columns(workspace, table, moved, joined, statements, suggest)
-    after[table.name] = _after(workspace, table, moved, joined)
+    after_it = _after(workspace, table, moved, joined)
+    after[table.name] = after_it
     found += with_lines(lined or [Finding("ok", "nothing of its mirror changes")], statements)
     known = workspace.ledger.tenants(table.name)
     rows = sum(known[p].rows or 0 for s in moved for p in s.places if p in known)
@@ -119,7 +120,7 @@ def preflight_tenants(
         tuple(found),
         first.plan.version.raw_table if first is not None else None,
         now.version.raw_table if now is not None else None,
-        _fates(table, moved[0]) if moved else (),
+        _fates(workspace, after_it, moved[0]) if moved else (),
         rows,
         layers=_layers(table, moved),
         readers=_readers(table),
@@ -213,27 +214,23 @@ def _of_columns(
     """What deduped's columns become, and what clean shows of them."""
     if not moved:
         return
-    lake = workspace.lake.load(deduped_of(table))
-    held = {f.name: f.field_type for f in lake.schema().fields} if lake is not None else {}
-    lowered = {name.lower(): name for name in held}
+    held = _deduped_types(workspace, table)
     retyped = {
         name: kind
         for name, kind in joined.items()
-        if name.lower() in lowered and not can_hold(held[lowered[name.lower()]], iceberg_type(kind))
+        if (was := held.get(name.lower())) and not can_hold(iceberg_type(was), iceberg_type(kind))
     }
     for name, kind in retyped.items():
-        was = str(held[lowered[name.lower()]])
+        was = held[name.lower()]
         words = f"{name} is {kind} in deduped and clean then, for all tenants; it was {was}"
         step = "Queries that compare or compute with it may fail; all tenants are folded again"
         yield Finding("breaks", words, step, column=name)
     widened = [
         name
         for name, kind in joined.items()
-        if name.lower() in lowered
-        and name not in retyped
-        and held[lowered[name.lower()]] != iceberg_type(kind)
+        if name not in retyped and held.get(name.lower(), kind) != kind
     ]
-    added = [name for name in joined if name.lower() not in lowered] if lake is not None else []
+    added = [name for name in joined if name.lower() not in held] if held else []
     if not retyped:
         changes = [f"{name} is added" for name in added]
         changes += [f"{name} becomes {joined[name]}" for name in widened]
@@ -349,20 +346,28 @@ def _after(
     return TenantsAfter(table, joined, held, lacking)
 
 
-def _fates(table: TenantTable, shape: _Shape) -> tuple[ColumnFate, ...]:
-    """The columns that change, of the tenants of a shape."""
+def _deduped_types(workspace: Workspace, table: TenantTable) -> dict[str, str]:
+    """The types of deduped's columns as they are, by name in lower case; none where it is not
+    there."""
+    lake = workspace.lake.load(deduped_of(table))
+    fields = () if lake is None else lake.schema().fields
+    return {field.name.lower(): str(field.field_type).replace(", ", ",") for field in fields}
+
+
+def _fates(workspace: Workspace, after: TenantsAfter, shape: _Shape) -> tuple[ColumnFate, ...]:
+    """The columns that change, of the tenants of a shape; in the lake, of all tenants."""
     assert shape.now is not None  # noqa: S101  # it moves
     was, types = dict(shape.plan.version.columns), dict(shape.now.version.columns)
-    lake_was = {exact.name: exact.iceberg for exact in shape.plan.columns}
-    lake = {exact.name: exact.iceberg for exact in shape.now.columns}
-    rules = {name.lower(): rule for name, rule in table.columns.items()}
+    lake_was = _deduped_types(workspace, after.table)
+    lake = {name.lower(): kind for name, kind in after.types.items()}
+    rules = {name.lower(): rule for name, rule in after.table.columns.items()}
 
     def fate(name: str) -> ColumnFate:
-        rule = rules.get(name.lower())
-        clean = "gone" if name not in types else (rule and rule.pii) or "shown"
+        rule, lower = rules.get(name.lower()), name.lower()
+        clean = "held" if lower in after.held else (rule and rule.pii) or "shown"
         return ColumnFate(
             name if name in was else None, name if name in types else None, was.get(name),
-            types.get(name), lake_was.get(name), lake.get(name), clean,
+            types.get(name), lake_was.get(lower), lake.get(lower), clean,
         )  # fmt: skip
 
     return tuple(fate(name) for name in {**types, **was} if was.get(name) != types.get(name))

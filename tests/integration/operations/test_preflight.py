@@ -440,10 +440,30 @@ def test_statements_of_no_table(seen: Workspace) -> None:
 
 
 def test_tables_that_are_not_mirrored(seen: Workspace) -> None:
-    text = "CREATE TABLE fresh (id INT); ALTER TABLE other ADD COLUMN n INT; SET NAMES utf8mb4"
-    found = preflight(seen, text, suggest)
+    text = "CREATE TABLE fresh (id INT); RENAME TABLE fresh TO other; SET NAMES utf8mb4;"
+    found = preflight(seen, f"{text} ALTER TABLE other ADD COLUMN n INT", suggest)
     assert [(one.table, one.severity) for one in found] == [("fresh", "ok"), ("other", "ok")]
     assert "`mirrorlake init`" in says(found[0])
+
+
+def test_a_table_that_is_not_there_is_said(seen: Workspace, server: EmbeddedServer) -> None:
+    """A name that was mistyped would pass for a table that is not mirrored."""
+    contract = seen.config.table("t")
+    for name in ("nothing", f"{contract.database}.nothing"):
+        [found] = preflight(seen, f"ALTER TABLE {name} ADD COLUMN n INT", suggest)
+        assert found.severity == "attention"
+        assert f"MySQL has no table {contract.database}.nothing that this" in says(found)
+    with server.admin(contract.database) as admin, admin.cursor() as cursor:
+        cursor.execute("CREATE TABLE settings (id INT)")
+        try:
+            [found] = preflight(seen, "ALTER TABLE settings ADD COLUMN n INT", suggest)
+            assert (found.severity, "it has no contract" in says(found)) == ("ok", True)
+            [found] = preflight(seen, "ALTER TABLE setings ADD COLUMN n INT", suggest)
+            assert "did you mean 'settings'?" in says(found)
+        finally:
+            cursor.execute("DROP TABLE settings")
+    [found] = preflight(seen, "ALTER TABLE elsewhere.nothing ADD COLUMN n INT", suggest)
+    assert (found.severity, "it has no contract" in says(found)) == ("ok", True)
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,11 @@ def test_what_it_says_of_each_kind_of_change(tenants: Tenants) -> None:
                 assert one in said, f"{text}: {said}"
     found, _ = look(tenants, f"ALTER TABLE {tenants.name('x')}.orders ADD COLUMN email INT")
     assert (found.rows, found.columns[0].now, found.columns[0].lake_now) == (4, "email", "int")
+    assert found.columns[0].clean == "held"
+    found, _ = look(tenants, f"ALTER TABLE {tenants.name('x')}.orders MODIFY n BIGINT")
+    assert (found.columns[0].lake_before, found.columns[0].lake_now) == ("int", "long")
+    found, _ = look(tenants, "ALTER TABLE orders DROP COLUMN name")
+    assert (found.columns[0].lake_now, found.columns[0].clean) == ("string", "shown")
     with pytest.raises(DdlRefused, match=r"line 1: table .*: it has no column 'nothing'"):
         look(tenants, "ALTER TABLE orders DROP COLUMN nothing")
 
