@@ -34,6 +34,7 @@ from mirrorlake.config.settings import (
     PublishTo,
     RepairSetting,
     SchemaPolicy,
+    ShapePolicy,
     SparkConfig,
     VersionsAs,
 )
@@ -202,6 +203,7 @@ class TenantTable(Section):
     key: tuple[str, ...] = ()
     clean: Clean = "view"
     new_columns: NewColumns = "hide"
+    schema_changes: ShapePolicy = "evolve"
     verify: bool = True
     shrink_limit: float | None = 0.9
     owners: tuple[str, ...] = ()

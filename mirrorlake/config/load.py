@@ -31,6 +31,7 @@ from mirrorlake.config.settings import (
     LedgerConfig,
     Namespaces,
     PartitionSize,
+    ShapePolicy,
     default_namespaces,
     namespaces_of,
 )
@@ -150,6 +151,11 @@ def _contracts(sections: ConfigSections) -> Iterator[TableContract]:
                 yield found.model_copy(update={"every": contract.every or server.every})
 
 
+def _shape_policy(defaults: DefaultsConfig) -> ShapePolicy:
+    """What tenants do whose contract says nothing; `contract_problems` refuses ``freeze``."""
+    return "evolve" if defaults.schema_changes == "freeze" else defaults.schema_changes
+
+
 def _tenant_tables(sections: ConfigSections) -> Iterator[TenantTable]:
     servers = [name for name, section in sections.sources.items() if section.landing is None]
     defaults = sections.defaults
@@ -168,6 +174,7 @@ def _tenant_tables(sections: ConfigSections) -> Iterator[TenantTable]:
                 key=contract.key,
                 clean=contract.clean or defaults.clean,
                 new_columns=contract.new_columns or defaults.new_columns,
+                schema_changes=contract.schema_changes or _shape_policy(defaults),
                 verify=defaults.verify if contract.verify is None else contract.verify,
                 shrink_limit=(
                     contract.shrink_limit if "shrink_limit" in said else defaults.shrink_limit

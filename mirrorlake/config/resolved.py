@@ -9,7 +9,7 @@ from datetime import date
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.fields import matches, nearest
 from mirrorlake.config.modes import MODES
-from mirrorlake.config.sections import ConfigSections
+from mirrorlake.config.sections import ConfigSections, TenantTableSection
 from mirrorlake.config.settings import (
     STREAM_SUFFIX,
     Namespaces,
@@ -72,6 +72,10 @@ def _modes(sections: ConfigSections) -> _Found:
 
 
 _HASH_IN_A_VIEW = "pii: hash in a view would show the key in the view's text: use clean: table"
+_NO_FREEZE = (
+    "defaults say schema_changes: freeze, and tenants have none: write schema_changes: evolve or"
+    " fail here"
+)
 _HASH_WITHOUT_A_KEY = "pii: hash needs privacy.hash_key: write ${env:NAME} there"
 
 
@@ -94,13 +98,21 @@ def _tenants(sections: ConfigSections) -> _Found:
                 f"its servers write times in several zones ({listed}): make a group of each",
             )
         for table, contract in section.tables.items():
-            clean = contract.clean or sections.defaults.clean
-            for column, rule in contract.columns.items():
-                at = (*place, "tables", table, "columns", column, "pii")
-                if rule.pii == "hash" and clean == "view":
-                    yield at, _HASH_IN_A_VIEW
-                if rule.pii == "hash" and sections.privacy.hash_key is None:
-                    yield at, _HASH_WITHOUT_A_KEY
+            yield from _tenant_table(sections, (*place, "tables", table), contract)
+
+
+def _tenant_table(
+    sections: ConfigSections, place: tuple[str, ...], contract: TenantTableSection
+) -> _Found:
+    clean = contract.clean or sections.defaults.clean
+    if sections.defaults.schema_changes == "freeze" and contract.schema_changes is None:
+        yield place, _NO_FREEZE
+    for column, rule in contract.columns.items():
+        at = (*place, "columns", column, "pii")
+        if rule.pii == "hash" and clean == "view":
+            yield at, _HASH_IN_A_VIEW
+        if rule.pii == "hash" and sections.privacy.hash_key is None:
+            yield at, _HASH_WITHOUT_A_KEY
 
 
 def _path(contract: TableContract, *rest: str) -> tuple[str, ...]:

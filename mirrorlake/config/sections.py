@@ -52,6 +52,7 @@ from mirrorlake.config.settings import (
     Publish,
     RepairSetting,
     SchemaPolicy,
+    ShapePolicy,
     SparkConfig,
     VersionsAs,
 )
@@ -292,6 +293,12 @@ def _view_alone(value: object) -> object:
     return value
 
 
+def _no_freeze(value: object) -> object:
+    if value == "freeze":
+        raise ValueError("tenants evolve or fail: a column that comes later is held out of clean")
+    return value
+
+
 class TenantTableSection(Section):
     """The contract of a table that every tenant has."""
 
@@ -305,6 +312,9 @@ class TenantTableSection(Section):
     new_columns: NewColumns | None = None
     """What clean does with a column that a tenant gets after the table's first load: ``hide`` or
     ``show``."""
+    schema_changes: Annotated[ShapePolicy, BeforeValidator(_no_freeze)] | None = None
+    """What becomes of a tenant that gets a shape which the mirror does not have: ``evolve`` takes
+    it up, ``fail`` leaves the tenant as it was and reports it."""
     verify: bool | None = None
     """Whether each tenant's rows are proved before anybody sees them."""
     shrink_limit: Annotated[float, Field(gt=0, le=1)] | None = None

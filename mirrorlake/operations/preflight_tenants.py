@@ -148,7 +148,9 @@ def _apply(
         around = around_after(statement.actions, around)
     if after.name != there.name:
         return  # the tenant is gone then
-    resolved = resolve_tenants(table, config, {database: after}, key_types(workspace, table))
+    versions = workspace.ledger.schema_versions(table.name)
+    keys = key_types(workspace, table)
+    resolved = resolve_tenants(table, config, {database: after}, keys, versions)
     shape.now = resolved.plans.get((source, database))
     shape.stops = resolved.refused.get((source, database))
 

@@ -54,7 +54,9 @@ def made_shapes(
     if isinstance(made, str):
         words = f"{joins}; its columns were not looked at: {made}"
         return {}, [Finding("attention", words, "Compare them by hand", line=line)]
-    resolved = resolve_tenants(table, config, {database: made}, key_types(workspace, table))
+    versions = workspace.ledger.schema_versions(table.name)
+    keys = key_types(workspace, table)
+    resolved = resolve_tenants(table, config, {database: made}, keys, versions)
     place = (source, database)
     if (error := resolved.refused.get(place)) is not None:
         words = f"a database that gets the table is no tenant that can be kept: {error.message}"

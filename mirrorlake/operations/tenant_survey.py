@@ -23,6 +23,7 @@ from mirrorlake.errors import ConfigError, MirrorlakeError, SourceError, SourceH
 from mirrorlake.ledger import TenantPlace
 from mirrorlake.merge.statements import check_rules
 from mirrorlake.operations.tenant_looks import LeftOut, TenantLook
+from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.sources.mysql.change_stamps import ChangeStamp, read_stamps_in
 from mirrorlake.sources.mysql.connect import read_clock, read_machine, read_position, session
 from mirrorlake.sources.mysql.introspect import read_databases, read_in_databases, read_listed_in
@@ -89,13 +90,15 @@ def survey_tenants(workspace: Workspace, table: TenantTable) -> TenantSurvey:
         ConfigError: two of the sources are one server, and have the same tenants.
     """
     survey = TenantSurvey()
-    keys, hash_key = key_types(workspace, table), workspace.config.privacy.hash_key
+    versions = workspace.ledger.schema_versions(table.name)
+    lake = _InLake(key_types(workspace, table), versions)
+    hash_key = workspace.config.privacy.hash_key
     for name in table.sources:
         source = workspace.config.sources[name]
         try:
             refuse_held(workspace.ledger, name)
             with session(source) as connection:
-                _survey_source(connection, source, table, keys, hash_key, survey)
+                _survey_source(connection, source, table, lake, hash_key, survey)
         except SourceHeld as error:
             survey.lost[name] = error
         except SourceError as error:
@@ -142,11 +145,19 @@ def look_of(survey: TenantSurvey, before: TenantLook | None) -> TenantLook:
     return TenantLook(datetime.now(UTC), tuple(left_out), tuple(without), drops)
 
 
+@dataclass(frozen=True)
+class _InLake:
+    """What the mirror has already: its key's types, and its shapes."""
+
+    keys: Mapping[str, str]
+    versions: Sequence[SchemaVersion]
+
+
 def _survey_source(
     connection: Connection[Any],
     source: SourceConfig,
     table: TenantTable,
-    keys: Mapping[str, str],
+    lake: _InLake,
     hash_key: SecretStr | None,
     survey: TenantSurvey,
 ) -> None:
@@ -157,7 +168,7 @@ def _survey_source(
     visible = read_databases(connection)
     databases = [name for name in visible if table.has(name)]
     found = read_in_databases(connection, set(databases), table.table)
-    resolved = resolve_tenants(table, source, found, keys)
+    resolved = resolve_tenants(table, source, found, lake.keys, lake.versions)
     for place, plan in [*resolved.plans.items()]:
         try:
             check_rules(plan, hash_key)

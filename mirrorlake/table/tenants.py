@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -21,6 +21,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import MirrorlakeError, SchemaError, TypeRefused
 from mirrorlake.ledger import Ledger, TenantPlace
 from mirrorlake.schema.lattice import is_promoted
+from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.table.clean_columns import unnamed_columns
 from mirrorlake.table.resolve import ResolvedTable, plan_table
@@ -112,11 +113,13 @@ def resolve_tenants(
     source: SourceConfig,
     found: Mapping[str, SourceTable],
     key_types: Mapping[str, str],
+    versions: Sequence[SchemaVersion],
 ) -> Resolved:
     """Resolve each tenant of a source.
 
     Args:
         found: the table as each database has it, by database.
+        versions: the shapes that the mirror has.
         key_types: Iceberg's types of the key's columns (by name, in lower case) in the lake; none
             before the first load: then they are those that most tenants have.
     """
@@ -127,11 +130,34 @@ def resolve_tenants(
             _refuse_hidden(there)
             contract = contract_of(table, *place, (column.name for column in there.columns))
             resolved.plans[place] = plan_table(contract, source, there)
+            _refuse_new_shape(table, resolved.plans[place], versions)
         except (MirrorlakeError, TypeRefused) as error:
+            resolved.plans.pop(place, None)
             resolved.refused[place] = error
     _refuse_alike(resolved)
     refuse_other_keys(resolved, key_types or most_key_types(resolved.plans.values()))
     return resolved
+
+
+def _refuse_new_shape(
+    table: TenantTable, plan: ResolvedTable, versions: Sequence[SchemaVersion]
+) -> None:
+    """Under ``schema_changes: fail``, see that the mirror has the shape of a tenant, or none yet.
+
+    Raises:
+        SchemaError: it is another one.
+    """
+    if table.schema_changes != "fail" or not versions or plan.version in versions:
+        return
+    earlier = plan.contract.earlier_names
+    changes = [(plan.version.changes_from(one, earlier), one.raw_table) for one in versions]
+    nearest, of = min(changes, key=lambda one: len(one[0].words))
+    raise SchemaError(
+        f"table {plan.name}: the mirror has no such shape, and `schema_changes` is fail; beside "
+        f"{of}: {nearest.said}",
+        table=plan.name,
+        next_step="Change it back, or write `schema_changes: evolve` until the next sync",
+    )
 
 
 def _refuse_hidden(table: SourceTable) -> None:

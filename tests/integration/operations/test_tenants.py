@@ -239,6 +239,31 @@ def test_a_new_shape_changes_a_type_with_its_values(tenants: Tenants) -> None:
 
 
 @pytest.mark.full
+def test_a_shape_that_is_not_to_come_stops_its_tenant_alone(tenants: Tenants) -> None:
+    tenants.contract["schema_changes"] = "fail"
+    for name in ("a", "b", "c"):
+        tenants.make(name, COLUMNS, *rows(1))
+    tenants.run("c", "ALTER TABLE orders ADD more INT")
+    assert (tenants.sync().failed, tenants.sync().shapes) == ({}, 2)
+    before = tenants.deduped("id", "name")
+    tenants.run("a", "ALTER TABLE orders ADD more INT", "UPDATE orders SET name = 'known'")
+    tenants.run("b", "ALTER TABLE orders ADD new INT", "UPDATE orders SET name = 'waits'")
+    tenants.make("d", COLUMNS + ", new INT", "(9, 'nine', NULL, 9, 9)")
+    done = tenants.sync()
+    assert set(done.failed) == {f"s.{tenants.name(name)}" for name in ("b", "d")}
+    words = done.failed[f"s.{tenants.name('b')}"]
+    assert "`schema_changes` is fail; beside orders_v_" in words
+    assert "new was added" in words
+    expected = before | {tenants.name("a"): [(1, "known")]}
+    assert (tenants.deduped("id", "name"), done.shapes) == (expected, 2)
+    tenants.run("b", "ALTER TABLE orders DROP new")
+    assert set(tenants.sync().failed) == {f"s.{tenants.name('d')}"}
+    tenants.contract["schema_changes"] = "evolve"
+    assert tenants.sync().failed == {}
+    assert_mirrored(tenants)
+
+
+@pytest.mark.full
 def test_a_column_that_some_tenants_call_otherwise(tenants: Tenants) -> None:
     """A migration that is half way through the tenants: one column, by both names, and its rule."""
     rule = {"pii": "null", "renamed_from": ["mail"]}

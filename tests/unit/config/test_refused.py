@@ -75,6 +75,8 @@ REFUSED = {
     "a tenants' rename to itself": (tenants("b: {pii: show, renamed_from: B}"), "a column that was renamed has its new name alone"),
     "two tenants' renames from one name": (tenants("a: {pii: show, renamed_from: c}, b: {pii: show, renamed_from: C}"), "'C' stands twice under renamed_from"),
     "two rules for one column of tenants": (tenants("a: {pii: 'null'}, A: {pii: show}"), "two rules are for one column: MySQL's column names are one in any case"),
+    "tenants that freeze": (TOP + "tenants: {g: {sources: [s], databases: [d], tables: {t: {schema_changes: freeze}}}}\n", "schema_changes: tenants evolve or fail: a column that comes later is held out of clean"),
+    "tenants that freeze by default": ("defaults: {schema_changes: freeze}\n" + tenants("a: {pii: show}"), "tenants.g.tables.t: defaults say schema_changes: freeze, and tenants have none"),
     "a key of tenants that is never read": (tenants("Id: {pci: never}"), "'Id' is marked pci: never, and key has to be read: name another column"),
     "a key of tenants that names a column twice": (tenants("a: {pii: show}", "[id, ID]"), "tables.t.key: the key names a column twice"),
     "a policy of a snapshot": (landed("{mode: snapshot, key: [id], schema_changes: fail}"), "mode snapshot reads what lands, and no window: remove schema_changes"),
