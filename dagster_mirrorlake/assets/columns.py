@@ -18,6 +18,7 @@ from mirrorlake.table.source_columns import SourceColumn, recorded_columns
 if TYPE_CHECKING:
     from mirrorlake.destinations.iceberg.lake import Lake
     from mirrorlake.destinations.iceberg.model import LakeSchema
+    from mirrorlake.operations.shapes import ShapeColumn
 
 COLUMN_SCHEMA = "dagster/column_schema"
 COLUMN_LINEAGE = "dagster/column_lineage"
@@ -102,6 +103,24 @@ def source_schema(contract: TableContract, columns: Iterable[SourceColumn]) -> d
         for column in columns
     ]
     return dg.TableSchema(found, _key_of(contract))
+
+
+def types_metadata(columns: "Iterable[ShapeColumn]") -> dict[str, Any]:
+    """The columns that had several types: in which one all schema versions are read together, and
+    why it is that one; nothing where none had."""
+    records = [
+        dg.TableRecord(
+            {
+                "column": column.name,
+                "in MySQL": " → ".join(column.types),
+                "over all versions": column.lake or "-",
+                "why": column.why,
+            }
+        )
+        for column in columns
+        if len(column.types) > 1
+    ]
+    return {"columns of several types": dg.MetadataValue.table(records)} if records else {}
 
 
 def landed_metadata(ledger: Ledger, table: MirroredTable) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_mirrorlake.assets.columns import layer_columns
+from dagster_mirrorlake.assets.columns import layer_columns, types_metadata
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.cost import scanned
@@ -41,6 +41,7 @@ def _shapes(workspace: Workspace, contract: TableContract) -> dict[str, Any]:
         return {}
     found: dict[str, Any] = {"schema version": versions[-1].raw_table}
     if len(versions) > 1:
+        shapes = shapes_of(workspace, contract)
         records = [
             dg.TableRecord(
                 {
@@ -51,9 +52,10 @@ def _shapes(workspace: Workspace, contract: TableContract) -> dict[str, Any]:
                     "changes": "; ".join(shape.changes) or "-",
                 }
             )
-            for shape in shapes_of(workspace, contract).versions
+            for shape in shapes.versions
         ]
         found["schema versions"] = dg.MetadataValue.table(records)
+        found |= types_metadata(shapes.columns)
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_mirrorlake.assets.columns import types_metadata
 from dagster_mirrorlake.assets.tenant_events import shown_tags
 from dagster_mirrorlake.assets.tenant_figures import (
     failed_table,
@@ -23,6 +24,7 @@ from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 from dagster_mirrorlake.tenants import MirroredTenants
 from mirrorlake.operations.tenant_reports import read_shown
 from mirrorlake.operations.tenant_results import SyncTerms, TenantsSynced
+from mirrorlake.operations.tenant_versions import tenant_shapes_of
 from mirrorlake.operations.tenants import sync_tenants
 from mirrorlake.table.tenants import deduped_of
 from mirrorlake.workspace import Workspace
@@ -110,6 +112,7 @@ def _raw_metadata(
         "bytes written": done.bytes,
         "seconds": done.seconds,
         **versions_metadata(workspace.ledger, tenants.table),
+        **types_metadata(tenant_shapes_of(workspace, tenants.table).columns),
     }
     if done.failed:
         found["failures"] = failed_table(done.failed)

@@ -27,8 +27,8 @@ def location(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]
     with server.admin() as admin, admin.cursor() as cursor:
         cursor.execute("CREATE DATABASE added")
         for table in TABLES:
-            cursor.execute(f"CREATE TABLE added.{table} (id INT PRIMARY KEY)")
-            cursor.execute(f"INSERT INTO added.{table} VALUES (1), (2)")
+            cursor.execute(f"CREATE TABLE added.{table} (id INT PRIMARY KEY, n INT)")
+            cursor.execute(f"INSERT INTO added.{table} VALUES (1, 1), (2, 2)")
         # The runs' `sql` is the mirror's own user's.
         cursor.execute("GRANT ALL ON added.* TO mirror@'%'")
         admin.commit()
@@ -37,7 +37,8 @@ def location(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]
 
 @pytest.mark.full
 def test_the_fold_loads_it_and_has_mysqls_values(location: Location) -> None:
-    alter = [f"ALTER TABLE added.{name} ADD COLUMN v INT NOT NULL DEFAULT 7" for name in TABLES]
+    change = "ADD COLUMN v INT NOT NULL DEFAULT 7, MODIFY n VARCHAR(9)"
+    alter = [f"ALTER TABLE added.{name} {change}" for name in TABLES]
     tags = {"mirrorlake/load": "live"}
     names = list(TABLES)
     loaded, folded, again = location.run(
@@ -62,7 +63,10 @@ def test_the_fold_loads_it_and_has_mysqls_values(location: Location) -> None:
     now = again["made"]["raw/s/added/grows"][TODAY]
     assert now["schema version"] != before["schema version"]
     assert before["schema version"] in now["schema versions"]
-    assert "'changes': 'v was added'" in now["schema versions"]
+    assert "'changes': 'v was added; n was int, is varchar(9)'" in now["schema versions"]
+    assert "columns of several types" not in before
+    for words in ("'int → varchar(9)'", "'over all versions': 'string'", "exact text"):
+        assert words in now["columns of several types"]
     lake = Lake(location.config.lake)
     for name in names:
         table = lake.load(deduped_of(location.config.table(name)))

@@ -328,12 +328,15 @@ def test_tenants_are_mirrored_checked_and_looked_after(
         assert verdicts(one)["tenants_mirrored"] == (True, "WARN")
         assert made_by(location.run(instance, config={"again": True}))["raw"]["tenants read"] == 3
         assert "None of 3 tenants moved" in str(location.tick(instance).skip_message)
-        sql("a", "ALTER TABLE orders ADD n INT")
+        sql("a", "ALTER TABLE orders ADD n INT, MODIFY email VARCHAR(60)")
         # Not read yet: nobody says that it is equal.
         behind = location.run(instance, "exact_match")
         assert verdicts(behind) == {"exact_match": (False, "WARN")}
         assert location.tick(instance).run_requests[0].tags["mirrorlake/reason"] == ("1 altered")
         drifted = location.run(instance)
+        [several] = made_by(drifted)["raw"]["columns of several types"].records
+        assert several.data["in MySQL"] == "varchar(40) → varchar(60)"
+        assert several.data["over all versions"] == "string"
         assert verdicts(drifted)["schema_drift"] == (False, "WARN")
         assert verdicts(drifted)["exact_match"] == (True, "ERROR")
         _lose_a_row(location)
