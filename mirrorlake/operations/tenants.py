@@ -111,8 +111,9 @@ def _look(workspace: Workspace, table: TenantTable) -> tuple[TenantSurvey, Tenan
     """
     ledger = workspace.ledger
     refuse_read_already(workspace, table)
+    shapes = read_shapes(workspace, table)  # one that somebody edited stops it here
     if any(rule.pii == "hash" for rule in table.columns.values()):
-        refuse_hashes(workspace, table, read_shapes(workspace, table))
+        refuse_hashes(workspace, table, shapes)
     survey = survey_tenants(workspace, table)
     survey.refuse_all_held(table)
     look = look_of(survey, read_look(ledger, table))
