@@ -114,6 +114,8 @@ def _raw_metadata(
         **versions_metadata(workspace.ledger, tenants.table),
         **types_metadata(tenant_shapes_of(workspace, tenants.table).columns),
     }
+    if done.held_columns:
+        found["held out of clean"] = ", ".join(done.held_columns)
     if done.failed:
         found["failures"] = failed_table(done.failed)
     if done.held:

@@ -203,6 +203,7 @@ def _print_look(ledger: Ledger, table: TenantTable) -> None:
         line = f"[yellow]refused {since}:[/] {escape(words)}"
         show.console.print(line, highlight=False, soft_wrap=True)
     _print_left_out(table.name, look.reasons, look.without, show.console)
+    _print_held(table.name, look.held, show.console)
 
 
 def _versions(ledger: Ledger, table: TenantTable) -> Sequence[Any]:
@@ -270,6 +271,16 @@ def print_synced(results: Sequence[TenantsSynced]) -> None:
         _print_listed(one.table, one.replaced, "more were made again, truncated or altered: --json")
         _print_listed(one.table, one.failed, "more: `mirrorlake tenants --failed`")
         _print_left_out(one.table, one.left_out, one.without, show.errors)
+        _print_held(one.table, one.held_columns, show.errors)
+
+
+def _print_held(table: str, columns: Sequence[str], console: Console) -> None:
+    """Columns on which a person should decide."""
+    if columns:
+        from mirrorlake.table.new_columns import held_words
+
+        words = f"{table}: {held_words(columns)}"
+        console.print(f"[yellow]{escape(words)}[/]", highlight=False, soft_wrap=True)
 
 
 def _print_listed(table: str, tenants: Mapping[str, str], more: str) -> None:

@@ -30,7 +30,8 @@ class Shape:
         first_seen: when it was first met (UTC).
         last_load: when the newest load of rows in it ended (UTC); None: none succeeded.
         loads: how many loads of it raw holds, of any history.
-        changes: what it has that the version before it had not, in words.
+        changes: what it has that the version before it had not, in words; of tenants, whose
+            versions stand side by side, in what it differs from the nearest of those before it.
         ddl: the statement that would make the table, as its server printed it; None where a version
             was met by an earlier release, or came from a ledger that was rebuilt.
         tenants: how many tenants' newest copies are in it; None of a table of one database.
@@ -128,7 +129,10 @@ def read_versions(
     for at, version in enumerate(versions):
         own = [load for load in loads if load.raw_table == version.raw_table]
         changes: tuple[str, ...] = ()
-        if at:
+        if at and tenants is not None:
+            number, changed = version.nearest(versions[:at], earlier)
+            changes = (f"as {number + 1}, {changed.beside}",)
+        elif at:
             changed = version.changes_from(versions[at - 1], earlier)
             changes = changed.words or (changed.said,)
         found.append(

@@ -85,12 +85,14 @@ class TenantLook:
         without: databases that the patterns mean and that have no such table, as
             ``source.database``.
         drops: what was refused and is not confirmed yet.
+        held: columns that clean leaves out until the contract names them.
     """
 
     at: datetime
     left_out: tuple[LeftOut, ...] = ()
     without: tuple[str, ...] = ()
     drops: tuple[MassDrop, ...] = ()
+    held: tuple[str, ...] = ()
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -104,6 +106,7 @@ def read_look(ledger: Ledger, table: TenantTable) -> TenantLook | None:
     if text is None:
         return None
     found: dict[str, Any] = json.loads(text)
+    named = {one.lower() for n, rule in table.columns.items() for one in (n, *rule.renamed_from)}
     return TenantLook(
         at=datetime.fromisoformat(found["at"]),
         left_out=tuple(LeftOut(**one) for one in found["left_out"]),
@@ -113,6 +116,7 @@ def read_look(ledger: Ledger, table: TenantTable) -> TenantLook | None:
             for one in found["drops"]
             if table.dropped == "remove"  # under `keep` nothing is refused any more
         ),
+        held=tuple(name for name in found.get("held", ()) if name.lower() not in named),
     )
 
 

@@ -50,6 +50,7 @@ class TenantsSynced:
             a pattern that no database matches) → why.
         without: databases that the patterns mean and that have no such table, as
             ``source.database``.
+        held_columns: those that clean leaves out until the contract names them.
     """
 
     table: str
@@ -74,6 +75,7 @@ class TenantsSynced:
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     without: tuple[str, ...] = ()
     replaced: Mapping[str, str] = field(default_factory=dict[str, str])
+    held_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,8 @@ def _checks(known: Collection[Tenant], look: TenantLook | None, holds: Sequence[
     parts += [f"{count:,} {verdict}" for verdict, count in _counted(checked)]
     if look is not None and look.left_out:
         parts.append(f"{len(look.left_out):,} left out")
+    if look is not None and look.held:
+        parts.append(f"held out of clean: {', '.join(look.held)}")
     parts += [hold_words(hold) for hold in holds]
     return ", ".join(parts) or "-"
 

@@ -141,8 +141,8 @@ def look_of(survey: TenantSurvey, before: TenantLook | None) -> TenantLook:
         unseen = {*survey.lost, ""}
         left_out += [one for one in before.left_out if one.source in unseen]
         without += [one for one in before.without if one.partition(".")[0] in survey.lost]
-    drops = () if before is None else before.drops
-    return TenantLook(datetime.now(UTC), tuple(left_out), tuple(without), drops)
+    drops, held = ((), ()) if before is None else (before.drops, before.held)
+    return TenantLook(datetime.now(UTC), tuple(left_out), tuple(without), drops, held)
 
 
 @dataclass(frozen=True)

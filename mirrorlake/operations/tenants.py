@@ -53,7 +53,7 @@ from mirrorlake.serving.tenants import remember_tenant_columns, show_tenants
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.introspect import read_ddl
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.tenants import Plans, deduped_of, terms_of
+from mirrorlake.table.tenants import Plans, deduped_of, held_of, terms_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -147,13 +147,16 @@ class _Sync:
         table, ledger, survey, look = self.table, self.workspace.ledger, self.survey, self.look
         known = ledger.tenants(table.name)
         gone = self._note_gone(known)
-        record_look(ledger, table, with_drops(look, self._refuse_many(known, look.drops)))
+        look = with_drops(look, self._refuse_many(known, look.drops))
+        record_look(ledger, table, look)
         self.failed |= {p: e for p, e in survey.failed.items() if self.terms.means(p)}
         moved = self._moved(known)
         for plans in _by_version(moved).values():
             self._load(plans, known)
         self._note_failed(known)
         folded, removed, shapes, clean = self._show()
+        held = held_of(ledger, table, shapes.columns)
+        record_look(ledger, table, replace(look, held=held))
         everything = ledger.tenants(table.name)
         rules = clean_columns_of(ledger, table, shapes).text if shapes.tables else ""
         made = f"{table.clean} {rules}"
@@ -184,6 +187,7 @@ class _Sync:
             held={source: str(error) for source, error in survey.held.items()},
             left_out=look.reasons,
             without=look.without,
+            held_columns=held,
         )
 
     def _note_gone(self, known: dict[TenantPlace, Tenant]) -> list[TenantPlace]:

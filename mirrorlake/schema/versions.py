@@ -122,6 +122,19 @@ class SchemaChanges:
         )
 
     @property
+    def beside(self) -> str:
+        """What one version has otherwise than another that is there at the same time.
+
+        >>> SchemaChanges(("a",), ("b",), (("c", "int", "bigint"),)).beside
+        'with a, without b, c is bigint'
+        """
+        found = [f"with {name}" for name in self.added]
+        found += [f"without {name}" for name in self.dropped]
+        found += [f"{now} for {before}" for before, now in self.renamed]
+        found += [f"{name} is {now}" for name, _, now in self.retyped]
+        return ", ".join(found) or "in another order"
+
+    @property
     def said(self) -> str:
         """The changes between two versions that differ, in one line: without any, it is the order.
 
@@ -156,6 +169,20 @@ class SchemaVersion:
     def raw_table(self) -> str:
         """The name of the raw table that holds rows of this version."""
         return f"{self.table}_v_{self.hash}"
+
+    def nearest(
+        self,
+        others: Sequence[SchemaVersion],
+        names_before: Mapping[str, Sequence[str]] = _NO_NAMES,
+    ) -> tuple[int, SchemaChanges]:
+        """The one of these versions that differs least, by its place among them, and in what.
+
+        Args:
+            others: at least one.
+        """
+        changes = [self.changes_from(one, names_before) for one in others]
+        at = min(range(len(others)), key=lambda one: len(changes[one].words))
+        return at, changes[at]
 
     def changes_from(
         self, earlier: SchemaVersion, names_before: Mapping[str, Sequence[str]] = _NO_NAMES

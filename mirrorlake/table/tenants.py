@@ -149,12 +149,10 @@ def _refuse_new_shape(
     """
     if table.schema_changes != "fail" or not versions or plan.version in versions:
         return
-    earlier = plan.contract.earlier_names
-    changes = [(plan.version.changes_from(one, earlier), one.raw_table) for one in versions]
-    nearest, of = min(changes, key=lambda one: len(one[0].words))
+    at, changes = plan.version.nearest(versions, plan.contract.earlier_names)
     raise SchemaError(
-        f"table {plan.name}: the mirror has no such shape, and `schema_changes` is fail; beside "
-        f"{of}: {nearest.said}",
+        f"table {plan.name}: the mirror has no such shape, and `schema_changes` is fail; it is "
+        f"{versions[at].raw_table} {changes.beside}",
         table=plan.name,
         next_step="Change it back, or write `schema_changes: evolve` until the next sync",
     )

@@ -140,6 +140,17 @@ def test_schema_shows_the_versions_of_tenants_side_by_side(tenants: Tenants) -> 
     shown = oneline(run(tenants, "schema", "orders", "--ddl").output)
     assert "CREATE TABLE" in shown
     assert "gone" not in shown
+    changes = [one["changes"] for one in found["versions"]]
+    assert changes[0] == []
+    assert any(part in str(changes[1]) for part in ("with extra", "without extra"))
+    tenants.run("c", "ALTER TABLE orders ADD note TEXT")
+    assert "note: new in MySQL, and held out of clean" in oneline(run(tenants, "sync").output)
+    assert "held out of clean: note" in oneline(run(tenants, "status").output)
+    assert "note: new in MySQL" in oneline(run(tenants, "tenants").output)
+    tenants.contract["columns"]["note"] = {"pii": "show"}
+    assert "held out of clean" not in oneline(run(tenants, "status").output)
+    found = json.loads(run(tenants, "schema", "orders", "--json").stdout)
+    assert found["versions"][2]["changes"] == [f"as {by_tenants[2]}, with note"]
 
 
 # --- what a sync says that it did -----------------------------------------------------------------

@@ -15,7 +15,15 @@ from tests.support.mysql8 import MySQL8
 COLUMNS = (
     *("TINYINT(1)", "TINYINT UNSIGNED", "SMALLINT", "MEDIUMINT UNSIGNED", "INT", "INT(5) ZEROFILL"),
     *("BIGINT", "BIGINT UNSIGNED", "BOOLEAN", "YEAR", "BIT", "BIT(64)"),
-    *("DECIMAL", "DECIMAL(65,30)", "DECIMAL(9,2) UNSIGNED", "FLOAT", "FLOAT(7,3)", "DOUBLE", "REAL"),
+    *(
+        "DECIMAL",
+        "DECIMAL(65,30)",
+        "DECIMAL(9,2) UNSIGNED",
+        "FLOAT",
+        "FLOAT(7,3)",
+        "DOUBLE",
+        "REAL",
+    ),
     *("CHAR", "VARCHAR(20)", "TEXT", "LONGTEXT", "TEXT CHARACTER SET gbk", "NATIONAL VARCHAR(9)"),
     *("ENUM('it''s','ü','a,b')", "SET('x','y')", "BINARY(16)", "VARBINARY(9)", "MEDIUMBLOB"),
     *("DATE", "DATETIME", "DATETIME(3)", "TIMESTAMP(6) NULL", "TIME", "TIME(2)"),
