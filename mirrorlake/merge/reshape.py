@@ -31,15 +31,23 @@ class Outdated:
         retyped: those (as they are called now) whose values must be there as soon as they are
             shown: their type can't become the one of now, they were dropped and came back, or clean
             is to show them from now on.
+        wider: those (as they are called now) whose type becomes the one of now in place.
     """
 
     there: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     gone: tuple[str, ...] = ()
     retyped: tuple[str, ...] = ()
+    wider: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.renamed or self.gone or self.retyped)
+
+    @property
+    def breaks_views(self) -> bool:
+        """Whether a view that declares the columns of before can't be read once they changed: Spark
+        takes no BIGINT for an INT."""
+        return bool(self) or bool(self.wider)
 
 
 def reshape_layer(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> tuple[str, ...]:
@@ -86,7 +94,12 @@ def find_outdated(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> Ou
             name not in was and name != DELETED_AT and _must_be_filled(workspace, plan, layer, name)
         )
     ]
-    return Outdated(there, renamed, tuple(gone), tuple(retyped))
+    wider = tuple(
+        name
+        for name, kind in layer.stored
+        if name in was and name not in retyped and held[was[name]] != iceberg_type(kind)
+    )
+    return Outdated(there, renamed, tuple(gone), tuple(retyped), wider)
 
 
 def _must_be_filled(workspace: Workspace, plan: ResolvedTable, layer: Layer, name: str) -> bool:

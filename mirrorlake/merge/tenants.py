@@ -140,6 +140,19 @@ def fold_tenants(
     return TenantsFolded((*moved, *sorted(todo.leaving)), removed)
 
 
+def breaks_views(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> bool:
+    """Whether the next fold gives a column that deduped has another type, if only a wider one, or
+    the values that another one had: a view that declares what was there must not meet it."""
+    there = workspace.lake.load(deduped_of(table))
+    if there is None:
+        return False
+    held = {f.name: f.field_type for f in there.schema().fields}
+    if any(held.get(name, iceberg_type(k)) != iceberg_type(k) for name, k in shapes.stored):
+        return True
+    made = workspace.ledger.definition(_made(deduped_of(table)))
+    return made is not None and not _is_named_as_made(made, shapes)
+
+
 def is_shown(table: TenantTable, tenant: Tenant) -> bool:
     """Whether deduped is to have a tenant's rows."""
     there = tenant.gone_at is None or table.dropped == "keep"
@@ -206,13 +219,18 @@ def _lost_raw(table: TenantTable, lost: Mapping[TenantPlace, Tenant]) -> LakeErr
 def _is_as_made(workspace: Workspace, table: LakeTable, made: str, shapes: TenantShapes) -> bool:
     """Whether deduped is as the last fold left it, nobody wrote to it since, or set it back; and
     the columns of its tenants' shapes are called as they were then."""
-    marks = json.loads(made)
-    now = shapes.fingerprints
-    if any(now.get(hashed, name) != name for hashed, name in marks["names"].items()):
+    if not _is_named_as_made(made, shapes):
         return False
+    heads = json.loads(made)["heads"]
     with workspace.lake.translated(".".join(table.name())):
         newest = next((s for s in history(table) if not is_rewrite(s)), None)
-    return newest is not None and newest.snapshot_id in marks["heads"]
+    return newest is not None and newest.snapshot_id in heads
+
+
+def _is_named_as_made(made: str, shapes: TenantShapes) -> bool:
+    """Whether the columns of each shape are called as at the last fold."""
+    now = shapes.fingerprints
+    return all(now.get(hashed, n) == n for hashed, n in json.loads(made)["names"].items())
 
 
 def _marks(heads: Iterable[int | None], shapes: TenantShapes) -> str:

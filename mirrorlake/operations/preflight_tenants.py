@@ -366,7 +366,8 @@ def _fates(workspace: Workspace, after: TenantsAfter, shape: _Shape) -> tuple[Co
 
     def fate(name: str) -> ColumnFate:
         rule, lower = rules.get(name.lower()), name.lower()
-        clean = "held" if lower in after.held else (rule and rule.pii) or "shown"
+        ruled = rule.pii if rule is not None and rule.pii != "show" else None
+        clean = "held" if lower in after.held else ruled or "shown"
         return ColumnFate(
             name if name in was else None, name if name in types else None, was.get(name),
             types.get(name), lake_was.get(lower), lake.get(lower), clean,

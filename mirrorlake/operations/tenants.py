@@ -24,7 +24,7 @@ from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.load.tenants.protocol import load_tenants
 from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
-from mirrorlake.merge.tenants import TenantsFolded, fold_tenants
+from mirrorlake.merge.tenants import TenantsFolded, breaks_views, fold_tenants
 from mirrorlake.operations.recorded_contracts import record_contract
 from mirrorlake.operations.shapes import ddl_name
 from mirrorlake.operations.tenant_detect import (
@@ -50,10 +50,11 @@ from mirrorlake.operations.tenant_survey import TenantSurvey, look_of, survey_te
 from mirrorlake.proof.report import digest_text
 from mirrorlake.serving.tenant_clean import CleanMade, clean_columns_of, refuse_hashes
 from mirrorlake.serving.tenants import remember_tenant_columns, show_tenants
+from mirrorlake.serving.views import hold_view
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.introspect import read_ddl
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.tenants import Plans, deduped_of, held_of, terms_of
+from mirrorlake.table.tenants import Plans, clean_of, deduped_of, held_of, terms_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -367,6 +368,8 @@ class _Sync:
         refuse_idle_rules(table, shapes)
         remember_tenant_columns(self.workspace, table, list(shapes.columns))
         known = ledger.tenants(table.name)
+        if table.clean == "view" and breaks_views(self.workspace, table, shapes):
+            hold_view(self.workspace, clean_of(table), deduped_of(table))
         folded = fold_tenants(self.workspace, table, known, shapes, self.kept)
         removed = {
             place: folded.removed.get(place, 0)

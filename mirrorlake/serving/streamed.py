@@ -112,7 +112,8 @@ def hold_reshaped(workspace: Workspace, plan: ResolvedTable) -> None:
         return
     table, layer = workspace.lake.load(plan.deduped), deduped_layer(plan)
     flagged = table is not None and DELETED_AT in column_names(table.schema())
-    if find_outdated(workspace, plan, layer) or (flagged and not layer.flags):
+    outdated = find_outdated(workspace, plan, layer)
+    if outdated.breaks_views or (flagged and not layer.flags):
         hold_streamed(workspace, plan)
 
 

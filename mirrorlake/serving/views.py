@@ -94,17 +94,21 @@ def make_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
 def hold_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
     """Let the clean view show deduped as it is now, while columns of deduped are renamed, taken
     away or get another type: its readers see the old ones until `make_clean_view` shows the new."""
-    if not find_outdated(workspace, plan, deduped_layer(plan)):
-        return
-    head = workspace.lake.head(plan.deduped)
-    there = look_at_view(workspace.lake, plan.clean)
+    if find_outdated(workspace, plan, deduped_layer(plan)).breaks_views:
+        hold_view(workspace, plan.clean, plan.deduped)
+
+
+def hold_view(workspace: Workspace, clean: Identifier, deduped: Identifier) -> None:
+    """Let a clean view show the version that deduped has now, until it is made again."""
+    head = workspace.lake.head(deduped)
+    there = look_at_view(workspace.lake, clean)
     if head is None or not isinstance(there, LakeView):
         return
-    if there.sql.endswith(f" FROM {plan.deduped.sql}"):
+    if there.sql.endswith(f" FROM {deduped.sql}"):
         held = replace(there, sql=f"{there.sql} VERSION AS OF {head}")
         # Known as ours, it is replaced in one step.
-        workspace.ledger.record_definition(f"view {plan.clean}", held.sql)
-        _write(workspace, plan.clean, held)
+        workspace.ledger.record_definition(f"view {clean}", held.sql)
+        _write(workspace, clean, held)
 
 
 def purge_table(workspace: Workspace, identifier: Identifier) -> None:
@@ -172,7 +176,17 @@ def _wrong(there: LakeView | LakeDamaged | None, wanted: ViewText) -> str | None
     # Names given to a view's columns stand beside its SQL, and may swap them.
     if tuple(field.name for field in there.schema.fields) != wanted.columns:
         return "gives its columns other names than the contract's"
+    if _types(there.schema) != _types(wanted.schema):
+        return _OTHER_TYPES
     return None
+
+
+_OTHER_TYPES: Final = "declares other types than its columns have now, and can't be read"
+
+
+def _types(schema: LakeSchema) -> dict[str, str]:
+    """The types of a view's columns; of those with parts, whose numbers differ, none."""
+    return {f.name: str(f.field_type) for f in schema.fields if f.field_type.is_primitive}
 
 
 def forget_broken_view(workspace: Workspace, identifier: Identifier) -> None:
@@ -198,8 +212,10 @@ def make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) ->
         if known != wanted.sql:
             workspace.ledger.record_definition(name, wanted.sql)
         return False
-    ours = there is None or (isinstance(there, LakeView) and there.sql == known != wanted.sql)
-    if known == wanted.sql:
+    retyped = wrong == _OTHER_TYPES  # as an earlier release left it
+    is_known = isinstance(there, LakeView) and there.sql == known
+    ours = there is None or (is_known and (known != wanted.sql or retyped))
+    if known == wanted.sql and not retyped:
         logger.warning("view %s %s: somebody changed it; it is made again", identifier, wrong)
     workspace.lake.make_namespace(identifier.namespace)
     if not ours:
