@@ -25,6 +25,7 @@ from mirrorlake.merge.statements import clean_column
 from mirrorlake.operations.recorded_contracts import record_contract
 from mirrorlake.operations.withdrawn import find_withdrawn, refuse_over_gap
 from mirrorlake.schema.own_columns import ORIGINAL
+from mirrorlake.serving.views import declares
 from mirrorlake.sources.files.columns import LandedSchema
 from mirrorlake.sources.files.land import TakenSnapshot, is_verdict, open_taken, take
 from mirrorlake.sources.files.look import Looked, look, place_of
@@ -292,7 +293,8 @@ def make_clean_view(workspace: Workspace, contract: TableContract, schema: Lande
         clean_column(column.name, column.iceberg, rules.get(column.name.casefold()))
         for column in schema.columns
     ]
-    columns = [f"{sql} AS {as_sql_identifier(name)}" for name, _, sql in filter(None, shown)]
+    clean = [*filter(None, shown)]
+    columns = [f"{sql} AS {as_sql_identifier(name)}" for name, _, sql in clean]
     ruled = [c.name for c in schema.columns if c.has_original and c.name.casefold() in rules]
     if schema.has_original:
         original = as_sql_identifier(ORIGINAL)
@@ -302,7 +304,8 @@ def make_clean_view(workspace: Workspace, contract: TableContract, schema: Lande
     text = f"SELECT {', '.join(columns)} FROM {deduped_of(contract).sql}"  # noqa: S608
     view = clean_of(contract)
     name = f"view {view}"
-    if workspace.ledger.definition(name) == text:
+    declared = declares(workspace.lake, view, {of: kind for of, kind, _ in clean})
+    if workspace.ledger.definition(name) == text and declared:
         return
     if held:
         logger.warning("table %s: %s", contract.name, held_words(held))

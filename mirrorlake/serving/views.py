@@ -18,7 +18,7 @@ from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.destinations.iceberg.tables import current_schema
+from mirrorlake.destinations.iceberg.tables import current_schema, iceberg_type
 from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view, write_view
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.merge.reshape import find_outdated
@@ -187,6 +187,18 @@ _OTHER_TYPES: Final = "declares other types than its columns have now, and can't
 def _types(schema: LakeSchema) -> dict[str, str]:
     """The types of a view's columns; of those with parts, whose numbers differ, none."""
     return {f.name: str(f.field_type) for f in schema.fields if f.field_type.is_primitive}
+
+
+def declares(lake: Lake, identifier: Identifier, types: Mapping[str, str]) -> bool:
+    """Whether a view is there, and declares these types (in Iceberg's words) of its columns: by
+    others Spark can't read it.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+    """
+    there = look_at_view(lake, identifier)
+    wanted = {name: str(iceberg_type(kind)) for name, kind in types.items()}
+    return isinstance(there, LakeView) and wanted.items() <= _types(there.schema).items()
 
 
 def forget_broken_view(workspace: Workspace, identifier: Identifier) -> None:

@@ -234,3 +234,21 @@ def test_malformed_records_are_counted_over_all_files(place: Place, tmp_path: Pa
     strict, files = reading(tmp_path, "json")(a=bad)
     with pytest.raises(LandingError, match=r"a\.json, line 2: no JSON"), landing_errors("t"):
         landed_frame(spark, strict, files).collect()
+
+
+@pytest.mark.full
+def test_the_clean_view_is_read_after_a_column_became_wider(place: Place) -> None:
+    """Its text is the same, and Spark takes no longer decimal for the one that it declares."""
+    feed = Feed(place, "wider", complete="marker")
+    feed.land(IDS[0], [line(1)])
+    feed.arrive()
+    clean = "lake.wider_d__clean.t"
+    spark = feed.workspace.spark.get()
+    assert [row.price for row in spark.table(clean).collect()] == [Decimal("1.50")]
+    columns = [
+        c | {"type": "decimal(20,2)"} if c["name"] == "price" else c for c in SCHEMA["columns"]
+    ]
+    (feed.folder / "schemas/wider/d/t.json").write_text(json.dumps({**SCHEMA, "columns": columns}))
+    feed.land(IDS[1], [line(1, "12345678901234.50")])
+    feed.arrive()
+    assert [row.price for row in spark.table(clean).collect()] == [Decimal("12345678901234.50")]
