@@ -121,6 +121,12 @@ def test_the_published_example(sql: Sql, engine_for: EngineFor, reader: Any) -> 
             ("9f-07", "x@y.example", None),
         ],
     )
+    before, now = (
+        v.hash for v in workspace.ledger.schema_versions(workspace.config.tables[0].name)
+    )
+    query = f"SELECT id, max_by(_mirror_version, _mirror_seq) FROM {view_of(workspace).sql}"
+    found = {str(key): version for key, version in reader.sql(f"{query} GROUP BY id").collect()}
+    assert found == {"-2": before, **dict.fromkeys(("1", "2147483647", "007", "9f-07"), now)}
 
 
 @pytest.mark.full
