@@ -44,7 +44,7 @@ def read(session: Connection[Any], database: str, table: str) -> Reading:
             (database, table),
         )
         types = {name: lake_type(kind) for name, kind in cursor.fetchall()}
-        cells = ", ".join(f"CAST(`{name}` AS CHAR)" for name in types)
+        cells = ", ".join(f"CAST(`{name.replace('`', '``')}` AS CHAR)" for name in types)
         cursor.execute(f"SELECT {cells} FROM {database}.{table}")
         found = [dict(zip(types, row, strict=True)) for row in cursor.fetchall()]
     for name, kind in types.items():

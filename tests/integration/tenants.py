@@ -154,7 +154,7 @@ class Tenants:
         with self.opened() as (workspace, table):
             space = getattr(table.namespaces, layer)
             rows = workspace.spark.get().table(f"lake.{space}.{name}").collect()
-            return [row.asDict() for row in rows]
+            return [row.asDict(recursive=True) for row in rows]
 
     def close(self) -> None:
         for database in self.made:
