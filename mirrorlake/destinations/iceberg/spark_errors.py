@@ -15,10 +15,16 @@ _IMPORTING = threading.Lock()
 
 def import_pyspark() -> None:
     """Import PySpark, one thread at a time. Its packages import one another in circles: two threads
-    that begin at different ends each see half of them, and fail."""
+    that begin at different ends each see half of them, and fail.
+
+    What it raises it also prints as a whole, which may hold values of rows: what people need to
+    know of it is in our errors."""
     with _IMPORTING:
         for name in ("pyspark.errors", "pyspark.sql"):
             importlib.import_module(name)
+        loggers = importlib.import_module("pyspark.logger").PySparkLogger
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            loggers.getLogger(name).disabled = True
 
 
 @contextmanager

@@ -20,11 +20,12 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 
 from mirrorlake.errors import MirrorlakeError, ModelError
+from mirrorlake.models.project_functions import FUNCTIONS_FILE
 
 _LOADING = threading.Lock()
 _LOADED: dict[str, tuple[str, ModuleType]] = {}
 """Module → the text that it was made of, and itself."""
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _KIND = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
 _OF_CODE = (ImportError, NameError, AttributeError)
 """What these say is about code, never about a row."""
@@ -68,40 +69,47 @@ def code_errors(path: Path) -> Iterator[None]:
         found = _failed_on_worker(error, str(path)) or _failed_here(error, path)
         if found is None:
             raise
-        line, kind = found
+        line, function, kind = found
+        # A model is known by its name; of lines outside functions Python has none.
+        is_function = path.name == FUNCTIONS_FILE and not function.startswith("<")
+        named = function if is_function else path.stem
         raise ModelError(
-            f"{path}:{line}:1: {path.stem} failed: {kind}",
+            f"{path}:{line}:1: {named} failed: {kind}",
             place=(line, 1),
             next_step="Nothing of this partition is visible. What was said may hold values of rows,"
             " and is left out: call the function by hand to see it",
         ) from None
 
 
-def _failed_on_worker(error: Exception, path: str) -> tuple[int, str] | None:
-    """Spark's message has the worker's traceback as a text."""
+def _failed_on_worker(error: Exception, path: str) -> tuple[int, str, str] | None:
+    """Which line failed, of which function, and how: Spark's message has the worker's traceback as
+    a text."""
     text = str(error)
     frames = [one for one in _FRAME.finditer(text) if one[1] == path]
     if not frames:
         return None
     kind = _KIND.search(text, frames[-1].end())
-    return int(frames[-1][2]), kind[1] if kind else type(error).__name__
+    last = frames[-1]
+    return int(last[2]), last[3], kind[1] if kind else type(error).__name__
 
 
-def _failed_here(error: Exception, path: Path) -> tuple[int, str] | None:
+def _failed_here(error: Exception, path: Path) -> tuple[int, str, str] | None:
     from pyspark.errors import AnalysisException
 
-    line = _line_in(error.__traceback__, str(path))
-    if line is None:
+    found = _frame_in(error.__traceback__, str(path))
+    if found is None:
         return None
     said = str(error).strip().splitlines()
     told = isinstance(error, (*_OF_CODE, AnalysisException)) and said
-    return line, f"{type(error).__name__}: {said[0][:300]}" if told else type(error).__name__
+    return *found, f"{type(error).__name__}: {said[0][:300]}" if told else type(error).__name__
 
 
-def _line_in(trace: TracebackType | None, path: str) -> int | None:
+def _frame_in(trace: TracebackType | None, path: str) -> tuple[int, str] | None:
+    """The innermost line of a file that a traceback has, and the function that it is in."""
     found = None
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == path:
-            found = trace.tb_lineno
+        code = trace.tb_frame.f_code
+        if code.co_filename == path:
+            found = trace.tb_lineno, code.co_name
         trace = trace.tb_next
     return found

@@ -76,7 +76,7 @@ def test_a_query_calls_them(config: Path, place: Place) -> None:  # noqa: F811
     before = rows_of(place, config, "called")
     for broken, words in (
         ("return amount / 3", "half gave a Decimal that is no decimal(12,3)"),
-        ("raise ValueError(amount)", f"{path}:16:1: functions failed: ValueError"),
+        ("raise ValueError(amount)", f"{path}:16:1: half failed: ValueError"),
     ):
         path.write_text(FUNCTIONS.replace("return amount / 2", broken))
         code, said = run(config, "run", model)
@@ -84,3 +84,10 @@ def test_a_query_calls_them(config: Path, place: Place) -> None:  # noqa: F811
         assert words in said, said
         assert "1.10" not in said
         assert rows_of(place, config, "called") == before
+    # A process of its own prints what its JVM logs, too.
+    command = [*COMMAND, "run", model, "--config", str(config)]
+    failed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert failed.returncode != 0
+    assert "half failed: ValueError" in failed.stderr
+    assert "1.10" not in failed.stderr + failed.stdout
+    assert "Traceback" not in failed.stderr
