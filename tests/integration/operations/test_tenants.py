@@ -118,6 +118,7 @@ def test_only_what_moved_is_read_and_written(tenants: Tenants) -> None:
     assert_mirrored(tenants)
 
 
+@pytest.mark.full
 def test_a_tenant_that_nobody_writes_to_is_digested_and_not_read(tenants: Tenants) -> None:
     """The server forgets when it last changed; so does one of a table that is empty."""
     tenants.make("a", COLUMNS, *rows(1, 2))
@@ -455,6 +456,7 @@ def test_a_tenant_that_fails_later_keeps_its_rows(tenants: Tenants) -> None:
     assert {name for _, name, _ in found[tenants.name("a")]} == {"moved"}
 
 
+@pytest.mark.full
 def test_a_table_that_changes_while_it_is_read(
     tenants: Tenants, monkeypatch: pytest.MonkeyPatch
 ) -> None:

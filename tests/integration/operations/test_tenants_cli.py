@@ -187,6 +187,7 @@ def test_what_became_of_tenants_adds_up(tenants: Tenants) -> None:
     ] == str(expected["not looked at"])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("clean", ["view", pytest.param("table", marks=pytest.mark.full)])
 def test_tenants_that_are_removed_are_counted_with_their_rows(clean: str, tenants: Tenants) -> None:
     tenants.contract["clean"] = clean
@@ -266,6 +267,7 @@ def test_a_table_that_no_source_has_is_refused_in_its_status(tenants: Tenants) -
     assert "has no tenant: s: no database that this account may see" in found["error"]
 
 
+@pytest.mark.full
 def test_why_a_check_could_not_decide_is_kept(tenants: Tenants) -> None:
     for name in ("a", "b"):
         tenants.make(name, COLUMNS, *ROWS)
@@ -326,6 +328,7 @@ def test_a_tenant_that_went_before_it_was_read_is_forgotten(tenants: Tenants) ->
     assert synced(tenants)["tenants"] == 1
 
 
+@pytest.mark.full
 def test_clean_is_compared_and_its_change_of_kind_is_said(tenants: Tenants) -> None:
     tenants.contract |= {"clean": "view", "columns": {"name": {"pii": "null"}}}
     for name in ("a", "b"):

@@ -161,6 +161,7 @@ def test_a_source_without_tenants_is_said(tenants: Tenants, mysql8: MySQL8) -> N
 # --- drops that are refused -----------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_drop_that_was_refused_is_said_until_it_is_confirmed(tenants: Tenants) -> None:
     tenants.group["dropped"] = "remove"
     for name in ("a", "b", "c"):
