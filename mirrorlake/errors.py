@@ -21,6 +21,7 @@
     │   ├── CommitConflict another writer moved the table between our plan and our commit
     │   ├── CatalogFailed  the catalog's server failed, or can't be reached
     │   │   └── CommitUnknown  nobody said whether a commit was made
+    │   ├── ReaderMissing  an engine that was to read a table is not installed here
     │   ├── BigQueryError  BigQuery or its bucket refused, failed, or can't be reached
     │   └── LakeDamaged    a file that a lake table names is not there, or is cut
     ├── LedgerError        the ledger's database
@@ -217,6 +218,10 @@ class CatalogFailed(LakeError):
 class CommitUnknown(CatalogFailed):
     """The catalog did not say whether a commit was made, and it is not to be seen (yet): files
     that it names must stay, and the next run looks again."""
+
+
+class ReaderMissing(LakeError):
+    """An engine, or a part of it, is not installed here: it was not asked."""
 
 
 class BigQueryError(LakeError):

@@ -22,14 +22,13 @@ from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.readers import (
-    ReaderMissing,
     columns_of,
     read_by_duckdb,
     read_by_pyiceberg,
     rows_of_spark,
 )
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.errors import LakeError
+from mirrorlake.errors import LakeError, ReaderMissing
 from mirrorlake.ledger import LayerProof
 from mirrorlake.load.fingerprint import Words, fingerprints
 from mirrorlake.proof.report import code_version

@@ -21,17 +21,13 @@ from pyiceberg.table import Table
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.durable import local_path
-from mirrorlake.errors import LakeError
+from mirrorlake.errors import LakeError, ReaderMissing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _EXTENSIONS = ("avro", "iceberg")
 """Of DuckDB; the second needs the first."""
-
-
-class ReaderMissing(LakeError):
-    """An engine, or a part of it, is not installed here: it was not asked."""
 
 
 def columns_of(table: Table, version: int) -> pa.Schema:

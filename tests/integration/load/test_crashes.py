@@ -32,6 +32,7 @@ from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.errors import CommitConflict, LakeDamaged, LeaseHeld
 from mirrorlake.failpoints import (
     FAILPOINTS,
+    OF_ACCESS,
     OF_BIGQUERY,
     OF_CARRIED_ROWS,
     OF_CLEAN_TENANTS,
@@ -582,6 +583,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
             *OF_VERSIONS,
             *OF_STREAMS,
             *OF_BIGQUERY,
+            *OF_ACCESS,
         )
     )
     assert len([name for name in used if name in FAILPOINTS]) == len(FAILPOINTS)

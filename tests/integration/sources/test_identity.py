@@ -219,20 +219,20 @@ def test_what_names_and_privileges_hide(
         other = read_identity(admin, read_table(admin, database, "pxt")).numbers
         assert set(ids["p-t"].numbers.values()).isdisjoint(other.values())
         assert can_see_numbers(admin)
-    sql("CREATE USER blind IDENTIFIED BY 'x'", f"GRANT SELECT ON {database}.* TO blind")
+    sql("CREATE USER sees_none IDENTIFIED BY 'x'", f"GRANT SELECT ON {database}.* TO sees_none")
     try:
         with _logged_in(server, database) as blind:
             assert not read_identity(blind, read_table(blind, database, "p-t")).numbers
             assert not can_see_numbers(blind)
     finally:
-        sql("DROP USER blind")
+        sql("DROP USER sees_none")
 
 
 def _logged_in(server: EmbeddedServer, database: str) -> pymysql.connections.Connection[Any]:
     return pymysql.connect(
         host="127.0.0.1",
         port=server.port,
-        user="blind",
+        user="sees_none",
         password=b"x",  # type: ignore[arg-type]
         database=database,
     )

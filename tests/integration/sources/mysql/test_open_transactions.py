@@ -237,9 +237,11 @@ def test_a_list_that_can_not_be_seen_as_it_is_now_fails_the_load(
 def test_without_the_privilege_the_overlap_alone_holds(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
-    server.create_user("blind", PASSWORD, {f"{database}.*": "SELECT", "*.*": "REPLICATION CLIENT"})
+    server.create_user(
+        "no_process", PASSWORD, {f"{database}.*": "SELECT", "*.*": "REPLICATION CLIENT"}
+    )
     sql(TABLE, "INSERT INTO t (id) VALUES (1)")
-    workspace = engine_for({"t": NO_OVERLAP}, {"user": "blind"})
+    workspace = engine_for({"t": NO_OVERLAP}, {"user": "no_process"})
     result = load_table(workspace, workspace.config.table("t"))
     assert result.rows == 1
     last = workspace.ledger.last_load("s." + database + ".t", "success")
