@@ -118,9 +118,16 @@ class Externals:
 
     Attributes:
         tables: those that are as they are declared, by name.
-        problems: what is wrong with the others, whose names are in ``failed``.
+        why: the names of the others, each with what is wrong.
     """
 
     tables: Mapping[str, ExternalTable] = field(default_factory=dict[str, ExternalTable])
-    problems: tuple[ModelError, ...] = ()
-    failed: frozenset[str] = frozenset()
+    why: Mapping[str, ModelError] = field(default_factory=dict[str, ModelError])
+
+    @property
+    def problems(self) -> tuple[ModelError, ...]:
+        return tuple(self.why.values())
+
+    @property
+    def failed(self) -> frozenset[str]:
+        return frozenset(self.why)

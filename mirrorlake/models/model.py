@@ -135,15 +135,23 @@ class Project:
     Attributes:
         models: by name, each after those that it reads.
         externals: tables that are made elsewhere, by name.
-        problems: what is wrong with others; a model that reads one of these is not among
-            ``models``, and its own problem is said only where it has one.
+        problems: what is wrong with others.
+        readers: table → the models that read it.
+        unfinished: each name of which there is a file and no model or table, with the reason.
+        blocked: of each model that reads one of these: that it does, and the reason.
     """
 
     models: Mapping[str, Model]
     problems: tuple[ModelError, ...] = ()
-    unfinished: tuple[str, ...] = ()
     readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
     externals: Mapping[str, ExternalTable] = field(default_factory=dict[str, ExternalTable])
+    unfinished: Mapping[str, ModelError] = field(default_factory=dict[str, ModelError])
+    blocked: tuple[ModelError, ...] = ()
+
+    @property
+    def errors(self) -> tuple[ModelError, ...]:
+        """All for which models did not compile."""
+        return (*self.problems, *self.blocked)
 
     def model(self, name: str) -> Model:
         """A model by its name.
@@ -155,7 +163,7 @@ class Project:
         if found is not None:
             return found
         if name.lower() in self.unfinished:
-            self.raise_problems()
+            raise self._why_not(name.lower())
         if name.lower() in self.externals:
             raise ModelError(
                 f"{name} is made elsewhere: {self.externals[name.lower()].declaration.path}",
@@ -167,10 +175,18 @@ class Project:
             "file",
         )
 
+    def _why_not(self, name: str) -> ModelError:
+        """Why a model did not compile; of what is wrong with others, how much there is."""
+        own = self.unfinished[name]
+        others = len(self.errors) - 1
+        more = f"`mirrorlake plan` names {others:,} more error{'s' * (others > 1)}"
+        steps = [step for step in (own.next_step, more if others else "") if step]
+        return ModelError(own.message, next_step=". ".join(steps))
+
     def raise_problems(self) -> None:
         """
         Raises:
             ModelError: not all models compiled: all that is wrong, one a line.
         """
-        if self.problems:
-            raise ModelError.joined(self.problems)
+        if self.errors:
+            raise ModelError.joined(self.errors)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -32,14 +32,19 @@ class Unread:
 
     Attributes:
         problems: what is wrong with each, with file and place.
-        names: the names that they would have given, as far as they can be told.
+        why: the names that they would have given, as far as they can be told, each with its
+            problem.
     """
 
     problems: tuple[ModelError, ...] = ()
-    names: frozenset[str] = frozenset()
+    why: Mapping[str, ModelError] = field(default_factory=dict[str, ModelError])
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self.why)
 
     def __add__(self, other: Unread) -> Unread:
-        return Unread(self.problems + other.problems, self.names | other.names)
+        return Unread(self.problems + other.problems, {**other.why, **self.why})
 
     def raise_problems(self) -> None:
         """
@@ -57,20 +62,20 @@ def read_each(
     neither is chosen."""
     found: dict[str, _AnyDeclared] = {}
     problems: list[ModelError] = []
-    names: set[str] = set()
+    why: dict[str, ModelError] = {}
     for path in paths:
         try:
             one = read(path)
         except ModelError as error:
             problems.append(error)
-            names.add(f"{path.parent.name}.{path.stem}")
+            why.setdefault(f"{path.parent.name}.{path.stem}", error)
             continue
         first = found.setdefault(one.name, one)
         if first is not one:
             problems.append(ModelError(f"{path}: {one.name} is in {first.path}, too"))
-            names.add(one.name)
-    declared = [found[name] for name in sorted(found.keys() - names)]
-    return declared, Unread(tuple(problems), frozenset(names))
+            why.setdefault(one.name, problems[-1])
+    declared = [found[name] for name in sorted(found.keys() - why.keys())]
+    return declared, Unread(tuple(problems), why)
 
 
 def model_name(path: Path) -> str:

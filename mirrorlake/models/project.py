@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
+from typing import cast
 
 from sqlglot import exp
 
 from mirrorlake.errors import ModelError
 from mirrorlake.models.binder import bind
 from mirrorlake.models.bound_expectations import expectations_of
+from mirrorlake.models.broken import Broken, place_of
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.columns import NamedValue, Origin
 from mirrorlake.models.declaration import Declaration
@@ -64,8 +66,8 @@ def compile_models(
         LakeError: the lake can't be read.
     """
     externals, unread = externals or Externals(), unread or Unread()
-    problems = [*unread.problems, *externals.problems]
-    problems += _of_one_name(externals, declarations, catalogue)
+    broken = Broken([*unread.problems, *externals.problems], {**externals.why, **unread.why})
+    declarations, externals = _of_own_names(declarations, externals, catalogue, broken)
     sources: dict[str, _Source] = {}
     for one in declarations:
         try:
@@ -73,42 +75,68 @@ def compile_models(
                 one, (kept or KeptModels()).find(one.name, text_key(one))
             )
         except ModelError as error:
-            problems.append(one.located(error))
-    names = {one.name for one in declarations}
-    reads = {name: names.intersection(one.reads) for name, one in sources.items()}
-    order = _in_order(reads, sources, problems)
+            broken.add(one.name, one.located(error))
+    reads = {name: sources.keys() & one.reads for name, one in sources.items()}
     models: dict[str, Model] = {}
     tables = ReadableTables(catalogue, models, [one.name for one in declarations], externals)
-    failed = (names - set(order)) | externals.failed | unread.names
-    for name in order:
-        if failed.intersection(sources[name].reads):
-            failed.add(name)
+    for name in _in_order(reads, sources, broken):
+        # A mirrored table is read as it is, whatever a file of its name says.
+        above = [one for one in sources[name].reads if one in broken and not catalogue.table(one)]
+        if above:
+            broken.add_reader(sources[name].declaration, sources[name].query(), above[0])
             continue
         try:
             model = models[name] = _compiled(sources[name], tables, now)
             look = partial(looked_up, Project(models), catalogue, model)
             refuse_short_retention(model, models, look)
         except ModelError as error:
-            problems.append(sources[name].declaration.located(error))
-            failed.add(name)
+            broken.add(name, sources[name].declaration.located(error))
             models.pop(name, None)
-    readers: dict[str, list[str]] = {}
+    return Project(
+        models,
+        problems=tuple(broken.problems),
+        readers=_readers(models),
+        externals=externals.tables,
+        unfinished=broken.why,
+        blocked=tuple(broken.readers),
+    )
+
+
+def _readers(models: Mapping[str, Model]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
     for model in models.values():
         for table in model.reads:
-            readers.setdefault(table, []).append(model.name)
-    found = {table: tuple(several) for table, several in readers.items()}
-    return Project(models, tuple(problems), tuple(sorted(failed)), found, externals.tables)
+            found.setdefault(table, []).append(model.name)
+    return {table: tuple(several) for table, several in found.items()}
 
 
-def _of_one_name(
-    externals: Externals, declarations: Sequence[Declaration], catalogue: Catalogue
-) -> Iterator[ModelError]:
-    paths = {one.name: one.path for one in declarations}
-    for name, one in externals.tables.items():
+def _of_own_names(
+    declarations: Sequence[Declaration], externals: Externals, catalogue: Catalogue, broken: Broken
+) -> tuple[list[Declaration], Externals]:
+    """Those whose names are not taken by something else: a mirrored table is read as it is."""
+    models: list[Declaration] = []
+    for one in declarations:
+        try:
+            _refuse_mirrored(one, catalogue)
+            models.append(one)
+        except ModelError as error:
+            broken.add(one.name, one.located(error))
+    paths, tables = {one.name: one.path for one in models}, dict(externals.tables)
+    for name, table in externals.tables.items():
         if name in paths:
-            yield one.declaration.wrong(f"{name} is model {paths[name]}, too")
+            words = f"{name} is model {paths[name]}, too"
+            broken.problems.append(table.declaration.wrong(words))
         elif catalogue.table(name) is not None:
-            yield one.declaration.wrong(f"{name} is a mirrored table")
+            broken.add(name, table.declaration.wrong(f"{name} is a mirrored table"))
+            del tables[name]
+    return models, Externals(tables, externals.why)
+
+
+def _refuse_mirrored(declaration: Declaration, catalogue: Catalogue) -> None:
+    if catalogue.table(declaration.name) is not None:
+        raise ModelError(
+            f"{declaration.name} is a mirrored table", next_step="Give the model another name"
+        )
 
 
 @dataclass(frozen=True)
@@ -145,30 +173,22 @@ def _tables_in(query: exp.Expr) -> Iterator[str]:
 def _in_order(
     reads: Mapping[str, set[str]],
     sources: Mapping[str, _Source],
-    problems: list[ModelError],
+    broken: Broken,
 ) -> list[str]:
-    """Models after those that they read, without those of a circle and all that read them."""
+    """Models after those that they read, without those of a circle."""
     left = {name: set(names) for name, names in sorted(reads.items())}
     while True:
         try:
-            # One that can't be read is named by those that read it, too.
-            return [name for name in TopologicalSorter(left).static_order() if name in left]
+            return list(TopologicalSorter(left).static_order())
         except CycleError as error:
-            circle: list[str] = list(error.args[1])
+            circle = list(dict.fromkeys(cast("list[str]", error.args[1])))
             # Each is read by the one after it.
-            words = " reads ".join(reversed(circle))
+            words = " reads ".join((circle[0], *reversed(circle)))
             first = min(circle)
-            mention = next(
-                (t for t in sources[first].query().find_all(exp.Table) if table_name(t) in circle),
-                None,
-            )
-            place = at(mention) if mention is not None else None
+            place = place_of(sources[first].query(), circle)
             problem = ModelError(f"models read one another in a circle: {words}", place=place)
-            problems.append(sources[first].declaration.located(problem))
-            gone = set(circle)
-            while more := {n for n, names in left.items() if names & gone} - gone:
-                gone |= more
-            left = {name: names for name, names in left.items() if name not in gone}
+            broken.add_circle(circle, sources[first].declaration.located(problem))
+            left = {name: ns - set(circle) for name, ns in left.items() if name not in circle}
 
 
 def compile_model(
@@ -189,10 +209,7 @@ def compile_model(
 
 def _compiled(source: _Source, tables: ReadableTables, now: datetime) -> Model:
     declaration = source.declaration
-    if tables.catalogue.table(declaration.name) is not None:
-        raise ModelError(
-            f"{declaration.name} is a mirrored table", next_step="Give the model another name"
-        )
+    _refuse_mirrored(declaration, tables.catalogue)
     if declaration.is_view and declaration.scopes.bindings:
         raise ModelError(
             "a view has no partitions: it shows what it reads, as it is",

@@ -19,6 +19,8 @@ what a query makes of them.
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,6 +43,8 @@ from mirrorlake.models.series import (
 )
 
 MOST_SCOPES = MOST_VALUES
+MOST_COMBINATIONS = 2 * MOST_SCOPES
+"""Looking at so many, of which `if` leaves some, takes about ten seconds."""
 ScopeValues = Mapping[str, Constant]
 
 
@@ -82,16 +86,25 @@ class Scopes:
             now: what ``CURRENT_DATE`` and ``CURRENT_TIMESTAMP`` are (UTC).
 
         Raises:
-            ModelError: a binding or the condition is wrong, there is no scope, or there are more
-                than `MOST_SCOPES`.
+            ModelError: a binding or the condition is wrong, there is no scope, there are more
+                than `MOST_SCOPES`, or more than `MOST_COMBINATIONS` would be looked at.
         """
         columns = self._columns(now)
-        found = tuple(self._dependent(now)) if columns is None else ScopeProduct(columns)
+        if columns is not None:
+            self._refuse_many(math.prod(map(len, columns.values())))
+        if columns is None or self.condition is not None:
+            found: Sequence[ScopeValues] = tuple(self._dependent(now))
+        else:
+            found = ScopeProduct(columns)
         if not found:
             raise _refused("the model has no scope: it would never be computed", self.line)
-        if len(found) > MOST_SCOPES:
-            raise self._too_many()
         return found
+
+    def _refuse_many(self, combinations: int) -> None:
+        if self.condition is None and combinations > MOST_SCOPES:
+            raise self._too_many()
+        if combinations > MOST_COMBINATIONS:
+            raise _too_many_combinations(f"{combinations:,}", self.bindings[-1].line)
 
     def types(self, scopes: Sequence[ScopeValues]) -> dict[str, Typed]:
         """What each name is to the query: a constant that is never NULL.
@@ -109,9 +122,7 @@ class Scopes:
         return {name.lower(): self._typed(name, found) for name, found in kinds.items()}
 
     def _columns(self, now: datetime) -> dict[str, Sequence[Constant]] | None:
-        """The values of each name, where none depends on another, and all are combined."""
-        if self.condition is not None:
-            return None
+        """The values of each name, where none depends on another."""
         found: dict[str, Sequence[Constant]] = {}
         for one in self.bindings:
             if isinstance(one.values, str) and _expression(one).names & found.keys():
@@ -123,7 +134,7 @@ class Scopes:
         text = self.condition
         condition = None if text is None else _parsed(text, self.line)
         count = 0
-        for scope in _combined(self.bindings, {}, now):
+        for scope in _combined(self.bindings, {}, now, itertools.count(1)):
             if condition is not None and self._holds(condition, scope, now) is not True:
                 continue
             count += 1
@@ -196,14 +207,19 @@ def _is_number(text: str) -> bool:
 
 
 def _combined(
-    bindings: Sequence[Binding], before: dict[str, Constant], now: datetime
+    bindings: Sequence[Binding],
+    before: dict[str, Constant],
+    now: datetime,
+    looked_at: Iterator[int],
 ) -> Iterator[dict[str, Constant]]:
     if not bindings:
         yield dict(before)
         return
     binding, *rest = bindings
     for value in _listed(binding) or _given(binding, before, now):
-        yield from _combined(rest, {**before, binding.name: value}, now)
+        if next(looked_at) > MOST_COMBINATIONS:
+            raise _too_many_combinations(f"more than {MOST_COMBINATIONS:,}", binding.line)
+        yield from _combined(rest, {**before, binding.name: value}, now, looked_at)
 
 
 def _listed(binding: Binding) -> Sequence[Constant]:
@@ -241,6 +257,14 @@ def _parsed(text: str, line: int) -> BoundExpression:
         return bound_expression(text)
     except ModelError as error:
         raise _refused(f"{error.message}: {text}", line) from None
+
+
+def _too_many_combinations(count: str, line: int) -> ModelError:
+    return _refused(
+        f"`for` has {count} combinations before `if`: at most {MOST_COMBINATIONS:,} are looked at",
+        line,
+        "Bind fewer values, or make a name one value of those before it, like `b: a + 1`",
+    )
 
 
 def _refused(words: str, line: int, next_step: str = "") -> ModelError:

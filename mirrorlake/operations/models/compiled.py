@@ -133,14 +133,9 @@ def compile_readable(
     of_externals = (*lost.problems, *externals.problems)
     others += [Uncompiled(one.message, one.next_step, frozenset()) for one in of_externals]
     reads = {one.name: _tables_of(one) for one in declarations if one.name in project.unfinished}
-    gone = {*reads, *externals.failed, *lost.names, *unread.names}
-    for one in declarations:
-        if one.name in reads:
-            own = [e for e in project.problems if e.message.startswith(f"{one.path}:")]
-            above = sorted(name for name in reads[one.name] or () if name in gone)
-            words = own[0].message if own else f"{one.path}: it reads {', '.join(above)}"
-            step = own[0].next_step if own else ""
-            others.append(Uncompiled(words, step, _through(one.name, reads, set())))
+    for name in reads:
+        why = project.unfinished[name]
+        others.append(Uncompiled(why.message, why.next_step, _through(name, reads, set())))
     return project, catalogue, others
 
 

@@ -43,20 +43,17 @@ def look_at_externals(
         LakeError: the lake can't be read.
     """
     tables: dict[str, ExternalTable] = {}
-    problems: list[ModelError] = []
-    failed: set[str] = set()
+    why: dict[str, ModelError] = {}
     for one in declared:
         try:
             tables[one.name] = look_at(one, lake, bigquery)
         except ModelError as error:
-            problems.append(error)
-            failed.add(one.name)
+            why[one.name] = error
         except LakeError as error:
             if one.format == "iceberg":
                 raise
-            problems.append(one.wrong(error.message, next_step=error.next_step))
-            failed.add(one.name)
-    return Externals(tables, tuple(problems), frozenset(failed))
+            why[one.name] = one.wrong(error.message, next_step=error.next_step)
+    return Externals(tables, why)
 
 
 def look_at(

@@ -216,7 +216,7 @@ def test_days_of_another_column_than_the_contracts_bound_a_table_too(compiled: C
          "models/m/x.sql:4:12: rand() gives something else each time"),
         ({"m__x": f"---\n{DAYS}\n---\nSELECT id AS day FROM s_d.sales"},
          "models/m/x.sql:4:8: column day is called as a name under `for`"),
-        ({"s_d__sales": "SELECT 1 AS n"}, "models/s_d/sales.sql: s_d.sales is a mirrored table"),
+        ({"s_d__sales": "SELECT 1 AS n"}, "models/s_d/sales.sql: s_d.sales is a mirrored table. Give the model another name"),
         ({"m__x": "SELECT n FROM m.y", "m__y": "SELECT n FROM m.z", "m__z": "SELECT n FROM m.x"},
          "models/m/x.sql:1:15: models read one another in a circle: m."),
         ({"m__x": f"---\nmaterialized: view\n{DAYS}\n---\nSELECT 1 AS n"},
@@ -239,6 +239,50 @@ def test_what_is_wrong_is_said_with_its_place(
     compiled: Compiled, models: dict[str, str], words: str
 ) -> None:
     assert problem(compiled(**models)).startswith(words)
+
+
+def reason(project: Project, name: str) -> str:
+    """Why there is no such model, as `run` and `show` say it."""
+    with pytest.raises(ModelError) as caught:
+        project.model(name)
+    return str(caught.value).replace(f"{Path.cwd()}/", "")
+
+
+def test_what_reads_a_broken_model_is_named_with_the_reason(compiled: Compiled) -> None:
+    project = compiled(
+        m__daily="SELECT ida FROM s_d.sales",
+        m__weekly="SELECT id\nFROM m.daily",
+        m__yearly="SELECT id FROM m.weekly",
+        m__other="SELECT nothing FROM s_d.sales",
+    )
+    daily = "does not compile: models/m/daily.sql:1:8: there is no column ida; did you mean 'id'?"
+    weekly = f"models/m/weekly.sql:2:6: m.weekly reads m.daily, which {daily}"
+    yearly = f"models/m/yearly.sql:1:16: m.yearly reads m.weekly, which {daily}"
+    more = "`mirrorlake plan` names 3 more errors"
+    assert reason(project, "m.weekly") == f"{weekly} {more}"
+    assert reason(project, "m.yearly") == f"{yearly} {more}"
+    with pytest.raises(ModelError) as caught:
+        project.raise_problems()
+    lines = caught.value.message.replace(f"{Path.cwd()}/", "").splitlines()
+    assert lines[0] == "models/m/daily.sql:1:8: there is no column ida; did you mean 'id'?"
+    assert lines[2:] == [weekly, yearly]
+
+
+def test_what_reads_a_circle_is_named_and_is_not_in_it(compiled: Compiled) -> None:
+    project = compiled(m__x="SELECT n FROM m.y", m__y="SELECT n FROM m.x", m__z="SELECT n FROM m.y")
+    assert "models read one another in a circle: m.x reads m.y reads m.x" in problem(project)
+    assert reason(project, "m.z").startswith("models/m/z.sql:1:15: m.z reads m.y, which does not")
+    assert "in a circle" in reason(project, "m.y")
+
+
+@pytest.mark.parametrize("query", ["SELECT 1 AS n", "SELECT id FROM s_d.sales", "SELECT (1"])
+def test_a_file_that_has_a_mirrored_tables_name_takes_it_from_nobody(
+    compiled: Compiled, query: str
+) -> None:
+    project = compiled(s_d__sales=query, m__x="SELECT id FROM s_d.sales")
+    hidden = "models/s_d/sales.sql: s_d.sales is a mirrored table. Give the model another name"
+    assert problem(project) == reason(project, "s_d.sales") == hidden
+    assert list(project.models) == ["m.x"]
 
 
 def test_personal_data_is_read_where_nobody_can_be_told_from_it(compiled: Compiled) -> None:

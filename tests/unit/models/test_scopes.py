@@ -217,6 +217,30 @@ def test_more_scopes_than_any_model_has(monkeypatch: pytest.MonkeyPatch) -> None
         series("'2024-01-01', '2025-01-01', 'P1D'")
 
 
+@pytest.mark.parametrize(
+    ("condition", "bindings", "count", "line"),
+    [
+        ("a = b", {"a": "RANGE(0, 10000)", "b": "RANGE(0, 10000)"}, "100,000,000", 4),
+        # Of names that depend on others, those that were looked at until then.
+        ("a = b", {"a": "RANGE(0, 10000)", "b": "RANGE(a, 10000)"}, "more than 1,000", 4),
+        (None, {"a": "RANGE(0, 10000)", "b": "RANGE(a, 0)"}, "more than 1,000", 3),
+    ],
+)
+def test_more_combinations_than_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+    condition: str | None,
+    bindings: dict[str, str],
+    count: str,
+    line: int,
+) -> None:
+    monkeypatch.setattr(module, "MOST_COMBINATIONS", 1_000)
+    bound = tuple(Binding(name, text, 3 + n) for n, (name, text) in enumerate(bindings.items()))
+    with pytest.raises(ModelError, match="combinations before `if`: at most 1,000 are") as caught:
+        Scopes(bound, condition, 9).all(NOW)
+    assert f"`for` has {count} combinations" in caught.value.message
+    assert caught.value.line == line
+
+
 def test_the_types_of_names() -> None:
     bindings = {"d": "DATE'2024-01-01'", "t": "CURRENT_TIMESTAMP", "n": "7", "l": "3000000000"}
     bindings |= {"s": "'x'", "b": "TRUE", "x": "1.50"}
