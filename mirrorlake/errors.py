@@ -108,9 +108,10 @@ class ModelError(ConfigError):
 
     @classmethod
     def joined(cls, problems: Sequence[ModelError]) -> ModelError:
-        """Several as one, each on a line of its own."""
-        step = problems[0].next_step if len(problems) == 1 else ""
-        return cls("\n".join(one.message for one in problems), next_step=step)
+        """Several as one, each on a line of its own, with its next step."""
+        if len(problems) == 1:
+            return cls(problems[0].message, next_step=problems[0].next_step)
+        return cls("\n".join(map(str, problems)))
 
 
 class MachineError(MirrorlakeError):

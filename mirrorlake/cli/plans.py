@@ -81,7 +81,7 @@ def plan(
         _print_tables(printed, "contract", contracts)
         _print_drift(printed, drift)
         if as_markdown:
-            printed.lines([f"Error: {one.message}" for one in project.errors])
+            printed.lines([f"Error: {one}" for one in project.errors])
     project.raise_problems()
     codes = [CODES[one.change] for one in changes]
     codes += [CODES[one.change] for one in (*contracts, *(drift.changes if drift else ()))]
@@ -110,7 +110,7 @@ def _as_json(
         "contracts": [asdict(one) for one in contracts],
         "schema_versions": None if drift is None else [asdict(d) for d in drift.changes],
         "not_looked_at": {} if drift is None else dict(drift.lost),
-        "problems": [one.message for one in project.errors],
+        "problems": [str(one) for one in project.errors],
     }
 
 

@@ -50,10 +50,11 @@ class Broken:
         reason = root.message.partition("\n")[0]
         words = f"{declaration.name} reads {above}, which does not compile: {reason}"
         place = place_of(query, (above,))
-        problem = ModelError(words, place=place, next_step=root.next_step)
+        found = declaration.located(ModelError(words, place=place))
         self._roots[declaration.name] = root
-        self.why[declaration.name] = declaration.located(problem)
-        self.readers.append(self.why[declaration.name])
+        # What is to be done stands beside the root, where all are named.
+        self.readers.append(found)
+        self.why[declaration.name] = ModelError(found.message, next_step=root.next_step)
 
 
 def place_of(query: exp.Expr, tables: Collection[str]) -> TextPlace | None:

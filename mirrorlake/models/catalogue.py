@@ -124,6 +124,25 @@ class Catalogue:
         # The texts that are kept beside values are of hidden columns, too.
         return frozenset(found | (own & {ORIGINAL} if found else set()))
 
+    def why_hidden(self, table: MirroredTable, column: str) -> tuple[str, str]:
+        """Why a column of `hidden` is, as words of a relative clause; and the step that changes it,
+        which is empty where the contract has it so."""
+        contract = table.contract
+        rule = next((r for name, r in contract.columns.items() if name.lower() == column), None)
+        if column == ORIGINAL or (rule is not None and rule.pii != "show"):
+            return "which the contract hides", ""
+        sync = f"`mirrorlake sync {contract.name}` brings it into clean"
+        roles = (
+            contract.named if isinstance(contract, TableContract) else map(str.lower, contract.key)
+        )
+        if rule is not None or column in roles:
+            return "which the contract shows, but clean does not have yet", sync
+        if contract.new_columns == "show":
+            words = "which is not in clean yet"
+            return words, f"{sync}, or a rule in the contract does: {{pii: show}}"
+        words = "which the contract hides until it names it"
+        return words, "Give it a rule in the contract: {pii: show} shows it"
+
     def _schema(self, identifier: Identifier) -> LakeSchema | None:
         table = self._lake.load(identifier)
         if table is not None:

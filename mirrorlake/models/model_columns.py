@@ -151,13 +151,23 @@ def _refuse_personal(
     if found:
         # A column that a person knows comes first, where there are several.
         name, origin = min(found, key=lambda one: one[0].startswith("_mirror_"))
+        why, step = _why_hidden(catalogue, origin)
         in_header = declaration.python is not None
         own = [one for one in fields if one.name not in declaration.partition_by]
         places = dict(zip((one.name for one in own), _places(query, own), strict=True))
         raise ModelError(
-            f"column {name} is made of {origin.column} of {origin.table}, which the contract hides",
+            f"column {name} is made of {origin.column} of {origin.table}, {why}",
             place=declaration.header_place("columns", name) if in_header else places[name],
             in_header=in_header,
-            next_step="Read the clean table instead; or, where nobody can be told from it, name "
-            f"the column in the header: `released: [{name}]`",
+            next_step=f"{step} nobody can be told from it, name the column in the header: "
+            f"`released: [{name}]`",
         )
+
+
+def _why_hidden(catalogue: Catalogue, origin: Origin) -> tuple[str, str]:
+    """Why a column is hidden, and how the sentence about what to do begins."""
+    table = catalogue.table(origin.table)
+    if table is None:
+        return "which its file hides", "Where"
+    why, step = catalogue.why_hidden(table, origin.column)
+    return why, f"{step or 'Read the clean table instead'}; or, where"

@@ -21,6 +21,7 @@ from pyiceberg.types import (
 
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
 from mirrorlake.ledger import Ledger
@@ -239,6 +240,33 @@ def test_what_is_wrong_is_said_with_its_place(
     compiled: Compiled, models: dict[str, str], words: str
 ) -> None:
     assert problem(compiled(**models)).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("defaults", "rule", "words"),
+    [
+        ("{new_columns: hide}", "", "which the contract hides until it names it. Give it a rule in "
+         "the contract: {pii: show} shows it; or, where nobody can be told"),
+        ("{new_columns: hide}", ", columns: {note: {pii: show}}", "which the contract shows, but "
+         "clean does not have yet. `mirrorlake sync s.d.sales` brings it into clean; or, where"),
+        ("{new_columns: hide}", ", columns: {note: {pii: drop}}", "which the contract hides. Read "
+         "the clean table instead; or, where"),
+        ("{new_columns: show}", "", "which is not in clean yet. `mirrorlake sync s.d.sales` brings"),
+    ],
+)  # fmt: skip
+def test_why_a_column_is_hidden_and_what_to_do(
+    compiled: Compiled, contract: Path, defaults: str, rule: str, words: str
+) -> None:
+    text = contract.read_text().replace("start: 2024-01-01", f"start: 2024-01-01{rule}")
+    contract.write_text(f"{text}defaults: {defaults}\n")
+    table = Lake(load_config(contract).lake).load(Identifier("s_d", "sales"))
+    assert table is not None
+    with table.update_schema() as update:
+        update.add_column("note", StringType())
+    project = compiled(m__x="SELECT note FROM s_d.sales", m__y="SELECT nothing FROM s_d.sales")
+    # Its next step is said beside other errors, too.
+    (line, _) = str(ModelError.joined(project.problems)).splitlines()
+    assert f"x.sql:1:8: column note is made of note of s_d.sales, {words}" in line
 
 
 def reason(project: Project, name: str) -> str:
