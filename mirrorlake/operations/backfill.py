@@ -30,7 +30,6 @@ from mirrorlake.operations.backfill_windows import BackfillWindow
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.gaps import Stretch, find_stretches
 from mirrorlake.operations.invalid import answered_marks, invalid_ranges
-from mirrorlake.operations.models.dirty import waiting_words
 from mirrorlake.operations.models.runs import run_model
 from mirrorlake.operations.models.states import States
 from mirrorlake.operations.sync import load_table, reload_days
@@ -265,7 +264,7 @@ def _compute(workspace: Workspace, states: States, work: ModelWork, watch: OnWor
     words = (
         str(error)
         if error is not None
-        else f"it waits: {waiting_words(waits[0])}"
+        else f"it waits: {states.waiting_words(waits[0])}"
         if waits
         else None
     )

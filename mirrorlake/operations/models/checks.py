@@ -140,7 +140,8 @@ class ShownExpectation:
     """One expectation, and what was found of it so far.
 
     Attributes:
-        looked_at: computed partitions whose rows were looked at, as what is expected now.
+        looked_at: partitions whose newest rows, published or refused, were looked at, as what is
+            expected now.
         not_looked_at: other computed partitions: of before it was written, or looked at by a run
             whose record is lost.
         warned: of those that were looked at, how many are not as expected.
@@ -190,8 +191,9 @@ def show_expectations(
     of_main, refused = newest_checks(checks, published)
     found: list[ShownExpectation] = []
     for one in model.expectations:
-        results = [result_of(of_main.get(key), one) for key in published]
-        looked = [result for result in results if result is not None]
+        newest = {**of_main, **refused}
+        results = {key: result_of(newest.get(key), one) for key in (*published, *refused)}
+        looked = [result for result in results.values() if result is not None]
         broken = [
             key
             for key, checks in refused.items()
@@ -203,7 +205,7 @@ def show_expectations(
                 severity=one.severity,
                 words=one.words,
                 looked_at=len(looked),
-                not_looked_at=len(published) - len(looked),
+                not_looked_at=sum(results[key] is None for key in published),
                 warned=sum(not result.passed for result in looked),
                 refused=tuple(sorted(broken)),
             )

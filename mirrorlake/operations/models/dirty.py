@@ -16,16 +16,22 @@ from mirrorlake.operations.invalid import InvalidRange, invalid_ranges
 _INVALID = ", declared invalid"
 
 
-def waiting_words(wait: str) -> str:
+def waiting_words(wait: str, state: str) -> str:
     """What a partition waits for, in words.
 
-    >>> waiting_words("m.daily day=2024-05-01")
+    Args:
+        state: of what it waits for, if that is a partition.
+
+    >>> waiting_words("m.daily day=2024-05-01", "missing")
     'm.daily day=2024-05-01 is not computed'
-    >>> waiting_words("s.d.sales 2024-05-01, declared invalid")
+    >>> waiting_words("m.daily day=2024-05-01", "stale")
+    'm.daily day=2024-05-01 is stale'
+    >>> waiting_words("s.d.sales 2024-05-01, declared invalid", "")
     's.d.sales 2024-05-01, declared invalid, is not loaded and folded again'
     """
-    is_range = wait.endswith(_INVALID)
-    return f"{wait}, is not loaded and folded again" if is_range else f"{wait} is not computed"
+    if wait.endswith(_INVALID):
+        return f"{wait}, is not loaded and folded again"
+    return f"{wait} is {'stale' if state == 'stale' else 'not computed'}"
 
 
 @dataclass

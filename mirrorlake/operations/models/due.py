@@ -21,7 +21,6 @@ from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.dependencies import MirrorInput
 from mirrorlake.models.model import Model
 from mirrorlake.operations.gaps import find_stretches
-from mirrorlake.operations.models.dirty import waiting_words
 from mirrorlake.operations.models.states import PartitionState, States
 
 MOST_AT_ONCE = 1_000
@@ -81,7 +80,7 @@ def _due(states: States, model: Model, complete: _Complete) -> DueModel:
             missed.add(state.key)
         if not state.is_due:
             continue
-        why = waiting_words(state.waits[0]) if state.waits else ""
+        why = states.waiting_words(state.waits[0]) if state.waits else ""
         if not why:
             inputs = [one for one in states.read_by(model, scope) if isinstance(one, MirrorInput)]
             reasons = (complete.why_not(states.catalogue, one) for one in inputs)

@@ -48,6 +48,12 @@ SCOPES_A_COMMIT = 32
 """Partitions in one commit: Spark plans a union of that many queries in about a second."""
 _OF_A_PARTITION = (LakeError, LandingError, ModelError)
 """What one partition may fail by, and others not."""
+_WAITED_FOR = {
+    "": "not loaded and folded again yet",
+    "stale": "stale",
+    "missing": "not computed yet",
+}
+"""State of what a partition waits for, empty of days of a mirrored table → as it is said."""
 OnComputed = Callable[[int], None]
 """Called with how many partitions are computed so far."""
 
@@ -184,10 +190,11 @@ def refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -
         if state.waits:
             above = state.waits[0].split(" ")[0]
             is_model = above in states.project.models
+            found = {states.state_of(one) for one in state.waits}
+            words = " or ".join(word for one, word in _WAITED_FOR.items() if one in found)
             raise ModelError(
                 f"{model.name} {state.key}: it reads {', '.join(state.waits[:3])}"
-                f"{' …' if len(state.waits) > 3 else ''}, "
-                f"{'not computed yet' if is_model else 'not loaded and folded again yet'}",
+                f"{' …' if len(state.waits) > 3 else ''}, {words}",
                 next_step=f"mirrorlake run {above}, or --upstream"
                 if is_model
                 else "mirrorlake backfill --invalid",

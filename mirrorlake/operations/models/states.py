@@ -204,14 +204,24 @@ class States:
             version = int(hashlib.sha256(said).hexdigest()[:15], 16)
             shown = replace(record, snapshot_id=version)
             lost = lost_view(self.lake, self.catalogue, model)
-            if lost is not None:
-                return PartitionState(key, "stale", f"view {lost} is not there", shown, waits)
-            return PartitionState(key, "stale" if waits else "computed", "", shown, waits)
+            words = [f"view {lost} is not there"] if lost is not None else []
+            why = "; ".join([*words, *map(self.waiting_words, waits[:1])])
+            return PartitionState(key, "stale" if why else "computed", why, shown, waits)
         moved = [self._moved(one, record.inputs.get(one.table), now[one.table]) for one in inputs]
         why = "; ".join(one for one in moved if one)
         if not why and waits:
-            why = waiting_words(waits[0])
+            why = self.waiting_words(waits[0])
         return PartitionState(key, "stale" if why else "computed", why, record, waits)
+
+    def waiting_words(self, wait: str) -> str:
+        """What a partition waits for, one of its `PartitionState.waits`, in words."""
+        return waiting_words(wait, self.state_of(wait))
+
+    def state_of(self, wait: str) -> str:
+        """The state of a partition that another waits for; empty of days of a mirrored table."""
+        name, _, key = wait.partition(" ")
+        above = self.project.models.get(name)
+        return self.of(above, above.by_key[key]).word if above is not None else ""
 
     def why_over(self, model: Model, scope: ScopeValues) -> str:
         """Why a partition can't be computed any more, in a few words; empty where it can: of a

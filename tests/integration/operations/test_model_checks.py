@@ -153,6 +153,7 @@ def test_readers_keep_the_rows_of_before(config: Path, place: Place, sql: Sql) -
     assert rows_of(place, config, "daily") == before
     shown = run(config, "show", model, day, "--json")[1]
     assert [one["refused"] for one in shown["expectations"]] == [[day]]
+    assert [(one["looked_at"], one["warned"]) for one in shown["expectations"]] == [(1, 1)]
     # What was found of the rows in main, and of the newer ones.
     (main, newer) = shown["checks"]
     assert [one["passed"] for one in main["results"]] == [True]
@@ -335,7 +336,8 @@ def test_a_run_that_dies_between_looking_and_publishing_is_resumed(
     else:
         assert run(config, "run", model)[0] == 0
     (shown,) = run(config, "show", model, "--json")[1]["expectations"]
-    assert (shown["looked_at"], shown["not_looked_at"]) == ((2, 0) if fails else (4, 0))
+    assert (shown["looked_at"], shown["not_looked_at"]) == (4, 0)
+    assert (shown["warned"], len(shown["refused"])) == ((2, 2) if fails else (0, 0))
     table = place.lake.load(Identifier(model.split(".")[0], "daily"))
     assert table is not None
     assert list(table.refs()) == ["main"]

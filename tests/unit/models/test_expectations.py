@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mirrorlake.ledger.model_checks import CheckedExpectation, PartitionChecks
+from mirrorlake.ledger.model_partitions import ModelPartition
+from mirrorlake.models.expectations import Expectation
+from mirrorlake.operations.models.checks import show_expectations
 from tests.unit.models.test_project import Compiled, compiled, contract, problem  # noqa: F401
 
 DAYS = "for: {day: \"TIMESERIES('2024-03-01', CURRENT_DATE, 'P1D')\"}"
@@ -145,3 +149,34 @@ def test_a_view_expects_nothing(compiled: Compiled) -> None:  # noqa: F811
     assert problem(project).startswith(
         "models/m/teas.sql:3:1: expect: a view has no rows of its own"
     )
+
+
+def looked_at(key: str, snapshot: int, *results: tuple[Expectation, bool]) -> PartitionChecks:
+    found = (
+        CheckedExpectation(one.name, one.terms, one.words, one.severity, passed, None, "")
+        for one, passed in results
+    )
+    return PartitionChecks("m.daily", key, "t", snapshot, 9, tuple(found), "run")
+
+
+def test_rows_that_were_refused_count_as_looked_at_and_not_so(
+    compiled: Compiled,  # noqa: F811
+) -> None:
+    project = compiled(m__daily=model("expect: {where: {positive: amount > 0}, rows: {min: 1}}"))
+    daily = project.models["m.daily"]
+    rows, positive = daily.expectations
+    first, second, third = daily.by_key
+    published = {
+        key: ModelPartition("m.daily", key, daily.fingerprint, "t", 1, {}, 9, 1.0, "run")
+        for key in (first, second)
+    }
+    # Of the first and of the third, which was never published, newer rows were refused.
+    checks = [looked_at(key, 2, (rows, True), (positive, False)) for key in (first, third)]
+    of_rows, of_amounts = show_expectations(daily, checks, published)
+    assert of_amounts.refused == (first, third)
+    assert (of_amounts.looked_at, of_amounts.not_looked_at, of_amounts.warned) == (2, 1, 2)
+    assert (of_rows.looked_at, of_rows.not_looked_at, of_rows.warned) == (2, 1, 0)
+    # In main they were looked at before, and were as expected: the newest rows count.
+    older = looked_at(first, 1, (rows, True), (positive, True))
+    _, of_amounts = show_expectations(daily, [older, *checks], published)
+    assert (of_amounts.looked_at, of_amounts.not_looked_at, of_amounts.warned) == (2, 1, 2)

@@ -25,6 +25,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
 from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.dependencies import EVERY_DAY, MirrorInput, ModelInput, inputs_of, unbounded
 from mirrorlake.models.model import Project
 from mirrorlake.models.project import compile_models, stored_columns
@@ -392,6 +393,33 @@ def test_a_plan_says_what_changed_since_models_were_run(compiled: Compiled, cont
         "m.daily": "breaking",
         "m.alone": "removed",
     }
+
+
+def test_a_stale_view_has_its_reason_and_what_is_stale_is_said_to_be(
+    compiled: Compiled, contract: Path
+) -> None:
+    project = compiled(
+        m__first="---\nmaterialized: view\n---\nSELECT id FROM s_d.sales",
+        m__second="---\nmaterialized: view\n---\nSELECT id FROM m.first",
+        m__never="SELECT id FROM s_d.sales",
+        m__third="---\nmaterialized: view\n---\nSELECT id FROM m.never",
+    )
+    config = load_config(contract)
+    ledger = Ledger(config.ledger.url)
+    prints = {one.name: one.fingerprint for one in project.models.values()}
+    made = {"m.first": "another", "m.second": prints["m.second"], "m.third": prints["m.third"]}
+    ledger.record_model_partitions(
+        [
+            ModelPartition(name, "", print_, "", 0, {}, 0, 1.0, "run")
+            for name, print_ in made.items()
+        ]
+    )
+    states = States(project, compiled.catalogue, Lake(config.lake), ledger)  # type: ignore[attr-defined]
+    said = {name: states.of(project.models[name], {}) for name in made}
+    assert (said["m.first"].word, said["m.first"].why) == ("stale", "the model changed")
+    assert said["m.second"].why.endswith("m.first is stale")
+    assert said["m.third"].why.endswith("m.never is not computed")
+    assert {one.word for one in said.values()} == {"stale"}
 
 
 def test_the_command_line_plans_and_shows(
