@@ -155,10 +155,11 @@ def plain(value: Any) -> Any:
 
 
 def as_values(texts: Sequence[str]) -> dict[str, str]:
-    """Name → value, of texts like ``day=2024-05-01``."""
+    """Name → value, of texts like ``day=2024-05-01`` and of names of partitions, like
+    ``day=2024-05-01/shop=Paris``; a value may have a ``/``."""
     found: dict[str, str] = {}
     for text in texts:
-        for part in text.split("/"):
+        for part in re.split(r"/(?=\w+=)", text):
             name, sign, value = part.partition("=")
             if not sign or not re.fullmatch(r"\w+", name):
                 raise click.UsageError(f"{text!r} is no NAME=VALUE, like day=2024-05-01")

@@ -197,8 +197,25 @@ def text_of(value: Constant) -> str:
         return value.strftime("%Y-%m-%dT%H:%M:%SZ")
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    text = str(value)
+    return _escaped(str(value))
+
+
+def _escaped(text: str) -> str:
     return text.replace("%", "%25").replace("/", "%2F")
+
+
+def shown_text(text: str, values: Iterable[Constant]) -> str:
+    """A value that somebody gave, as `text_of` shows it: given as it is shown, or as it is written.
+
+    Args:
+        values: those that there are; only looked at where the two differ.
+
+    >>> shown_text("a/b", ["a/b"]), shown_text("a%2Fb", ["a/b"]), shown_text("50%", ["50%"])
+    ('a%2Fb', 'a%2Fb', '50%25')
+    """
+    if text == _escaped(text) or text in map(text_of, values):
+        return text
+    return _escaped(text)
 
 
 def _is_number(text: str) -> bool:

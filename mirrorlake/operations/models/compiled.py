@@ -37,7 +37,7 @@ from mirrorlake.models.model import Model, Project
 from mirrorlake.models.model_files import FOLDER
 from mirrorlake.models.parse import table_name
 from mirrorlake.models.project import compile_models
-from mirrorlake.models.scopes import ScopeValues, text_of
+from mirrorlake.models.scopes import ScopeValues, shown_text, text_of
 from mirrorlake.operations.models.elsewhere import look_at_externals
 
 _MANY = 100_000
@@ -191,7 +191,8 @@ def compile_offline(
 
 
 def scopes_of(model: Model, wanted: Mapping[str, str]) -> list[ScopeValues]:
-    """The scopes of a model that have some values, as they are shown; all without any.
+    """The scopes of a model that have some values, as they are shown or as they are written; all
+    without any.
 
     Raises:
         ModelError: the model has no such name, or no such scope.
@@ -204,8 +205,14 @@ def scopes_of(model: Model, wanted: Mapping[str, str]) -> list[ScopeValues]:
                 next_step=f"It has {', '.join(names)}" if names else "It has one partition",
             )
 
+    everything = (*model.scopes, *model.gone) if any("%" in v for v in wanted.values()) else ()
+    meant = {
+        name: shown_text(value, (scope[name] for scope in everything))
+        for name, value in wanted.items()
+    }
+
     def is_meant(scope: ScopeValues) -> bool:
-        return all(text_of(scope[name]) == value for name, value in wanted.items())
+        return all(text_of(scope[name]) == value for name, value in meant.items())
 
     found = [scope for scope in model.scopes if is_meant(scope)]
     if not found:

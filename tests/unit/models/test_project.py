@@ -20,6 +20,7 @@ from pyiceberg.types import (
 )
 
 from mirrorlake.cli import cli
+from mirrorlake.cli.show import as_values
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
@@ -342,6 +343,28 @@ def test_a_model_or_a_partition_that_is_not_there_is_said(compiled: Compiled) ->
         scopes_of(model, {"dat": "1"})
     with pytest.raises(ModelError, match=r"m\.daily has no partition day=2024-03-04"):
         scopes_of(model, {"day": "2024-03-04"})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("shop=a/b", "a/b"),
+        ("shop=a%2Fb", "a/b"),
+        ("shop=../../etc", "../../etc"),
+        ("shop=50%", "50%"),
+        ("shop=50%25", "50%"),
+        # Shown so comes before written so.
+        ("shop=a%252Fb", "a%2Fb"),
+        ("shop=x=y", "x=y"),
+    ],
+)
+def test_a_value_may_be_given_as_it_is_written(compiled: Compiled, text: str, value: str) -> None:
+    shops = "[a/b, ../../etc, 50%, a%2Fb, x=y]"
+    project = compiled(m__daily=f"---\nfor:\n  n: [1]\n  shop: {shops}\n---\nSELECT 1 AS one")
+    model = project.model("m.daily")
+    for texts in ([text, "n=1"], [f"n=1/{text}"]):
+        (scope,) = scopes_of(model, as_values(texts))
+        assert scope["shop"] == value
 
 
 def test_models_in_a_long_row_compile(compiled: Compiled) -> None:
