@@ -72,14 +72,19 @@ def backfill(
             count(next(done))
 
         filled, models = run_work(workspace, states.project, states.catalogue, work, advance)
-    _report(work, filled, models, as_json=as_json)
+    _report(work, filled, models, which, as_json=as_json)
     codes = [one.code for one in (*filled, *models) if one.code]
     if codes:
         sys.exit(codes[0])
 
 
 def _report(
-    work: Work, filled: Sequence[Filled], models: Sequence[ModelFilled], *, as_json: bool
+    work: Work,
+    filled: Sequence[Filled],
+    models: Sequence[ModelFilled],
+    which: str,
+    *,
+    as_json: bool,
 ) -> None:
     print_warnings(work.warnings)
     if as_json:
@@ -96,7 +101,10 @@ def _report(
             )
         show.console.print(table)
     if work.nothing:
-        show.console.print("Nothing to fill: see `mirrorlake gaps --all`.")
+        words = "Nothing is declared invalid: `mirrorlake invalidate` declares it."
+        if which != "invalid":
+            words = "Nothing to fill: see `mirrorlake gaps --all`."
+        show.console.print(words, soft_wrap=True)
     if work.left:
         show.console.print(f"{work.left:,} partitions are left: run it again.")
 

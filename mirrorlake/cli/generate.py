@@ -86,4 +86,5 @@ def _print(found: Sequence[GeneratedModel]) -> None:
         table.add_row(escape(name), escape(one.table), *sizes, one.outcome, escape(one.why))
     shown.console.print(table)
     written = sum(one.outcome == "written" and not one.why for one in found)
-    shown.console.print(f"{written:,} files written. `mirrorlake plan` says what they are.")
+    words = f"{written:,} files written. `mirrorlake plan` says what they are."
+    shown.console.print(words if written else "No file was written.")

@@ -295,10 +295,21 @@ def _bindings(path: Path, file: YamlFile, said: HeaderSection) -> list[Binding]:
         elif isinstance(values, list) and values and all(isinstance(v, str) for v in values):
             found.append(Binding(name, tuple(str(v) for v in values), place.line))
         else:
-            words = "a list of values or an expression is expected"
+            words = _no_values(values)
             problems.append(file.problem(("for", name), words))
     _raise(path, problems)
     return found
+
+
+def _no_values(values: object) -> str:
+    """What is wrong with values under ``for``."""
+    if not isinstance(values, list):
+        return "a list of values or an expression is expected"
+    if not values:
+        return "the list is empty: no partition would ever be computed"
+    if None in values:
+        return "NULL names no partition: leave it out of the list"
+    return "each value of a list is a text or a number"
 
 
 def _raise(path: Path, problems: list[Problem]) -> None:

@@ -104,8 +104,11 @@ def read_text(path: Path) -> str:
     try:
         # With a mark in front of it, as editors on Windows leave, or without.
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path} can't be read: {error}") from None
+    except OSError as error:
+        raise ModelError(f"{path} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        words = f"{path} can't be read: byte {error.start + 1:,} is no UTF-8"
+        raise ModelError(words, next_step="Save it as UTF-8") from None
     if len(text) > MOST_BYTES:
         raise ModelError(f"{path} has more than {MOST_BYTES:,} characters")
     return text

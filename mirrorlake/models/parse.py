@@ -9,6 +9,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
 from mirrorlake.errors import ModelError
+from mirrorlake.models.place import at
 
 
 class ModelSql(Spark):
@@ -38,7 +39,8 @@ def parse_query(sql: str) -> exp.Expr:
     except sqlglot.errors.TokenError as error:
         raise ModelError(f"the query can't be read: {error}") from None
     if len(found) != 1:
-        raise ModelError(f"a model is one query, not {len(found)}")
+        second = at(found[1]) if found else None
+        raise ModelError(f"a model is one query, not {len(found)}", place=second)
     return found[0]
 
 

@@ -192,7 +192,10 @@ def period_of(text: str) -> tuple[int, timedelta, timedelta]:
     except OverflowError:
         raise NoValues(f"{text!r} is longer than time is") from None
     if not found or not (years or months or weeks or days or clock):
-        raise NoValues(f"{text!r} is no period: write it like P1D, P1M or PT1H")
+        raise NoValues(
+            f"{text!r} is no period: write it like P1D, P1M or PT1H, of whole minutes and of some "
+            "length"
+        )
     return years * 12 + months, length, clock
 
 

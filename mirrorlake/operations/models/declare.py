@@ -80,6 +80,13 @@ def plan_declaration(
             what derives from it can't be said.
     """
     declaration = uuid.uuid4().hex[:12]
+    external = project.externals.get(target.name.lower())
+    if external is not None:
+        raise ModelError(
+            f"{external.name} is made elsewhere ({external.declaration.path}): nothing here makes "
+            "it again",
+            next_step="Declare a model that reads it invalid",
+        )
     if target.name.lower() in (*project.models, *project.unfinished):
         model = project.model(target.name)
         if model.declaration.is_snapshot:

@@ -183,6 +183,8 @@ def test_without_targets_a_plan_is_of_everything_and_a_backfill_is_refused(world
     ]
     code, _, errors = run("backfill")
     assert (code, "Name tables or models, or say --invalid." in errors) == (2, True)
+    code, output, _ = run("backfill", "--invalid")
+    assert (code, "Nothing is declared invalid" in output) == (0, True)
     code, _, errors = run("plan", "backfill", "nobody")
     assert (code, "no table 'nobody'" in errors) == (2, True)
 

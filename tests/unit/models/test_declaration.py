@@ -118,6 +118,10 @@ def test_values_are_the_texts_that_are_written(
         ("for:\n  a: [x]\npartition_by: b", ["4:15: partition_by: b is not bound under `for`"]),
         ("for: {a: RANGE(0, 2, 1), b: [x]}", ["2:10: for.a: RANGE(0 ends here: put an expression in quotes"]),
         ("retention: 10 days", ["2:12: retention: '10 days' is no retention: write 90d, 36h, or P3M"]),
+        ("for: {d: [1, ~]}", ["2:10: for.d: NULL names no partition: leave it out of the list"]),
+        ("for: {d: []}", ["2:10: for.d: the list is empty"]),
+        ("for: {d: [[1]]}", ["2:10: for.d: each value of a list is a text or a number"]),
+        ("for: {d: {a: 1}}", ["2:10: for.d: a list of values or an expression is expected"]),
         ("partition_by: day", ["partition_by: day is not bound under `for`"]),
         ("- a\n- b", ["2:1: the header is a mapping"]),
         ("a: [b", ["not valid YAML: a list is not closed"]),
@@ -146,9 +150,10 @@ def test_a_header_without_an_end(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_text_or_too_long(tmp_path: Path) -> None:
-    assert "can't be read" in refused(tmp_path, b"SELECT '\xff'").message
+    error = refused(tmp_path, b"SELECT '\xff'")
+    assert error.message.endswith("sales.sql can't be read: byte 9 is no UTF-8")
     assert "has more than 1,048,576 characters" in refused(tmp_path, "-" * (MOST_BYTES + 1)).message
-    with pytest.raises(ModelError, match="can't be read"):
+    with pytest.raises(ModelError, match=r"can't be read: No such file or directory$"):
         read_declaration(tmp_path / "shop" / "none.sql")
 
 
@@ -171,7 +176,10 @@ def test_a_folder_of_models(tmp_path: Path) -> None:
     found, unread = read_declarations(tmp_path)
     assert [one.name for one in found] == ["a.x", "a.y"]
     assert unread.names == {"A.x", "b.y"}
-    with pytest.raises(ModelError, match=r"(?s)'A' can't name a model.*y\.sql:2:1: wner: unknown"):
+    with pytest.raises(
+        ModelError,
+        match=r"(?s)'A' can't name a model\. Use small letters.*y\.sql:2:1: wner: unknown",
+    ):
         unread.raise_problems()
 
 

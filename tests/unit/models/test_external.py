@@ -511,8 +511,32 @@ BESIDE = [
 
 @pytest.mark.parametrize(("models", "words"), BESIDE)
 def test_what_models_can_not_read_of_them(both: Both, models: dict[str, str], words: str) -> None:
-    # Of a table that is not as it is declared the error is said once, not in its readers.
+    # Of a table that is not as it is declared the error is of its file; its readers name it.
     assert words in problem(both(**models))
+
+
+@pytest.mark.parametrize("table", ["ext.stock", "ext.none"])
+def test_a_mirrored_table_is_read_whatever_is_declared_by_its_name(
+    both: Both, lake: Lake, table: str
+) -> None:
+    text = f"{LAKE}table: {table}\n"
+    path = written(Path(lake.warehouse[7:]).parent, text, "s_d/sales.yaml")
+    project = both(m__x="SELECT id FROM s_d.sales")
+    assert list(project.models) == ["m.x"]
+    assert str(path) in project.problems[0].message
+
+
+def test_what_is_made_elsewhere_is_not_declared_invalid(
+    both: Both, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not both(m__x="SELECT price FROM ext.prices").problems
+    monkeypatch.setenv(
+        "MIRRORLAKE_CONFIG", str(Path(lake.warehouse[7:]).parent / "mirrorlake.yaml")
+    )
+    result = CliRunner().invoke(cli, ["invalidate", "ext.prices", "--reason", "z"])
+    assert isinstance(result.exception, ModelError)
+    assert "ext.prices is made elsewhere (" in str(result.exception)
+    assert "Declare a model that reads it invalid" in str(result.exception)
 
 
 def test_show_of_one(both: Both, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,6 +212,8 @@ def test_days_of_another_column_than_the_contracts_bound_a_table_too(compiled: C
         ({"m__x": "SELECT id FROM"}, "models/m/x.sql:1:"),
         ({"m__x": "SELECT id FROM s_d.never"},
          "models/m/x.sql:1:16: s_d.never has no columns yet: its table was never loaded. mirrorlake sync s.d.never"),
+        ({"m__x": "---\nowner: a@b.c\n---\nSELECT 1 AS a;\nSELECT 2 AS b"},
+         "models/m/x.sql:5:8: a model is one query, not 2"),
         ({"m__x": "SELECT 1 + 1"}, "models/m/x.sql:1:8: column 1 has no name. Write AS"),
         ({"m__x": "SELECT id, amount AS ID FROM s_d.sales"}, "models/m/x.sql:1:12: two columns are called ID"),
         ({"m__x": "SELECT NULL AS n"}, "models/m/x.sql:1:16: column n is always NULL, and has no type. CAST it"),

@@ -307,7 +307,7 @@ BESIDE = [
     ("reads:", "released: [x]\nreads:", "7:1: `released`: there is no column x"),
     ("FROM s_d__clean.people", "FROM shop.speed", "10:33: models read one another in a circle"),
     ("id, born FROM s_d__clean.people -- all", "id FROM s_d.sales; SELECT 1",
-     "10:12: input people: a model is one query, not 2"),
+     "10:45: input people: a model is one query, not 2"),
     ("id, born FROM s_d__clean.people -- all", "id) AS x, (SELECT 1", "10:21: input people: the query"),
 ]  # fmt: skip
 
