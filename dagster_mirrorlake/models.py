@@ -22,6 +22,7 @@ from dagster_mirrorlake.model_mappings import Side
 from dagster_mirrorlake.names import Names
 from mirrorlake.config import Config
 from mirrorlake.errors import ModelError
+from mirrorlake.models.catalogue import mirrored_places
 from mirrorlake.models.declaration import Declaration, model_files, read_declaration
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.kept import KeptModel
@@ -206,7 +207,7 @@ def mirror_models(config: Config, names: Names) -> Sequence[ModelAsset]:
     """The models beside a contract file. What can't be read is said in the log, and is no reason
     for a mirror not to load: `mirrorlake plan` fails on it."""
     declarations: dict[str, Declaration] = {}
-    folder = config.path.parent / FOLDER
+    folder, mirrored = config.path.parent / FOLDER, mirrored_places(config)
     functions, unread = read_functions(folder)
     for problem in unread.problems:
         logger.warning("Functions were left out: %s", problem)
@@ -215,6 +216,9 @@ def mirror_models(config: Config, names: Names) -> Sequence[ModelAsset]:
             one = read_declaration(path, folder, functions)
         except ModelError as error:
             logger.warning("A model was left out: %s", error)
+            continue
+        if one.name in mirrored:
+            logger.warning("A model was left out: %s: %s is a mirrored table", path, one.name)
             continue
         first = declarations.setdefault(one.name, one)
         if first is not one:

@@ -297,7 +297,7 @@ def plan_backfill(
     today = datetime.now(UTC).date()
     work = find_work(config, ledger, states.project, states, request, today)
     found = plan_work(work, ledger, lake, states, today)
-    problems = [one.message for one in states.project.problems]
+    problems = [one.message for one in states.project.errors]
     print_warnings([f"{words}: its model is left out" for words in problems])
     if as_json:
         show.print_json(asdict(found))

@@ -67,21 +67,27 @@ class MirroredTable:
         return tuple(name.lower() for name, kind, _ in self.columns if kind in _TIMES)
 
 
+def mirrored_places(config: Config) -> dict[str, tuple[Identifier, ReadLayer, Contract]]:
+    """The mirrored tables of a config, loaded or not, as queries write them in lower case."""
+    found: dict[str, tuple[Identifier, ReadLayer, Contract]] = {}
+    for contract in (*config.tables, *config.snapshots, *config.tenants):
+        places: Mapping[ReadLayer, str] = {
+            "deduped": contract.namespaces.deduped,
+            "clean": contract.namespaces.clean,
+        }
+        for layer, namespace in places.items():
+            identifier = Identifier(namespace, contract.table)
+            found[str(identifier).lower()] = identifier, layer, contract
+    return found
+
+
 class Catalogue:
     """The mirrored tables of a config; each is looked at once, when it is first asked for."""
 
     def __init__(self, config: Config, lake: Lake) -> None:
         self._lake = lake
-        self._places: dict[str, tuple[Identifier, ReadLayer, Contract]] = {}
+        self._places = mirrored_places(config)
         self._found: dict[str, MirroredTable] = {}
-        for contract in (*config.tables, *config.snapshots, *config.tenants):
-            places: Mapping[ReadLayer, str] = {
-                "deduped": contract.namespaces.deduped,
-                "clean": contract.namespaces.clean,
-            }
-            for layer, namespace in places.items():
-                identifier = Identifier(namespace, contract.table)
-                self._places[str(identifier).lower()] = identifier, layer, contract
 
     def names(self) -> list[str]:
         """The tables that can be named in a query, in lower case."""

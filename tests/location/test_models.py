@@ -95,12 +95,19 @@ def test_a_model_that_can_not_be_read_leaves_the_mirror_alone(
     contract_file: Callable[[Any], Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    defs = definitions(contract_file(SALES), {"made/two": TWO, "made/broken": "SELECT FROM"})
+    hiding = {"s_m/sales": "SELECT 1 AS one"}
+    broken = {"made/broken": "SELECT FROM", **hiding}
+    defs = definitions(contract_file(SALES), {"made/two": TWO, **broken})
     keys = defs.get_repository_def().asset_graph.get_all_asset_keys()
     assert dg.AssetKey(["made", "two"]) in keys
     assert dg.AssetKey(["made", "broken"]) not in keys
     assert dg.AssetKey(["raw", "s", "m", "sales"]) in keys
     assert "made.broken was left out" in caplog.text
+    # A table of the mirror stays what it is, whatever a file is called.
+    assert dg.AssetKey(["s_m", "sales"]) not in keys
+    assert "s_m.sales is a mirrored table" in caplog.text
+    parents = {key.to_user_string() for key in node(defs, "made/two").parent_keys}
+    assert parents == {"deduped/s/m/sales"}
 
 
 @pytest.mark.alone
