@@ -277,10 +277,12 @@ def test_a_file_that_can_not_be_read_hides_no_other(config: Path) -> None:
     assert code == 2
     assert "bad.sql:2:1: ower: unknown key" in words
     assert "wrong.sql:1:8: there is no column ida" in words
-    assert "reader.sql" not in words  # what it reads is said
+    assert f"reader.sql:1:15: m_{database}.reader reads m_{database}.bad, which does not" in words
     assert len(computed(config, "daily")["daily"]) == 6
     code, words = run(config, "run", f"m_{database}.reader")
     assert (code, "ower: unknown key" in words) == (2, True)
+    assert "there is no column ida" not in words
+    assert "`mirrorlake plan` names 2 more errors" in words
 
 
 def test_a_view_shows_what_its_tables_show(config: Path, place: Place, sql: Sql) -> None:
