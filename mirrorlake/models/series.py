@@ -9,6 +9,7 @@ Source: ISO 8601-1, 5.5.2 "Duration" (periods); ISO/IEC 9075-2 has no such thing
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -121,6 +122,8 @@ def _range(arguments: Sequence[Constant]) -> range:
         raise NoValues("RANGE takes a first number, one past the last, and perhaps a step")
     if len(numbers) == 3 and numbers[2] <= 0:
         raise NoValues("the step of a RANGE is a number above 0")
+    if numbers[1] - numbers[0] > sys.maxsize:
+        raise NoValues("a RANGE of more numbers than can be counted")
     return range(*numbers)
 
 

@@ -190,6 +190,7 @@ def test_without_bindings_there_is_one_scope() -> None:
         (None, {"a": "RANGE(1)"}, "RANGE takes", 3),
         (None, {"a": "RANGE('1', '2')"}, "RANGE takes", 3),
         (None, {"a": "RANGE(0, 5, 0)"}, "the step of a RANGE is a number above 0", 3),
+        (None, {"a": "RANGE(-9000000000000000000, 9000000000000000000)"}, "can be counted", 3),
         (None, {"a": "RANGE(0,"}, "can't be read", 3),
         (None, {"a": "1, 2"}, "one expression is expected", 3),
         (None, {"a": "(SELECT 1)"}, "can't be evaluated", 3),
