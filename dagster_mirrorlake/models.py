@@ -22,12 +22,12 @@ from dagster_mirrorlake.model_mappings import Side
 from dagster_mirrorlake.names import Names
 from mirrorlake.config import Config
 from mirrorlake.errors import ModelError
-from mirrorlake.models.catalogue import mirrored_places
 from mirrorlake.models.declaration import Declaration, model_files, read_declaration
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.kept import KeptModel
 from mirrorlake.models.kept_files import KeptModels, kept_folder
 from mirrorlake.models.known import known_models
+from mirrorlake.models.mirrored_places import mirrored_places
 from mirrorlake.models.model_files import FOLDER
 from mirrorlake.models.parse import table_name
 from mirrorlake.models.partition_times import kept_and_gone

@@ -16,7 +16,7 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.config import Config
 
 if TYPE_CHECKING:
-    from mirrorlake.models.catalogue import Contract
+    from mirrorlake.models.mirrored_places import Contract
     from mirrorlake.operations.models.generate import GeneratedModel
 
 _REFUSED = 2

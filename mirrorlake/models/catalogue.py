@@ -9,9 +9,7 @@ models (`mirrorlake.models.project`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from mirrorlake.config.contract import Config, TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
@@ -19,10 +17,9 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, spark_types
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
+from mirrorlake.models.mirrored_places import Contract, ReadLayer, mirrored_places
 from mirrorlake.schema.own_columns import ORIGINAL
 
-Contract: TypeAlias = TableContract | TenantTable
-ReadLayer = Literal["deduped", "clean"]
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
@@ -65,20 +62,6 @@ class MirroredTable:
     def times(self) -> tuple[str, ...]:
         """Its columns that have a day, in lower case."""
         return tuple(name.lower() for name, kind, _ in self.columns if kind in _TIMES)
-
-
-def mirrored_places(config: Config) -> dict[str, tuple[Identifier, ReadLayer, Contract]]:
-    """The mirrored tables of a config, loaded or not, as queries write them in lower case."""
-    found: dict[str, tuple[Identifier, ReadLayer, Contract]] = {}
-    for contract in (*config.tables, *config.snapshots, *config.tenants):
-        places: Mapping[ReadLayer, str] = {
-            "deduped": contract.namespaces.deduped,
-            "clean": contract.namespaces.clean,
-        }
-        for layer, namespace in places.items():
-            identifier = Identifier(namespace, contract.table)
-            found[str(identifier).lower()] = identifier, layer, contract
-    return found
 
 
 class Catalogue:

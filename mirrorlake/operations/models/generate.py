@@ -21,8 +21,9 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.statistics import file_range
 from mirrorlake.errors import ModelError
 from mirrorlake.ledger import Ledger
-from mirrorlake.models.catalogue import Catalogue, Contract, MirroredTable
+from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.declaration import Declaration, read_declaration
+from mirrorlake.models.mirrored_places import Contract
 from mirrorlake.models.model_files import FOLDER, model_name
 from mirrorlake.models.project import compile_models
 from mirrorlake.operations.models.domain_models import (
