@@ -53,6 +53,11 @@ class CatalogConfig(Section):
     """Further properties of PyIceberg's catalog; of a REST catalog Spark has them, too. A value may
     hold ``${env:NAME}``; one whose name says that it is a secret must."""
 
+    @property
+    def is_rest(self) -> bool:
+        """Whether a REST server keeps the catalog."""
+        return (self.uri or "").startswith(("http:", "https:"))
+
 
 class LakeConfig(Section):
     """Where the lake's tables are."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 
@@ -56,7 +56,7 @@ class Connection:
         uri = self.catalog_uri()
         wait = _seconds(self.config.catalog.wait)
         properties = {"uri": uri}
-        if self.is_rest:
+        if self.config.catalog.is_rest:
             # What such a server calls a warehouse is a name that it gave out, not a place.
             properties |= {"type": "rest", WAIT: str(wait)}
         else:
@@ -67,14 +67,9 @@ class Connection:
         if url is not None:
             waiting = url.update_query_dict({"timeout": str(wait)})
             properties["uri"] = waiting.render_as_string(hide_password=False)
-        elif not self.is_rest:
+        elif not self.config.catalog.is_rest:
             properties["uri"] = with_driver(uri).render_as_string(hide_password=False)
         return {**properties, **self.config.catalog.properties}
-
-    @property
-    def is_rest(self) -> bool:
-        """Whether a REST server keeps the catalog."""
-        return (self.config.catalog.uri or "").startswith(("http:", "https:"))
 
     def catalog_uri(self) -> str:
         """The catalog's address: a REST server's, or a database's for SQLAlchemy; by default a
@@ -92,8 +87,10 @@ class Connection:
     @contextmanager
     def translated(self, what: object) -> Iterator[None]:
         """Turn what the catalog and the file system raise into LakeErrors."""
+        catalog = self.config.catalog
+        of_server = rest_errors(catalog.uri or "", what) if catalog.is_rest else nullcontext()
         try:
-            with rest_errors(self.config.catalog.uri or "", what):
+            with of_server:
                 yield
         except OperationalError as error:
             locked = "locked" in str(error.orig)

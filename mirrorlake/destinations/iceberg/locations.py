@@ -39,7 +39,7 @@ def metadata_locations(
     """
     uri = config.catalog.uri or _default_uri(config.warehouse)
     elsewhere = {"type", "uri", "py-catalog-impl"} & set(config.catalog.properties)
-    if uri is None or uri.startswith(("http:", "https:")) or elsewhere:
+    if uri is None or config.catalog.is_rest or elsewhere:
         return None
     try:
         with _engine(uri).connect() as connection:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import pydantic
 import requests
@@ -32,6 +31,7 @@ from pyiceberg.exceptions import (
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
+from mirrorlake.config.fields import hide_url
 from mirrorlake.errors import CatalogFailed, LakeError
 
 WAIT = "mirrorlake.wait-seconds"
@@ -85,33 +85,23 @@ def rest_errors(uri: str, what: object) -> Iterator[None]:
         yield
     except _REFUSED as error:
         raise LakeError(
-            f"the catalog {shown(uri)} refuses this account: {_words(error)}",
+            f"the catalog {hide_url(uri)} refuses this account: {_words(error)}",
             next_step="Look at what lake.catalog.properties says of it (token, credential, scope)",
             table=str(what),
         ) from error
     except _FAILED as error:
         raise CatalogFailed(
-            f"the catalog {shown(uri)} failed, or can't be reached: {_words(error)}",
+            f"the catalog {hide_url(uri)} failed, or can't be reached: {_words(error)}",
             next_step="See that it runs, and try again",
             table=str(what),
             retryable=True,
         ) from error
     except (RESTError, NotImplementedError, pydantic.ValidationError) as error:
         raise LakeError(
-            f"the catalog {shown(uri)} can't do what was asked of it: {_words(error)}",
+            f"the catalog {hide_url(uri)} can't do what was asked of it: {_words(error)}",
             next_step="See its log; and that lake.catalog.uri is a REST catalog's address",
             table=str(what),
         ) from error
-
-
-def shown(uri: str) -> str:
-    """The address without a password.
-
-    >>> shown("https://me:secret@h:8181/catalog")
-    'https://h:8181/catalog'
-    """
-    parts = urlsplit(uri)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _words(error: Exception) -> str:

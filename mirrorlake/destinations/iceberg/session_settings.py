@@ -70,7 +70,7 @@ def catalog_settings(lake: Connection) -> dict[str, str]:
     """Spark's settings for the lake's catalog and files; a catalog that is neither a SQL database
     nor a REST server comes from ``spark.conf``."""
     prefix = f"spark.sql.catalog.{CATALOG}"
-    settings = _rest_settings(lake) if lake.is_rest else _jdbc_settings(lake)
+    settings = _rest_settings(lake) if lake.config.catalog.is_rest else _jdbc_settings(lake)
     return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         f"{prefix}.cache-enabled": "false",
