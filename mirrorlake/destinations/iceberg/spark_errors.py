@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import threading
 from collections.abc import Iterator
@@ -15,16 +16,20 @@ _IMPORTING = threading.Lock()
 
 def import_pyspark() -> None:
     """Import PySpark, one thread at a time. Its packages import one another in circles: two threads
-    that begin at different ends each see half of them, and fail.
-
-    What it raises it also prints as a whole, which may hold values of rows: what people need to
-    know of it is in our errors."""
+    that begin at different ends each see half of them, and fail."""
     with _IMPORTING:
         for name in ("pyspark.errors", "pyspark.sql"):
             importlib.import_module(name)
-        loggers = importlib.import_module("pyspark.logger").PySparkLogger
-        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-            loggers.getLogger(name).disabled = True
+        _silence()
+
+
+@functools.cache
+def _silence() -> None:
+    """What PySpark raises it also prints as a whole, which may hold values of rows: what people
+    need to know of it is in our errors."""
+    loggers = importlib.import_module("pyspark.logger").PySparkLogger
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        loggers.getLogger(name).disabled = True
 
 
 @contextmanager
