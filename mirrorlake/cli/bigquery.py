@@ -18,14 +18,13 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
+from mirrorlake.cli.reports import CODES
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.operations.bigquery.check import CheckedThere
     from mirrorlake.operations.bigquery.publish import PublishedThere
-
-DIFFERENT, UNDECIDED = 9, 10
 
 
 @click.group()
@@ -67,6 +66,7 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     """
     from mirrorlake.operations.bigquery.check import check_published
     from mirrorlake.operations.bigquery.publish import open_for
+    from mirrorlake.operations.check_layers import worst
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
@@ -78,11 +78,7 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
         show.print_json([asdict(one) for one in found])
     else:
         _print_checked(found)
-    verdicts = {one.verdict for one in found}
-    if "different" in verdicts:
-        sys.exit(DIFFERENT)
-    if "undecided" in verdicts:
-        sys.exit(UNDECIDED)
+    sys.exit(CODES[worst(*(one.verdict for one in found))])
 
 
 def chosen_there(config: Config, names: Sequence[str]) -> tuple[TableContract, ...]:

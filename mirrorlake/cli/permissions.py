@@ -18,6 +18,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
+from mirrorlake.cli.reports import DIFFERENT, UNDECIDED
 from mirrorlake.config import Config, DatasetPermissions, load_permissions, permissions_schema
 from mirrorlake.errors import ConfigError
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from mirrorlake.ledger.access import AccessChangeRecord, GrantRecord
     from mirrorlake.operations.bigquery.permissions import VerifiedAccess
 
-DIFFERENT, UNDECIDED = 9, 10
 file_option = click.option(
     "--file",
     "file_path",
