@@ -25,11 +25,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 from sqlglot import exp
 
 from mirrorlake.config.fields import Duration, Section
-from mirrorlake.config.problems import validation_problems
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
 from mirrorlake.models.expectations import (
@@ -58,6 +57,7 @@ from mirrorlake.models.python_model import (
 from mirrorlake.models.python_source import python_parts
 from mirrorlake.models.retention import Retention, RetentionField
 from mirrorlake.models.scopes import Binding, Scopes
+from mirrorlake.models.section_files import raise_problems, read_section
 
 Materialized = Literal["table", "view", "stream view", "snapshot"]
 _FENCE = "---"
@@ -209,39 +209,34 @@ def read_declaration(
     header, sql, line = (python_parts(path, text), "", 1) if is_python else _parts(path, text)
     section = PythonHeader if is_python else HeaderSection
     file = YamlFile(header)
-    problems = list(file.problems)
-    if not problems and not isinstance(file.root, dict | None):
-        problems = [Problem(2, 1, "", "the header is a mapping (name: value)")]
-    _raise(path, problems)
-    try:
-        said = section.model_validate(file.root or {})
-    except ValidationError as error:
-        _raise(path, list(validation_problems(file, error, section)))
-        raise  # unreachable: a ValidationError holds at least one problem
+    no_mapping = Problem(2, 1, "", "the header is a mapping (name: value)")
+    said = read_section(path, file, section, no_mapping, may_be_empty=True)
     bindings = tuple(_bindings(path, file, said))
     names = tuple(one.name for one in bindings)
     by = said.partition_by if said.partition_by is not None else names
     for number, one in enumerate(by):
         words = "is not bound under `for`" if one not in names else "is there twice"
         if one not in names or one in by[:number]:
-            _raise(path, [file.problem(("partition_by",), f"{one} {words}")])
+            raise_problems(path, [file.problem(("partition_by",), f"{one} {words}")])
     expected, wrong = read_expectations(
         file, {"error": ("expect", said.expect), "warn": ("warn", said.warn)}
     )
-    _raise(path, wrong)
+    raise_problems(path, wrong)
     python = None
     if isinstance(said, PythonHeader):
         python = python_code(path, text, file, said, names)
         sql = reading_query(python.inputs)
         if said.materialized not in ("table", "snapshot"):
             words = "a Python model is a table, or a snapshot"
-            _raise(path, [file.problem(("materialized",), words)])
+            raise_problems(path, [file.problem(("materialized",), words)])
         words = "the table is partitioned by it: the platform adds that column"
         doubled = [one for one in said.columns if one.lower() in by]
-        _raise(path, [file.problem(("columns", one), words, at_key=True) for one in doubled])
+        raise_problems(
+            path, [file.problem(("columns", one), words, at_key=True) for one in doubled]
+        )
         expected += declared_not_null(python.columns, expected)
         expected, wrong = own_schemas(file, expected, path.name, python.function.names)
-        _raise(path, wrong)
+        raise_problems(path, wrong)
     if not sql.strip():
         raise ModelError(f"{path}:{line}:1: there is no query")
     condition = file.problem(("if",), "").line
@@ -285,7 +280,7 @@ def _bindings(path: Path, file: YamlFile, said: HeaderSection) -> list[Binding]:
     for name, values in said.for_.items():
         if cut_off and isinstance(values, str) and values.count("(") > values.count(")"):
             words = f"{values} ends here: put an expression in quotes where it stands between {{ }}"
-            _raise(path, [file.problem(("for", name), words)])
+            raise_problems(path, [file.problem(("for", name), words)])
         place = file.problem(("for", name), "", at_key=True)
         if not _NAME.fullmatch(name):
             words = "a name has small letters, digits and _, a letter first"
@@ -297,7 +292,7 @@ def _bindings(path: Path, file: YamlFile, said: HeaderSection) -> list[Binding]:
         else:
             words = _no_values(values)
             problems.append(file.problem(("for", name), words))
-    _raise(path, problems)
+    raise_problems(path, problems)
     return found
 
 
@@ -310,12 +305,3 @@ def _no_values(values: object) -> str:
     if None in values:
         return "NULL names no partition: leave it out of the list"
     return "each value of a list is a text or a number"
-
-
-def _raise(path: Path, problems: list[Problem]) -> None:
-    if not problems:
-        return
-    first = min(problems)
-    raise ModelError(
-        "\n".join(f"{path}:{one}" for one in sorted(problems)), place=(first.line, first.column)
-    )

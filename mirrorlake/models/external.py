@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, ValidationError
+from pydantic import BeforeValidator
 
 from mirrorlake.config.fields import Section, nearest
-from mirrorlake.config.problems import validation_problems
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
 from mirrorlake.models.declared_columns import (
@@ -39,6 +38,7 @@ from mirrorlake.models.declared_columns import (
 )
 from mirrorlake.models.header_places import TextPlace
 from mirrorlake.models.model_files import FOLDER, Unread, model_name, read_each, read_text
+from mirrorlake.models.section_files import raise_problems, read_section
 
 ExternalFormat = Literal["iceberg", "parquet", "bigquery"]
 _ONLY_OF: Mapping[str, tuple[ExternalFormat, ...]] = {
@@ -149,16 +149,9 @@ def read_external(path: Path) -> ExternalDeclaration:
             next_step=f"It is a file {FOLDER}/<dataset>/<name>.yaml",
         )
     name, file = model_name(path), YamlFile(read_text(path))
-    problems = list(file.problems)
-    if not problems and not isinstance(file.root, dict):
-        problems = [Problem(1, 1, "", "the file is a mapping (name: value)")]
-    _raise(path, problems)
-    try:
-        said = ExternalSection.model_validate(file.root)
-    except ValidationError as error:
-        _raise(path, list(validation_problems(file, error, ExternalSection)))
-        raise  # unreachable: a ValidationError holds at least one problem
-    _raise(path, [*_wrong_place(file, said), *_wrong(file, said)])
+    no_mapping = Problem(1, 1, "", "the file is a mapping (name: value)")
+    said = read_section(path, file, ExternalSection, no_mapping)
+    raise_problems(path, [*_wrong_place(file, said), *_wrong(file, said)])
     project, dataset, table = _table_of(said.table or name)
     return ExternalDeclaration(
         name=name,
@@ -247,10 +240,3 @@ def _wrong_folders(file: YamlFile, said: ExternalSection) -> Iterator[Problem]:
         yield file.problem(("columns",), words, at_key=True)
     if by and len(by) == len(said.columns):
         yield file.problem(("columns",), "its files have no column", at_key=True)
-
-
-def _raise(path: Path, problems: list[Problem]) -> None:
-    if problems:
-        first = min(problems)
-        words = "\n".join(f"{path}:{one}" for one in sorted(problems))
-        raise ModelError(words, place=(first.line, first.column))

@@ -23,13 +23,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
 from mirrorlake.config.fields import Section, nearest
-from mirrorlake.config.problems import validation_problems
 from mirrorlake.config.yaml_file import Path as YamlPath
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
+from mirrorlake.models.section_files import joined, read_section
 
 SUFFIX = ".test.yaml"
 """How the name of a file with tests ends."""
@@ -139,15 +139,8 @@ def _read(folder: Path, path: Path, models: Mapping[str, Sequence[ModelTest]]) -
         file = YamlFile(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"{path} can't be read: {error}") from None
-    problems = list(file.problems)
-    if not problems and not isinstance(file.root, dict):
-        problems = [Problem(1, 1, "", "a mapping is expected, with `tests`")]
-    if problems:
-        raise _joined(path, problems)
-    try:
-        said = ModelTestsSection.model_validate(file.root)
-    except ValidationError as error:
-        raise _joined(path, list(validation_problems(file, error, ModelTestsSection))) from None
+    no_mapping = Problem(1, 1, "", "a mapping is expected, with `tests`")
+    said = read_section(path, file, ModelTestsSection, no_mapping)
     return tests_of(model, path, file, said.tests)
 
 
@@ -161,11 +154,4 @@ def _wrong_names(tests: Sequence[ModelTest]) -> Iterator[ModelError]:
             words = f"a test of this name is in {seen[one.name].place}"
         seen.setdefault(one.name, one)
         if words:
-            yield _joined(one.path, [one.problem((), words, at_key=True)])
-
-
-def _joined(path: Path, problems: list[Problem]) -> ModelError:
-    """All problems of a file as one error, one a line, each with its place."""
-    first = min(problems)
-    words = "\n".join(f"{path}:{one}" for one in sorted(problems))
-    return ModelError(words, place=(first.line, first.column))
+            yield joined(one.path, [one.problem((), words, at_key=True)])

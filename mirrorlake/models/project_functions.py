@@ -22,16 +22,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BeforeValidator, ValidationError
+from pydantic import BeforeValidator
 
 from mirrorlake.config.fields import Section
-from mirrorlake.config.problems import validation_problems
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
 from mirrorlake.models import functions, types
 from mirrorlake.models.functions import DeclaredFunction
 from mirrorlake.models.model_files import Unread, read_text
 from mirrorlake.models.python_source import python_parts, read_arities
+from mirrorlake.models.section_files import raise_problems, read_section
 
 FUNCTIONS_FILE = "functions.py"
 """In the folder of models."""
@@ -103,17 +103,10 @@ def read_functions(folder: Path) -> tuple[ProjectFunctions, Unread]:
 def _read(path: Path) -> ProjectFunctions:
     text = read_text(path)
     file = YamlFile(python_parts(path, text))
-    problems = list(file.problems)
-    if not problems and not isinstance(file.root, dict):
-        problems = [Problem(2, 1, "", "the header is a mapping (functions: …)")]
-    _raise(path, problems)
-    try:
-        said = FunctionsHeader.model_validate(file.root)
-    except ValidationError as error:
-        _raise(path, list(validation_problems(file, error, FunctionsHeader)))
-        raise  # unreachable: a ValidationError holds at least one problem
+    no_mapping = Problem(2, 1, "", "the header is a mapping (functions: …)")
+    said = read_section(path, file, FunctionsHeader, no_mapping)
     arities, digest = read_arities(path, text, path.parent.parent)
-    _raise(path, list(_wrong(file, said, arities)))
+    raise_problems(path, list(_wrong(file, said, arities)))
     declared = {
         name: DeclaredFunction(name, one.takes, one.gives) for name, one in said.functions.items()
     }
@@ -149,10 +142,3 @@ def _is_plain(kind: str) -> bool:
 
 def _no_plain(kind: str) -> str:
     return f"{kind!r} is not {', '.join(PLAIN)} or decimal(p,s)"
-
-
-def _raise(path: Path, problems: list[Problem]) -> None:
-    if problems:
-        first = min(problems)
-        words = "\n".join(f"{path}:{one}" for one in sorted(problems))
-        raise ModelError(words, place=(first.line, first.column))
