@@ -24,7 +24,7 @@ class AccessRequests(GoogleClients):
     """Requests about a dataset's access; a part of `BigQuery`."""
 
     def runner(self) -> str:
-        """The principal that Google takes whoever runs this for."""
+        """The principal as which Google authenticates this process."""
         with translated("a query"):
             [row] = self._warehouse.query_and_wait(
                 "SELECT SESSION_USER()",

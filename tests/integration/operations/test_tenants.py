@@ -456,21 +456,28 @@ def test_a_tenant_that_fails_later_keeps_its_rows(tenants: Tenants) -> None:
     assert {name for _, name, _ in found[tenants.name("a")]} == {"moved"}
 
 
+def while_it_is_read(
+    tenants: Tenants, monkeypatch: pytest.MonkeyPatch, name: str, statement: str
+) -> None:
+    """Let somebody else's statement run between each read of a tenant's batch and its commit."""
+    real = protocol.read_batch
+
+    def and_then(batch: Any, *rest: Any) -> Any:
+        found = real(batch, *rest)
+        if tenants.name(name) in batch.databases:
+            tenants.run(name, statement)
+        return found
+
+    monkeypatch.setattr(protocol, "read_batch", and_then)
+
+
 @pytest.mark.full
 def test_a_table_that_changes_while_it_is_read(
     tenants: Tenants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b", "c"):
         tenants.make(name, COLUMNS, *rows(1, 2))
-    real = protocol.read_batch
-
-    def altered(batch: Any, *rest: Any) -> Any:
-        found = real(batch, *rest)
-        if tenants.name("b") in batch.databases:
-            tenants.run("b", "ALTER TABLE orders MODIFY name VARCHAR(99)")
-        return found
-
-    monkeypatch.setattr(protocol, "read_batch", altered)
+    while_it_is_read(tenants, monkeypatch, "b", "ALTER TABLE orders MODIFY name VARCHAR(99)")
     done = tenants.sync()
     assert list(done.failed) == [f"s.{tenants.name('b')}"]
     assert "changed in MySQL while it was read" in done.failed[f"s.{tenants.name('b')}"]
@@ -491,15 +498,9 @@ def test_a_partition_that_is_exchanged_while_it_is_read(
         database = tenants.make(name, "id INT PRIMARY KEY", table="other")
         tenants.sql(f"CREATE TABLE orders (id INT PRIMARY KEY) {parts}", database=database)
         tenants.run(name, "INSERT INTO orders VALUES (1)", "INSERT INTO other VALUES (2)")
-    real = protocol.read_batch
-
-    def exchanged(batch: Any, *rest: Any) -> Any:
-        found = real(batch, *rest)
-        if tenants.name("b") in batch.databases:
-            tenants.run("b", "ALTER TABLE orders EXCHANGE PARTITION p0 WITH TABLE other")
-        return found
-
-    monkeypatch.setattr(protocol, "read_batch", exchanged)
+    while_it_is_read(
+        tenants, monkeypatch, "b", "ALTER TABLE orders EXCHANGE PARTITION p0 WITH TABLE other"
+    )
     done = tenants.sync()
     assert list(done.failed) == [f"s.{tenants.name('b')}"]
     assert "a partition was exchanged" in done.failed[f"s.{tenants.name('b')}"]
