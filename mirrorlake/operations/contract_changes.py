@@ -150,7 +150,7 @@ def altered_words(
     lines: list[str] = []
     for impact in impacts:
         if catalogue.altered.keys() & set(impact.tables):
-            lines += (place.said for place in impact.places)
+            lines += (place.said for place in impact.unsaid)
             lines += impact.words
     return words, list(dict.fromkeys(lines))
 

@@ -100,7 +100,9 @@ def _look(
         found.changes[name] = _as_it_was(workspace, plan, connection)
     else:
         changes = changes_of(plan, versions[-1])
-        found.words[name] = changes.words or (changes.said,)
+        hint = ("if one was renamed, say so with `renamed_from`",)
+        renamed = hint if changes.added and changes.dropped else ()
+        found.words[name] = (*(changes.words or (changes.said,)), *renamed)
         found.altered[name] = altered_by(catalogue, plan, dict(changes.renamed))
 
 

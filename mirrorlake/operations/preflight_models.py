@@ -133,12 +133,8 @@ def _findings(one: ModelImpact) -> Iterator[Finding]:
         many = "1 partition is" if one.partitions == 1 else f"{one.partitions:,} partitions are"
         cost = f"; {many} computed again ({', '.join(known) or 'for how long is not known'})"
     columns = {f"{place.place}: ": place.column for place in one.places}
-    said = set[str]()
     for number, words in enumerate(one.words):
-        place = next((place for place in columns if words.startswith(place)), None)
-        said |= {place} if place is not None else set()
-        column = columns[place] if place is not None else None
+        column = next((columns[place] for place in columns if words.startswith(place)), None)
         yield Finding(severity, words + (cost if number == 0 else ""), column=column)
-    for place in one.places:
-        if f"{place.place}: " not in said:
-            yield Finding(severity, place.said, column=place.column)
+    for place in one.unsaid:
+        yield Finding(severity, place.said, column=place.column)

@@ -61,3 +61,12 @@ class ModelImpact:
     compiles: bool = True
     partitions: int = 0
     forecast: Forecast = field(default_factory=Forecast)
+
+    @property
+    def unsaid(self) -> tuple[ReadPlace, ...]:
+        """The places that no sentence of ``words`` begins with."""
+        return tuple(
+            one
+            for one in self.places
+            if not any(words.startswith(f"{one.place}: ") for words in self.words)
+        )
