@@ -187,9 +187,10 @@ class ViewSide(LakeSide):
 
 
 def _as_spark_takes(rows: pa.Table) -> pa.Table:
-    """Rows in types that Spark makes a view of: its lists and texts have no large ones."""
+    """Rows in types that Spark makes a view of: its lists and texts have no large ones, and PySpark
+    refuses a list that is part of a longer one (PyArrow: "Null bitmap with offsets slice")."""
     plain = pa.schema([pa.field(f.name, _plain(f.type)) for f in rows.schema])
-    return rows.cast(plain)
+    return rows.cast(plain).take(pa.array(range(rows.num_rows)))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -25,7 +25,7 @@ from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
 from mirrorlake.cli import cli
 from mirrorlake.destinations.iceberg.model import history
-from mirrorlake.destinations.iceberg.tenants import count_opened
+from mirrorlake.destinations.iceberg.tenants import bucket_of, count_opened
 from mirrorlake.errors import (
     ConfigError,
     LakeDamaged,
@@ -196,6 +196,28 @@ def test_every_type_is_read_from_many_databases_as_from_one(
     assert (done.failed, done.read) == ({}, 3)
     found = check(tenants)
     assert found.verdict == "equal", found
+
+
+def test_values_without_a_place_are_kept_of_each_tenant(tenants: Tenants) -> None:
+    """Tenants that share a file: of the second one, the rows begin in its middle."""
+    first = "1"
+    second = next(
+        f"{n}"
+        for n in range(2, 1_000)
+        if bucket_of(tenants.name(f"{n}")) == bucket_of(tenants.name(first))
+    )
+    for tenant in (first, second):
+        values = [f"({n}, '2026-01-0{n}')" for n in range(1, 6)]
+        tenants.make(tenant, "id INT PRIMARY KEY, at DATETIME(3)", *values, "(7, '0000-00-00')")
+    assert tenants.sync().failed == {}
+    found = [
+        (row["_mirror_database"], row["_mirror_original"])
+        for row in tenants.shown()
+        if row["at"] is None
+    ]
+    kept = [{"column": "at", "text": "0000-00-00 00:00:00.000"}]
+    assert sorted(found) == sorted((tenants.name(one), kept) for one in (first, second))
+    assert check(tenants).verdict == "equal"
 
 
 # --- shapes ---------------------------------------------------------------------------------------
