@@ -25,7 +25,7 @@ from mirrorlake.config import TenantTable, load_config
 from mirrorlake.destinations.iceberg.views import forget_view
 from mirrorlake.merge.tenant_shapes import read_shapes
 from mirrorlake.operations.tenants import sync_tenants
-from mirrorlake.serving.tenants import show_tenants
+from mirrorlake.serving.tenants import show_raw_tenants
 from mirrorlake.table.tenants import deduped_of, raw_view_of
 from mirrorlake.workspace import Workspace
 
@@ -202,7 +202,7 @@ def _steps(
         begun = time.perf_counter()
         workspace.ledger.forget_definition(f"view {raw_view_of(table)}")
         forget_view(workspace.lake, raw_view_of(table))
-        show_tenants(workspace, table, shapes)
+        show_raw_tenants(workspace, table, shapes)
         found.append(time.perf_counter() - begun)
 
     found: list[float] = []

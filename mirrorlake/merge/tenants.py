@@ -16,7 +16,6 @@ import json
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import Identifier
@@ -48,9 +47,6 @@ from mirrorlake.merge.tenant_shapes import (
 from mirrorlake.schema.own_columns import DATABASE, SOURCE
 from mirrorlake.table.tenants import clean_of, deduped_of
 from mirrorlake.workspace import Workspace
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger(__name__)
 

@@ -53,7 +53,8 @@ class TableStatus:
         table, mode: as in the contract.
         state: one word: ``never loaded``, the newest load's ``pending``, ``success`` or
             ``errored``, or ``refused`` where a sync failed since before it began a load. Of a table
-            of mode ``snapshot`` its newest snapshot's.
+            of mode ``snapshot`` its newest snapshot's. Of a table of tenants ``mirrored`` or
+            ``partly`` once its newest load ended.
         last_load: when the newest load began (UTC, ISO), or when a snapshot was last published.
         rows: of the version of deduped that the catalog names; a version is counted once.
         freshness: how long ago MySQL was known to stand where the mirror stands: when the newest

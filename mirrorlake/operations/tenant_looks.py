@@ -106,7 +106,7 @@ def read_look(ledger: Ledger, table: TenantTable) -> TenantLook | None:
     if text is None:
         return None
     found: dict[str, Any] = json.loads(text)
-    named = {one.lower() for n, rule in table.columns.items() for one in (n, *rule.renamed_from)}
+    named = {name.lower() for name in table.columns}
     return TenantLook(
         at=datetime.fromisoformat(found["at"]),
         left_out=tuple(LeftOut(**one) for one in found["left_out"]),

@@ -42,11 +42,12 @@ def tenants_status(ledger: Ledger, tables: Sequence[TenantTable]) -> list[TableS
                 rows=_rows(known),
                 freshness=_age_of_the_oldest(known),
                 checks=_checks(known, look, held),
-                error=refused.words if refused else _error(known),
+                error=refused.words if refused else _error(known, load),
                 refused_since=refused.since.isoformat(timespec="seconds") if refused else None,
                 originals={},
                 held_until=until.isoformat(timespec="minutes") if until else None,
                 held_for="; ".join(sorted({h.reason for h in held} - {""})) if until else None,
+                held_columns=look.held if look is not None else (),
             )
         )
     return found
@@ -73,8 +74,11 @@ def _refused(
 
 
 def _state(known: Collection[Tenant], load: Load | None) -> str:
+    """What the newest load says, where that is not all: one that died says nothing of its tenants."""
     if load is None:
         return "never loaded"
+    if load.state != "success" and (load.state == "pending" or _error(known, None) is None):
+        return load.state
     return "mirrored" if {one.state for one in known} <= {"mirrored", "gone"} else "partly"
 
 
@@ -107,10 +111,10 @@ def _checks(known: Collection[Tenant], look: TenantLook | None, holds: Sequence[
     return ", ".join(parts) or "-"
 
 
-def _error(known: Collection[Tenant]) -> str | None:
+def _error(known: Collection[Tenant], load: Load | None) -> str | None:
     failed = [one for one in known if one.state == "failed"]
     if not failed:
-        return None
+        return load.error if load is not None and load.state == "errored" else None
     more = f" (and {len(failed) - 1:,} more: `mirrorlake tenants --failed`)"
     first = failed[0]
     return f"tenant {first.source}.{first.database}: {first.error}{more if failed[1:] else ''}"

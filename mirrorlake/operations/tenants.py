@@ -49,7 +49,11 @@ from mirrorlake.operations.tenant_rules import refuse_idle_rules, refuse_read_al
 from mirrorlake.operations.tenant_survey import TenantSurvey, look_of, survey_tenants
 from mirrorlake.proof.report import digest_text
 from mirrorlake.serving.tenant_clean import CleanMade, clean_columns_of, refuse_hashes
-from mirrorlake.serving.tenants import remember_tenant_columns, show_tenants
+from mirrorlake.serving.tenants import (
+    remember_tenant_columns,
+    show_clean_tenants,
+    show_raw_tenants,
+)
 from mirrorlake.serving.views import hold_view
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.introspect import read_ddl
@@ -152,6 +156,7 @@ class _Sync:
         record_look(ledger, table, look)
         self.failed |= {p: e for p, e in survey.failed.items() if self.terms.means(p)}
         moved = self._moved(known)
+        self._note_new(moved.keys() - known.keys())
         for plans in _by_version(moved).values():
             self._load(plans, known)
         self._note_failed(known)
@@ -282,6 +287,12 @@ class _Sync:
             found[".".join(place)] = f"{words}: {done}"
         return found
 
+    def _note_new(self, places: Iterable[TenantPlace]) -> None:
+        """Write tenants down before they are read: if this run dies, somebody misses them."""
+        now = datetime.now(UTC)
+        new = [Tenant(*place, first_seen=now) for place in sorted(places)]
+        self.workspace.ledger.record_tenants(self.table.name, new)
+
     def _load(
         self,
         plans: Mapping[TenantPlace, ResolvedTable],
@@ -365,6 +376,7 @@ class _Sync:
         shapes = read_shapes(self.workspace, table)
         if not shapes.tables:
             return TenantsFolded(), {}, shapes, CleanMade()
+        show_raw_tenants(self.workspace, table, shapes)
         refuse_idle_rules(table, shapes)
         remember_tenant_columns(self.workspace, table, list(shapes.columns))
         known = ledger.tenants(table.name)
@@ -385,7 +397,7 @@ class _Sync:
         ledger.forget_tenants(table.name, never)
         clean = CleanMade()
         if self.workspace.lake.load(deduped_of(table)) is not None:
-            clean = show_tenants(self.workspace, table, shapes)
+            clean = show_clean_tenants(self.workspace, table, shapes)
         return folded, removed, shapes, clean
 
 

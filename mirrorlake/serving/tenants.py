@@ -49,20 +49,19 @@ _META: Final = {
 }
 
 
-def show_tenants(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> CleanMade:
-    """Clean, and the view over raw; each only where it is not there as it must be. What became of
-    clean."""
+def show_clean_tenants(
+    workspace: Workspace, table: TenantTable, shapes: TenantShapes
+) -> CleanMade:
+    """Clean, where it is not there as it must be; what became of it."""
     if table.clean == "table":
-        made = make_clean_table(workspace, table, shapes)
-    else:
-        forget_clean_table(workspace, table)
-        wanted = clean_view_of(workspace.ledger, table, shapes)
-        made = CleanMade(make_view(workspace, clean_of(table), wanted))
-    _show_raw(workspace, table, shapes)
-    return made
+        return make_clean_table(workspace, table, shapes)
+    forget_clean_table(workspace, table)
+    wanted = clean_view_of(workspace.ledger, table, shapes)
+    return CleanMade(make_view(workspace, clean_of(table), wanted))
 
 
-def _show_raw(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> None:
+def show_raw_tenants(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> None:
+    """The view over the raw tables of all shapes, where it is not there as it must be."""
     views = views_over(raw_view_of(table), [*shapes.tables], partial(_raw_view, table, shapes))
     make_views(workspace, views)
 

@@ -37,6 +37,7 @@ from mirrorlake.errors import (
 from mirrorlake.failpoints import OF_TENANTS
 from mirrorlake.load.tenants import batches, protocol, read
 from mirrorlake.operations.tenant_checks import check_tenants
+from mirrorlake.operations.tenant_status import tenants_status
 from mirrorlake.operations.tenant_upkeep import maintain_tenants, recover_tenants
 from mirrorlake.operations.tenant_verdicts import TenantsChecked
 from mirrorlake.table.tenants import clean_of, deduped_of, raw_of
@@ -328,7 +329,10 @@ def test_a_column_that_some_tenants_call_otherwise(tenants: Tenants) -> None:
     assert "mail" not in tenants.shown()[0]
     # One that has both: there each is itself, and of the others nothing is lost.
     tenants.make("both", "id INT PRIMARY KEY, mail VARCHAR(20), email VARCHAR(20)", "(1, 'm', 'e')")
-    assert tenants.sync().failed == {}
+    done = tenants.sync()
+    assert (done.failed, done.held_columns) == ({}, ("mail",))
+    with tenants.opened() as (workspace, table):
+        assert tenants_status(workspace.ledger, [table])[0].held_columns == ("mail",)
     assert tenants.deduped("email", "mail") == {
         tenants.name("old"): [("old@x", None)],
         tenants.name("new"): [("new@x", None)],
@@ -777,6 +781,27 @@ def test_a_run_that_is_killed_at_any_step(step: str, tenants: Tenants, runner: R
         assert not [n for n in workspace.lake.branches(deduped_of(table)) if n != "main"]
         recover_tenants(workspace, table, timedelta())
     assert_mirrored(tenants, "id", "name")
+
+
+@pytest.mark.full
+def test_a_run_that_dies_is_seen(tenants: Tenants, runner: Runner) -> None:
+    """Its tenants are missed, and nothing says that they are mirrored; what it committed is shown."""
+    tenants.make("a", COLUMNS, *rows(1, 2))
+    order = Order(tenants.write(), "orders", "tenants", failpoint="tenants.pending")
+    assert runner.run(order).code == -9
+    with tenants.opened() as (workspace, table):
+        (status,) = tenants_status(workspace.ledger, [table])
+        known = workspace.ledger.tenants(table.name)
+        assert status.state == "pending"
+        assert [one.state for one in known.values()] == ["new"]
+    assert tenants.sync().joined == (f"s.{tenants.name('a')}",)
+    tenants.make("b", f"{COLUMNS}, more INT", "(1, 'n1', NULL, 1, 4)")
+    order = Order(tenants.write(), "orders", "tenants", failpoint="tenants.before_fold")
+    assert runner.run(order).code == -9
+    assert {row["more"] for row in tenants.shown("raw")} == {None, 4}
+    assert tenants.sync().failed == {}
+    with tenants.opened() as (workspace, table):
+        assert tenants_status(workspace.ledger, [table])[0].state == "mirrored"
 
 
 @pytest.mark.full
