@@ -315,6 +315,8 @@ def _metadata(report: Report, formatter: Formatter, evidence: str) -> dict[str, 
         "code": report.code,
         "evidence": dg.MetadataValue.path(evidence),
     }
+    if report.not_mirrored:
+        metadata["columns that are not mirrored"] = ", ".join(report.not_mirrored)
     if report.differences:
         metadata["first differences"] = _table(report.differences, formatter)
     return metadata

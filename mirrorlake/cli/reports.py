@@ -54,6 +54,8 @@ def print_report(report: Report, path: Path) -> None:
         soft_wrap=True,
     )
     notes = [f"{count} rows {reason}" for reason, count in sorted(report.undecided.items())]
+    if report.not_mirrored:
+        notes.append(f"not compared, as they are not mirrored: {', '.join(report.not_mirrored)}")
     if report.waiting:
         notes.append(
             f"{report.waiting:,} rows wait: they were not compared, since the lake need not have "

@@ -150,8 +150,7 @@ def altered_words(
     lines: list[str] = []
     for impact in impacts:
         if catalogue.altered.keys() & set(impact.tables):
-            lines += (place.said for place in impact.unsaid)
-            lines += impact.words
+            lines += impact.lines
     return words, list(dict.fromkeys(lines))
 
 

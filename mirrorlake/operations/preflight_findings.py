@@ -24,6 +24,7 @@ from mirrorlake.sources.mysql.tables import Column, SourceTable
 from mirrorlake.table.continuity import kept_words, meaning_of_plan
 from mirrorlake.table.ddl import definition_of, silent_changes
 from mirrorlake.table.lake_tables import raw_tables
+from mirrorlake.table.left_out import left_out_words
 from mirrorlake.table.meaning import changes_between, strongest, words_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -141,6 +142,11 @@ def compare_tables(
     found += _of_clean(before, now, changes, renamed, suggest, unified_types(now, tables))
     found += _silent(before, now, moved=moved)
     layers = _layers(before, now, moved=moved)
+    found += [
+        Finding("ok", left_out_words([name]), "Name it under `columns` to take it up", column=name)
+        for name in now.left_out
+        if name not in before.left_out
+    ]
     found = found or [Finding("ok", "nothing of its mirror changes")]
     return Preflight(
         contract.name, words, tuple(found), before.version.raw_table, now.version.raw_table,

@@ -54,6 +54,10 @@ def new_table_findings(
             yield Finding("ok", words, _INIT, line=statement.line)
             return
         table = tables.altered(none, statements, there=False)
+    if any(_is_beside(one, beside) and one.table == table.name for one in config.tables):
+        words = f"it is {table.name} then, which is mirrored"
+        yield Finding("ok", words, line=statement.line)
+        return
     yield Finding("ok", _NOT_MIRRORED, _INIT, line=statement.line)
     yield from _alike(config, beside, table)
     yield from _refused(config, beside, table)
@@ -68,10 +72,13 @@ def _beside(config: Config, database: str | None) -> TableContract | None:
     return named[0] if named and not (several and database is None) else None
 
 
+def _is_beside(one: TableContract, other: TableContract) -> bool:
+    return (one.source, one.database) == (other.source, other.database)
+
+
 def _alike(config: Config, beside: TableContract, table: SourceTable) -> Iterator[Finding]:
     for contract in config.tables:
-        same = (contract.source, contract.database) == (beside.source, beside.database)
-        if same and contract.table.lower() == table.name.lower():
+        if _is_beside(contract, beside) and contract.table.lower() == table.name.lower():
             words = f"its name is that of {contract.table}, which is mirrored, but for its case"
             step = "The lake has one name for both: mirror it under other namespaces, or not at all"
             yield Finding("attention", words, step)

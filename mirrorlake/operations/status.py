@@ -16,6 +16,7 @@ from mirrorlake.ledger import Hold, Ledger, Load, Receipt, Refusal, Stamp, age_o
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
+from mirrorlake.table.left_out import LEFT_OUT, left_out_columns, left_out_words
 from mirrorlake.table.meaning import edits_of
 from mirrorlake.table.surplus import SURPLUS, surplus_words
 
@@ -68,6 +69,7 @@ class TableStatus:
         held_until, held_for: until when (UTC, ISO) the source is to be left alone, and why; None
             where nobody requested it.
         held_columns: new columns that clean leaves out until the contract names them.
+        not_mirrored: columns that the last load left out, by ``schema_changes: freeze``.
         suspected_pii: what looks personal in clean, by column without a rule.
         bigquery: what was loaded into BigQuery last; None where nothing was.
     """
@@ -84,6 +86,7 @@ class TableStatus:
     held_until: str | None = None
     held_for: str | None = None
     held_columns: tuple[str, ...] = ()
+    not_mirrored: tuple[str, ...] = ()
     suspected_pii: dict[str, str] = field(default_factory=dict[str, str])
     unchanged: str | None = None
     refused_since: str | None = None
@@ -107,6 +110,7 @@ class _Known:
     open_checks: Mapping[str, tuple[str, int]]
     stamps: Mapping[str, Stamp]
     surplus: Mapping[str, str]
+    left_out: Mapping[str, str]
     publications: Mapping[str, Publication]
 
 
@@ -134,6 +138,7 @@ def status_of(
         open_checks=ledger.open_checks(),
         stamps=ledger.stamps(names),
         surplus=ledger.definitions(SURPLUS),
+        left_out=ledger.definitions(LEFT_OUT),
         publications=ledger.newest_publications(),
     )
     counts = _Counts(config, ledger)
@@ -169,6 +174,7 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         held_until=_iso(hold.until) if hold else None,
         held_for=hold.reason if hold else None,
         held_columns=_held_columns(contract, known) if good else (),
+        not_mirrored=_left_out(contract, known),
         suspected_pii=_suspected(contract, known),
         bigquery=_published(known.publications.get(name)),
     )
@@ -237,6 +243,12 @@ def _held_columns(contract: TableContract, known: _Known) -> tuple[str, ...]:
     return unnamed_columns(contract, known.columns.get(contract.name, ()), recorded)
 
 
+def _left_out(contract: TableContract, known: _Known) -> tuple[str, ...]:
+    if contract.schema_changes != "freeze":
+        return ()  # the next load takes them up
+    return left_out_columns(known.left_out.get(LEFT_OUT + contract.name))
+
+
 def _suspected(contract: TableContract, known: _Known) -> dict[str, str]:
     return undecided(contract, read_look(known.looks.get(look_name(contract)))["found"])
 
@@ -286,6 +298,8 @@ def _of_columns(receipt: Receipt, contract: TableContract, known: _Known) -> lis
         found.append(f"{receipt.originals} originals kept" + (f" ({by_column})" if columns else ""))
     if held := _held_columns(contract, known):
         found.append(f"held out of clean: {', '.join(held)}")
+    if left := _left_out(contract, known):
+        found.append(left_out_words(left))
     if suspected := _suspected(contract, known):
         found.append(f"may show personal data: {', '.join(suspected)}")
     return found

@@ -47,6 +47,7 @@ from mirrorlake.sources.mysql.open_writes import NOTHING_OPEN
 from mirrorlake.sources.mysql.replica import read_reach
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.lake_tables import raw_tables
+from mirrorlake.table.left_out import note_left_out
 from mirrorlake.table.new_columns import held_words, remember_columns
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
@@ -344,9 +345,7 @@ def _load(
     record_source_columns(ledger, plan.contract, columns, plan.table.comment)
     for words in change_words(plan.contract, plan.version, ledger.schema_versions(plan.name)):
         logger.warning("table %s: %s", plan.name, words)
-    if plan.left_out:
-        names = ", ".join(plan.left_out)
-        logger.info("table %s: %s left out by `schema_changes: freeze`", plan.name, names)
+    note_left_out(ledger, plan.name, plan.left_out)
     if fresh and plan.held:
         logger.warning("table %s: %s", plan.name, held_words(plan.held))
     if fresh:

@@ -74,7 +74,7 @@ def _refused(
 
 
 def _state(known: Collection[Tenant], load: Load | None) -> str:
-    """What the newest load says, where that is not all: one that died says nothing of its tenants."""
+    """The newest load's state where it died or failed, for then it says nothing of its tenants."""
     if load is None:
         return "never loaded"
     if load.state != "success" and (load.state == "pending" or _error(known, None) is None):

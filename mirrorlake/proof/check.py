@@ -160,6 +160,7 @@ def _report(found: _Found, started: datetime, seconds: float) -> Report:
         statements=statements_of(found.sides, found.cut),
         days=_days(target, found.ask),
         differing_days=dict(rechecked.days),
+        not_mirrored=target.not_mirrored,
     )
 
 

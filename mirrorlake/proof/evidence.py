@@ -132,6 +132,7 @@ def report_words(report: Report) -> dict[str, Any]:
         "not_looked_at": report.unlooked,
         "deleted_and_ignored": report.ignored,
         "waiting": report.waiting,
+        "not_mirrored": list(report.not_mirrored),
         "looked_up_by_key": report.beside,
         "started": report.started.isoformat(timespec="seconds"),
         "seconds": report.seconds,

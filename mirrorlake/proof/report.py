@@ -83,6 +83,8 @@ class Report:
             cursor gives it.
         seconds, bytes: how long it took, and what MySQL sent for it.
         statements: by their name, the SQL of both sides.
+        not_mirrored: columns that MySQL has and the mirror has not, by the contract's word: nothing
+            is said of them.
     """
 
     table: str
@@ -108,6 +110,7 @@ class Report:
     days: Days | None = None
     differing_days: Mapping[date, int] = field(default_factory=dict[date, int])
     beside: int = 0
+    not_mirrored: tuple[str, ...] = ()
     code: str = field(default_factory=lambda: code_version())
 
     @property

@@ -48,9 +48,10 @@ def resolve_target(
     """
     source = workspace.config.sources[contract.source]
     refuse_held(workspace.ledger, contract.source)
-    table = read_contracted(workspace.config, contract, connection)
-    table = taken_up(contract, table, workspace.ledger.schema_versions(contract.name))
+    whole = read_contracted(workspace.config, contract, connection)
+    table = taken_up(contract, whole, workspace.ledger.schema_versions(contract.name))
     columns = _columns(table, contract)
+    left = tuple(c.name for c in whole.columns if c not in columns)
     key = tuple(table.column(name) for name in contract.key)
     if key and not table.has_unique([c.name for c in key]):
         raise SchemaError(
@@ -72,7 +73,7 @@ def resolve_target(
     moves = not contract.copies
     still = moves and is_still(connection, source, table, mirror.load, position)
     scope = settled_scope(table, contract, source, mirror.load, still=still)
-    return Target(contract, source, table, key, rows, mirror, scope, position)
+    return Target(contract, source, table, key, rows, mirror, scope, position, left)
 
 
 def read_mirror(workspace: Workspace, contract: TableContract) -> tuple[Mirror, LakeTable]:

@@ -35,7 +35,12 @@ class Mirror:
 
 @dataclass(frozen=True)
 class Target:
-    """One table, ready to be compared; ``position`` is the source's before anything is read."""
+    """One table, ready to be compared.
+
+    Attributes:
+        position: the source's before anything is read.
+        not_mirrored: columns of MySQL's that the contract keeps out of the mirror.
+    """
 
     contract: TableContract
     source: SourceConfig
@@ -45,6 +50,7 @@ class Target:
     mirror: Mirror
     scope: Scope
     position: SourcePosition
+    not_mirrored: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -49,9 +49,7 @@ _META: Final = {
 }
 
 
-def show_clean_tenants(
-    workspace: Workspace, table: TenantTable, shapes: TenantShapes
-) -> CleanMade:
+def show_clean_tenants(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> CleanMade:
     """Clean, where it is not there as it must be; what became of it."""
     if table.clean == "table":
         return make_clean_table(workspace, table, shapes)

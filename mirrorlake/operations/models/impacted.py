@@ -63,6 +63,16 @@ class ModelImpact:
     forecast: Forecast = field(default_factory=Forecast)
 
     @property
+    def lines(self) -> tuple[str, ...]:
+        """All of it, each place once: where it does not compile there, what is wrong follows."""
+        said = {f"{one.place}: ": one.said for one in self.places}
+        found = [one.said for one in self.unsaid]
+        for words in self.words:
+            place = next((one for one in said if words.startswith(one)), "")
+            found.append(f"{said[place]}: {words[len(place) :]}" if place else words)
+        return tuple(found)
+
+    @property
     def unsaid(self) -> tuple[ReadPlace, ...]:
         """The places that no sentence of ``words`` begins with."""
         return tuple(

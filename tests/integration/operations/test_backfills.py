@@ -145,8 +145,9 @@ def test_days_declared_invalid_are_loaded_and_what_derives_from_them_is_computed
     assert (code, sales["change"]) == (20, "breaking")
     assert "store was dropped" in sales["words"]
     assert "if one was renamed, say so with `renamed_from`" in sales["words"]
-    of_daily = f"models/m_{name}/daily.sql:4:8: there is no column store"
-    assert [one[one.index("models/") :] for one in sales["readers"]].count(of_daily) == 1
+    of_daily = f"models/m_{name}/daily.sql:4:8: "
+    (said,) = [one for one in sales["readers"] if of_daily in one]
+    assert f"m_{name}.daily reads store of s_{name}.sales, which is gone then" in said
 
 
 def test_a_plan_of_a_sync_says_what_would_be_read_of_each_table(

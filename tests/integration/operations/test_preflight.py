@@ -339,7 +339,9 @@ def test_by_the_contract_of_a_table_that_freezes_or_stops(
     workspace: Workspace, engine_for: Callable[..., Workspace]
 ) -> None:
     frozen = engine_for({"t": {**TERMS, "schema_changes": "freeze"}})
-    assert look(frozen, "ALTER TABLE t ADD COLUMN note TEXT").severity == "ok"
+    added = look(frozen, "ALTER TABLE t ADD COLUMN note TEXT")
+    assert added.severity == "ok"
+    assert "not mirrored, by `schema_changes: freeze`: note" in says(added)
     stopped = look(frozen, "ALTER TABLE t DROP COLUMN name")
     assert "its next sync stops: table" in says(stopped)
     strict = engine_for({"t": {**TERMS, "schema_changes": "fail"}})

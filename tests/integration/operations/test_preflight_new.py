@@ -47,6 +47,17 @@ def test_a_new_table_is_looked_at(
         assert one in done.output, done.output
 
 
+def test_a_new_table_that_takes_the_place_of_a_mirrored_one(
+    sql: Callable[..., Any], engine_for: Callable[..., Workspace]
+) -> None:
+    sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    workspace = engine_for({"t": {"mode": "full", "key": ["id"]}})
+    text = "CREATE TABLE n LIKE t; ALTER TABLE n ADD more INT; RENAME TABLE t TO old, n TO t"
+    found = {one.table.rpartition(".")[2]: one.findings for one in preflight(workspace, text)}
+    assert [one.words for one in found["n"]] == ["it is t then, which is mirrored"]
+    assert "n takes its name" in found["t"][0].words
+
+
 def test_what_the_server_would_refuse_is_refused(
     sql: Callable[..., Any], engine_for: Callable[..., Workspace]
 ) -> None:

@@ -24,6 +24,7 @@ from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.shapes import shapes_of
+from mirrorlake.operations.status import status_of
 from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.report import Ask
@@ -575,7 +576,11 @@ def test_freeze_leaves_out_what_is_added_and_stops_at_anything_else(
     assert "extra" not in rows[0]
     assert (rows[0]["name"], len(rows)) == ("moved", 6)
     assert len(workspace.ledger.schema_versions(contract.name)) == 1
-    assert check_table(workspace, contract, Ask("full")).verdict == "equal"
+    checked = check_table(workspace, contract, Ask("full"))
+    assert (checked.verdict, checked.not_mirrored) == ("equal", ("extra",))
+    (status,) = status_of(workspace.config, workspace.ledger, [contract])
+    assert status.not_mirrored == ("extra",)
+    assert "not mirrored, by `schema_changes: freeze`: extra" in status.checks
     sql("ALTER TABLE t DROP COLUMN mail")
     with pytest.raises(SchemaError, match="mail was dropped; and its contract says `schema_ch"):
         sync_table(workspace, contract)
@@ -585,6 +590,8 @@ def test_freeze_leaves_out_what_is_added_and_stops_at_anything_else(
     workspace = engine_for({"t": speaks})
     sync_table(workspace, workspace.config.table("t"))
     assert [row["extra"] for row in shown(workspace, "clean") if row["id"] == 6] == [7]
+    (status,) = status_of(workspace.config, workspace.ledger, [contract])
+    assert status.not_mirrored == ()
     sql("ALTER TABLE t DROP COLUMN mail")
     named = {**terms, "schema_changes": "evolve"}
     workspace = engine_for({"t": named})

@@ -107,7 +107,8 @@ def test_a_rule_that_takes_a_column_from_readers_names_them(changes: Changes) ->
         "s_d__clean.people.email is gone then",
     )
     assert [words[words.index("models/") :] for words in found.readers] == [
-        "models/m/a.sql:2:3: there is no column email",
+        "models/m/a.sql:2:3: m.a reads email of s_d__clean.people, which is gone then: there is no "
+        "column email",
         "models/m/b.sql:1:14: m.b reads email of m.a, which is made of email of "
         "s_d__clean.people: that is gone then",
         "models/m/b.sql:1:31: m.b reads m.a, which does not compile then",
