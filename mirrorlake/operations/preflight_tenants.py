@@ -189,6 +189,7 @@ def _of_shapes(
     there = {version.hash for version in workspace.ledger.schema_versions(table.name)}
     for shape in shapes:
         name = f"{_count(shape.places)} of shape {shape.plan.version.raw_table}"
+        name += f" on {shape.places[0][0]}" if len(table.sources) > 1 else ""
         if shape.refused is not None:
             why = shape.refused.message.partition(": ")[2]
             yield Finding("attention", f"{name}: {why}", line=shape.refused.line)
