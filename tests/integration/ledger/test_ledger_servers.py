@@ -399,15 +399,13 @@ def test_of_two_first_records_of_moved_days_one_stays(url: str, ledger: Ledger) 
     mine, other = (MovedDays("t", "sold_at", base=n, through=n) for n in (1, 2))
     row = {"lake_table": "t", "column_name": "sold_at"}
     said = '{"base": 2, "through": 2, "anything": 0, "undated": 0, "days": {}, "heads": {}}'
-    engine = sa.create_engine(with_driver(url))
     with ThreadPoolExecutor(1) as pool:
-        with engine.begin() as connection:
+        with Database(url).begin() as connection:
             connection.execute(MOVED_DAYS.insert().values(**row, said=said))
             waiting = pool.submit(ledger.record_moved_days, mine)
             time.sleep(0.5)  # it saw no row, and waits for this one
         waiting.result(30)
     assert ledger.moved_days("t", "sold_at") in (mine, other)
-    engine.dispose()
 
 
 def test_a_lock_of_another_is_waited_for_and_then_told(url: str, ledger: Ledger) -> None:
