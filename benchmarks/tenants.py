@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import shutil
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,8 @@ from benchmarks.many import Times, ours, timed
 from benchmarks.report import Figures, Section, spread
 from benchmarks.source import USER, Source, started
 from mirrorlake.config import TenantTable, load_config
-from mirrorlake.destinations.iceberg.views import forget_view
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.views import forget_view, read_view
 from mirrorlake.merge.tenant_shapes import read_shapes
 from mirrorlake.operations.tenants import sync_tenants
 from mirrorlake.serving.tenants import show_raw_tenants
@@ -208,6 +211,7 @@ def _steps(
     found: list[float] = []
     nothing: list[float] = []
     shaped: list[float] = []
+    visible: list[float] = []
     for number in range(runs + 1):
         begun = time.perf_counter()
         sync_tenants(workspace, table)
@@ -218,13 +222,45 @@ def _steps(
             cursor.execute(f"ALTER TABLE orders ADD new{number} INT DEFAULT {number}")
         time.sleep(SETTLED_SECONDS)
         begun = time.perf_counter()
-        sync_tenants(workspace, table)
+        with _shown_at(workspace, table, f"new{number}") as shown:
+            sync_tenants(workspace, table)
         shaped.append(time.perf_counter() - begun)
+        load = workspace.ledger.last_load(table.name, "success")
+        assert load is not None
+        assert load.finished_at is not None
+        visible.append((shown[0] - load.finished_at).total_seconds())
     return [
         ("a sync that finds nothing moved", *spread(nothing[1:]), "-"),
         ("a sync that finds one tenant in a new shape", *spread(shaped[1:]), "-"),
+        ("a new shape in the view over raw, after its load", *spread(visible[1:]), "-"),
         ("the views over all shapes", *spread(found[1:]), "-"),
     ]
+
+
+@contextmanager
+def _shown_at(workspace: Workspace, table: TenantTable, column: str) -> Iterator[list[datetime]]:
+    """When the view over raw was first seen with a column (UTC), by a reader that looks at the
+    catalog every ten milliseconds; filled in at the end."""
+    lake, ended = Lake(workspace.config.lake), threading.Event()
+    found: list[datetime] = []
+
+    def look() -> None:
+        while not found:
+            last = ended.is_set()
+            view = read_view(lake, raw_view_of(table))
+            if view is not None and column in view.schema.column_names:
+                found.append(datetime.now(UTC))
+            elif last:
+                return
+            time.sleep(0.01)
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        reader.join()
 
 
 def _in_turn(runs: int, sides: dict[str, Callable[[], Any]]) -> dict[str, list[float]]:

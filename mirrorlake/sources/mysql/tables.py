@@ -118,9 +118,9 @@ class SourceTable:
             f"table {self.database}.{self.name} has no column {name!r}",
             table=f"{self.database}.{self.name}",
             column=name,
-            next_step=f"Its columns are: {', '.join(c.name for c in self.columns)}. If MySQL dropped "
-            f"{name}, take it out of the contract; if it was renamed, write its new name there, and "
-            f"`renamed_from: {name}` under `columns`",
+            next_step=f"Its columns are: {', '.join(c.name for c in self.columns)}. If MySQL "
+            f"dropped {name}, take it out of the contract; if it was renamed, write its new name "
+            f"there, and `renamed_from: {name}` under `columns`",
         )
 
     def led_by(self, column: str) -> bool:
