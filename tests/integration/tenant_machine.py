@@ -10,9 +10,10 @@ columns of all shapes, the view over raw has the same, and clean has no secret.
 from __future__ import annotations
 
 import itertools
+import signal
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from demo.embedded import EmbeddedServer
+from mirrorlake.failpoints import OF_TENANTS
 from mirrorlake.operations.tenant_checks import check_tenants
 from mirrorlake.operations.tenant_results import TenantsSynced
 from mirrorlake.operations.tenant_upkeep import maintain_tenants
@@ -27,6 +29,7 @@ from tests.integration.conftest import Place
 from tests.integration.ddl_cases import ADDED, PLACES, literal, retypes
 from tests.integration.ddl_model import Cell, Reading, cell_in, cells_of, read, united
 from tests.integration.tenants import Tenants
+from tests.soak.runs import Order, Runner
 
 ANY = st.integers(0, 19)
 KEYS = ("INT", "BIGINT")
@@ -49,6 +52,7 @@ class TenantWorld:
 
     server: EmbeddedServer
     place: Place
+    runner: Runner
     taken: Counter[str] = field(default_factory=Counter[str])
     """How often each rule had an effect."""
 
@@ -70,7 +74,7 @@ class TenantHistories(RuleBasedStateMachine):
 
     def __init__(self, world: TenantWorld) -> None:
         super().__init__()
-        self.taken = world.taken
+        self.taken, self.runner = world.taken, world.runner
         self.tenants = Tenants(world.server, world.place, f"h{next(_numbers)}x")
         self.value = 0
         self.copies: dict[str, Reading] = {}
@@ -237,6 +241,15 @@ class TenantHistories(RuleBasedStateMachine):
             self.sync()
         else:
             self.check()
+
+    @rule(at=ANY, point=st.sampled_from(OF_TENANTS))
+    def killed(self, at: int, point: str) -> None:
+        """A run dies where nobody chose it to; rows change, and the next one goes on from there."""
+        order = Order(self.tenants.write(), "orders", "tenants", failpoint=point)
+        code = self.runner.run(replace(order, accept_smaller=True)).code
+        self.insert(at)
+        self.sync()
+        self.taken["killed" if code == -signal.SIGKILL else "nothing to kill"] += 1
 
     @precondition(lambda self: self.copies)
     @rule()

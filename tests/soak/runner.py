@@ -30,6 +30,7 @@ from mirrorlake.load import protocol
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.tenant_results import SyncTerms
 from mirrorlake.operations.tenants import sync_tenants
 from mirrorlake.operations.unchanged import look_at
 from mirrorlake.proof import loaded
@@ -47,7 +48,8 @@ def act(order: dict[str, Any], spark: LazySpark | None) -> None:
     config = load_config(Path(order["config"]))
     workspace = Workspace.open(config, spark=spark)
     if order["act"] == "tenants":
-        sync_tenants(workspace, config.tenant_table(order["table"]))
+        terms = SyncTerms(accept_smaller=order["accept_smaller"])
+        sync_tenants(workspace, config.tenant_table(order["table"]), terms)
         return
     contract = config.table(order["table"])
     match order["act"]:

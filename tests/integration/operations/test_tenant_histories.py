@@ -1,6 +1,6 @@
 """Any history of changes and DDL over a few tenants, and syncs of them: all are read as they are.
 
-Hypothesis draws the histories; `tests.integration.tenant_machine` says what can happen and what
+Runs are killed on the way. Hypothesis draws the histories; `tests.integration.tenant_machine` says what can happen and what
 must hold.
 """
 
@@ -13,11 +13,12 @@ from hypothesis.stateful import run_state_machine_as_test
 from demo.mariadb import MariaDB
 from tests.integration.conftest import Place
 from tests.integration.tenant_machine import TenantHistories, TenantWorld
+from tests.soak.runs import Runner
 
 RULES = {
     *("join", "leave", "made again", "made again otherwise", "insert", "update", "delete"),
     *("add", "drop", "retype", "rename in case", "rename", "rename a secret", "wider key"),
-    *("sync", "maintain", "refused", "altered at tenants.committed"),
+    *("sync", "maintain", "refused", "altered at tenants.committed", "killed"),
     *("clean as a view", "clean as a table", "dropped: keep", "dropped: remove"),
 }
 """What `make test-full` must have done at least once, with an effect."""
@@ -25,8 +26,8 @@ RULES = {
 
 @pytest.mark.full
 @pytest.mark.timeout(3600)
-def test_many_tenant_histories(mariadb: MariaDB, place: Place) -> None:
-    world = TenantWorld(mariadb, place)
+def test_many_tenant_histories(mariadb: MariaDB, place: Place, runner: Runner) -> None:
+    world = TenantWorld(mariadb, place, runner)
 
     def make() -> TenantHistories:
         return TenantHistories(world)
