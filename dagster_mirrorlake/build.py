@@ -18,7 +18,12 @@ from dagster_mirrorlake.assets import (
     build_tenants_chain,
 )
 from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, source_schema
-from dagster_mirrorlake.checks import build_checks, build_snapshot_checks, build_tenant_checks
+from dagster_mirrorlake.checks import (
+    build_checks,
+    build_external_checks,
+    build_snapshot_checks,
+    build_tenant_checks,
+)
 from dagster_mirrorlake.executor import threads_executor
 from dagster_mirrorlake.externals import ExternalAsset, mirror_externals
 from dagster_mirrorlake.jobs import (
@@ -248,6 +253,7 @@ def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
             for check in build_snapshot_checks(table, mirror.needs(table))
         ),
         *map(build_tenant_checks, mirror.tenants),
+        *map(build_external_checks, mirror.externals),
     ]
 
 

@@ -1,6 +1,6 @@
 """Tables that are made elsewhere as external assets: what models read of them hangs below.
 
-Nothing is asked of the lake or a store when a location loads; a sensor observes them
+Nothing is asked of the lake or a store when a location loads; a sensor observes and checks them
 (`dagster_mirrorlake.sensors.externals`).
 
 What belongs here: what such a table is called, and what its file says. What doesn't: looking at it.
@@ -16,7 +16,12 @@ from dagster_mirrorlake.models import asset_owners, model_key
 from dagster_mirrorlake.names import Names
 from mirrorlake.config import Config
 from mirrorlake.errors import ModelError
-from mirrorlake.models.external import ExternalDeclaration, external_files, read_external
+from mirrorlake.models.external import (
+    EXTERNAL_CHECKS,
+    ExternalDeclaration,
+    external_files,
+    read_external,
+)
 from mirrorlake.models.model_files import FOLDER
 
 logger = logging.getLogger("mirrorlake.models")
@@ -33,6 +38,14 @@ class ExternalAsset:
     def key(self) -> dg.AssetKey:
         """As a model's."""
         return model_key(self.declaration.name, self.names)
+
+    @property
+    def checks(self) -> list[dg.AssetCheckSpec]:
+        """What is looked at beside its rows."""
+        return [
+            dg.AssetCheckSpec(name, asset=self.key, description=EXTERNAL_CHECKS[name])
+            for name in self.declaration.checks
+        ]
 
     @property
     def spec(self) -> dg.AssetSpec:

@@ -27,6 +27,7 @@ from mirrorlake.cli import show
 from mirrorlake.cli.backfills import backfill, invalidate
 from mirrorlake.cli.bigquery import bigquery
 from mirrorlake.cli.contract import open_contract
+from mirrorlake.cli.external import external
 from mirrorlake.cli.generate import models_group
 from mirrorlake.cli.init import init
 from mirrorlake.cli.landing import export, land
@@ -235,6 +236,7 @@ _FIRST = (
     check,
     clone,
     export,
+    external,
     gaps,
     hold,
     land,

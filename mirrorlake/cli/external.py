@@ -1,16 +1,111 @@
-"""Tables that are made elsewhere, for people and for programs."""
+"""Tables that are made elsewhere: `external check`, and what `show` prints of one.
+
+What belongs here: options, and what is printed. What doesn't: looking, and verdicts
+(`mirrorlake.operations.models.external_checks`).
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 from rich.markup import escape
 
 from mirrorlake.cli import show as shown
+from mirrorlake.cli.contract import open_contract
+from mirrorlake.cli.reports import DIFFERENT, UNDECIDED
+from mirrorlake.config import Config
+from mirrorlake.config.fields import nearest
+from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.models.observed import ShownExternal
+    from mirrorlake.models.external import ExternalDeclaration
+    from mirrorlake.operations.models.external_checks import CheckedExternal
+    from mirrorlake.operations.models.observed import ExternalSeen, ShownExternal
+
+
+@click.group("external")
+def external() -> None:
+    """Tables that are made elsewhere, as files under models/ declare them."""
+
+
+@external.command()
+@click.argument("names", nargs=-1)
+@shown.config_option
+@shown.json_option
+def check(names: Sequence[str], config_path: Path, as_json: bool) -> None:
+    """Check columns, freshness and rows of tables that are made elsewhere (all by default).
+
+    By their metadata: no row is read.
+    """
+    from mirrorlake.destinations.iceberg.lake import Lake
+    from mirrorlake.operations.models.external_checks import check_external
+
+    config = open_contract(config_path)
+    chosen = _chosen(config, names)
+    lake, now = Lake(config.lake), datetime.now(UTC)
+    found: dict[str, CheckedExternal] = {}
+    failures: list[tuple[str, MirrorlakeError]] = []
+    for one in chosen:
+        try:
+            found[one.name] = check_external(one, lake, config.bigquery, now)
+        except MirrorlakeError as error:
+            failures.append((one.name, error))
+    if as_json:
+        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
+        tables = [{"table": name, **asdict(one)} for name, one in found.items()]
+        shown.print_json({"tables": tables, "errors": errors})
+    else:
+        _print_checked(found)
+        shown.print_errors(failures)
+    sys.exit(failures[0][1].exit_code if failures else _code(found))
+
+
+def _chosen(config: Config, names: Sequence[str]) -> Sequence[ExternalDeclaration]:
+    """The declarations of these names; all without a name.
+
+    Raises:
+        ConfigError: a name is nobody's, or there is none.
+        ModelError: a file can't be read.
+    """
+    from mirrorlake.models.external import read_externals
+    from mirrorlake.models.model_files import FOLDER
+
+    declared, unread = read_externals(config.path.parent / FOLDER)
+    for problem in unread.problems:
+        raise problem
+    known = {one.name: one for one in declared}
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"no file declares a table {name}{nearest(name, known)}")
+    if not known:
+        raise ConfigError(
+            f"no file declares a table that is made elsewhere beside {config.path}",
+            next_step="Write models/<dataset>/<name>.yaml: docs/models.md#tables-made-elsewhere",
+        )
+    return [known[name] for name in dict.fromkeys(names)] or declared
+
+
+def _code(found: Mapping[str, CheckedExternal]) -> int:
+    verdicts = {one.verdict for checked in found.values() for one in checked.verdicts}
+    if "failed" in verdicts:
+        return DIFFERENT
+    return 0 if verdicts <= {"passed"} else UNDECIDED
+
+
+def _print_checked(found: Mapping[str, CheckedExternal]) -> None:
+    colors = {"passed": "green", "failed": "red"}
+    for name, checked in found.items():
+        shown.console.print(f"{escape(name)}: {escape(_seen(checked.seen))}", highlight=False)
+        for one in checked.verdicts:
+            verdict = f"[{colors.get(one.verdict, 'yellow')}]{one.verdict}[/]"
+            words = f"  {one.check}: {verdict}: {escape(one.words)}"
+            shown.console.print(words, soft_wrap=True, highlight=False)
 
 
 def print_external(found: ShownExternal, *, as_json: bool) -> None:
@@ -29,16 +124,19 @@ def print_external(found: ShownExternal, *, as_json: bool) -> None:
             escape(one.name), escape(one.value.type), "yes" if one.value.nullable else "no"
         )
     console.print(table)
-    rows = "rows unknown" if seen.rows is None else f"{seen.rows:,} rows"
-    written = (
-        "" if seen.changed_at is None else f", written {seen.changed_at:%Y-%m-%d %H:%M:%S} UTC"
-    )
-    files = "" if seen.files is None else f" in {seen.files:,} files"
-    where = f"{found.place}: {rows}{files}, version {seen.version}{written}."
-    console.print(escape(where), soft_wrap=True, highlight=False)
+    console.print(escape(f"{found.place}: {_seen(seen)}."), soft_wrap=True, highlight=False)
     if found.partition_by:
         console.print(f"Partitioned by {escape(', '.join(found.partition_by))}.")
     console.print(f"Read by {escape(', '.join(found.read_by) or 'no model')}.")
+
+
+def _seen(seen: ExternalSeen) -> str:
+    rows = "rows unknown" if seen.rows is None else f"{seen.rows:,} rows"
+    files = "" if seen.files is None else f" in {seen.files:,} files"
+    at = seen.changed_at
+    written = "" if at is None else f", written {at:%Y-%m-%d %H:%M:%S} UTC"
+    more = "" if seen.streamed is None else f", about {seen.streamed:,} more rows streamed in"
+    return f"{rows}{files}, version {seen.version}{written}{more}"
 
 
 def _as_json(found: ShownExternal) -> dict[str, Any]:

@@ -162,8 +162,8 @@ def _print_change(
 def _print_verified(found: Sequence[VerifiedAccess]) -> None:
     for one in found:
         if one.verdict == "not declared":
-            words = "Mirrorlake fills it, and nobody declares who may read it"
-            _say(f"[yellow]{escape(one.dataset)}[/]: {words}")
+            words = f"{one.filled_by} fills it, and nobody declares who may read it"
+            _say(f"[yellow]{escape(one.dataset)}[/]: {escape(words)}")
             continue
         _print_change(one.dataset, one.adds, one.removes, "as declared")
 

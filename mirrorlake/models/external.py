@@ -24,9 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from mirrorlake.config.fields import Section, nearest
+from mirrorlake.config.settings import Freshness
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
 from mirrorlake.models.declared_columns import (
@@ -41,6 +42,13 @@ from mirrorlake.models.model_files import FOLDER, Unread, model_name, read_each,
 from mirrorlake.models.section_files import raise_problems, read_section
 
 ExternalFormat = Literal["iceberg", "parquet", "bigquery"]
+ExternalCheck = Literal["contract", "fresh", "row_count"]
+EXTERNAL_CHECKS: Mapping[ExternalCheck, str] = {
+    "contract": "It has the declared columns, with their types, where its file says. Columns that "
+    "are not declared are said, and are no difference.",
+    "fresh": "It was written within the limit that its file declares, as its own metadata say.",
+    "row_count": "It has at least as many rows as its file declares, as its own metadata count.",
+}
 _ONLY_OF: Mapping[str, tuple[ExternalFormat, ...]] = {
     "table": ("iceberg", "bigquery"),
     "path": ("parquet",),
@@ -79,6 +87,8 @@ class ExternalSection(Section):
     columns: dict[str, HeaderType]
     partition_by: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     hidden: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    freshness: Freshness | None = None
+    min_rows: Annotated[int, Field(ge=1)] | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,8 @@ class ExternalDeclaration:
         columns: those that are read, in order.
         partition_by: columns that divide it; of Parquet its folders.
         hidden: columns with personal data, in lower case.
+        freshness: when it counts as late.
+        min_rows: how many rows it has at least.
         place: where the file says which table it is.
     """
 
@@ -107,6 +119,8 @@ class ExternalDeclaration:
     columns: tuple[HeaderColumn, ...]
     partition_by: tuple[str, ...]
     hidden: frozenset[str]
+    freshness: Freshness | None
+    min_rows: int | None
     description: str
     owner: str | None
     place: TextPlace
@@ -115,6 +129,13 @@ class ExternalDeclaration:
     def home(self) -> Path:
         """The contract file's folder."""
         return _home(self.path)
+
+    @property
+    def checks(self) -> tuple[ExternalCheck, ...]:
+        """What is looked at beside its rows: its columns always, the rest where the file says a
+        limit."""
+        limits = {"contract": True, "fresh": self.freshness, "row_count": self.min_rows}
+        return tuple(check for check in EXTERNAL_CHECKS if limits[check])
 
     def wrong(self, words: str, place: TextPlace | None = None, next_step: str = "") -> ModelError:
         """An error at a place of the file; at that of the table without one."""
@@ -165,6 +186,8 @@ def read_external(path: Path) -> ExternalDeclaration:
         columns=tuple(declared_columns(file, said.columns)),
         partition_by=said.partition_by,
         hidden=frozenset(one.lower() for one in said.hidden),
+        freshness=said.freshness,
+        min_rows=said.min_rows,
         description=said.description,
         owner=said.owner,
         place=place_of(file, ("path" if said.format == "parquet" else "table",)),

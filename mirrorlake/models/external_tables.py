@@ -103,6 +103,21 @@ class ExternalTable:
         return digest.hexdigest()[:16]
 
 
+@dataclass(frozen=True)
+class ExternalLook:
+    """A table that is made elsewhere, as it is, and what is otherwise than its file declares.
+
+    Attributes:
+        table: how it is read if nothing is otherwise.
+        drift: an error of the file for each difference.
+        undeclared: columns that are there and are not read; of Parquet nobody looks for them.
+    """
+
+    table: ExternalTable
+    drift: tuple[ModelError, ...]
+    undeclared: tuple[str, ...] = ()
+
+
 def _may_hold(file: ParquetFile, by: Sequence[str], mention: Mapping[str, ValueSet]) -> bool:
     for name, value in zip(by, file.values, strict=True):
         bound = mention.get(name.lower())

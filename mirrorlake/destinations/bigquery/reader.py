@@ -34,6 +34,19 @@ PAGE_ROWS = 20_000
 
 
 @dataclass(frozen=True)
+class StreamedRows:
+    """Rows that were streamed into a table and are in no version of it yet.
+
+    Attributes:
+        estimated: about how many; BigQuery does not count them.
+        oldest_at: when the oldest came (UTC).
+    """
+
+    estimated: int
+    oldest_at: datetime | None
+
+
+@dataclass(frozen=True)
 class TableSeen:
     """A table as it was when it was looked at.
 
@@ -42,7 +55,7 @@ class TableSeen:
         columns: all of them, in order.
         version: another one whenever anything of the table changed, its description too.
         changed_at: when that was last (UTC).
-        streaming: whether rows were streamed in that are in no version yet.
+        streaming: rows that were streamed in and are in no version yet; None without any.
     """
 
     table: BigQueryTable
@@ -53,7 +66,7 @@ class TableSeen:
     rows: int
     bytes: int
     changed_at: datetime | None
-    streaming: bool
+    streaming: StreamedRows | None
 
 
 class BigQueryReader:
@@ -112,5 +125,11 @@ def _seen(table: BigQueryTable, found: Any) -> TableSeen:
         rows=int(found.num_rows or 0),
         bytes=int(found.num_bytes or 0),
         changed_at=found.modified,
-        streaming=found.streaming_buffer is not None,
+        streaming=_streamed(found.streaming_buffer),
     )
+
+
+def _streamed(buffer: Any) -> StreamedRows | None:
+    if buffer is None:
+        return None
+    return StreamedRows(int(buffer.estimated_rows or 0), buffer.oldest_entry_time)

@@ -21,6 +21,8 @@ from mirrorlake.errors import BigQueryError, ConfigError, MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.access import GrantRecord
+from mirrorlake.models.external import read_externals
+from mirrorlake.models.model_files import FOLDER
 
 logger = logging.getLogger(__name__)
 
@@ -53,12 +55,14 @@ class VerifiedAccess:
 
     Attributes:
         adds: what is declared and is not there; removes: what is there and is not declared.
+        filled_by: of one that is not declared, who writes to it.
     """
 
     dataset: str
     verdict: AccessVerdict
     adds: Sequence[GrantRecord] = ()
     removes: Sequence[GrantRecord] = ()
+    filled_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -126,18 +130,38 @@ def verify_permissions(
     bigquery: BigQuery, config: Config, declared: Sequence[DatasetPermissions]
 ) -> list[VerifiedAccess]:
     """Compare what is with what is declared. Datasets of tables and of views of which nothing is
-    declared are among them.
+    declared are among them, as are those of tables that are made elsewhere.
 
     Raises:
         BigQueryError: a dataset is not there, or BigQuery can't be asked.
+        ModelError: a file of a table that is made elsewhere can't be read.
     """
     found: list[VerifiedAccess] = []
     for one in declared:
         plan = _plan(one, change_between(_there(bigquery, one.dataset).grants, one.grants))
         verdict: AccessVerdict = "different" if plan.moves else "as declared"
         found.append(VerifiedAccess(one.dataset, verdict, plan.adds, plan.removes))
-    rest = sorted(_datasets(config) - {one.dataset for one in declared})
-    return [*found, *(VerifiedAccess(dataset, "not declared") for dataset in rest)]
+    filled = {**_written_elsewhere(config), **dict.fromkeys(_datasets(config), "Mirrorlake")}
+    for dataset in sorted(filled.keys() - {one.dataset for one in declared}):
+        found.append(VerifiedAccess(dataset, "not declared", filled_by=filled[dataset]))
+    return found
+
+
+def _written_elsewhere(config: Config) -> dict[str, str]:
+    """The project's datasets with tables that are made elsewhere; each with the first of them.
+
+    Raises:
+        ModelError: a file can't be read, so that nobody knows which dataset it is about.
+    """
+    settings, found = config.bigquery, dict[str, str]()
+    declared, unread = read_externals(config.path.parent / FOLDER)
+    for problem in unread.problems:
+        raise problem
+    for one in declared:
+        in_project = settings is not None and one.project in (None, settings.project)
+        if one.format == "bigquery" and in_project:
+            found.setdefault(one.table[0], f"somebody else ({one.name})")
+    return found
 
 
 def _datasets(config: Config) -> set[str]:

@@ -32,10 +32,10 @@ from mirrorlake.destinations.bigquery.read_types import (
 )
 from mirrorlake.destinations.bigquery.reader import BigQueryReader, TableSeen
 from mirrorlake.destinations.iceberg.durable import flush_files
-from mirrorlake.errors import BigQueryError, LandingError, MachineError
+from mirrorlake.errors import BigQueryError, LandingError, MachineError, ModelError
 from mirrorlake.models.declared_columns import HeaderColumn
 from mirrorlake.models.external import ExternalDeclaration
-from mirrorlake.models.external_tables import ExternalTable
+from mirrorlake.models.external_tables import ExternalLook, ExternalTable
 from mirrorlake.operations.models.arrow_types import arrow_type
 from mirrorlake.runtime.cache import cache_lock
 from mirrorlake.sources.files.folder_store import FolderStore
@@ -55,14 +55,14 @@ KEPT_COPIES = 2
 
 def look_at_bigquery(
     declared: ExternalDeclaration, settings: BigQueryConfig | None
-) -> ExternalTable:
+) -> ExternalLook:
     """A table of BigQuery as it is now.
 
     Args:
         settings: the contract's section, whose project and location hold where the file says none.
 
     Raises:
-        ModelError: it is not there, not as it is declared, or nothing whose rows can be read.
+        ModelError: it is not there, or no table.
         BigQueryError: Google refuses, or can't be reached.
     """
     project = declared.project or (settings.project if settings is not None else None)
@@ -78,19 +78,25 @@ def look_at_bigquery(
             f"there is no table {table} in BigQuery",
             next_step="Have it made first, or correct `table`",
         )
-    _refuse_kind(declared, seen)
-    _refuse_location(declared, seen, settings)
-    _compare_columns(declared, seen)
-    return ExternalTable(declared, there=seen)
-
-
-def _refuse_kind(declared: ExternalDeclaration, seen: TableSeen) -> None:
     if seen.kind != "TABLE":
         raise declared.wrong(
             f"{seen.table} is no table ({seen.kind}): nothing says when its rows change",
             next_step="Have its rows written to a table, and declare that",
         )
-    if seen.streaming:
+    drift = (*_other_location(declared, seen, settings), *_other_columns(declared, seen))
+    names = {one.name for one in declared.columns}
+    undeclared = tuple(one["name"] for one in seen.columns if one["name"] not in names)
+    return ExternalLook(ExternalTable(declared, there=seen), drift, undeclared)
+
+
+def refuse_streamed(table: ExternalTable) -> None:
+    """See that a table can be read as it was looked at.
+
+    Raises:
+        ModelError: it has rows that are in no version yet.
+    """
+    declared, seen = table.declaration, table.there
+    if seen is not None and seen.streaming is not None:
         raise declared.wrong(
             f"rows are streamed into {seen.table}: those that just came are in no version yet",
             next_step="Run again once BigQuery has taken them in, which may be 90 minutes after "
@@ -98,30 +104,31 @@ def _refuse_kind(declared: ExternalDeclaration, seen: TableSeen) -> None:
         )
 
 
-def _refuse_location(
+def _other_location(
     declared: ExternalDeclaration, seen: TableSeen, settings: BigQueryConfig | None
-) -> None:
+) -> Iterator[ModelError]:
     wanted = declared.location or (settings.location if settings is not None else None)
     if wanted is not None and wanted.lower() != seen.location.lower():
         by = "location" if declared.location else "the contract's bigquery.location"
-        raise declared.wrong(
+        yield declared.wrong(
             f"{seen.table} is in {seen.location}, and {by} is {wanted}",
             next_step=f"Write `location: {seen.location}` if it may be read from there",
         )
 
 
-def _compare_columns(declared: ExternalDeclaration, seen: TableSeen) -> None:
+def _other_columns(declared: ExternalDeclaration, seen: TableSeen) -> Iterator[ModelError]:
     there = {column["name"]: column for column in seen.columns}
     for one in declared.columns:
         column = there.get(one.name)
         if column is None:
             near = nearest(one.name, there)
-            raise declared.wrong(f"{seen.table} has no column {one.name}{near}", one.place)
+            yield declared.wrong(f"{seen.table} has no column {one.name}{near}", one.place)
+            continue
         words = _unlike(column, one)
         if words:
-            raise declared.wrong(f"column {one.name} {words} in {seen.table}", one.place)
+            yield declared.wrong(f"column {one.name} {words} in {seen.table}", one.place)
         if not one.nullable and not is_required(column):
-            raise declared.wrong(
+            yield declared.wrong(
                 f"column {one.name} may be NULL in {seen.table}",
                 one.place,
                 "Leave out `nullable: false`",

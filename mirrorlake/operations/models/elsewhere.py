@@ -10,7 +10,7 @@ What belongs here: looking. What doesn't: what is known of a table afterwards
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,12 +19,12 @@ from mirrorlake.config.fields import nearest
 from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import history, is_rewrite, spark_types
+from mirrorlake.destinations.iceberg.model import LakeTable, history, is_rewrite, spark_types
 from mirrorlake.errors import LakeError, LandingError, ModelError
 from mirrorlake.models.external import ExternalDeclaration
-from mirrorlake.models.external_tables import OF_MODEL, Externals, ExternalTable
+from mirrorlake.models.external_tables import OF_MODEL, ExternalLook, Externals, ExternalTable
 from mirrorlake.operations.models.arrow_types import arrow_type
-from mirrorlake.operations.models.bigquery_tables import look_at_bigquery
+from mirrorlake.operations.models.bigquery_tables import look_at_bigquery, refuse_streamed
 from mirrorlake.sources.files.parquet_folder import ParquetFolder
 from mirrorlake.sources.files.parquet_table import check_files, list_files
 from mirrorlake.sources.files.stores import store_of
@@ -59,10 +59,26 @@ def look_at_externals(
 def look_at(
     declared: ExternalDeclaration, lake: Lake, bigquery: BigQueryConfig | None = None
 ) -> ExternalTable:
-    """A table as it is now.
+    """A table as it is now, to be read.
 
     Raises:
         ModelError: it is not there, or not as it is declared; with the place in its file.
+        LakeError: the lake, the store or BigQuery can't be read.
+    """
+    look = compare_declared(declared, lake, bigquery)
+    for difference in look.drift:
+        raise difference
+    refuse_streamed(look.table)
+    return look.table
+
+
+def compare_declared(
+    declared: ExternalDeclaration, lake: Lake, bigquery: BigQueryConfig | None = None
+) -> ExternalLook:
+    """A table as it is now, whether or not it is as it is declared.
+
+    Raises:
+        ModelError: it is not there; with the place in its file.
         LakeError: the lake, the store or BigQuery can't be read.
     """
     if declared.format == "iceberg":
@@ -75,7 +91,7 @@ def look_at(
 # --- Iceberg --------------------------------------------------------------------------------------
 
 
-def _iceberg(declared: ExternalDeclaration, lake: Lake) -> ExternalTable:
+def _iceberg(declared: ExternalDeclaration, lake: Lake) -> ExternalLook:
     identifier = Identifier(*declared.table)
     table = lake.load(identifier)
     if table is None:
@@ -85,33 +101,42 @@ def _iceberg(declared: ExternalDeclaration, lake: Lake) -> ExternalTable:
         )
     if table.properties.get(OF_MODEL):
         raise declared.wrong(f"{identifier} is made here: model {table.properties[OF_MODEL]} does")
+    drift = tuple(_iceberg_drift(declared, table))
+    names = {one.name for one in declared.columns}
+    undeclared = tuple(one.name for one in table.schema().fields if one.name not in names)
+    head = table.current_snapshot()
+    if head is None:
+        return ExternalLook(ExternalTable(declared), drift, undeclared)
+    # What a compaction wrote again are the same rows.
+    rows_of = next((one for one in history(table) if not is_rewrite(one)), head)
+    found = ExternalTable(declared, head.snapshot_id, rows_of.snapshot_id)
+    return ExternalLook(found, drift, undeclared)
+
+
+def _iceberg_drift(declared: ExternalDeclaration, table: LakeTable) -> Iterator[ModelError]:
+    identifier = Identifier(*declared.table)
     there = {name: (kind, null) for name, kind, null in spark_types(table.schema())}
     for one in declared.columns:
         if one.name not in there:
             near = nearest(one.name, there)
-            raise declared.wrong(f"{identifier} has no column {one.name}{near}", one.place)
+            yield declared.wrong(f"{identifier} has no column {one.name}{near}", one.place)
+            continue
         kind, nullable = there[one.name]
         if kind != one.type:
-            raise declared.wrong(f"column {one.name} is {kind} in {identifier}", one.place)
+            yield declared.wrong(f"column {one.name} is {kind} in {identifier}", one.place)
         if nullable and not one.nullable:
             words = f"column {one.name} may be NULL in {identifier}"
-            raise declared.wrong(words, one.place, "Leave out `nullable: false`")
+            yield declared.wrong(words, one.place, "Leave out `nullable: false`")
     by = {table.schema().find_column_name(one.source_id) for one in table.spec().fields}
     for name in declared.partition_by:
         if name not in by:
-            raise declared.wrong(f"{identifier} is not partitioned by {name}")
-    head = table.current_snapshot()
-    if head is None:
-        return ExternalTable(declared)
-    # What a compaction wrote again are the same rows.
-    rows_of = next((one for one in history(table) if not is_rewrite(one)), head)
-    return ExternalTable(declared, head.snapshot_id, rows_of.snapshot_id)
+            yield declared.wrong(f"{identifier} is not partitioned by {name}")
 
 
 # --- Parquet --------------------------------------------------------------------------------------
 
 
-def _parquet(declared: ExternalDeclaration) -> ExternalTable:
+def _parquet(declared: ExternalDeclaration) -> ExternalLook:
     if "://" not in declared.url and not Path(declared.url).is_dir():
         raise declared.wrong(
             f"there is no folder {declared.url}", next_step="Have it made first, or correct `path`"
@@ -123,17 +148,29 @@ def _parquet(declared: ExternalDeclaration) -> ExternalTable:
     folder = ParquetFolder(store, name, pa.schema(fields), len(declared.partition_by), needed)
     try:
         files = tuple(list_files(folder))
-        # One file tells what the others are like; each is looked at when it is read.
-        check_files(folder, files[-1:])
     except LandingError as error:
-        if error.retryable:
-            raise LakeError(
-                error.message, table=declared.name, next_step=error.next_step, retryable=True
-            ) from error
-        raise declared.wrong(error.message, next_step=error.next_step) from None
+        raise _parquet_error(declared, error) from error
     if not files:
         raise declared.wrong(
             f"there is no file of Parquet in {declared.url}",
             next_step="Have one written first: columns are compared with it",
         )
-    return ExternalTable(declared, folder=folder, files=files)
+    found = ExternalTable(declared, folder=folder, files=files)
+    try:
+        # One file tells what the others are like; each is looked at when it is read.
+        check_files(folder, files[-1:])
+    except LandingError as error:
+        wrong = _parquet_error(declared, error)
+        if isinstance(wrong, ModelError):
+            return ExternalLook(found, (wrong,))
+        raise wrong from error
+    return ExternalLook(found, ())
+
+
+def _parquet_error(declared: ExternalDeclaration, error: LandingError) -> LakeError | ModelError:
+    """An error of the file that declares a table, or of the store, which may pass by itself."""
+    if error.retryable:
+        return LakeError(
+            error.message, table=declared.name, next_step=error.next_step, retryable=True
+        )
+    return declared.wrong(error.message, next_step=error.next_step)

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.bigquery.reader import TableSeen
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.model import is_rewrite
 from mirrorlake.errors import LakeError, LandingError
 from mirrorlake.models.columns import NamedValue
 from mirrorlake.models.external_tables import ExternalTable
 from mirrorlake.models.model import Project
+from mirrorlake.sources.files.parquet_folder import ParquetFolder
 from mirrorlake.sources.files.parquet_table import check_files
 
 
@@ -26,7 +29,10 @@ class ExternalSeen:
         version: another one whenever its rows changed.
         files: None where it has none that anybody sees.
         rows: None where its metadata do not count them exactly.
-        changed_at: when it was last written (UTC); None where nothing says that.
+        changed_at: when it was last written (UTC); None where nothing says that. Where rows are
+            streamed in it may have been later.
+        streamed: of BigQuery, about how many rows were streamed in that are not counted yet; None
+            without any.
     """
 
     version: str
@@ -34,6 +40,7 @@ class ExternalSeen:
     files: int | None
     bytes: int
     changed_at: datetime | None
+    streamed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -57,44 +64,72 @@ class ShownExternal:
     read_by: tuple[str, ...]
 
 
-def observe(table: ExternalTable, lake: Lake) -> ExternalSeen:
-    """Look at all of a table: of Parquet, at each file's footer.
+def observe(table: ExternalTable, lake: Lake, *, counted: bool = True) -> ExternalSeen:
+    """Look at all of a table.
+
+    Args:
+        counted: of Parquet, whether each file's footer is read for its rows.
 
     Raises:
         LandingError: a file is gone, or not as the table is declared.
         LakeError: the lake or the store can't be read.
     """
-    version, there = table.version([{}]), table.there
-    if there is not None:
-        return ExternalSeen(version, there.rows, None, there.bytes, there.changed_at)
+    if table.there is not None:
+        return _of_bigquery(table, table.there)
     if table.folder is not None:
-        times = [one.changed_at for one in table.files]
-        known = [one for one in times if one is not None]
-        try:
-            rows = sum(check_files(table.folder, table.files))
-        except LandingError as error:
-            raise LandingError(
-                f"{table.name}: {error.message}",
-                next_step=error.next_step,
-                retryable=error.retryable,
-            ) from None
-        return ExternalSeen(
-            version,
-            rows,
-            len(table.files),
-            sum(one.bytes for one in table.files),
-            max(known) if len(known) == len(times) else None,
-        )
-    identifier = Identifier(*table.declaration.table)
+        return _of_parquet(table, _rows_of(table, table.folder) if counted else None)
+    return _of_iceberg(table, lake)
+
+
+def _of_bigquery(table: ExternalTable, there: TableSeen) -> ExternalSeen:
+    streamed = there.streaming
+    times = (there.changed_at, streamed.oldest_at if streamed is not None else None)
+    return ExternalSeen(
+        version=table.version([{}]),
+        rows=there.rows,
+        files=None,
+        bytes=there.bytes,
+        changed_at=max((one for one in times if one is not None), default=None),
+        streamed=streamed.estimated if streamed is not None else None,
+    )
+
+
+def _of_parquet(table: ExternalTable, rows: int | None) -> ExternalSeen:
+    times = [one.changed_at for one in table.files]
+    known = [one for one in times if one is not None]
+    return ExternalSeen(
+        version=table.version([{}]),
+        rows=rows,
+        files=len(table.files),
+        bytes=sum(one.bytes for one in table.files),
+        changed_at=max(known) if len(known) == len(times) else None,
+    )
+
+
+def _rows_of(table: ExternalTable, folder: ParquetFolder) -> int:
+    try:
+        return sum(check_files(folder, table.files))
+    except LandingError as error:
+        raise LandingError(
+            f"{table.name}: {error.message}",
+            next_step=error.next_step,
+            retryable=error.retryable,
+        ) from None
+
+
+def _of_iceberg(table: ExternalTable, lake: Lake) -> ExternalSeen:
+    version, identifier = table.version([{}]), Identifier(*table.declaration.table)
     found = lake.load(identifier)
     if found is None:
         raise LakeError(f"{identifier} is gone since it was looked at", retryable=True)
     # Of the version that was looked at; what came since is of the next look.
     counted = lake.statistics(identifier, table.snapshot) if table.snapshot is not None else None
-    commit = found.snapshot_by_id(table.rows_of) if table.rows_of is not None else None
     if counted is None:
         return ExternalSeen(version, 0, 0, 0, None)
-    written = None if commit is None else datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC)
+    commit = found.snapshot_by_id(table.rows_of) if table.rows_of is not None else None
+    # Of a table that was only compacted since its older snapshots expired nobody knows.
+    known = commit is not None and not is_rewrite(commit)
+    written = datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC) if commit and known else None
     rows = None if counted.delete_files else counted.rows
     return ExternalSeen(version, rows, counted.data_files, counted.bytes, written)
 

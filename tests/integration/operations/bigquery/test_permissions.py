@@ -98,7 +98,18 @@ def test_plan_apply_verify_on_the_emulator(cloud: GoogleCloud, tmp_path: Path) -
     assert "- user:stranger@example.com reader" in said(path, "verify", code=9)
     file.write_text(FILE.format("other"), "utf-8")
     said(path, "apply")
-    assert "nobody declares who may read it" in said(path, "verify", code=10)
+    (tmp_path / "models" / "ext").mkdir(parents=True)
+    clicks = tmp_path / "models" / "ext" / "clicks.yaml"
+    clicks.write_text("format: bigquery\ntable: streamed.clicks\ncolumns: {n: bigint}\n")
+    undeclared = said(path, "verify", code=10)
+    assert "s_db: Mirrorlake fills it, and nobody declares who may read it" in undeclared
+    assert "streamed: somebody else (ext.clicks) fills it, and nobody declares" in undeclared
+    clicks.write_text("format: bigquery\ntable: another.streamed.clicks\ncolumns: {n: bigint}\n")
+    assert "streamed" not in said(path, "verify", code=10)
+    # A dataset that nobody knows of is no dataset that is well.
+    clicks.write_text("format: bigquery\ntable: a.b.c.d.e\n")
+    assert "clicks.yaml:1:1: columns: is missing" in said(path, "verify", code=2)
+    clicks.unlink()
     file.write_text(FILE.format("nowhere"), "utf-8")
     for word in ("plan", "apply", "verify"):
         assert "there is no dataset local.nowhere" in said(path, word, code=6)
