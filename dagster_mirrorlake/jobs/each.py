@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import dagster as dg
 
@@ -41,6 +41,13 @@ class Done:
     words: str = ""
     failed: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Logs(Protocol):
+    """What lines of a log are written to: a step's context, or that of a batch."""
+
+    @property
+    def log(self) -> logging.Logger: ...
 
 
 Events = Iterator[Any]
@@ -144,7 +151,7 @@ def failed(name: str, error: MirrorlakeError) -> Done:
     return Done(name, "failed", str(error).removeprefix(f"table {name}: "), failed=True)
 
 
-def log_line(context: dg.OpExecutionContext, one: Done, seconds: float | None = None) -> None:
+def log_line(context: Logs, one: Done, seconds: float | None = None) -> None:
     """One line of the run's log about a table."""
     log = context.log.error if one.failed else context.log.info
     took = "" if seconds is None else f" ({seconds:.1f} s)"

@@ -13,6 +13,7 @@ from dagster_mirrorlake.jobs.each import (
     Act,
     Done,
     Events,
+    Logs,
     chosen_tables,
     failed,
     log_line,
@@ -92,7 +93,7 @@ def build_sync(
         workspace, chosen = chosen_tables(context, tables, config.tables)
         read = [table.contract for table in chosen if not table.contract.landed]
         landed = [table for table in chosen if table.contract.landed]
-        done = _sync_read(context, workspace, read, accept_smaller=config.accept_smaller)
+        done = sync_read(context, workspace, read, accept_smaller=config.accept_smaller)
         for one in (yield from run_each(context, landed, partial(land_ready, context, workspace))):
             done[one.table] = one
         yield report([done[table.contract.name] for table in chosen], "There is no table.")
@@ -103,8 +104,8 @@ def build_sync(
     return job_of("sync", words, SyncConfig, sync, tables, also=also)
 
 
-def _sync_read(
-    context: dg.OpExecutionContext,
+def sync_read(
+    context: Logs,
     workspace: "Workspace",
     contracts: "Sequence[TableContract]",
     *,
@@ -144,33 +145,9 @@ def build_backfill_errored(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
     """Load the days again whose newest load failed."""
 
     def backfill_errored(context: dg.OpExecutionContext, config: BackfillConfig) -> Events:
-        from mirrorlake.operations.backfill import backfill
-        from mirrorlake.operations.backfill_windows import plan_backfill
-
-        today = datetime.now(UTC).date()
-        which = "missing" if config.missing_too else "errored"
-        with dagster_errors(0, again=False):
-            first = _day(config.first, "first") or date.min
-            last = min(_day(config.last, "last") or today, today)
         workspace, chosen = chosen_tables(context, tables, config.tables)
-        contracts = [table.contract for table in chosen]
-        context.log.info("%d tables: days that failed are loaded again", len(contracts))
-
-        def log_window(one: "Filled") -> None:
-            log_line(context, _window(one))
-
         with dagster_errors(0, again=False):
-            filled = backfill(
-                workspace,
-                contracts,
-                lambda c, s: plan_backfill(c, s, first, last, which, config.days_per_window),
-                today,
-                log_window,
-            )
-        windows: dict[str, list[Done]] = {}
-        for one in filled:
-            windows.setdefault(one.table, []).append(_window(one))
-        done = [_of_table(name, found) for name, found in windows.items()]
+            done = fill_days(context, workspace, [table.contract for table in chosen], config)
         yield report(done, "No day failed: nothing was loaded.")
 
     words = (
@@ -178,6 +155,38 @@ def build_backfill_errored(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
         "--errored`. One window that fails stops no other."
     )
     return job_of("backfill_errored", words, BackfillConfig, backfill_errored, tables)
+
+
+def fill_days(
+    context: Logs,
+    workspace: "Workspace",
+    contracts: "Sequence[TableContract]",
+    config: BackfillConfig,
+) -> list[Done]:
+    """Load the days again that failed; what became of each table that had some.
+
+    Raises:
+        MirrorlakeError: a day is none, or the ledger can't be read.
+    """
+    from mirrorlake.operations.backfill import backfill
+    from mirrorlake.operations.backfill_windows import plan_backfill
+
+    today = datetime.now(UTC).date()
+    which = "missing" if config.missing_too else "errored"
+    first = _day(config.first, "first") or date.min
+    last = min(_day(config.last, "last") or today, today)
+    context.log.info("%d tables: days that failed are loaded again", len(contracts))
+    filled = backfill(
+        workspace,
+        contracts,
+        lambda c, s: plan_backfill(c, s, first, last, which, config.days_per_window),
+        today,
+        lambda one: log_line(context, _window(one)),
+    )
+    windows: dict[str, list[Done]] = {}
+    for one in filled:
+        windows.setdefault(one.table, []).append(_window(one))
+    return [_of_table(name, found) for name, found in windows.items()]
 
 
 def build_refold(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
