@@ -1,4 +1,4 @@
-"""`permissions`: who may do what with datasets of BigQuery, from a file.
+"""`permissions`: who may do what with datasets of BigQuery and files of the lake, from a file.
 
 What belongs here: options, and what is printed. What doesn't: the difference between what is and
 what is declared (`mirrorlake.destinations.bigquery.access`), and the changes
@@ -119,6 +119,27 @@ def log_command(config_path: Path, as_json: bool) -> None:
         _print_record(change)
     if not changes:
         show.console.print("No change was ever applied.")
+
+
+@permissions.command()
+@show.config_option
+@file_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["terraform", "gcloud"]),
+    required=True,
+    help="As resources of Terraform, or as a script of gcloud commands.",
+)
+def lake(config_path: Path, file_path: Path | None, form: str) -> None:
+    """Print who may read which files of the lake, for Terraform or gcloud; nothing is changed."""
+    from mirrorlake.config.lake_permissions import load_lake_permissions
+    from mirrorlake.operations.lake_policies import as_gcloud, as_terraform, lake_policies
+
+    config = open_contract(config_path)
+    declared = load_lake_permissions(file_path or config.path.parent / "permissions.yaml")
+    policies = lake_policies(config, declared)
+    click.echo(as_terraform(policies) if form == "terraform" else as_gcloud(policies), nl=False)
 
 
 @permissions.command("schema")

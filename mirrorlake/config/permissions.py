@@ -6,10 +6,10 @@ What is not declared is to go, so a file that can't be understood as a whole dec
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, WithJsonSchema
 
@@ -29,6 +29,7 @@ from mirrorlake.config.yaml_file import Path as YamlPath
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ConfigError
 
+LAYERS: Final = ("raw", "deduped", "clean")
 SET: Final = "set:"
 """What a principal begins with that is a set of this file."""
 _FILE_NEEDS = "Write one: docs/bigquery-permissions.md has a first one"
@@ -81,6 +82,7 @@ def _object(parts: int) -> AfterValidator:
     return AfterValidator(check)
 
 
+LakeRole: TypeAlias = Literal["reader", "writer"]
 _ROLE_SCHEMA: Final = {"type": "string", "examples": ["reader", "writer", "owner"]}
 _RoleName = Annotated[Role, AfterValidator(role_of), WithJsonSchema(_ROLE_SCHEMA)]
 _Roles = Annotated[
@@ -127,13 +129,28 @@ class DatasetSection(Section):
     """Views, routines and datasets that may read it."""
 
 
+class LakeSection(Section):
+    """Who may read and write the files of the lake, layer by layer."""
+
+    place: Annotated[str, Field(pattern=r"^gs://[^/]+(/.*[^/])?$")] | None = None
+    """``gs://bucket`` or ``gs://bucket/folder``; by default the contract's ``lake.warehouse``."""
+    raw: dict[_Member, LakeRole] = Field(default_factory=dict)
+    """Of raw: a principal → ``reader`` or ``writer``."""
+    deduped: dict[_Member, LakeRole] = Field(default_factory=dict)
+    """Of deduped, and of clean views, which are deduped's files."""
+    clean: dict[_Member, LakeRole] = Field(default_factory=dict)
+    """Of clean tables."""
+
+
 class PermissionsFile(Section):
     """``permissions.yaml``."""
 
     sets: dict[_SetName, tuple[_Member, ...]] = Field(default_factory=dict)
     """Principals under one name, used as ``set:<name>``; a set may have others in it."""
-    datasets: dict[_DatasetName, DatasetSection] = Field(min_length=1)
+    datasets: dict[_DatasetName, DatasetSection] = Field(default_factory=dict)
     """A dataset's name → who may do what with it. Datasets that are not here are left alone."""
+    lake: LakeSection | None = None
+    """Who may read which files of the lake."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +181,23 @@ def load_permissions(path: Path, project: str) -> tuple[DatasetPermissions, ...]
         ConfigError: the file can't be read, or has problems: all of them, one a line, each with
             file, line and column.
     """
+    file, sections = read_permissions(path)
+    if not sections.datasets:
+        written = isinstance(file.root, dict) and "datasets" in file.root
+        raise_problems(path, [file.problem(("datasets",), "is empty" if written else "is missing")])
+    raise_problems(path, _dataset_problems(file, sections))
+    return tuple(
+        _declared(dataset, section, sections.sets, project, _place(path, file, dataset))
+        for dataset, section in sorted(sections.datasets.items())
+    )
+
+
+def read_permissions(path: Path) -> tuple[YamlFile, PermissionsFile]:
+    """Read ``permissions.yaml``, with its sets, before what it declares is looked at.
+
+    Raises:
+        ConfigError: the file can't be read, or has problems: all of them, with their places.
+    """
     file = YamlFile(read_text(path, "permissions file", _FILE_NEEDS))
     raise_problems(path, file.problems)
     if not isinstance(file.root, dict):
@@ -174,11 +208,7 @@ def load_permissions(path: Path, project: str) -> tuple[DatasetPermissions, ...]
         raise_problems(path, validation_problems(file, error, PermissionsFile))
         raise  # unreachable: a ValidationError holds at least one problem
     raise_problems(path, (file.problem(*found) for found in _set_problems(sections)))
-    raise_problems(path, _dataset_problems(file, sections))
-    return tuple(
-        _declared(dataset, section, sections.sets, project, _place(path, file, dataset))
-        for dataset, section in sorted(sections.datasets.items())
-    )
+    return file, sections
 
 
 def permissions_schema() -> dict[str, Any]:
@@ -206,11 +236,16 @@ def _set_problems(sections: PermissionsFile) -> PlacedWords:
             elif member.lower() in map(str.lower, members[:index]):
                 yield ("sets", name, index), f"{member} is in this set twice: leave one out"
     for dataset, section in sections.datasets.items():
-        for member in section.principals:
-            inner = member.removeprefix(SET)
-            if member.startswith(SET) and inner not in sets:
-                path = ("datasets", dataset, "principals", member)
-                yield path, f"there is no set {inner!r}{nearest(inner, sets)}"
+        yield from _unknown_sets(("datasets", dataset, "principals"), section.principals, sets)
+    for layer in LAYERS if sections.lake is not None else ():
+        yield from _unknown_sets(("lake", layer), getattr(sections.lake, layer), sets)
+
+
+def _unknown_sets(path: YamlPath, members: Iterable[str], sets: Sets) -> PlacedWords:
+    for member in members:
+        inner = member.removeprefix(SET)
+        if member.startswith(SET) and inner not in sets:
+            yield (*path, member), f"there is no set {inner!r}{nearest(inner, sets)}"
 
 
 def _reached(name: str, sets: Sets) -> set[str]:
@@ -255,7 +290,7 @@ def _grant_problems(section: DatasetSection, sets: Sets) -> PlacedWords:
 def _written(section: DatasetSection, sets: Sets) -> Iterator[tuple[str, Role, YamlPath]]:
     """Each principal with each of its roles, and where in the dataset's section it is written."""
     for member, roles in section.principals.items():
-        for principal in _members(member, sets):
+        for principal in members_of(member, sets):
             for role in roles:
                 yield principal, role, ("principals", member)
     for person, exception in section.exceptions.items():
@@ -263,7 +298,7 @@ def _written(section: DatasetSection, sets: Sets) -> Iterator[tuple[str, Role, Y
             yield principal_of(person), role, ("exceptions", person)
 
 
-def _members(member: str, sets: Sets) -> list[str]:
+def members_of(member: str, sets: Sets) -> list[str]:
     """The principals that a member stands for, each as often as it is written."""
     if not member.startswith(SET):
         return [principal_of(member)]

@@ -80,7 +80,7 @@ def test_the_example_declares_what_it_says(tmp_path: Path) -> None:
         (f"datasets: {{d: {{principals: {{{OWNER}, special:allAuthenticatedUsers: writer}}}}}}", "is everybody, who may be no more than reader"),
         (f"datasets: {{d: {{principals: {{{OWNER}}}, authorised: {{views: [v]}}}}}}", "'v' is not written like dataset.name"),
         (f"datasets: {{d: {{principals: {{{OWNER}}}, authorised: {{views: [a.v, a.v]}}}}}}", "a.v is declared twice"),
-        (f"datasets: {{d: {{principals: {{{OWNER}}}}}}}\ngroups: {{}}", "2:1: groups: unknown key; known are sets, datasets"),
+        (f"datasets: {{d: {{principals: {{{OWNER}}}}}}}\ngroups: {{}}", "2:1: groups: unknown key; known are sets, datasets, lake"),
         (f"datasets: {{d: {{principals: {{{OWNER}}}, rows: {{}}}}}}", "unknown key"),
         (f"datasets: {{d-e: {{principals: {{{OWNER}}}}}}}", "'d-e' is no dataset's name"),
         ("datasets: {d: {principals: {group:p@x.de: []}}}", "is empty"),
