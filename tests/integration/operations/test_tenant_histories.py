@@ -1,7 +1,7 @@
 """Any history of changes and DDL over a few tenants, and syncs of them: all are read as they are.
 
-Runs are killed on the way. Hypothesis draws the histories; `tests.integration.tenant_machine` says what can happen and what
-must hold.
+Runs are killed on the way. Hypothesis draws the histories; `tests.integration.tenant_machine` says
+what can happen and what must hold.
 """
 
 from __future__ import annotations
