@@ -19,12 +19,13 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.reports import CODES
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config import Config
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.operations.bigquery.check import CheckedThere
     from mirrorlake.operations.bigquery.publish import PublishedThere
+    from mirrorlake.operations.bigquery.tables import PublishedContract
 
 
 @click.group()
@@ -81,27 +82,34 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     sys.exit(CODES[worst(*(one.verdict for one in found))])
 
 
-def chosen_there(config: Config, names: Sequence[str]) -> tuple[TableContract, ...]:
-    """The contracts of these names; all that are published in BigQuery without a name.
+def chosen_there(config: Config, names: Sequence[str]) -> tuple[PublishedContract, ...]:
+    """The contracts of these names, of any mode and of tenants; all that are published in BigQuery
+    without a name.
 
     Raises:
         ConfigError: a name is nobody's, or no table is published there.
     """
     if names:
-        return config.chosen(names)
-    chosen = tuple(contract for contract in config.tables if contract.in_bigquery)
-    if not chosen:
+        return tuple(_named(config, name) for name in names)
+    if not config.in_bigquery:
         raise ConfigError(
             f"{config.path} publishes no table in BigQuery",
             next_step="Write publish: [lake, bigquery] in a table's contract, or in defaults",
         )
-    return chosen
+    return config.in_bigquery
+
+
+def _named(config: Config, name: str) -> PublishedContract:
+    [*tenants] = config.split_tenants([name])
+    return tenants[0] if tenants else config.contract(name)
 
 
 def publish_all(
-    config: Config, chosen: Sequence[TableContract], wait: timedelta | None = None
+    config: Config, chosen: Sequence[PublishedContract], wait: timedelta | None = None
 ) -> tuple[list[PublishedThere], list[tuple[str, MirrorlakeError]]]:
     """Publish tables; their results, and the failures by table."""
+    if not chosen:
+        return [], []
     from mirrorlake.operations.bigquery.publish import publish_tables
     from mirrorlake.workspace import Workspace
 

@@ -14,11 +14,13 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
+from mirrorlake.cli.bigquery import print_published, publish_all
 from mirrorlake.cli.contract import open_contract
-from mirrorlake.config import TableContract
+from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
+    from mirrorlake.operations.bigquery.publish import PublishedThere
     from mirrorlake.operations.land import Arrived, RefusedSnapshot
     from mirrorlake.sources.files.look import Looked
     from mirrorlake.sources.files.waiting import ArrivingSnapshot
@@ -48,6 +50,7 @@ class _Printed:
     waiting: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     withdrawn: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     suspected: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    loaded: list[PublishedThere] = field(default_factory=list["PublishedThere"])
     failures: list[tuple[str, MirrorlakeError]] = field(
         default_factory=list[tuple[str, MirrorlakeError]]
     )
@@ -136,6 +139,7 @@ def land(
                 _land_one(workspace, contract, choice, printed, whole=whole)
             except MirrorlakeError as error:
                 printed.fail(contract.name, error)
+    _publish(config, chosen, printed)
     if as_json:
         _print_json(printed)
     elif not printed.said:
@@ -143,6 +147,17 @@ def land(
     codes = [*(one.code for one in printed.refused), *(e.exit_code for _, e in printed.failures)]
     if codes:
         sys.exit(codes[0])
+
+
+def _publish(config: Config, chosen: Sequence[TableContract], printed: _Printed) -> None:
+    """Load into BigQuery what is to be there of tables that did not fail."""
+    failed = {table for table, _ in printed.failures}
+    there = [one for one in chosen if one.in_bigquery and one.name not in failed]
+    printed.loaded, failures = publish_all(config, there)
+    if printed.loaded and not printed.quiet:
+        print_published(printed.loaded)
+    for table, error in failures:
+        printed.fail(table, error)
 
 
 def _land_one(
@@ -268,6 +283,7 @@ def _print_json(printed: _Printed) -> None:
             "withdrawn": printed.withdrawn,
             "suspected_pii": printed.suspected,
             "errors": errors,
+            **({"bigquery": [asdict(one) for one in printed.loaded]} if printed.loaded else {}),
         }
     )
 

@@ -21,7 +21,7 @@ from mirrorlake.cli import show
 from mirrorlake.cli.bigquery import print_published, publish_all
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.tenants import end_partly, print_synced, sync_all
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config import Config, TableContract, TenantTable
 from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def sync(
         terms = {"accept_smaller": accept_smaller, "again": again, "quiet": as_json}
         synced, others = sync_all(config, tenants, databases=databases, **terms)
         stopped += others
-    loaded, unloaded = _publish(config, chosen, {table for table, _ in stopped})
+    loaded, unloaded = _publish(config, [*chosen, *tenants], {table for table, _ in stopped})
     stopped += unloaded
     held = [(t, str(e)) for t, e in stopped if isinstance(e, SourceHeld)]
     held += [(one.table, reason) for one in synced for reason in one.held.values()]
@@ -114,11 +114,11 @@ def sync(
 
 
 def _publish(
-    config: Config, chosen: Sequence[TableContract], stopped: Collection[str]
+    config: Config, chosen: Sequence[TableContract | TenantTable], stopped: Collection[str]
 ) -> tuple[list[PublishedThere], list[tuple[str, MirrorlakeError]]]:
     """Load into BigQuery what is to be there of the tables that were synced."""
     there = [one for one in chosen if one.in_bigquery and one.name not in stopped]
-    return publish_all(config, there) if there else ([], [])
+    return publish_all(config, there)
 
 
 def _sync(

@@ -210,6 +210,13 @@ class TenantTable(Section):
     freshness: Freshness | None = None
     columns: Mapping[str, ColumnRule] = {}
     namespaces: Namespaces
+    publish: tuple[PublishTo, ...] = Field(default=("lake",), exclude=True)
+    """Where it is published. No part of what its loads and layers depend on, and so of no dump."""
+
+    @property
+    def in_bigquery(self) -> bool:
+        """Whether its rows are loaded into BigQuery, too."""
+        return "bigquery" in self.publish
 
     @property
     def name(self) -> str:
@@ -250,6 +257,12 @@ class Config(Section):
     tenants: tuple[TenantTable, ...] = ()
     """The tables that many databases have; apart from ``tables``, as one of them is no table of one
     server."""
+
+    @property
+    def in_bigquery(self) -> tuple[TableContract | TenantTable, ...]:
+        """All tables that are loaded into BigQuery."""
+        everything = (*self.tables, *self.snapshots, *self.tenants)
+        return tuple(table for table in everything if table.in_bigquery)
 
     def chosen(self, names: Sequence[str]) -> tuple[TableContract, ...]:
         """The contracts of these names, as `table` takes them; all without a name.

@@ -182,6 +182,7 @@ def _tenant_tables(sections: ConfigSections) -> Iterator[TenantTable]:
                 owners=defaults.owners if contract.owners is None else contract.owners,
                 freshness=contract.freshness if "freshness" in said else defaults.freshness,
                 columns=contract.columns,
+                publish=contract.publish or defaults.publish,
                 namespaces=namespaces_of(group).model_copy(update=written),
             )
 
@@ -237,7 +238,7 @@ def _contract(
         columns=table.columns,
         namespaces=namespaces,
         snapshot=(table.snapshot or SnapshotConfig()) if landed else None,
-        publish=table.publish or (("lake",) if landed else defaults.publish),
+        publish=table.publish or defaults.publish,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date
 
 from mirrorlake.config.contract import TableContract
@@ -222,21 +223,37 @@ def _taken_by_streams(tables: tuple[TableContract, ...]) -> _Found:
                 )
 
 
+@dataclass(frozen=True)
+class _LoadedTable:
+    """A table that is loaded into BigQuery: where it stands in the file, and its dataset."""
+
+    path: tuple[str, ...]
+    name: str
+    dataset: str
+
+
+def _loaded(sections: ConfigSections, tables: tuple[TableContract, ...]) -> Iterator[_LoadedTable]:
+    for contract in tables:
+        if contract.in_bigquery:
+            yield _LoadedTable(_path(contract), contract.name, contract.namespaces.deduped)
+    for group, tenants in sections.tenants.items():
+        dataset = tenants.namespaces.deduped or namespaces_of(group).deduped
+        for table, section in tenants.tables.items():
+            if "bigquery" in (section.publish or sections.defaults.publish):
+                path = ("tenants", group, "tables", table)
+                yield _LoadedTable(path, f"{group}.{table}", dataset)
+
+
 def _in_bigquery(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:
-    """What is to be loaded into BigQuery can be, as far as the file says."""
+    """What is to be loaded into BigQuery has a section that says where."""
     missing = "publish: [lake, bigquery] needs a section bigquery with project and bucket"
-    if "bigquery" in sections.defaults.publish and sections.bigquery is None:
+    if sections.bigquery is not None:
+        return
+    if "bigquery" in sections.defaults.publish:
         yield ("defaults", "publish"), missing
         return
-    for contract in tables:
-        if not contract.in_bigquery:
-            continue
-        database = ("sources", contract.source, "databases", contract.database)
-        place = (*database, "tables", contract.table)
-        if sections.bigquery is None:
-            yield (*place, "publish"), missing
-        if contract.landed:
-            yield (*place, "publish"), "tables of mode snapshot are published in the lake alone"
+    for table in _loaded(sections, tables):
+        yield (*table.path, "publish"), missing
 
 
 def _taken_by_views(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:
@@ -244,17 +261,16 @@ def _taken_by_views(sections: ConfigSections, tables: tuple[TableContract, ...])
     settings = sections.bigquery
     if settings is None:
         return
-    loaded = [contract for contract in tables if contract.in_bigquery]
-    of_tables = {contract.namespaces.deduped.casefold(): contract for contract in loaded}
-    for contract in loaded:
+    loaded = [*_loaded(sections, tables)]
+    of_tables = {table.dataset.casefold(): table for table in loaded}
+    for table in loaded:
         for kind in settings.views:
-            dataset = settings.views_dataset(contract.namespaces.deduped, kind)
+            dataset = settings.views_dataset(table.dataset, kind)
             other = of_tables.get(dataset.casefold())
             if other is not None:
-                place = ("sources", other.source, "databases", other.database, "namespaces")
                 yield (
-                    (*place, "deduped"),
-                    f"the dataset {dataset} has the views of {contract.name} in BigQuery: name"
+                    (*other.path[:-2], "namespaces", "deduped"),
+                    f"the dataset {dataset} has the views of {table.name} in BigQuery: name"
                     " another namespace",
                 )
 

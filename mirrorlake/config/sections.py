@@ -114,8 +114,7 @@ class DefaultsConfig(Section):
     rows in the very state that is read, Spark what was written to a branch; main moves to it only
     if both are equal. Costs about another read."""
     publish: Publish = ("lake",)
-    """Where tables are published: in the ``lake``, always, and in ``bigquery``, too. Not for tables
-    of tenants, nor of mode ``snapshot``."""
+    """Where tables are published: in the ``lake``, always, and in ``bigquery``, too."""
 
 
 class TableSection(Section):
@@ -324,6 +323,8 @@ class TenantTableSection(Section):
     """Who answers for this table: e-mail addresses, or ``team:<name>``."""
     freshness: Freshness | None = None
     """When this table counts as late; ``null``: never."""
+    publish: Publish | None = None
+    """Where this table is published: ``[lake]`` or ``[lake, bigquery]``."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is. A tenant that lacks
     one of them is mirrored without it."""

@@ -19,6 +19,7 @@ from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.resume import files_of
 from mirrorlake.load.verify import drop_kept
 from mirrorlake.operations.bigquery.publish import open_for, settle_newest
+from mirrorlake.operations.bigquery.tables import PublishedContract
 from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
 from mirrorlake.operations.refold import drop_beside
 from mirrorlake.serving.versions import versions_table
@@ -67,7 +68,7 @@ def recover_table(
         repairs = workspace.ledger.interrupt_repairs(contract.name)
         settled = settle_loads(workspace.ledger, workspace.lake, contract.name, namespace)
         pending = {load.load_id for load in settled}
-        published = _settle_published(leased, contract)
+        published = settle_published(leased, contract)
         states = {load.load_id: load.state for load in workspace.ledger.loads(contract.name)}
         committed = sum(states[load_id] == "success" for load_id in pending)
         before = datetime.now(UTC) - grace
@@ -93,8 +94,15 @@ def recover_table(
     )
 
 
-def _settle_published(workspace: Workspace, contract: TableContract) -> str | None:
-    """Settle what was submitted to BigQuery, without waiting for it; nothing is loaded."""
+def settle_published(workspace: Workspace, contract: PublishedContract) -> str | None:
+    """Settle what was submitted to BigQuery of a table, without waiting for it; nothing is loaded.
+
+    Returns:
+        The state of its newest load into BigQuery; None where there is none.
+
+    Raises:
+        BigQueryError: BigQuery can't be asked.
+    """
     if not contract.in_bigquery:
         return None
     newest = workspace.ledger.newest_publications().get(contract.name)

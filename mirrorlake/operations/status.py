@@ -176,11 +176,12 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         held_columns=_held_columns(contract, known) if good else (),
         not_mirrored=_left_out(contract, known),
         suspected_pii=_suspected(contract, known),
-        bigquery=_published(known.publications.get(name)),
+        bigquery=published_status(known.publications.get(name)),
     )
 
 
-def _published(newest: Publication | None) -> PublicationStatus | None:
+def published_status(newest: Publication | None) -> PublicationStatus | None:
+    """The state of a table's newest load into BigQuery."""
     if newest is None:
         return None
     ended = newest.completed_at
@@ -216,6 +217,7 @@ def _snapshot_status(
         error=newest.error if newest and newest.state == "refused" else None,
         originals={},
         suspected_pii=_suspected(contract, known),
+        bigquery=published_status(known.publications.get(contract.name)),
     )
 
 

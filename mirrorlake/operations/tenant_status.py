@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.ledger import Hold, Ledger, Load, Refusal, Tenant
-from mirrorlake.operations.status import TableStatus
+from mirrorlake.operations.status import TableStatus, published_status
 from mirrorlake.operations.tenant_looks import TenantLook, read_look
 from mirrorlake.table.holds import hold_words
 
@@ -26,6 +26,7 @@ def tenants_status(ledger: Ledger, tables: Sequence[TenantTable]) -> list[TableS
     """
     newest = ledger.newest_attempts([table.name for table in tables]) if tables else {}
     holds, refusals = (ledger.holds(), ledger.refusals()) if tables else ([], {})
+    publications = ledger.newest_publications() if tables else {}
     found: list[TableStatus] = []
     for table in tables:
         known = list(ledger.tenants(table.name).values())
@@ -48,6 +49,7 @@ def tenants_status(ledger: Ledger, tables: Sequence[TenantTable]) -> list[TableS
                 held_until=until.isoformat(timespec="minutes") if until else None,
                 held_for="; ".join(sorted({h.reason for h in held} - {""})) if until else None,
                 held_columns=look.held if look is not None else (),
+                bigquery=published_status(publications.get(table.name)),
             )
         )
     return found

@@ -21,7 +21,7 @@ from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.reload import load_of
 from mirrorlake.operations.maintain import Ages, Maintained, maintain_lake_table
 from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
-from mirrorlake.operations.recover import Recovered
+from mirrorlake.operations.recover import Recovered, settle_published
 from mirrorlake.table.tenants import clean_of, deduped_of, raw_of
 from mirrorlake.workspace import Workspace
 
@@ -40,11 +40,12 @@ def recover_tenants(
         LakeError: the lake can't be read, or a file not be removed.
     """
     refuse_short_grace(workspace.config, grace)
-    with workspace.leased(table, wait=wait):
+    with workspace.leased(table, wait=wait) as leased:
         ledger, lake = workspace.ledger, workspace.lake
         settled = settle_loads(ledger, lake, table.name, table.namespaces.raw)
         states = {load.load_id: load.state for load in ledger.loads(table.name)}
         committed = sum(states[load.load_id] == "success" for load in settled)
+        published = settle_published(leased, table)
         before = datetime.now(UTC) - grace
         removed = [
             size
@@ -59,6 +60,7 @@ def recover_tenants(
         errored=len(settled) - committed,
         orphans=len(removed),
         bytes=sum(removed),
+        bigquery=published,
     )
 
 

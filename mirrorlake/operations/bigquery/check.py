@@ -15,7 +15,6 @@ from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
-from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import EVERY_ROW
 from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.destinations.bigquery.names import BigQueryTable, table_there
@@ -26,6 +25,7 @@ from mirrorlake.operations.bigquery.form import PublishedForm
 from mirrorlake.operations.bigquery.lake_digest import digest_rows
 from mirrorlake.operations.bigquery.publish import settle_newest
 from mirrorlake.operations.bigquery.settle import publications_there
+from mirrorlake.operations.bigquery.tables import PublishedContract
 from mirrorlake.proof.report import code_version
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
@@ -57,7 +57,7 @@ class CheckedThere:
 
 
 def check_published(
-    workspace: Workspace, contract: TableContract, bigquery: BigQuery
+    workspace: Workspace, contract: PublishedContract, bigquery: BigQuery
 ) -> CheckedThere:
     """Compare every row of the version that was loaded last, and keep the verdict.
 
@@ -75,7 +75,7 @@ def check_published(
     return found
 
 
-def _compare(workspace: Workspace, contract: TableContract, bigquery: BigQuery) -> CheckedThere:
+def _compare(workspace: Workspace, contract: PublishedContract, bigquery: BigQuery) -> CheckedThere:
     target = table_there(bigquery.config.project, deduped_of(contract))
     newest = next(iter(publications_there(workspace.ledger, contract.name, target)), None)
     if newest is None:
@@ -122,7 +122,7 @@ def _verdict(
 
 
 def _lake_rows(
-    workspace: Workspace, contract: TableContract, version: int, form: PublishedForm
+    workspace: Workspace, contract: PublishedContract, version: int, form: PublishedForm
 ) -> Iterator[pa.RecordBatch] | None:
     """The rows of a version as they were loaded, in the order of the form's columns."""
     table = workspace.lake.load(deduped_of(contract))

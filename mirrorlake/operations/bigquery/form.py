@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
 from pydantic import SecretStr
 
-from mirrorlake.config import TableContract
 from mirrorlake.destinations.bigquery.types import FieldJson, fields_of
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
 from mirrorlake.errors import ConfigError
 from mirrorlake.schema.masking import HASHABLE, fingerprint_of, keyed_hash
 from mirrorlake.schema.own_columns import ORIGINAL, hash_column
-from mirrorlake.table.clean_rules import rules_of
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,22 @@ class PublishedForm:
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def form_of(contract: TableContract, table: LakeTable, hash_key: SecretStr | None) -> PublishedForm:
+@dataclass(frozen=True)
+class FormTerms:
+    """What a contract says of its table there.
+
+    Attributes:
+        name: the contract's.
+        key: the columns of the lake that tell its rows apart; none without a key.
+        rules: what becomes of columns, by name in lower case.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    rules: Mapping[str, str]
+
+
+def form_of(terms: FormTerms, table: LakeTable, hash_key: SecretStr | None) -> PublishedForm:
     """What of a lake table goes to BigQuery.
 
     Raises:
@@ -81,24 +94,23 @@ def form_of(contract: TableContract, table: LakeTable, hash_key: SecretStr | Non
         ConfigError: a column is to be hashed, and can't be, or there is no key.
     """
     schema = arrow_schema(table.schema(), field_ids=False)
-    rules = rules_of(contract)
-    dropped = {name for name, rule in rules.items() if rule == "drop"}
+    dropped = {name for name, rule in terms.rules.items() if rule == "drop"}
     kept = pa.schema([field for field in schema if field.name.lower() not in dropped])
-    columns = fields_of(contract.name, kept)
+    columns = fields_of(terms.name, kept)
     spelled = {column["name"].lower(): column for column in columns}
-    key = [spelled.get(name.lower()) for name in contract.key]
+    key = [spelled.get(name.lower()) for name in terms.key]
     exact = [one["name"] for one in key if one is not None and one["type"] != "FLOAT"]
     withheld = tuple(name for name in schema.names if name.lower() in dropped)
-    hashed = tuple(name for name in kept.names if rules.get(name.lower()) == "hash")
+    hashed = tuple(name for name in kept.names if terms.rules.get(name.lower()) == "hash")
     if hashed and hash_key is None:
         raise ConfigError(
-            f"table {contract.name}: `pii: hash` on {hashed[0]} needs privacy.hash_key",
-            table=contract.name,
+            f"table {terms.name}: `pii: hash` on {hashed[0]} needs privacy.hash_key",
+            table=terms.name,
             column=hashed[0],
             next_step="Set privacy.hash_key to ${env:…}",
         )
     return PublishedForm(
-        [*columns, *(_hash_field(contract, kept.field(name)) for name in hashed)],
+        [*columns, *(_hash_field(terms.name, kept.field(name)) for name in hashed)],
         tuple(exact) if len(exact) == len(key) else (),
         withheld,
         hashed,
@@ -106,16 +118,16 @@ def form_of(contract: TableContract, table: LakeTable, hash_key: SecretStr | Non
     )
 
 
-def _hash_field(contract: TableContract, field: pa.Field) -> FieldJson:
+def _hash_field(table: str, field: pa.Field) -> FieldJson:
     """The column of a column's hashes; of a type whose text is not one, there is none."""
     kind = field.type
     fits = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date)
     texts = (pa.types.is_string, pa.types.is_large_string)
     if not any(fit(kind) for fit in (*fits, *texts)):
         raise ConfigError(
-            f"table {contract.name}: `pii: hash` on {field.name}, which is {kind}: "
+            f"table {table}: `pii: hash` on {field.name}, which is {kind}: "
             f"only {', '.join(HASHABLE)} have one text",
-            table=contract.name,
+            table=table,
             column=field.name,
             next_step="Use drop or null",
         )

@@ -80,7 +80,7 @@ def with_views(
     """What is declared, and that the datasets of the contract's views may read those of its tables,
     which nobody has to write."""
     settings = config.bigquery
-    loaded = {contract.namespaces.deduped for contract in config.tables if contract.in_bigquery}
+    loaded = {contract.namespaces.deduped for contract in config.in_bigquery}
     if settings is None:
         return tuple(declared)
     found: list[DatasetPermissions] = []
@@ -169,7 +169,7 @@ def _datasets(config: Config) -> set[str]:
     settings = config.bigquery
     if settings is None:
         return set()
-    loaded = {contract.namespaces.deduped for contract in config.tables if contract.in_bigquery}
+    loaded = {contract.namespaces.deduped for contract in config.in_bigquery}
     return loaded | {settings.views_dataset(one, kind) for one in loaded for kind in settings.views}
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from mirrorlake.config import TableContract
 from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
 from mirrorlake.destinations.bigquery.names import (
     BigQueryTable,
@@ -29,6 +28,7 @@ from mirrorlake.operations.bigquery.settle import (
     settle,
 )
 from mirrorlake.operations.bigquery.stage import staged_fields, upload_rows
+from mirrorlake.operations.bigquery.tables import PublishedContract, terms_of
 from mirrorlake.operations.bigquery.views import ViewState, renew_views, views_datasets
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
@@ -67,13 +67,13 @@ class PublishedThere:
 class PublishTried:
     """A table that was published, or why it was not."""
 
-    contract: TableContract
+    contract: PublishedContract
     result: PublishedThere | None = None
     error: MirrorlakeError | None = None
 
 
 def publish_tables(
-    workspace: Workspace, contracts: Sequence[TableContract], wait: timedelta | None = None
+    workspace: Workspace, contracts: Sequence[PublishedContract], wait: timedelta | None = None
 ) -> Iterator[PublishTried]:
     """Publish tables one after the other; one that fails does not stop the others.
 
@@ -93,7 +93,7 @@ def publish_tables(
             yield PublishTried(contract, error=error)
 
 
-def open_for(workspace: Workspace, contracts: Sequence[TableContract]) -> BigQuery:
+def open_for(workspace: Workspace, contracts: Sequence[PublishedContract]) -> BigQuery:
     """The clients for some tables.
 
     Raises:
@@ -115,7 +115,7 @@ def open_for(workspace: Workspace, contracts: Sequence[TableContract]) -> BigQue
 
 def publish_table(
     workspace: Workspace,
-    contract: TableContract,
+    contract: PublishedContract,
     bigquery: BigQuery,
     wait: timedelta | None = None,
 ) -> PublishedThere:
@@ -137,7 +137,7 @@ def publish_table(
 
 
 def _publish(
-    workspace: Workspace, contract: TableContract, bigquery: BigQuery, patience: float
+    workspace: Workspace, contract: PublishedContract, bigquery: BigQuery, patience: float
 ) -> PublishedThere:
     target = table_there(bigquery.config.project, deduped_of(contract))
     ledger = workspace.ledger
@@ -171,7 +171,7 @@ def _publish(
 
 
 def settle_newest(
-    workspace: Workspace, contract: TableContract, bigquery: BigQuery, patience: float = 0.0
+    workspace: Workspace, contract: PublishedContract, bigquery: BigQuery, patience: float = 0.0
 ) -> Publication | None:
     """The newest publication of a table, as far as its jobs are now; None where there is none.
 
@@ -189,18 +189,18 @@ def settle_newest(
 class _Shown:
     """A table as the lake shows it now, and what of it goes to BigQuery."""
 
-    contract: TableContract
+    contract: PublishedContract
     table: LakeTable
     version: int
     form: PublishedForm
 
 
-def _shown(workspace: Workspace, contract: TableContract) -> _Shown | None:
+def _shown(workspace: Workspace, contract: PublishedContract) -> _Shown | None:
     table = workspace.lake.load(deduped_of(contract))
     snapshot = table.current_snapshot() if table is not None else None
     if table is None or snapshot is None:
         return None
-    form = form_of(contract, table, workspace.config.privacy.hash_key)
+    form = form_of(terms_of(contract), table, workspace.config.privacy.hash_key)
     return _Shown(contract, table, snapshot.snapshot_id, form)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from mirrorlake.config import TableContract
 from mirrorlake.config.settings import ViewsThere
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.bigquery.client import BigQuery
@@ -19,9 +18,9 @@ from mirrorlake.destinations.bigquery.views import as_bigquery
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import BigQueryError
 from mirrorlake.merge.statements import view_sql
+from mirrorlake.operations.bigquery.tables import PublishedContract, held_of_clean, ruled_by
 from mirrorlake.serving.clean_select import clean_select
 from mirrorlake.table.lake_tables import deduped_of
-from mirrorlake.table.new_columns import held_now
 from mirrorlake.workspace import Workspace
 
 ViewState: TypeAlias = Literal["made", "unchanged", "none"]
@@ -34,7 +33,7 @@ def views_datasets(bigquery: BigQuery, dataset: str) -> list[str]:
 
 def renew_views(
     workspace: Workspace,
-    contract: TableContract,
+    contract: PublishedContract,
     table: LakeTable,
     bigquery: BigQuery,
     target: BigQueryTable,
@@ -64,7 +63,7 @@ ViewForm: TypeAlias = tuple[tuple[str, ...], str]
 
 def _wanted(
     workspace: Workspace,
-    contract: TableContract,
+    contract: PublishedContract,
     table: LakeTable,
     kind: ViewsThere,
     there: Sequence[FieldJson],
@@ -76,8 +75,8 @@ def _wanted(
         fields = (field.name for field in table.schema().fields)
         columns = [(name, as_sql_identifier(name)) for name in fields if name in names]
         return tuple(name for name, _ in columns), view_sql(columns, deduped_of(contract))
-    held = held_now(workspace.ledger, workspace.lake, contract)
-    clean = clean_select(contract, table.schema(), held, names)
+    held = held_of_clean(workspace, contract, [field.name for field in table.schema().fields])
+    clean = clean_select(ruled_by(contract), table.schema(), held, names)
     if clean.lacking or not clean.columns:
         return None
     return tuple(name for name, _ in clean.columns), clean.sql

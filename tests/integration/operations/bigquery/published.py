@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from pathlib import Path
 from typing import Any
 
+from mirrorlake.config import load_config
 from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
 from mirrorlake.operations.bigquery.check import CheckedThere, check_published
 from mirrorlake.operations.bigquery.publish import PublishedThere, publish_table
@@ -46,7 +50,22 @@ def address(dataset: str, name: str = "t") -> str:
     return f"{PROJECT}.{dataset}.{name}"
 
 
-def left_over(cloud: GoogleCloud, dataset: str) -> list[str]:
+def left_over(cloud: GoogleCloud, dataset: str, table: str = "t") -> list[str]:
     """Files and tables that are there beside the table itself."""
     tables = [str(one.table_id) for one in cloud.client().list_tables(dataset)]
-    return cloud.objects() + [name for name in tables if name != "t"]
+    return cloud.objects() + [name for name in tables if name != table]
+
+
+def killed(path: Path, name: str, table: str = "t") -> None:
+    """Publish in a process of its own that is killed at a failpoint; its lease is free then."""
+    pid = os.fork()
+    if pid == 0:
+        os.environ["MIRRORLAKE_FAILPOINT"] = name
+        try:
+            config = load_config(path)
+            [contract] = [one for one in config.in_bigquery if one.table == table]
+            workspace = Workspace.open(config)
+            publish_table(workspace, contract, client_of(workspace))
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
