@@ -72,6 +72,8 @@ OF_BIGQUERY = (
     *("bigquery.write_submitted", "bigquery.counted", "bigquery.removed"),
 )
 """On the way of a version of a table into BigQuery."""
+OF_BIGQUERY_LAYOUT = ("bigquery.dropped",)
+"""Between a table of another layout and the one that replaces it."""
 OF_ACCESS = ("access.begun", "access.written")
 """Around the request that changes who may do what with a dataset."""
 OF_WORK = ("work.folded", "work.computed")

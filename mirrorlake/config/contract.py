@@ -18,6 +18,7 @@ from mirrorlake.config.secrets import UnsetSecret
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.config.settings import (
     BigQueryConfig,
+    BigQueryLayout,
     Clean,
     ColumnRule,
     Deletes,
@@ -106,6 +107,8 @@ class TableContract(Section):
     """How the table is kept by its snapshots; None unless its mode is ``snapshot``."""
     publish: tuple[PublishTo, ...] = Field(default=("lake",), exclude=True)
     """Where it is published. No part of what its loads and layers depend on, and so of no dump."""
+    bigquery: BigQueryLayout | None = Field(default=None, exclude=True)
+    """How it is laid out there; None: clustered by its key alone."""
 
     @property
     def loads(self) -> LoadMode:
@@ -212,6 +215,8 @@ class TenantTable(Section):
     namespaces: Namespaces
     publish: tuple[PublishTo, ...] = Field(default=("lake",), exclude=True)
     """Where it is published. No part of what its loads and layers depend on, and so of no dump."""
+    bigquery: BigQueryLayout | None = Field(default=None, exclude=True)
+    """How it is laid out there; None: clustered by its key alone."""
 
     @property
     def in_bigquery(self) -> bool:

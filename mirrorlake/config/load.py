@@ -183,6 +183,7 @@ def _tenant_tables(sections: ConfigSections) -> Iterator[TenantTable]:
                 freshness=contract.freshness if "freshness" in said else defaults.freshness,
                 columns=contract.columns,
                 publish=contract.publish or defaults.publish,
+                bigquery=contract.bigquery,
                 namespaces=namespaces_of(group).model_copy(update=written),
             )
 
@@ -239,6 +240,7 @@ def _contract(
         namespaces=namespaces,
         snapshot=(table.snapshot or SnapshotConfig()) if landed else None,
         publish=table.publish or defaults.publish,
+        bigquery=table.bigquery,
     )
 
 

@@ -39,6 +39,7 @@ def contract_problems(
     yield from _shared_tables(tables)
     yield from _taken_by_streams(tables)
     yield from _in_bigquery(sections, tables)
+    yield from _laid_out(sections, tables)
     yield from _taken_by_views(sections, tables)
     yield from _tenants(sections)
     yield from _tenant_namespaces(sections)
@@ -254,6 +255,25 @@ def _in_bigquery(sections: ConfigSections, tables: tuple[TableContract, ...]) ->
         return
     for table in _loaded(sections, tables):
         yield (*table.path, "publish"), missing
+
+
+def _laid_out(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:
+    """A layout in BigQuery is of a table that is there, by a column that is there."""
+    loaded = {table.path for table in _loaded(sections, tables)}
+    wanted = {_path(contract): (contract.bigquery, contract.columns) for contract in tables}
+    for group, tenants in sections.tenants.items():
+        for table, section in tenants.tables.items():
+            wanted["tenants", group, "tables", table] = (section.bigquery, section.columns)
+    for path, (layout, rules) in wanted.items():
+        if layout is None:
+            continue
+        by = layout.partition_by
+        if path not in loaded:
+            words = "the table is published in the lake alone: remove bigquery, or write publish:"
+            yield (*path, "bigquery"), f"{words} [lake, bigquery]"
+        elif any(n.lower() == by.lower() and (r.pci or r.pii == "drop") for n, r in rules.items()):
+            words = f"{by!r} is not loaded into BigQuery, by its rule: name another column"
+            yield (*path, "bigquery", "partition_by"), words
 
 
 def _taken_by_views(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:

@@ -37,6 +37,7 @@ from mirrorlake.config.secrets import Secret, ServerUrl
 from mirrorlake.config.server import BackOff, TlsField
 from mirrorlake.config.settings import (
     BigQueryConfig,
+    BigQueryLayout,
     Clean,
     ColumnRule,
     Deletes,
@@ -181,6 +182,8 @@ class TableSection(Section):
     deduped and clean with ``_mirror_deleted_at``; ``ignore`` keeps them as they are."""
     publish: Publish | None = None
     """Where this table is published: ``[lake]`` or ``[lake, bigquery]``."""
+    bigquery: BigQueryLayout | None = None
+    """How this table is laid out in BigQuery."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is."""
 
@@ -325,6 +328,8 @@ class TenantTableSection(Section):
     """When this table counts as late; ``null``: never."""
     publish: Publish | None = None
     """Where this table is published: ``[lake]`` or ``[lake, bigquery]``."""
+    bigquery: BigQueryLayout | None = None
+    """How this table is laid out in BigQuery."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is. A tenant that lacks
     one of them is mirrored without it."""

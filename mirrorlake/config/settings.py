@@ -162,6 +162,17 @@ class BigQueryConfig(Section):
         return f"{dataset}__views_{views}"
 
 
+class BigQueryLayout(Section):
+    """How one table is laid out in BigQuery."""
+
+    partition_by: MysqlName
+    """The column by whose days the table is partitioned: a DATE, DATETIME or TIMESTAMP, and best
+    one that never changes for a row. A row whose value changes is exact all the same, and costs
+    more."""
+    partition: Literal["day", "month"] = "day"
+    """What one partition has: a ``day``, for up to 4,000 days, or a ``month``."""
+
+
 class Freshness(Section):
     """When a table's clean layer counts as late: so long after it was last brought up to date."""
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from mirrorlake.ledger.settled_rows import find_first_days, record_first_days
 from mirrorlake.ledger.tables import METADATA
 
-LEDGER_VERSION = 12
+LEDGER_VERSION = 13
 
 
 def _to_2(connection: sa.Connection) -> None:
@@ -100,6 +100,15 @@ def _to_12(_: sa.Connection) -> None:
     jobs, which is why this is a version."""
 
 
+def _to_13(connection: sa.Connection) -> None:
+    """Loads into BigQuery say of which days their changes are. An older release would merge them
+    without, which is why this is a version."""
+    there = {column["name"] for column in sa.inspect(connection).get_columns("publications")}
+    if "days" not in there:
+        text = METADATA.tables["publications"].c["days"].type.compile(connection.dialect)
+        connection.execute(sa.text(f"ALTER TABLE publications ADD COLUMN days {text}"))
+
+
 _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     2: _to_2,
     3: _to_3,
@@ -112,6 +121,7 @@ _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     10: _to_10,
     11: _to_11,
     12: _to_12,
+    13: _to_13,
 }
 
 

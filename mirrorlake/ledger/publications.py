@@ -31,6 +31,8 @@ class Publication:
         staged: rows of its files; None until they are written. rows: those of the table with it.
         bytes: of its files.
         form: the columns as they are loaded and the key, as the destination writes them.
+        days: those that its changes touch, as the destination writes them; None where it does not
+            need them.
         submitted_at, completed_at: when it began, and ended (UTC).
     """
 
@@ -47,6 +49,7 @@ class Publication:
     bytes: int | None = None
     error: str | None = None
     completed_at: datetime | None = None
+    days: str | None = None
 
 
 class Publications:
@@ -84,9 +87,11 @@ class Publications:
             ).one()
         return _publication(found)
 
-    def publication_staged(self, id: str, staged: int, rows: int, size: int) -> Publication:
+    def publication_staged(
+        self, id: str, staged: int, rows: int, size: int, days: str | None = None
+    ) -> Publication:
         """Record what the files of a publication hold."""
-        return self._update(id, staged=staged, row_count=rows, bytes=size)
+        return self._update(id, staged=staged, row_count=rows, bytes=size, days=days)
 
     def publication_ended(self, id: str, error: str | None = None) -> Publication:
         """Record that a publication is there, or why it is not."""
@@ -133,4 +138,5 @@ def _publication(row: sa.Row[tuple[object, ...]]) -> Publication:
         bytes=row.bytes,
         error=row.error,
         completed_at=row.completed_at,
+        days=row.days,
     )

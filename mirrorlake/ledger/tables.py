@@ -415,6 +415,7 @@ PUBLICATIONS = sa.Table(
     sa.Column("row_count", sa.BigInteger),
     sa.Column("bytes", sa.BigInteger),
     sa.Column("form", sa.Text, nullable=False),
+    sa.Column("days", sa.Text),
     sa.Column("error", sa.Text),
     sa.Column("submitted_at", sa.DateTime, nullable=False),
     sa.Column("completed_at", sa.DateTime),

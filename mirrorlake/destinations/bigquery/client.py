@@ -27,10 +27,6 @@ from mirrorlake.destinations.bigquery.types import FieldJson, canonical
 from mirrorlake.errors import BigQueryError
 
 JobState: TypeAlias = Literal["running", "done", "failed"]
-_MOST_CLUSTERED = 4
-_CLUSTERED = frozenset(
-    {"INTEGER", "NUMERIC", "BIGNUMERIC", "STRING", "DATE", "DATETIME", "TIMESTAMP"}
-)
 
 
 @dataclass(frozen=True)
@@ -43,6 +39,21 @@ class JobLook:
 
     state: JobState
     error: str = ""
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """How BigQuery keeps a table's rows.
+
+    Attributes:
+        column: by whose days or months it is partitioned; '' where it is not.
+        per: ``DAY`` or ``MONTH``; '' where it is not.
+        clustered: the columns by which it is clustered.
+    """
+
+    column: str = ""
+    per: str = ""
+    clustered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,6 +123,17 @@ class BigQuery(AccessRequests):
             return None
         return canonical(field.to_api_repr() for field in found.schema)
 
+    def layout_of(self, table: BigQueryTable) -> TableLayout | None:
+        """How a table is partitioned and clustered; None where there is no such table."""
+        with translated(f"table {table}"):
+            found = self._unless_missing(self._warehouse.get_table, str(table))
+        if found is None:
+            return None
+        parted, clustered = found.time_partitioning, tuple(found.clustering_fields or ())
+        if parted is None:
+            return TableLayout(clustered=clustered)
+        return TableLayout(str(parted.field or ""), str(parted.type_ or ""), clustered)
+
     def view(self, view: BigQueryTable) -> ViewThere | None:
         """A view's text and columns; None where there is nothing of this name."""
         with translated(f"view {view}"):
@@ -178,9 +200,9 @@ class BigQuery(AccessRequests):
         addresses: Sequence[str],
         table: BigQueryTable,
         fields: Sequence[FieldJson],
-        key: Sequence[str],
+        layout: TableLayout,
     ) -> None:
-        """Load Parquet files into a table that is empty or made by this, clustered by a key.
+        """Load Parquet files into a table that is empty or made by this, with a layout.
 
         No bad record is tolerated. A job of this id that is there already is left as it is.
         """
@@ -194,9 +216,10 @@ class BigQuery(AccessRequests):
             max_bad_records=0,
         )
         config.parquet_options = options
-        clustered = [f["name"] for f in fields if f["name"] in key and f["type"] in _CLUSTERED]
-        if clustered:
-            config.clustering_fields = clustered[:_MOST_CLUSTERED]
+        if layout.clustered:
+            config.clustering_fields = list(layout.clustered)
+        if layout.column:
+            config.time_partitioning = google.TimePartitioning(layout.per, field=layout.column)
         with self._submitting(job):
             self._warehouse.load_table_from_uri(
                 list(addresses), str(table), job_config=config, **self._how(job)

@@ -6,6 +6,7 @@ Source: BigQuery, "GoogleSQL reference": "Data manipulation language", "Hash fun
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 
 from mirrorlake.destinations.bigquery.types import FieldJson
 
@@ -15,10 +16,17 @@ HASH_PARTS = 4
 """Into how many numbers a row's hash is cut, of eight hexadecimal digits each."""
 
 
-def merge_sql(target: str, staging: str, columns: Sequence[str], key: Sequence[str]) -> str:
+def merge_sql(
+    target: str, staging: str, columns: Sequence[str], key: Sequence[str], bounds: str = ""
+) -> str:
     """One statement that makes a table what it is after the changes in another one; done twice, it
-    changes nothing more."""
+    changes nothing more.
+
+    Args:
+        bounds: a condition that each row ``T`` of the table fulfils whose key is among the changes.
+    """
     same = " AND ".join(f"T.{_quoted(name)} = S.{_quoted(name)}" for name in key)
+    same += f" AND ({bounds})" if bounds else ""
     others = [name for name in columns if name not in key]
     sets = ", ".join(f"{_quoted(name)} = S.{_quoted(name)}" for name in others)
     update = [f"WHEN MATCHED THEN UPDATE SET {sets}"] if others else []
@@ -32,6 +40,31 @@ def merge_sql(target: str, staging: str, columns: Sequence[str], key: Sequence[s
         f"WHEN NOT MATCHED AND NOT S.{_quoted(GONE)} THEN {insert}",
     ]
     return "\n".join(lines)
+
+
+def bounds_sql(column: FieldJson, ranges: Sequence[tuple[date, date]], *, unset: bool) -> str:
+    """Whether a row ``T`` has a day within some ranges, both ends included, in literals alone: by
+    these BigQuery leaves the other partitions unread.
+
+    Args:
+        unset: whether rows without a day are meant, too.
+    """
+    name, kind = f"T.{_quoted(column['name'])}", column["type"]
+    first, last = _ENDS[kind]
+    parts = [
+        f"{name} BETWEEN {kind} '{lo.isoformat()}{first}' AND {kind} '{hi.isoformat()}{last}'"
+        for lo, hi in ranges
+    ]
+    parts += [f"{name} IS NULL"] if unset else []
+    return " OR ".join(parts) or "FALSE"
+
+
+_ENDS = {
+    "DATE": ("", ""),
+    "DATETIME": (" 00:00:00", " 23:59:59.999999"),
+    "TIMESTAMP": (" 00:00:00+00", " 23:59:59.999999+00"),
+}
+"""What follows a day in the literal of its first and of its last moment, by type."""
 
 
 def count_sql(table: str) -> str:

@@ -62,6 +62,25 @@ class VersionChanges:
         before, after = (self._keys(lake, tasks, key) for tasks in (self.before, self.after))
         return before.join(after, list(key), join_type="left anti")
 
+    def find_left(self, lake: Connection, key: Sequence[str], column: str) -> pa.ChunkedArray:
+        """A column's values in the rows of the earlier version that changed or are gone, and in
+        others perhaps.
+
+        Raises:
+            LakeError: the storage failed.
+        """
+        added = {task.file.file_path for task in self.added}
+        still = [task for task in self.after if task.file.file_path not in added]
+        names = list(dict.fromkeys((*key, column)))
+        before = self._keys(lake, self.before, names)
+        return before.join(self._keys(lake, still, key), list(key), join_type="left anti")[column]
+
+    def may_be_unset(self, columns: Sequence[str]) -> bool:
+        """Whether one of these columns may be NULL in a row of these files."""
+        fields = [self.table.schema().find_field(name).field_id for name in columns]
+        counts = [task.file.null_value_counts or {} for task in (*self.before, *self.after)]
+        return any(of_file.get(field) != 0 for of_file in counts for field in fields)
+
     def _keys(
         self, lake: Connection, tasks: Sequence[FileScanTask], key: Sequence[str]
     ) -> pa.Table:

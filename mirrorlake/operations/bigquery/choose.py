@@ -65,6 +65,8 @@ def choose(
     changes = changes_since(lake, table, base.version)
     if changes is None:
         return LoadChoice("the lake no longer has the version that was loaded before")
+    if changes.may_be_unset(form.key):
+        return LoadChoice("a key of it may be NULL, and is equal to no other then")
     size = f"{changes.added_rows:,} of {rows:,} rows may have changed"
     if changes.added_rows > rows * LARGEST_SHARE:
         return LoadChoice(f"{size}: more than half")
@@ -77,7 +79,10 @@ def _all_because(form: PublishedForm, base: Publication, there: list[FieldJson] 
         return "the table is not in BigQuery any more"
     if not form.key:
         return "no key of it can be compared in BigQuery"
-    if there != form.columns or PublishedForm.from_json(base.form) != form:
+    before = PublishedForm.from_json(base.form)
+    if (before.column, before.per) != (form.column, form.per):
+        return "its partitions are others: the table is dropped, and made again"
+    if there != form.columns or before != form:
         return "its columns, its key or its rules are others"
     return ""
 

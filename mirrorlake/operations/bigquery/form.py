@@ -10,11 +10,19 @@ from typing import Any
 import pyarrow as pa
 from pydantic import SecretStr
 
+from mirrorlake.config.settings import BigQueryLayout
+from mirrorlake.destinations.bigquery.client import TableLayout
 from mirrorlake.destinations.bigquery.types import FieldJson, fields_of
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
 from mirrorlake.errors import ConfigError
 from mirrorlake.schema.masking import HASHABLE, fingerprint_of, keyed_hash
 from mirrorlake.schema.own_columns import ORIGINAL, hash_column
+
+_MOST_CLUSTERED = 4
+_CLUSTERED = frozenset(
+    {"INTEGER", "NUMERIC", "BIGNUMERIC", "STRING", "DATE", "DATETIME", "TIMESTAMP"}
+)
+_DATED = frozenset({"DATE", "DATETIME", "TIMESTAMP"})
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,8 @@ class PublishedForm:
         key: none where the lake's key is not, or not exactly, there.
         withheld: the columns that are not loaded (``pii: drop``), as the lake names them.
         hashed: the columns whose hashes are loaded; under: the fingerprint of the hash key.
+        column, per: by whose days or months the table is partitioned (``DAY``, ``MONTH``); '' where
+            it is not.
     """
 
     columns: list[FieldJson]
@@ -33,10 +43,19 @@ class PublishedForm:
     withheld: tuple[str, ...] = ()
     hashed: tuple[str, ...] = ()
     under: str = ""
+    column: str = ""
+    per: str = ""
 
     @property
     def names(self) -> list[str]:
         return [column["name"] for column in self.columns]
+
+    @property
+    def layout(self) -> TableLayout:
+        """How the table is to be kept."""
+        kinds = {column["name"]: column["type"] for column in self.columns}
+        clustered = [name for name in kinds if name in self.key and kinds[name] in _CLUSTERED]
+        return TableLayout(self.column, self.per, tuple(clustered[:_MOST_CLUSTERED]))
 
     @property
     def read(self) -> list[str]:
@@ -55,7 +74,8 @@ class PublishedForm:
     def from_json(text: str) -> PublishedForm:
         found = json.loads(text)
         lists = {name: tuple(found.get(name, ())) for name in ("key", "withheld", "hashed")}
-        return PublishedForm(found["columns"], under=found.get("under", ""), **lists)
+        texts = {name: found.get(name, "") for name in ("under", "column", "per")}
+        return PublishedForm(found["columns"], **lists, **texts)
 
     def shown(self, batch: pa.RecordBatch, hash_key: SecretStr | None) -> pa.RecordBatch:
         """Rows of the lake as they are loaded: without original texts of withheld columns, and with
@@ -79,11 +99,13 @@ class FormTerms:
         name: the contract's.
         key: the columns of the lake that tell its rows apart; none without a key.
         rules: what becomes of columns, by name in lower case.
+        layout: how the table is partitioned; None: not at all.
     """
 
     name: str
     key: tuple[str, ...]
     rules: Mapping[str, str]
+    layout: BigQueryLayout | None = None
 
 
 def form_of(terms: FormTerms, table: LakeTable, hash_key: SecretStr | None) -> PublishedForm:
@@ -91,7 +113,8 @@ def form_of(terms: FormTerms, table: LakeTable, hash_key: SecretStr | None) -> P
 
     Raises:
         TypeRefused: a column's type or name can't be there.
-        ConfigError: a column is to be hashed, and can't be, or there is no key.
+        ConfigError: a column is to be hashed, and can't be, or there is no key; or it can't be
+            partitioned by the column that the contract names.
     """
     schema = arrow_schema(table.schema(), field_ids=False)
     dropped = {name for name, rule in terms.rules.items() if rule == "drop"}
@@ -101,6 +124,7 @@ def form_of(terms: FormTerms, table: LakeTable, hash_key: SecretStr | None) -> P
     key = [spelled.get(name.lower()) for name in terms.key]
     exact = [one["name"] for one in key if one is not None and one["type"] != "FLOAT"]
     withheld = tuple(name for name in schema.names if name.lower() in dropped)
+    column, per = _partition(terms, spelled)
     hashed = tuple(name for name in kept.names if terms.rules.get(name.lower()) == "hash")
     if hashed and hash_key is None:
         raise ConfigError(
@@ -115,6 +139,29 @@ def form_of(terms: FormTerms, table: LakeTable, hash_key: SecretStr | None) -> P
         withheld,
         hashed,
         fingerprint_of(hash_key) if hashed and hash_key is not None else "",
+        column,
+        per,
+    )
+
+
+def _partition(terms: FormTerms, columns: Mapping[str, FieldJson]) -> tuple[str, str]:
+    """The column by which a table is partitioned, and what of it one partition has.
+
+    Args:
+        columns: those that are loaded, by name in lower case.
+    """
+    if terms.layout is None:
+        return "", ""
+    by = terms.layout.partition_by
+    column = columns.get(by.lower())
+    if column is not None and column["type"] in _DATED:
+        return column["name"], terms.layout.partition.upper()
+    what = "is not in the lake" if column is None else f"is {column['type']} in BigQuery"
+    raise ConfigError(
+        f"table {terms.name}: it can't be partitioned by {by!r}, which {what}",
+        table=terms.name,
+        column=by,
+        next_step="Name a column of type DATE, DATETIME or TIMESTAMP under bigquery.partition_by",
     )
 
 

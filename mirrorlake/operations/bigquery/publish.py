@@ -27,7 +27,7 @@ from mirrorlake.operations.bigquery.settle import (
     publications_there,
     settle,
 )
-from mirrorlake.operations.bigquery.stage import staged_fields, upload_rows
+from mirrorlake.operations.bigquery.stage import staged_as, upload_rows
 from mirrorlake.operations.bigquery.tables import PublishedContract, terms_of
 from mirrorlake.operations.bigquery.views import ViewState, renew_views, views_datasets
 from mirrorlake.table.lake_tables import deduped_of
@@ -206,8 +206,8 @@ def _shown(workspace: Workspace, contract: PublishedContract) -> _Shown | None:
 
 def _was_loaded(shown: _Shown, newest: Publication) -> bool:
     """Whether what the lake shows was loaded, in the form that it is to have now."""
-    loaded = (newest.state, newest.version, newest.form)
-    return loaded == ("success", shown.version, shown.form.to_json())
+    loaded = (newest.state, newest.version, PublishedForm.from_json(newest.form))
+    return loaded == ("success", shown.version, shown.form)
 
 
 def _begin(
@@ -253,11 +253,12 @@ def _submit(
     staged = upload_rows(bigquery, begun.id, lake, shown.table, shown.form, choice, hash_key)
     failpoint("bigquery.uploaded")
     workspace.check_lease()
-    begun = workspace.ledger.publication_staged(begun.id, staged.rows, rows, staged.bytes)
+    days = staged.days.to_json() if choice.changes is not None and shown.form.column else None
+    begun = workspace.ledger.publication_staged(begun.id, staged.rows, rows, staged.bytes, days)
     failpoint("bigquery.staged")
-    fields = staged_fields(shown.form, changes=choice.changes is not None)
+    fields, layout = staged_as(shown.form, changes=choice.changes is not None)
     staging = staging_of(target, begun.id)
-    bigquery.submit_load(load_job(begun), staged.addresses, staging, fields, shown.form.key)
+    bigquery.submit_load(load_job(begun), staged.addresses, staging, fields, layout)
     failpoint("bigquery.load_submitted")
     return begun
 

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 
 from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.destinations.bigquery.names import BigQueryTable, publication_stem, staging_of
-from mirrorlake.destinations.bigquery.statements import merge_sql
+from mirrorlake.destinations.bigquery.statements import bounds_sql, merge_sql
 from mirrorlake.errors import BigQueryError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.store import Ledger
+from mirrorlake.operations.bigquery.days import read_ranges
 from mirrorlake.operations.bigquery.form import PublishedForm
 
 logger = logging.getLogger(__name__)
@@ -132,17 +133,36 @@ def _write(
         return _end(bigquery, ledger, target, publication, words)
     try:
         if publication.since is None:
+            _drop_other_layout(bigquery, staging, target)
             bigquery.submit_copy(write_job(publication), staging, target)
         else:
-            form = PublishedForm.from_json(publication.form)
-            sql = merge_sql(str(target), str(staging), form.names, form.key)
-            bigquery.submit_statement(write_job(publication), sql)
+            bigquery.submit_statement(write_job(publication), _merge(publication, staging, target))
     except BigQueryError as error:
         if error.retryable:
             raise
         return _end(bigquery, ledger, target, publication, str(error))
     failpoint("bigquery.write_submitted")
     return publication
+
+
+def _drop_other_layout(bigquery: BigQuery, staging: BigQueryTable, target: BigQueryTable) -> None:
+    """Drop a table that is partitioned or clustered otherwise than the one that is to replace it:
+    BigQuery copies over none but one of the same layout."""
+    there = bigquery.layout_of(target)
+    if there is not None and there != bigquery.layout_of(staging):
+        logger.warning("table %s gets another layout: it is dropped, and made again", target)
+        bigquery.drop(target)
+        failpoint("bigquery.dropped")
+
+
+def _merge(publication: Publication, staging: BigQueryTable, target: BigQueryTable) -> str:
+    form = PublishedForm.from_json(publication.form)
+    bounds = ""
+    if publication.days is not None:
+        ranges, unset = read_ranges(publication.days)
+        [column] = [one for one in form.columns if one["name"] == form.column]
+        bounds = bounds_sql(column, ranges, unset=unset)
+    return merge_sql(str(target), str(staging), form.names, form.key, bounds)
 
 
 def _end(

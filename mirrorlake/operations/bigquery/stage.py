@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as _compute
 import pyarrow.parquet as pq
 from pydantic import SecretStr
 
-from mirrorlake.destinations.bigquery.client import BigQuery
+from mirrorlake.destinations.bigquery.client import BigQuery, TableLayout
 from mirrorlake.destinations.bigquery.statements import GONE
 from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.operations.bigquery.choose import LoadChoice
+from mirrorlake.operations.bigquery.days import DaysTouched, refuse_too_many
 from mirrorlake.operations.bigquery.form import PublishedForm
 
+pc: Any = _compute  # its functions are made at import: type checkers see none of them
 FILE_BYTES = 256 * 2**20
 """A file that has grown so large is uploaded, and the next one begun."""
 
@@ -30,18 +34,22 @@ class StagedFiles:
 
     Attributes:
         rows: of all files; bytes: of the files.
+        days: those of their rows, and of the rows that they replace.
     """
 
     addresses: list[str] = field(default_factory=list[str])
     rows: int = 0
     bytes: int = 0
+    days: DaysTouched = field(default_factory=DaysTouched)
 
 
-def staged_fields(form: PublishedForm, *, changes: bool) -> list[FieldJson]:
-    """The columns of a publication's files."""
+def staged_as(form: PublishedForm, *, changes: bool) -> tuple[list[FieldJson], TableLayout]:
+    """The columns of a publication's files, and the layout of the table that they are loaded into:
+    of all rows the table's own, of changes without partitions."""
     if not changes:
-        return form.columns
-    return [*form.columns, FieldJson(name=GONE, type="BOOLEAN", mode="NULLABLE")]
+        return form.columns, form.layout
+    gone = FieldJson(name=GONE, type="BOOLEAN", mode="NULLABLE")
+    return [*form.columns, gone], replace(form.layout, column="", per="")
 
 
 def upload_rows(
@@ -58,6 +66,7 @@ def upload_rows(
     Raises:
         LakeError: the lake can't be read.
         BigQueryError: the bucket can't be written.
+        ConfigError: the rows are of more partitions than BigQuery takes in one job.
     """
     staged = StagedFiles()
     with tempfile.TemporaryDirectory(prefix="mirrorlake-") as folder:
@@ -68,6 +77,8 @@ def upload_rows(
                 writer = pq.ParquetWriter(path, batch.schema)
             writer.write_batch(batch)
             staged.rows += batch.num_rows
+            if form.column:
+                staged.days.add(_dated(batch, form.column))
             if path.stat().st_size >= FILE_BYTES:
                 writer.close()
                 writer = None
@@ -75,7 +86,17 @@ def upload_rows(
         if writer is not None:
             writer.close()
             _send(bigquery, publication, path, staged)
+    if form.column and choice.changes is not None:
+        staged.days.add(choice.changes.find_left(lake, form.key, form.column))
+    refuse_too_many(".".join(table.name()), form, staged.days)
     return staged
+
+
+def _dated(batch: pa.RecordBatch, column: str) -> pa.Array:
+    """The days of the rows of a batch, but of those that are gone: these have none here."""
+    if GONE not in batch.schema.names:
+        return batch.column(column)
+    return batch.column(column).filter(pc.invert(batch.column(GONE)))
 
 
 def _send(bigquery: BigQuery, publication: str, path: Path, staged: StagedFiles) -> None:

@@ -23,7 +23,8 @@ _OWN = frozenset({SNAPSHOT, ORIGINAL, SOURCE, DATABASE, VERSION})
 def terms_of(contract: PublishedContract) -> FormTerms:
     """What a contract says of its table there; a key of tenants has the tenant's columns, too."""
     tenant = (SOURCE, DATABASE) if isinstance(contract, TenantTable) and contract.key else ()
-    return FormTerms(contract.name, (*tenant, *contract.key), rules_of(ruled_by(contract)))
+    rules = rules_of(ruled_by(contract))
+    return FormTerms(contract.name, (*tenant, *contract.key), rules, contract.bigquery)
 
 
 def ruled_by(contract: PublishedContract) -> TableContract:

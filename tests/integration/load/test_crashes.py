@@ -34,6 +34,7 @@ from mirrorlake.failpoints import (
     FAILPOINTS,
     OF_ACCESS,
     OF_BIGQUERY,
+    OF_BIGQUERY_LAYOUT,
     OF_CARRIED_ROWS,
     OF_CLEAN_TENANTS,
     OF_DELTAS,
@@ -583,6 +584,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
             *OF_VERSIONS,
             *OF_STREAMS,
             *OF_BIGQUERY,
+            *OF_BIGQUERY_LAYOUT,
             *OF_ACCESS,
         )
     )

@@ -73,6 +73,26 @@ REPAIRS = (
         "source = _decoded(column, field)",
         "source = column if typed else _decoded(column, field)",
     ),
+    # A copy has the layout of what is copied, and replaces no table of another one.
+    (
+        "jobs/copy.py",
+        "from local_bigquery.jobs import query",
+        "from local_bigquery.errors import BigQueryError\nfrom local_bigquery.jobs import query",
+    ),
+    (
+        "jobs/copy.py",
+        "        tables.write(cur, select, None, destination, config)",
+        """        kept, there = (
+            tables.load(*table).model_dump(include=set(tables.LAYOUT), exclude_none=True)
+            if tables.exists(*table)
+            else None
+            for table in (references[0], destination)
+        )
+        if there not in (None, kept):
+            raise BigQueryError("invalid", "Incompatible table partitioning specification.")
+        tables.write(cur, select, None, destination, config)
+        tables.annotate(destination, tables.Table.model_validate(kept or {}))""",
+    ),
 )
 """What is written otherwise in the emulator's code: its file, the text, and ours."""
 

@@ -34,6 +34,7 @@ SECTIONS = {
     "sources.<name>.databases.<db>.namespaces": "NamespacesSection",
     TABLE: "TableSection",
     f"{TABLE}.snapshot": "SnapshotConfig",
+    f"{TABLE}.bigquery": "BigQueryLayout",
     f"{TABLE}.columns.<column>": "ColumnRule",
     f"{TABLE}.entity": "EntitySection",
     "tenants.<name>": "TenantsSection",
