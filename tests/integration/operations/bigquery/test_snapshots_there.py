@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -66,7 +66,7 @@ class PublishedFeed(Feed):
 
 
 @pytest.fixture
-def feed(place: Place, cloud: GoogleCloud) -> Iterator[Make]:
+def feed(place: Place, cloud: GoogleCloud) -> Make:
     def make(**settings: Any) -> PublishedFeed:
         return PublishedFeed(place, cloud, f"f{uuid.uuid4().hex[:8]}", **settings)
 
