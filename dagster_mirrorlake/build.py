@@ -55,6 +55,7 @@ from dagster_mirrorlake.sensors import (
     build_schedule,
     build_tenants_sensor,
     build_unfolded_sensor,
+    build_unpublished_sensor,
 )
 from dagster_mirrorlake.table import MirroredTable, mirrored_tables
 from dagster_mirrorlake.tenants import MirroredTenants, mirrored_tenants
@@ -174,6 +175,11 @@ class Mirror:
         """All of them but those of tenants."""
         return [*self.tables, *self.snapshots]
 
+    @property
+    def in_bigquery(self) -> Sequence[MirroredTable]:
+        """Those that are published in BigQuery."""
+        return [table for table in self.every if table.contract.in_bigquery]
+
     @cached_property
     def _places(self) -> Mapping[str, TablePlace]:
         return table_places(self.config)
@@ -272,7 +278,7 @@ def build_jobs(mirror: Mirror) -> list[dg.JobDefinition]:
 
 def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
     """What starts runs when something moved or landed, what reports, and what alerts."""
-    config, running = mirror.config, mirror.running
+    config, running, there = mirror.config, mirror.running, mirror.in_bigquery
     return [
         build_failed_sensor(mirror.every, mirror.names, mirror.tenants),
         *(
@@ -292,6 +298,7 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
         *([build_externals_sensor(mirror.externals, running=running)] if mirror.externals else []),
         *([build_models_sensor(mirror.models, running=running)] if mirror.models else []),
         *([build_unfolded_sensor(mirror.tables, running=running)] if mirror.tables else []),
+        *([build_unpublished_sensor(there, running=running)] if there else []),
         *(
             [build_partitions_sensor(mirror.tables, mirror.snapshots, mirror.tenants)]
             if _has_lake(mirror)

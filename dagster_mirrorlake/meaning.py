@@ -18,6 +18,8 @@ _WORDS = {
     "raw": "row versions as they were pulled; every load traceable",
     "deduped": "exactly one current row per key",
     "clean": "what people query: personal data masked or gone, card data never read",
+    "bigquery": "deduped as BigQuery has it, in a dataset that nobody reads, and its views for "
+    "readers; one materialisation for each version of deduped that was loaded",
 }
 _MODES = {
     "full": "copied as a whole",
@@ -41,6 +43,9 @@ def code_version(contract: TableContract, layer: str) -> str | None:
         names.update(_DEDUPED)
     if layer == "clean":
         names.update(_CLEAN)
+    if layer == "bigquery":
+        names.add("new_columns")
+    if layer in ("clean", "bigquery"):
         said |= {"rules": sorted(contract.rules.items())} if contract.rules else {}
     # Defaults are left out: a setting that a later release adds changes nothing by being there.
     said |= contract.model_dump(mode="json", include=names, exclude_defaults=True)
@@ -124,7 +129,7 @@ def _how(contract: TableContract) -> str:
 
 def _rules(contract: TableContract, layer: str) -> list[str]:
     found: list[str] = []
-    if layer == "clean" and contract.rules:
+    if layer in ("clean", "bigquery") and contract.rules:
         rules = ", ".join(f"`{name}` ({rule})" for name, rule in sorted(contract.rules.items()))
         found.append(f"Personal: {rules}.")
     if contract.excluded:

@@ -18,21 +18,25 @@ class TablePlace:
         file, line: of its contract; no line where the file does not say it any more.
         uris: by layer: the table in MySQL without user and password, or the landing; and the
             folders of the lake's tables. A view has none.
+        project: in which BigQuery has the tables that are loaded there.
     """
 
     file: str
     line: int | None
     uris: Mapping[str, str]
+    project: str | None = None
 
 
 def table_places(config: Config) -> Mapping[str, TablePlace]:
     """The places of all tables of a contract file, by their whole names."""
     lines = lines_of(config.path)
+    project = config.bigquery.project if config.bigquery is not None else None
     return {
         contract.name: TablePlace(
             str(config.path.absolute()),
             lines.get((contract.source, contract.database, contract.table)),
             {"source": _source(config, contract), **_layers(config, contract)},
+            project,
         )
         for contract in (*config.tables, *config.snapshots)
     }

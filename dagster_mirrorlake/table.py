@@ -19,7 +19,12 @@ LAYERS: tuple[Layer, ...] = ("raw", "deduped", "clean")
 FOLDED: tuple[Layer, ...] = ("deduped", "clean")
 _KINDS = {"0 0 * * *": "day", "0 * * * *": "hour", "0 0 1 * *": "month"}
 """What partitions are, by when they begin."""
-UPSTREAM: Mapping[Layer, Layer] = {"raw": "source", "deduped": "raw", "clean": "deduped"}
+UPSTREAM: Mapping[Layer, Layer] = {
+    "raw": "source",
+    "deduped": "raw",
+    "clean": "deduped",
+    "bigquery": "deduped",
+}
 
 
 def layer_named(name: str) -> Layer:
@@ -56,9 +61,9 @@ class MirroredTable:
 
     @cached_property
     def specs(self) -> Mapping[Layer, dg.AssetSpec]:
-        """The asset of each layer, the source's first; each depends on the one before it."""
+        """The asset of each layer, the source's first; each depends on its `UPSTREAM`."""
         found: dict[Layer, dg.AssetSpec] = {}
-        for layer in ("source", *LAYERS):
+        for layer in ("source", *LAYERS, *self._elsewhere):
             data = LayerData(
                 *(self.contract, layer, self.first_day, self.names.mirror),
                 place=self.place,
@@ -76,12 +81,17 @@ class MirroredTable:
     @property
     def chain_keys(self) -> list[dg.AssetKey]:
         """What one trigger requests: the whole chain."""
-        return [self.key(layer) for layer in LAYERS]
+        return [self.key(layer) for layer in (*LAYERS, *self._elsewhere)]
 
     @property
     def folded_keys(self) -> list[dg.AssetKey]:
-        """What is requested of a chain whose raw is ahead: all that is folded from it."""
-        return [self.key(layer) for layer in FOLDED]
+        """What is requested of a chain whose raw is ahead: all that is made from it."""
+        return [self.key(layer) for layer in (*FOLDED, *self._elsewhere)]
+
+    @property
+    def _elsewhere(self) -> tuple[Layer, ...]:
+        """The layers that are not in the lake."""
+        return ("bigquery",) if self.contract.in_bigquery else ()
 
     @property
     def partitions_def(self) -> dg.PartitionsDefinition:
@@ -102,6 +112,9 @@ class MirroredTable:
         contract, given = self.contract, self.specs["raw"].partitions_def
         if any(self.specs[layer].partitions_def != given for layer in FOLDED):
             raise self._other_partitions("not the same for each layer", "Give all layers the same")
+        if any(self.specs[layer].partitions_def is not None for layer in self._elsewhere):
+            words = "BigQuery's, which is loaded a version at a time"
+            raise self._other_partitions(words, "Give the layer bigquery none")
         if contract.landed or contract.copies:
             if isinstance(given, dg.DynamicPartitionsDefinition) and given.name:
                 return self

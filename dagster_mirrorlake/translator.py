@@ -24,12 +24,15 @@ from mirrorlake.config.partitions import first_day_of, partition_of
 # One per asset otherwise: references to code are in beta, and we mean to use them.
 warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*CodeReference.*")
 
-Layer = Literal["source", "raw", "deduped", "clean"]
+Layer = Literal["source", "raw", "deduped", "clean", "bigquery"]
 SOURCE_TAG = "mirrorlake/source"
 MODE_TAG = "mirrorlake/mode"
 LAYER_TAG = "mirrorlake/layer"
 
 _KINDS = {"iceberg", "spark"}
+_WHOLE = ("source", "bigquery")
+"""Layers without partitions. A load into BigQuery brings the table there to a version of deduped,
+which has all days at once: no day of it is there by itself."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,8 @@ class LayerData:
 
     Attributes:
         contract: what the contract file says of the table.
-        layer: ``source`` (the table in MySQL, or the landing), ``raw``, ``deduped`` or ``clean``.
+        layer: ``source`` (the table in MySQL, or the landing), ``raw``, ``deduped``, ``clean`` or
+            ``bigquery`` (deduped as it is loaded there).
         first_day: the first day (UTC) that the table has, where it is known.
         mirror: the mirror's name, where it has one: see `dagster_mirrorlake.names`.
         place: where the table stands, where that is known.
@@ -89,7 +93,7 @@ class MirrorlakeTranslator:
             self.get_asset_key(data),
             description="\n\n".join(filter(None, (data.comment, describe(contract, layer)))),
             code_version=code_version(contract, layer),
-            partitions_def=None if layer == "source" else self.get_partitions_def(data),
+            partitions_def=None if layer in _WHOLE else self.get_partitions_def(data),
             # By layer: the global graph then shows how a source's groups follow each other.
             group_name=_plain(f"{contract.source}_{contract.database}__{_layer_name(data)}"),
             kinds=_kinds(data),
@@ -168,6 +172,8 @@ def _kinds(data: LayerData) -> set[str]:
     landed = data.contract.landed
     if data.layer == "source":
         return {"file"} if landed else {"mysql", "table"}
+    if data.layer == "bigquery":
+        return {"bigquery"}
     return {"file"} if landed and data.layer == "raw" else _KINDS
 
 
@@ -177,6 +183,10 @@ def _table_name(data: LayerData) -> dict[str, str]:
         return {"dagster/table_name": f"{contract.database}.{contract.table}"}
     if data.layer == "raw" and contract.landed:
         return {}
+    if data.layer == "bigquery":
+        project = data.place.project if data.place is not None else None
+        parts = (project, contract.namespaces.deduped, contract.table)
+        return {"dagster/table_name": ".".join(filter(None, parts))}
     return {"dagster/table_name": f"{getattr(contract.namespaces, data.layer)}.{contract.table}"}
 
 

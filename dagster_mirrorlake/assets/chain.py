@@ -7,6 +7,7 @@ from dagster_mirrorlake.table import LAYERS, MirroredTable
 
 _STEPS = "dagster_mirrorlake.assets.steps"
 _SNAPSHOT_STEPS = "dagster_mirrorlake.assets.snapshot_steps"
+_BIGQUERY_STEPS = "dagster_mirrorlake.assets.bigquery_steps"
 
 
 def build_chain(table: MirroredTable) -> list[dg.AssetSpec | dg.AssetsDefinition]:
@@ -18,7 +19,7 @@ def build_chain(table: MirroredTable) -> list[dg.AssetSpec | dg.AssetsDefinition
     chain = [
         layer_asset(table, layer, _STEPS, pool=pool.get(layer), required=False) for layer in LAYERS
     ]
-    return [table.specs["source"], *chain]
+    return [table.specs["source"], *chain, *_elsewhere(table)]
 
 
 def build_snapshot_chain(
@@ -30,4 +31,11 @@ def build_snapshot_chain(
         needs: resources that reading the landing takes.
     """
     chain = [layer_asset(table, layer, _SNAPSHOT_STEPS, needs=needs) for layer in LAYERS]
-    return [table.specs["source"], *chain]
+    return [table.specs["source"], *chain, *_elsewhere(table)]
+
+
+def _elsewhere(table: MirroredTable) -> list[dg.AssetsDefinition]:
+    """Deduped in BigQuery, where it is published there. A step whose jobs still run makes none."""
+    if not table.contract.in_bigquery:
+        return []
+    return [layer_asset(table, "bigquery", _BIGQUERY_STEPS, required=False)]

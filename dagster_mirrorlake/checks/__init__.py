@@ -7,10 +7,16 @@ of the check's step, never a check that failed.
 
 from dagster_mirrorlake.checks.externals import build_external_checks
 from dagster_mirrorlake.checks.snapshots import build_snapshot_checks
-from dagster_mirrorlake.checks.table import build_checks, chain_check_keys, proof_check_keys
+from dagster_mirrorlake.checks.table import (
+    blocking_check_keys,
+    build_checks,
+    chain_check_keys,
+    proof_check_keys,
+)
 from dagster_mirrorlake.checks.tenants import build_tenant_checks, tenant_check_keys
 
 __all__ = [
+    "blocking_check_keys",
     "build_checks",
     "build_external_checks",
     "build_snapshot_checks",

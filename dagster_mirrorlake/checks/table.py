@@ -54,6 +54,12 @@ def chain_check_keys(table: MirroredTable) -> list[dg.AssetCheckKey]:
     ]
 
 
+def blocking_check_keys(table: MirroredTable) -> list[dg.AssetCheckKey]:
+    """Deduped's checks that keep what is downstream from running; they read the lake alone."""
+    names = (n for n in _words(table)["deduped"] if n.removesuffix(BY_DAY) not in _NOT_BLOCKING)
+    return [dg.AssetCheckKey(table.key("deduped"), name) for name in names]
+
+
 def proof_check_keys(table: MirroredTable) -> list[dg.AssetCheckKey]:
     """The checks that prove the layers: deduped against MySQL, raw against what its loads recorded,
     clean against deduped."""

@@ -18,6 +18,7 @@ from dagster_mirrorlake.sensors.partitions import build_partitions_sensor
 from dagster_mirrorlake.sensors.proofs import build_proof_schedule
 from dagster_mirrorlake.sensors.tenants import build_tenants_sensor
 from dagster_mirrorlake.sensors.unfolded import build_unfolded_sensor
+from dagster_mirrorlake.sensors.unpublished import build_unpublished_sensor
 
 __all__ = [
     "build_alerts_sensor",
@@ -33,4 +34,5 @@ __all__ = [
     "build_schedule",
     "build_tenants_sensor",
     "build_unfolded_sensor",
+    "build_unpublished_sensor",
 ]

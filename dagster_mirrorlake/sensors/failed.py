@@ -7,7 +7,7 @@ import dagster as dg
 
 from dagster_mirrorlake.assets.keys import cleanup_key, maintenance_key
 from dagster_mirrorlake.names import Names
-from dagster_mirrorlake.table import LAYERS, MirroredTable
+from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.tenants import MirroredTenants
 
 logger = logging.getLogger("mirrorlake.runs")
@@ -50,7 +50,7 @@ def _is_over(
     """Whether a run was for assets or checks of these tables, or of the mirror's chores."""
     selected = {*(run.asset_selection or ())}
     selected |= {check.asset_key for check in run.asset_check_selection or ()}
-    keys = {table.key(layer) for table in (*tables, *tenants) for layer in LAYERS}
+    keys = {key for table in (*tables, *tenants) for key in table.chain_keys}
     keys |= {cleanup_key(table.contract.source, names) for table in tables}
     return not selected.isdisjoint({*keys, maintenance_key(names)})
 

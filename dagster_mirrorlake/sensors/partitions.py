@@ -16,6 +16,7 @@ from dagster_mirrorlake.assets.columns import layer_columns
 from dagster_mirrorlake.assets.reported import is_reported, partition_event, partition_metadata
 from dagster_mirrorlake.assets.unchanged import confirmed_clean
 from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.sensors.loaded_there import find_loaded
 from dagster_mirrorlake.sensors.published import find_published
 from dagster_mirrorlake.sensors.requests import UNFINISHED
 from dagster_mirrorlake.sensors.tenant_reports import find_shown
@@ -37,12 +38,14 @@ _DAY = timedelta(days=1)
 class LakeCursor:
     """What is remembered: how far reports have come (a cursor of its own, as text), and the day
     (ISO) for which the partitions of copied tables were set right; by table, until when (ISO) it
-    was reported to be unchanged; by table of tenants, what was reported of it."""
+    was reported to be unchanged; by table of tenants, what was reported of it; by table, the id of
+    the load into BigQuery that was reported."""
 
     reports: str = ""
     day: str = ""
     unchanged: dict[str, str] = field(default_factory=dict[str, str])
     tenants: dict[str, str] = field(default_factory=dict[str, str])
+    bigquery: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def build_partitions_sensor(
@@ -106,6 +109,9 @@ def _look(
         events = _events(lake, ledger, _find_unreported(instance, due))
         confirmed = list(confirmed_clean(instance, ledger, tables, before.unchanged, now))
         published = find_published(instance, lake, ledger, snapshots)
+        loaded, there = find_loaded(
+            *(instance, resources.lake.contracts, ledger, [*tables, *snapshots], before.bigquery)
+        )
         shown, of_tenants = (
             find_shown(
                 *(instance, sensor_workspace(tenants[0], context), tenants, before.tenants),
@@ -120,12 +126,14 @@ def _look(
         if table.contract.copies:
             key = table.partition_of(one.partition)
             opened.setdefault(table.dynamic_name, set()).add(key)
-    events += [event for _, _, event in confirmed] + published.events + shown
+    events += [event for _, _, event in confirmed] + published.events + shown + loaded
     opened |= published.opened
     ended |= published.ended
     unchanged = {n: at for n, at in before.unchanged.items() if n in by_name}
     unchanged |= {name: until for name, until, _ in confirmed}
-    after = LakeCursor(cursor_text(found.cursor), now.date().isoformat(), unchanged, of_tenants)
+    after = LakeCursor(
+        *(cursor_text(found.cursor), now.date().isoformat(), unchanged, of_tenants, there)
+    )
     return dg.SensorResult(
         skip_reason=None if events else "Everything in the lake is reported",
         cursor=cursor_text(after),

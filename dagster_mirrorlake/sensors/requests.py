@@ -1,6 +1,6 @@
 """One request for the chains of several tables, the same for every trigger."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -8,8 +8,8 @@ import dagster as dg
 
 from dagster_mirrorlake.assets.keys import LOAD_TAG
 from dagster_mirrorlake.checks import chain_check_keys
-from dagster_mirrorlake.table import FOLDED, LAYERS, MirroredTable
-from dagster_mirrorlake.translator import SOURCE_TAG, Layer
+from dagster_mirrorlake.table import LAYERS, MirroredTable
+from dagster_mirrorlake.translator import SOURCE_TAG
 from mirrorlake.config.partitions import day_of
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ STATUS = {
 """Whether a sensor is on until somebody turns it off."""
 
 _ENDED = ("SUCCESS", "FAILURE", "SKIPPED")
+_KeysOf = Callable[[MirroredTable], list[dg.AssetKey]]
+"""What is requested of a table."""
 
 
 def chains_of(tables: Sequence[MirroredTable]) -> list[dg.AssetKey]:
@@ -59,7 +61,8 @@ def request_chains(
 
     They share a JVM, and one table's failure stops no other.
     """
-    return _requests(instance, [(t, day) for t in tables], LAYERS, run_key, reason, load)
+    dated = [(table, day) for table in tables]
+    return _requests(instance, dated, lambda table: table.chain_keys, run_key, reason, load)
 
 
 def request_folds(
@@ -70,13 +73,13 @@ def request_folds(
 ) -> list[dg.RunRequest]:
     """Runs that fold what raw of these tables of one source holds, each table with the day or the
     moment (UTC, without a zone) of its newest load."""
-    return _requests(instance, tables, FOLDED, run_key, reason, "none")
+    return _requests(instance, tables, lambda table: table.folded_keys, run_key, reason, "none")
 
 
 def _requests(
     instance: dg.DagsterInstance,
     tables: Sequence[tuple[MirroredTable, date]],
-    layers: Sequence[Layer],
+    keys_of: _KeysOf,
     run_key: str,
     reason: str,
     load: str,
@@ -89,7 +92,7 @@ def _requests(
     return [
         _request(
             found,
-            layers,
+            keys_of,
             partition,
             run_key if len(by_partition) == 1 else f"{run_key}-{partition[0]}",
             tags,
@@ -100,12 +103,12 @@ def _requests(
 
 def _request(
     tables: Sequence[MirroredTable],
-    layers: Sequence[Layer],
+    keys_of: _KeysOf,
     partition: tuple[str, str],
     run_key: str,
     tags: Mapping[str, str],
 ) -> dg.RunRequest:
-    chosen = [table.key(layer) for table in tables for layer in layers]
+    chosen = [key for table in tables for key in keys_of(table)]
     return dg.RunRequest(
         run_key=run_key,
         asset_selection=chosen,
@@ -188,10 +191,14 @@ def _ended_steps(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, 
 
 def _is_through(table: MirroredTable, chosen: set[dg.AssetKey], ended: Mapping[str, str]) -> bool:
     """Whether a run has done what it was requested for a table: a failed step, or one that was
-    skipped, ends its chain."""
-    steps = [key.to_python_identifier() for key in table.chain_keys if key in chosen]
-    states = [ended.get(step) for step in steps]
-    return states[-1:] == ["SUCCESS"] or bool({"FAILURE", "SKIPPED"}.intersection(map(str, states)))
+    skipped, ends its chain. BigQuery's step is after the lake's, and ends none of them."""
+    keys = [key for key in table.chain_keys if key in chosen]
+    states = {key: ended.get(key.to_python_identifier()) for key in keys}
+    in_lake = [states[key] for key in map(table.key, LAYERS) if key in states]
+    if {"FAILURE", "SKIPPED"}.intersection(map(str, in_lake)):
+        return True
+    elsewhere = [state for key, state in states.items() if key not in map(table.key, LAYERS)]
+    return in_lake[-1:] in ([], ["SUCCESS"]) and None not in elsewhere
 
 
 def why_held(ledger: "Ledger", source: str) -> str | None:

@@ -98,9 +98,17 @@ class Publications:
         state = "success" if error is None else "errored"
         return self._update(id, state=state, error=error, completed_at=utc_now())
 
-    def newest_publications(self) -> Mapping[str, Publication]:
-        """The newest publication of each table that has one, by the table's name."""
+    def newest_publications(
+        self, state: PublicationState | None = None
+    ) -> Mapping[str, Publication]:
+        """The newest publication of each table that has one, by the table's name.
+
+        Args:
+            state: the newest of those in this state.
+        """
         newest = sa.select(sa.func.max(PUBLICATIONS.c.number)).group_by(PUBLICATIONS.c.table_name)
+        if state is not None:
+            newest = newest.where(PUBLICATIONS.c.state == state)
         query = PUBLICATIONS.select().where(PUBLICATIONS.c.number.in_(newest))
         with self._database.read() as connection:
             rows = connection.execute(query).all()

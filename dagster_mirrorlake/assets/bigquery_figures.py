@@ -1,0 +1,80 @@
+"""A load into BigQuery in Dagster's words: the same from the step that made it and from the sensor
+that reports what others made."""
+
+from typing import Any
+
+import dagster as dg
+
+from dagster_mirrorlake.assets.columns import COLUMN_LINEAGE, COLUMN_SCHEMA, column_tags, key_of
+from dagster_mirrorlake.table import MirroredTable
+from mirrorlake.destinations.bigquery.types import FieldJson
+from mirrorlake.ledger.publications import Publication
+from mirrorlake.operations.bigquery.form import PublishedForm
+from mirrorlake.operations.bigquery.settle import load_job, write_job
+from mirrorlake.schema.own_columns import hash_column
+
+PUBLICATION_TAG = "mirrorlake/publication"
+"""Of a materialisation: the id of the publication that it reflects."""
+
+
+def publication_tags(publication: str) -> dict[str, str]:
+    """The tags of an event that reflects a publication."""
+    return {PUBLICATION_TAG: publication}
+
+
+def is_publication_reported(
+    instance: dg.DagsterInstance, key: dg.AssetKey, publication: str
+) -> bool:
+    """Whether the newest materialisation of a table in BigQuery reflects this publication."""
+    found = instance.get_latest_materialization_event(key)
+    event = found.asset_materialization if found is not None else None
+    return event is not None and (event.tags or {}).get(PUBLICATION_TAG) == publication
+
+
+def publication_metadata(table: MirroredTable, publication: Publication) -> dict[str, Any]:
+    """Which version of the lake was loaded, how and why so, by which jobs, and its columns."""
+    changed = publication.bytes != 0
+    how = "all rows" if publication.since is None else "changes"
+    found: dict[str, Any] = {
+        # As text: a browser rounds numbers of this length.
+        "lake version": str(publication.version),
+        "loaded": how if changed else "nothing: no row changed",
+        "because": publication.why,
+        "jobs": f"{load_job(publication)}, {write_job(publication)}" if changed else "none",
+        "submitted": f"{publication.submitted_at:%Y-%m-%d %H:%M:%S} UTC",
+        **_columns(table, PublishedForm.from_json(publication.form)),
+    }
+    if publication.completed_at is not None:
+        found["completed"] = f"{publication.completed_at:%Y-%m-%d %H:%M:%S} UTC"
+    if publication.staged is not None:
+        found["rows loaded"] = publication.staged
+    if publication.bytes is not None:
+        found["bytes of files"] = publication.bytes
+    if publication.state == "success" and publication.rows is not None:
+        found["dagster/row_count"] = publication.rows
+    return found
+
+
+def _columns(table: MirroredTable, form: PublishedForm) -> dict[str, Any]:
+    """The columns in BigQuery's types, and the column of deduped that each comes from."""
+    origins = {name: name for name in form.read}
+    origins |= {hash_column(name): name for name in form.hashed}
+    upstream = table.key("deduped")
+    return {
+        COLUMN_SCHEMA: dg.TableSchema(
+            [_column(table, field) for field in form.columns], key_of(table.contract)
+        ),
+        COLUMN_LINEAGE: dg.TableColumnLineage(
+            {name: [dg.TableColumnDep(upstream, of)] for name, of in origins.items()}
+        ),
+    }
+
+
+def _column(table: MirroredTable, field: FieldJson) -> dg.TableColumn:
+    repeated = field["mode"] == "REPEATED"
+    return dg.TableColumn(
+        field["name"],
+        f"ARRAY<{field['type']}>" if repeated else field["type"],
+        constraints=dg.TableColumnConstraints(nullable=field["mode"] == "NULLABLE"),
+        tags=column_tags(table.contract.columns, field["name"]),
+    )

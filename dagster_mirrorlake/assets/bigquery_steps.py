@@ -1,0 +1,60 @@
+"""What the asset of a table in BigQuery does: one publication, in Dagster's words."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+
+from dagster_mirrorlake.assets.bigquery_figures import publication_metadata, publication_tags
+from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.table import MirroredTable
+from mirrorlake.operations.bigquery.publish import PublishedThere, open_for, publish_table
+from mirrorlake.workspace import Workspace
+
+_OUTCOMES = {
+    "success": "loaded it",
+    "unchanged": "found it as the lake shows it",
+    "pending": "jobs still run: a later run, or the next command, settles them",
+}
+
+
+def publish_there(
+    context: dg.AssetExecutionContext, mirrored: MirroredTable
+) -> Iterator[dg.MaterializeResult[Any] | dg.AssetObservation]:
+    """Bring BigQuery to the version of deduped that the lake shows.
+
+    Jobs that run for longer than ``bigquery.wait`` are no materialisation: what is in BigQuery is
+    what was there before. An observation says which jobs they are.
+    """
+    contract = mirrored.contract
+    with dagster_errors(context.retry_number):
+        workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
+        done = publish_table(workspace, contract, open_for(workspace, [contract]))
+        shown = _shown(workspace, mirrored, done)
+    if done.state == "not loaded":
+        raise dg.Failure(
+            f"table {contract.name}: the lake has no deduped of it: materialise deduped first",
+            allow_retries=False,
+        )
+    if done.state == "pending":
+        context.log.warning("table %s: BigQuery's jobs of %s still run", contract.name, done.job)
+        yield dg.AssetObservation(mirrored.key("bigquery"), metadata=shown)
+        return
+    yield dg.MaterializeResult(metadata=shown, tags=publication_tags(done.job or ""))
+
+
+def _shown(workspace: Workspace, mirrored: MirroredTable, done: PublishedThere) -> dict[str, Any]:
+    known = workspace.ledger.publications(mirrored.contract.name)
+    publication = next((one for one in known if one.id == done.job), None)
+    if publication is None:
+        return {}
+    views = ", ".join(f"{kind}: {state}" for kind, state in done.views.items())
+    return {
+        "this run": _OUTCOMES.get(done.state, done.state),
+        **publication_metadata(mirrored, publication),
+        "views": views or "none",
+    }
+
+
+STEPS = {"bigquery": publish_there}
+"""By layer."""
