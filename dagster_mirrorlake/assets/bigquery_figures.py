@@ -14,12 +14,12 @@ from mirrorlake.operations.bigquery.settle import load_job, write_job
 from mirrorlake.schema.own_columns import hash_column
 
 PUBLICATION_TAG = "mirrorlake/publication"
-"""Of a materialisation: the id of the publication that it reflects."""
+"""Of a materialisation: the publication that it reflects."""
 
 
 def publication_tags(publication: str) -> dict[str, str]:
-    """The tags of an event that reflects a publication."""
-    return {PUBLICATION_TAG: publication}
+    """The tags of an event that reflects a publication: the end of its id, for tags are short."""
+    return {PUBLICATION_TAG: "_".join(publication.rsplit("_", 2)[1:])}
 
 
 def is_publication_reported(
@@ -28,7 +28,8 @@ def is_publication_reported(
     """Whether the newest materialisation of a table in BigQuery reflects this publication."""
     found = instance.get_latest_materialization_event(key)
     event = found.asset_materialization if found is not None else None
-    return event is not None and (event.tags or {}).get(PUBLICATION_TAG) == publication
+    wanted = publication_tags(publication).items()
+    return event is not None and wanted <= (event.tags or {}).items()
 
 
 def publication_metadata(table: MirroredTable, publication: Publication) -> dict[str, Any]:

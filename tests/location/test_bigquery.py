@@ -1,0 +1,194 @@
+"""Tables that are published in BigQuery, as Dagster shows and drives them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+
+from dagster_mirrorlake.location import load_definitions
+from demo.mariadb import MariaDB
+from mirrorlake.ledger import Ledger
+from tests.location.conftest import ROOT, Location
+from tests.location.test_models import node
+from tests.location.test_sensors import Ticks
+from tests.support.bigquery.emulator import BUCKET, PROJECT, GoogleCloud, google_cloud
+from tests.support.bigquery.shim import Shim, shim_before
+
+TODAY = str(datetime.now(UTC).date())
+CHAIN = ["raw", "deduped", "clean", "bigquery"]
+SECTION = {"project": PROJECT, "bucket": BUCKET}
+THERE = {"mode": "incremental", "key": ["id"], "cursor": "at", "publish": ["lake", "bigquery"]}
+DATABASES: dict[str, Any] = {
+    "there": {
+        "tables": {
+            "t": {**THERE, "columns": {"a": {"pii": "drop"}}},
+            "v": {**THERE, "publish": ["lake"]},
+        }
+    },
+    # Nobody made its dataset.
+    "nowhere": {"tables": {"u": THERE}},
+}
+KEY = dg.AssetKey(["bigquery", "s", "there", "t"])
+
+
+def with_section(path: Path, **also: Any) -> Path:
+    """A contract file, and the section of BigQuery in it."""
+    found = yaml.safe_load(path.read_text()) | {"bigquery": SECTION} | also
+    path.write_text(yaml.safe_dump(found))
+    return path
+
+
+@pytest.fixture
+def defs(contract_file: Callable[[Any], Path]) -> dg.Definitions:
+    return load_definitions(with_section(contract_file(DATABASES)))
+
+
+def test_a_published_table_has_an_asset_below_deduped(defs: dg.Definitions) -> None:
+    found = node(defs, "bigquery/s/there/t")
+    assert found.parent_keys == {dg.AssetKey(["deduped", "s", "there", "t"])}
+    assert (found.kinds, found.group_name) == ({"bigquery"}, "s_there__bigquery")
+    assert found.metadata["dagster/table_name"] == "local.s_there.t"
+    assert found.partitions_def is None
+    assert found.tags["mirrorlake/layer"] == "bigquery"
+    keys = defs.resolve_asset_graph().get_all_asset_keys()
+    assert dg.AssetKey(["bigquery", "s", "there", "v"]) not in keys
+
+
+def test_a_location_loads_without_google(contract_file: Callable[[Any], Path]) -> None:
+    script = "import sys, definitions; print([m for m in sys.modules if m in sys.argv[1:]])"
+    heavy = ["google.cloud.bigquery", "google.auth", "pyarrow", "mirrorlake.workspace"]
+    path = with_section(contract_file(DATABASES))
+    environment = {**os.environ, "MIRRORLAKE_CONFIG": str(path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", script, *heavy],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout.strip() == "[]"
+
+
+@dataclass(frozen=True)
+class There:
+    """A location whose tables go to BigQuery, and what Google would have."""
+
+    location: Location
+    cloud: GoogleCloud
+    shim: Shim
+
+    def run(self, *tables: str, **also: Any) -> dict[str, Any]:
+        """A run over the chains of some tables."""
+        step = {"tables": list(tables), "layers": CHAIN, "day": TODAY, **also}
+        return self.location.run([step])[0]
+
+
+@pytest.fixture(scope="module")
+def there(
+    server: MariaDB, location_for: Callable[[dict[str, Any]], Location]
+) -> Iterator[There]:
+    with server.admin() as admin, admin.cursor() as cursor:
+        for name in ("there.t", "there.v", "nowhere.u"):
+            cursor.execute(f"CREATE DATABASE IF NOT EXISTS {name[:-2]}")
+            cursor.execute(
+                f"CREATE TABLE {name} (id INT PRIMARY KEY, a VARCHAR(20), at DATETIME(6) NOT "
+                "NULL DEFAULT NOW(6) ON UPDATE NOW(6), KEY (at))"
+            )
+            cursor.execute(f"USE {name[:-2]}")
+            cursor.execute(f"INSERT INTO {name} SELECT seq, 'a', '2026-01-02' FROM seq_1_to_50")
+    with (
+        google_cloud() as cloud,
+        shim_before(cloud.bigquery) as shim,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name, value in (cloud.environment() | {"BIGQUERY_EMULATOR_HOST": shim.url}).items():
+            patch.setenv(name, value)
+        for dataset in ("s_there", "s_there__views_clean"):
+            cloud.client().create_dataset(dataset)
+        location = location_for(DATABASES)
+        with_section(location.path, bigquery={**SECTION, "wait": "5m"})
+        yield There(location, cloud, shim)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_a_chain_publishes_and_a_failure_there_is_its_alone(there: There) -> None:
+    found = there.run("t", "u")
+    assert list(found["failed"]) == ["bigquery__s__nowhere__u"]
+    assert "there is no dataset local.s_nowhere in BigQuery" in found["failed"].popitem()[1]
+    assert {f"{layer}/s/nowhere/u" for layer in CHAIN[:3]} <= set(found["made"])
+    [(partition, shown)] = found["made"]["bigquery/s/there/t"].items()
+    assert (partition, shown["dagster/row_count"], shown["columns"]) == ("None", 50, True)
+    assert (shown["this run"], shown["loaded"]) == ("loaded it", "all rows")
+    assert shown["because"] == "it is the first load"
+    assert shown["views"] == "clean: made"
+    again = there.run("t", layers=["bigquery"])["made"]["bigquery/s/there/t"]["None"]
+    assert (again["this run"], again["jobs"]) == ("found it as the lake shows it", shown["jobs"])
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_jobs_that_still_run_are_not_green_and_are_reported_when_they_ended(there: There) -> None:
+    there.run("t")
+    there.shim.running = True
+    with_section(there.location.path, bigquery={**SECTION, "wait": "1s"})
+    found = there.run("t", sql=["INSERT INTO there.t (id) VALUES (100)"])
+    assert found["success"]
+    assert "bigquery/s/there/t" not in found["made"]
+    [said] = found["observed"]["bigquery/s/there/t"]
+    assert said["this run"].startswith("jobs still run")
+    assert "dagster/row_count" not in said
+    defs = load_definitions(there.location.path)
+    with dg.DagsterInstance.ephemeral() as instance:
+        due, heard = Ticks(defs, instance, "unpublished"), Ticks(defs, instance, "partitions")
+        [request] = due.requests()
+        assert KEY in (request.asset_selection or [])
+        assert "jobs in BigQuery are not settled" in request.tags["mirrorlake/reason"]
+        assert {key.name for key in request.asset_check_keys or []} == {"contract", "unique_key"}
+        assert due.requests() == []
+        earlier = reported(heard)
+        there.shim.running = False
+        with_section(there.location.path, bigquery={**SECTION, "wait": "5m"})
+        there.location.command("bigquery", "publish", "t")
+        [event] = reported(heard)
+        assert event.metadata["dagster/row_count"].value == 51
+        assert [one.metadata["dagster/row_count"].value for one in earlier] == [50]
+        assert reported(heard) == []
+
+
+def reported(ticks: Ticks) -> list[dg.AssetMaterialization]:
+    """What one look of the sensor `partitions` reports of the table in BigQuery."""
+    context = dg.build_sensor_context(
+        instance=ticks.instance,
+        cursor=ticks.cursor,
+        repository_def=ticks.repository,
+        resources=dict(ticks.defs.resources or {}),
+    )
+    with context:
+        found = ticks.sensor.evaluate_tick(context)
+    ticks.cursor = found.cursor
+    events = [one for one in found.asset_events if isinstance(one, dg.AssetMaterialization)]
+    return [one for one in events if one.asset_key == KEY]
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_what_a_check_of_deduped_finds_is_not_published(there: There) -> None:
+    there.run("t")
+    before = Ledger(there.location.config.ledger.url).publications("s.there.t")
+    found = there.run("t", plant={"duplicate": "t"})
+    assert not found["checks"]["deduped/s/there/t:unique_key"]["passed"]
+    assert "bigquery__s__there__t" in found["skipped"] or not found["success"]
+    assert "bigquery/s/there/t" not in found["made"]
+    assert Ledger(there.location.config.ledger.url).publications("s.there.t") == before
