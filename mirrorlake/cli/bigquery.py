@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,8 @@ from mirrorlake.config import Config
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.bigquery.check import CheckedThere
+    from mirrorlake.operations.bigquery.check import CheckedThere, CheckEstimate
+    from mirrorlake.operations.bigquery.costs import TableCosts
     from mirrorlake.operations.bigquery.publish import PublishedThere
     from mirrorlake.operations.bigquery.tables import PublishedContract
 
@@ -60,12 +61,14 @@ def publish(tables: Sequence[str], config_path: Path, as_json: bool, no_wait: bo
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option
-def check(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
+@click.option("--dry-run", is_flag=True, help="Say what BigQuery would read; compare nothing.")
+def check(tables: Sequence[str], config_path: Path, as_json: bool, dry_run: bool) -> None:
     """Compare every row of TABLES (all by default) in BigQuery with the lake; queries no source.
 
     The version that was loaded last is compared: what the lake got since is no difference.
+    BigQuery bills what it reads: each table as a whole.
     """
-    from mirrorlake.operations.bigquery.check import check_published
+    from mirrorlake.operations.bigquery.check import check_published, estimate_check
     from mirrorlake.operations.bigquery.publish import open_for
     from mirrorlake.operations.check_layers import worst
     from mirrorlake.workspace import Workspace
@@ -74,12 +77,38 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     chosen = chosen_there(config, tables)
     with Workspace.open(config) as workspace:
         client = open_for(workspace, chosen)
+        if dry_run:
+            _print_estimates([estimate_check(one, client) for one in chosen], as_json)
+            return
         found = [check_published(workspace, contract, client) for contract in chosen]
     if as_json:
         show.print_json([asdict(one) for one in found])
     else:
         _print_checked(found)
     sys.exit(CODES[worst(*(one.verdict for one in found))])
+
+
+@bigquery.command()
+@click.argument("tables", nargs=-1)
+@show.config_option
+@show.json_option
+@click.option("--days", type=click.IntRange(min=1), default=30, show_default=True)
+def costs(tables: Sequence[str], config_path: Path, as_json: bool, days: int) -> None:
+    """Show what loads and checks of TABLES (all by default) took of BigQuery in the last DAYS.
+
+    As BigQuery's statistics of their jobs say it; asks nobody but the ledger.
+    """
+    from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.bigquery.costs import costs_of
+
+    config = open_contract(config_path)
+    names = [contract.name for contract in chosen_there(config, tables)]
+    since = datetime.now(UTC) - timedelta(days=days)
+    found = costs_of(Ledger(config.ledger.url, config.ledger.wait), names, since)
+    if as_json:
+        show.print_json([asdict(one) for one in found])
+    else:
+        _print_costs(found)
 
 
 def chosen_there(config: Config, names: Sequence[str]) -> tuple[PublishedContract, ...]:
@@ -146,6 +175,35 @@ def print_published(done: Sequence[PublishedThere]) -> None:
                 color, words = ("green", "made") if state == "made" else ("yellow", "there is none")
                 line = f"{escape(one.table)}: view {view}: [{color}]{words}[/]"
                 show.console.print(line, highlight=False, soft_wrap=True)
+
+
+def _print_estimates(found: Sequence[CheckEstimate], as_json: bool) -> None:
+    if as_json:
+        show.print_json([asdict(one) for one in found])
+        return
+    table = show.table("table", "MB it would read")
+    for one in found:
+        table.add_row(escape(one.table), _megabytes(one.bytes))
+    show.console.print(table)
+
+
+def _print_costs(found: Sequence[TableCosts]) -> None:
+    table = show.table(
+        *("table", "for", "loads", "copies", "queries", "MB processed", "MB billed", "slot s", "")
+    )
+    for one in found:
+        for words, part in (("loads", one.publish), ("checks", one.check)):
+            counts = (f"{part.jobs.get(kind, 0):,}" for kind in ("load", "copy", "query"))
+            sizes = (_megabytes(part.bytes_processed), _megabytes(part.bytes_billed))
+            slots = "unknown" if part.slot_ms is None else f"{part.slot_ms / 1000:,.1f}"
+            left = f"unknown of {part.unknown:,} queries" if part.unknown else ""
+            figures = (*sizes, slots) if part.jobs else ("-", "-", "-")
+            table.add_row(escape(one.table), words, *counts, *figures, left)
+    show.console.print(table)
+
+
+def _megabytes(size: int | None) -> str:
+    return "unknown" if size is None else f"{size / 1e6:,.2f}"
 
 
 def _print_checked(found: Sequence[CheckedThere]) -> None:

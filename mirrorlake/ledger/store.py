@@ -19,6 +19,7 @@ from mirrorlake.ledger.files import Files
 from mirrorlake.ledger.folds import Folds
 from mirrorlake.ledger.histories import Histories
 from mirrorlake.ledger.holds import Holds
+from mirrorlake.ledger.job_costs import JobCosts
 from mirrorlake.ledger.leases import Leases
 from mirrorlake.ledger.loads import Loads
 from mirrorlake.ledger.marks import Marks
@@ -59,6 +60,7 @@ class Ledger(
     Snapshots,
     SnapshotDecisions,
     Costs,
+    JobCosts,
     DirtyMarks,
     Files,
     Stamps,

@@ -113,6 +113,18 @@ COSTS = sa.Table(
     sa.Column("seconds", sa.Float),
     sa.Index("ix_costs_table_name_recorded_at", "table_name", "recorded_at"),
 )
+JOB_COSTS = sa.Table(
+    "job_costs",
+    METADATA,
+    sa.Column("job", sa.String(255), primary_key=True),
+    sa.Column("table_name", sa.String(255), nullable=False, index=True),
+    sa.Column("purpose", sa.String(16), nullable=False),
+    sa.Column("job_type", sa.String(16), nullable=False),
+    sa.Column("recorded_at", sa.DateTime, nullable=False),
+    sa.Column("bytes_processed", sa.BigInteger),
+    sa.Column("bytes_billed", sa.BigInteger),
+    sa.Column("slot_ms", sa.BigInteger),
+)
 VIEWS = sa.Table(
     "views",
     METADATA,

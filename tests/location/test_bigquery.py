@@ -95,9 +95,7 @@ class There:
 
 
 @pytest.fixture(scope="module")
-def there(
-    server: MariaDB, location_for: Callable[[dict[str, Any]], Location]
-) -> Iterator[There]:
+def there(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]) -> Iterator[There]:
     with server.admin() as admin, admin.cursor() as cursor:
         for name in ("there.t", "there.v", "nowhere.u"):
             cursor.execute(f"CREATE DATABASE IF NOT EXISTS {name[:-2]}")

@@ -15,13 +15,16 @@ from typing import Any, Literal, TypeAlias
 from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.bigquery.access_requests import AccessRequests
 from mirrorlake.destinations.bigquery.google import (
+    is_emulated,
     library,
     open_storage,
     open_warehouse,
     patience,
     translated,
 )
+from mirrorlake.destinations.bigquery.job_costs import JobCost, cost_from
 from mirrorlake.destinations.bigquery.names import BigQueryTable
+from mirrorlake.destinations.bigquery.quotas import with_reason
 from mirrorlake.destinations.bigquery.statements import count_sql
 from mirrorlake.destinations.bigquery.types import FieldJson, canonical
 from mirrorlake.errors import BigQueryError
@@ -35,10 +38,12 @@ class JobLook:
 
     Attributes:
         error: why it failed, in BigQuery's words.
+        cost: what it took; of a job that has ended.
     """
 
     state: JobState
     error: str = ""
+    cost: JobCost | None = None
 
 
 @dataclass(frozen=True)
@@ -189,10 +194,12 @@ class BigQuery(AccessRequests):
             return None
         if found.state != "DONE":
             return JobLook("running")
+        cost = _cost_of(found)
         if found.error_result is None:
-            return JobLook("done")
+            return JobLook("done", cost=cost)
         words = [str(one.get("message", "")) for one in (found.error_result, *(found.errors or ()))]
-        return JobLook("failed", "; ".join(dict.fromkeys(word for word in words if word)))
+        said = "; ".join(dict.fromkeys(word for word in words if word))
+        return JobLook("failed", with_reason(said, found.error_result.get("reason", "")), cost)
 
     def submit_load(
         self,
@@ -256,6 +263,27 @@ class BigQuery(AccessRequests):
             [row] = rows
         return tuple(int(value or 0) for value in row.values())
 
+    def read_counted(self, job: str, sql: str) -> tuple[tuple[int, ...], JobCost]:
+        """The same by a job of its own, and what that took."""
+        with translated(f"job {job}"):
+            submitted = self._warehouse.query(sql, job_retry=None, **self._how(job))
+            [row] = submitted.result(retry=patience("bigquery"))
+        return tuple(int(value or 0) for value in row.values()), _cost_of(submitted)
+
+    def estimate(self, sql: str) -> int | None:
+        """The bytes that a query would read, which costs nothing to ask; None where nobody says
+        it."""
+        config = library("google.cloud.bigquery").QueryJobConfig(dry_run=True)
+        with translated("a query"):
+            found = self._warehouse.query(
+                sql,
+                job_config=config,
+                location=self.config.location,
+                project=self.config.project,
+                retry=patience("bigquery"),
+            )
+        return _cost_of(found).bytes_processed
+
     def _get_job(self, job: str, retry: Any) -> Any:
         return self._warehouse.get_job(
             job, project=self.config.project, location=self.config.location, retry=retry
@@ -278,6 +306,12 @@ class BigQuery(AccessRequests):
             except Exception as error:
                 if getattr(error, "code", None) != 409:
                     raise
+
+
+def _cost_of(job: Any) -> JobCost:
+    """What a job took. Google's client shows statistics of queries alone."""
+    statistics = job._properties.get("statistics", {})
+    return cost_from(str(job.job_id), str(job.job_type), statistics, emulated=is_emulated())
 
 
 def open_bigquery(config: BigQueryConfig) -> BigQuery:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mirrorlake.config.settings import BigQueryConfig
+from mirrorlake.destinations.bigquery.quotas import PASSING, QUOTA_STEP, USED_UP, reason_of
 from mirrorlake.errors import BigQueryError
 
 if TYPE_CHECKING:
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
 
 PATIENCE = 60.0
 """How long a request is tried again, in seconds, before it is an error."""
+JOB_PATIENCE = 60.0
+"""How long a job that Google refuses for a while is begun again, in seconds."""
 LOOK_PATIENCE = 10.0
 """The same of a mere look, which sensors repeat anyway."""
+_T = TypeVar("_T")
 _OF_GOOGLE = ("google.", "requests.", "urllib3.")
 
 
@@ -80,6 +84,11 @@ def _endpoint(variable: str) -> str | None:
     return found if "://" in found else f"http://{found}"
 
 
+def is_emulated() -> bool:
+    """Whether an emulator answers for BigQuery."""
+    return _endpoint("BIGQUERY_EMULATOR_HOST") is not None
+
+
 def _nobody() -> Any:
     return library("google.auth.credentials").AnonymousCredentials()
 
@@ -105,6 +114,17 @@ def patience(of: Literal["bigquery", "storage"], seconds: float | None = None) -
     return rule.with_timeout(PATIENCE if seconds is None else seconds)
 
 
+def again_while(passes: Callable[[Exception], bool], act: Callable[[], _T]) -> _T:
+    """What ``act`` gives: with pauses that grow, as long as it fails of what passes by itself, and
+    for `JOB_PATIENCE` at most. What it fails of then is raised as it came."""
+    retry = library("google.api_core.retry")
+    rule = retry.Retry(predicate=passes, initial=2.0, maximum=20.0, timeout=JOB_PATIENCE)
+    try:
+        return rule(act)()
+    except library("google.api_core.exceptions").RetryError as error:
+        raise error.cause from None
+
+
 @contextmanager
 def translated(what: str) -> Iterator[None]:
     """An error of Google's libraries within the block is a BigQueryError that says what it was
@@ -124,6 +144,10 @@ def is_missing(error: Exception) -> bool:
 
 def _as_ours(what: str, error: Exception) -> BigQueryError:
     """An error of Google's libraries in our words."""
+    last = getattr(error, "cause", None)
+    if isinstance(last, Exception):
+        # The end of patience: what it was that did not pass says more.
+        return _as_ours(f"{what}, tried again and again", last)
     if type(error).__name__ in ("DefaultCredentialsError", "RefreshError"):
         return BigQueryError(
             f"{what}: nobody is logged in to Google Cloud, or the login has expired",
@@ -132,14 +156,15 @@ def _as_ours(what: str, error: Exception) -> BigQueryError:
         )
     code = getattr(error, "code", None)
     words = str(getattr(error, "message", None) or error).split("\n", 1)[0]
-    if code in (401, 403):
-        step = "Give the account that runs Mirrorlake the roles of docs/bigquery.md, or wait for "
+    reason = reason_of(error)
+    if reason == USED_UP:
+        return BigQueryError(f"{what}: a quota is used up ({words})", next_step=QUOTA_STEP)
+    if code in (401, 403) and reason not in PASSING:
         return BigQueryError(
             f"{what}: Google Cloud refused it ({words})",
-            next_step=f"{step}the quota that is named",
-            retryable="quota" in words.lower() or "rate" in words.lower(),
+            next_step="Give the account that runs Mirrorlake the roles of docs/bigquery.md",
         )
-    passing = not isinstance(code, int) or code >= 500 or code == 429
+    passing = not isinstance(code, int) or code >= 500 or code == 429 or reason in PASSING
     return BigQueryError(
         f"{what}: Google Cloud could not do it ({words})",
         next_step="Nothing was changed; see that it can be reached, then try again"

@@ -17,10 +17,12 @@ import pyarrow as pa
 
 from mirrorlake.destinations.base import EVERY_ROW
 from mirrorlake.destinations.bigquery.client import BigQuery
+from mirrorlake.destinations.bigquery.job_costs import JobCost
 from mirrorlake.destinations.bigquery.names import BigQueryTable, table_there
 from mirrorlake.destinations.bigquery.statements import digest_sql
 from mirrorlake.destinations.iceberg.stream import read_rows
 from mirrorlake.ledger import LayerProof
+from mirrorlake.operations.bigquery.costs import record_cost
 from mirrorlake.operations.bigquery.form import PublishedForm
 from mirrorlake.operations.bigquery.lake_digest import digest_rows
 from mirrorlake.operations.bigquery.publish import settle_newest
@@ -44,6 +46,7 @@ class CheckedThere:
         words: what was found, or why it can't be decided; '' where it is equal.
         version: the lake's version that was compared.
         rows, digest: of BigQuery's table; lake_rows, lake_digest: of the lake's.
+        cost: what the query took there; None where none was made.
     """
 
     table: str
@@ -54,6 +57,20 @@ class CheckedThere:
     digest: str = ""
     lake_rows: int | None = None
     lake_digest: str = ""
+    cost: JobCost | None = None
+
+
+@dataclass(frozen=True)
+class CheckEstimate:
+    """What a check of one table would read in BigQuery.
+
+    Attributes:
+        bytes: as BigQuery says without reading them; None where it does not say it, or nothing
+            would be read.
+    """
+
+    table: str
+    bytes: int | None
 
 
 def check_published(
@@ -72,7 +89,21 @@ def check_published(
         found = _compare(leased, contract, bigquery)
         proof = _proof(found, started, time.monotonic() - clock)
         leased.ledger.record_layer_proofs([proof])
+        if found.cost is not None:
+            record_cost(leased.ledger, contract.name, "check", found.cost)
     return found
+
+
+def estimate_check(contract: PublishedContract, bigquery: BigQuery) -> CheckEstimate:
+    """What a check would read in BigQuery, and bill; nothing is compared.
+
+    Raises:
+        BigQueryError: BigQuery can't be asked.
+    """
+    target = table_there(bigquery.config.project, deduped_of(contract))
+    there = bigquery.fields_of(target)
+    read = None if there is None else bigquery.estimate(digest_sql(str(target), there))
+    return CheckEstimate(contract.name, read)
 
 
 def _compare(workspace: Workspace, contract: PublishedContract, bigquery: BigQuery) -> CheckedThere:
@@ -94,16 +125,13 @@ def _compare(workspace: Workspace, contract: PublishedContract, bigquery: BigQue
     there = bigquery.fields_of(target)
     if there != form.columns:
         return CheckedThere(contract.name, "different", _of_columns(target, there), newest.version)
-    return _verdict(
-        contract.name,
-        newest.version,
-        bigquery.read_one(digest_sql(str(target), form.columns)),
-        digest_rows(rows),
-    )
+    job = f"mirrorlake_check_{uuid.uuid4().hex}"
+    found, cost = bigquery.read_counted(job, digest_sql(str(target), form.columns))
+    return _verdict(contract.name, newest.version, found, digest_rows(rows), cost)
 
 
 def _verdict(
-    table: str, version: int, there: tuple[int, ...], lake: tuple[int, ...]
+    table: str, version: int, there: tuple[int, ...], lake: tuple[int, ...], cost: JobCost
 ) -> CheckedThere:
     equal = there == lake
     words = f"BigQuery has {there[0]:,} rows, the lake {lake[0]:,}"
@@ -118,6 +146,7 @@ def _verdict(
         digest=_digest(there),
         lake_rows=lake[0],
         lake_digest=_digest(lake),
+        cost=cost,
     )
 
 

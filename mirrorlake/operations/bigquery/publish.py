@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
+from mirrorlake.destinations.bigquery.google import again_while
 from mirrorlake.destinations.bigquery.names import (
     BigQueryTable,
     publication_stem,
     staging_of,
     table_there,
 )
+from mirrorlake.destinations.bigquery.quotas import QUOTA_STEP, is_used_up, passes
 from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import BigQueryError, ConfigError, MirrorlakeError
@@ -133,7 +135,10 @@ def publish_table(
     """
     patience = (bigquery.config.wait if wait is None else wait).total_seconds()
     with workspace.leased(contract) as leased:
-        return _publish(leased, contract, bigquery, patience)
+        return again_while(
+            lambda error: isinstance(error, BigQueryError) and passes(error.message),
+            lambda: _publish(leased, contract, bigquery, patience),
+        )
 
 
 def _publish(
@@ -157,10 +162,13 @@ def _publish(
     begun = _begin(workspace, bigquery, target, shown, known, there)
     ended = settle(bigquery, ledger, target, begun, patience)
     if ended.state == "errored":
+        words = ended.error or ""
+        step = "The lake is as it was, and the next sync tries again"
         raise BigQueryError(
-            f"table {contract.name} was not loaded into BigQuery: {ended.error}",
+            f"table {contract.name} was not loaded into BigQuery: {words}",
             table=contract.name,
-            next_step="The lake is as it was, and the next sync tries again",
+            next_step=QUOTA_STEP if is_used_up(words) else step,
+            retryable=passes(words),
         )
     if ended.state == "success":
         there = bigquery.fields_of(target)

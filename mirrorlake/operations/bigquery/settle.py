@@ -18,6 +18,7 @@ from mirrorlake.errors import BigQueryError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.store import Ledger
+from mirrorlake.operations.bigquery.costs import record_cost
 from mirrorlake.operations.bigquery.days import read_ranges
 from mirrorlake.operations.bigquery.form import PublishedForm
 
@@ -35,6 +36,11 @@ def load_job(publication: Publication) -> str:
 def write_job(publication: Publication) -> str:
     """The id of the job that brings what was loaded into the table."""
     return f"{publication.id}_write"
+
+
+def jobs_of(publication: Publication) -> tuple[str, ...]:
+    """The ids of all jobs that it may have, submitted or not."""
+    return load_job(publication), write_job(publication)
 
 
 def publications_there(ledger: Ledger, table: str, target: BigQueryTable) -> Sequence[Publication]:
@@ -173,6 +179,10 @@ def _end(
     error: str | None,
 ) -> Publication:
     """Remove what the publication left beside the table, then record how it ended."""
+    for job in jobs_of(publication):
+        look = bigquery.look(job)
+        if look is not None and look.cost is not None:
+            record_cost(ledger, publication.table, "publish", look.cost)
     bigquery.drop(staging_of(target, publication.id))
     bigquery.remove_files(publication.id)
     failpoint("bigquery.removed")

@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         status, found = self._asked(body)
         self._answer(status, self.shim.changed(request, found) if found else None)
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _forward  # noqa: N815 - http.server's names
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _forward
 
     def _asked(self, body: bytes | None) -> tuple[int, Any]:
         names = ("Content-Type", "If-Match", "Content-Encoding")
