@@ -24,6 +24,11 @@ from dagster_mirrorlake.checks import (
     build_snapshot_checks,
     build_tenant_checks,
 )
+from dagster_mirrorlake.checks.bigquery import (
+    build_bigquery_checks,
+    build_permissions_check,
+    permissions_asset,
+)
 from dagster_mirrorlake.executor import threads_executor
 from dagster_mirrorlake.externals import ExternalAsset, mirror_externals
 from dagster_mirrorlake.jobs import (
@@ -43,6 +48,7 @@ from dagster_mirrorlake.places import TablePlace, table_places
 from dagster_mirrorlake.resources import build_resources
 from dagster_mirrorlake.sensors import (
     build_alerts_sensor,
+    build_bigquery_checks_schedule,
     build_cleanup_schedule,
     build_externals_sensor,
     build_failed_sensor,
@@ -51,6 +57,7 @@ from dagster_mirrorlake.sensors import (
     build_models_sensor,
     build_moved_sensor,
     build_partitions_sensor,
+    build_permissions_schedule,
     build_proof_schedule,
     build_schedule,
     build_tenants_sensor,
@@ -60,7 +67,7 @@ from dagster_mirrorlake.sensors import (
 from dagster_mirrorlake.table import MirroredTable, mirrored_tables
 from dagster_mirrorlake.tenants import MirroredTenants, mirrored_tenants
 from dagster_mirrorlake.translator import MirrorlakeTranslator
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config import Config, TableContract, permissions_path
 from mirrorlake.ledger.glance import definitions_now, first_days
 from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comment
@@ -181,6 +188,11 @@ class Mirror:
         return [table for table in self.every if table.contract.in_bigquery]
 
     @cached_property
+    def has_permissions(self) -> bool:
+        """Whether a permissions file is beside the contract file."""
+        return self.config.bigquery is not None and permissions_path(self.config).exists()
+
+    @cached_property
     def _places(self) -> Mapping[str, TablePlace]:
         return table_places(self.config)
 
@@ -227,6 +239,7 @@ def build_assets(mirror: Mirror) -> list[Asset]:
         *(build_cleanup(source, tables) for source, tables in mirror.by_source.items()),
         *(asset for tenants in mirror.tenants for asset in build_tenants_chain(tenants)),
         *([build_maintenance(mirror.every, mirror.tenants)] if _has_lake(mirror) else []),
+        *([permissions_asset(mirror.names)] if mirror.has_permissions else []),
         *(external.spec for external in mirror.externals),
         *build_models(mirror.models, mirror.lake_tables, mirror.lake_days),
     ]
@@ -260,6 +273,8 @@ def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
         ),
         *map(build_tenant_checks, mirror.tenants),
         *map(build_external_checks, mirror.externals),
+        *map(build_bigquery_checks, mirror.in_bigquery),
+        *([build_permissions_check(mirror.names)] if mirror.has_permissions else []),
     ]
 
 
@@ -311,7 +326,10 @@ def build_schedules(mirror: Mirror) -> list[dg.ScheduleDefinition]:
     """What runs once a day, or every two hours."""
     running = mirror.running
     by_table = (build_schedule, build_cleanup_schedule, build_proof_schedule)
+    there, declared = mirror.in_bigquery, mirror.has_permissions
     return [
+        *([build_permissions_schedule(mirror.names, running=running)] if declared else []),
+        *([build_bigquery_checks_schedule(there)] if there else []),
         *([build_maintenance_schedule(mirror.names, running=running)] if _has_lake(mirror) else []),
         *(build(mirror.tables, running=running) for build in by_table if mirror.tables),
     ]

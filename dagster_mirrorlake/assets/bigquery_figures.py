@@ -8,9 +8,11 @@ import dagster as dg
 from dagster_mirrorlake.assets.columns import COLUMN_LINEAGE, COLUMN_SCHEMA, column_tags, key_of
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.destinations.bigquery.types import FieldJson
+from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.publications import Publication
+from mirrorlake.operations.bigquery.costs import sum_costs
 from mirrorlake.operations.bigquery.form import PublishedForm
-from mirrorlake.operations.bigquery.settle import load_job, write_job
+from mirrorlake.operations.bigquery.settle import jobs_of
 from mirrorlake.schema.own_columns import hash_column
 
 PUBLICATION_TAG = "mirrorlake/publication"
@@ -32,8 +34,28 @@ def is_publication_reported(
     return event is not None and wanted <= (event.tags or {}).items()
 
 
-def publication_metadata(table: MirroredTable, publication: Publication) -> dict[str, Any]:
-    """Which version of the lake was loaded, how and why so, by which jobs, and its columns."""
+def shown_number(number: int | None) -> int | str:
+    """A figure of Google's; what nobody says is not 0."""
+    return "unknown" if number is None else number
+
+
+def cost_metadata(ledger: Ledger, publication: Publication) -> dict[str, Any]:
+    """What the jobs of a load took."""
+    records = ledger.job_costs(publication.submitted_at, [publication.table])
+    jobs = jobs_of(publication)
+    found = sum_costs(one for one in records if one.job in jobs)
+    if not found.jobs:
+        return {}
+    # Loads and copies are not billed by bytes.
+    billed = shown_number(found.bytes_billed) if "query" in found.jobs else 0
+    return {"bytes billed": billed, "slot ms": shown_number(found.slot_ms)}
+
+
+def publication_metadata(
+    ledger: Ledger, table: MirroredTable, publication: Publication
+) -> dict[str, Any]:
+    """Which version of the lake was loaded, how and why so, by which jobs, what they took, and the
+    table's columns."""
     changed = publication.bytes != 0
     how = "all rows" if publication.since is None else "changes"
     found: dict[str, Any] = {
@@ -41,8 +63,9 @@ def publication_metadata(table: MirroredTable, publication: Publication) -> dict
         "lake version": str(publication.version),
         "loaded": how if changed else "nothing: no row changed",
         "because": publication.why,
-        "jobs": f"{load_job(publication)}, {write_job(publication)}" if changed else "none",
+        "jobs": ", ".join(jobs_of(publication)) if changed else "none",
         "submitted": f"{publication.submitted_at:%Y-%m-%d %H:%M:%S} UTC",
+        **cost_metadata(ledger, publication),
         **_columns(table, PublishedForm.from_json(publication.form)),
     }
     if publication.completed_at is not None:

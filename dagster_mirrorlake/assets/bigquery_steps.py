@@ -51,7 +51,7 @@ def _shown(workspace: Workspace, mirrored: MirroredTable, done: PublishedThere) 
     views = ", ".join(f"{kind}: {state}" for kind, state in done.views.items())
     return {
         "this run": _OUTCOMES.get(done.state, done.state),
-        **publication_metadata(mirrored, publication),
+        **publication_metadata(workspace.ledger, mirrored, publication),
         "views": views or "none",
     }
 

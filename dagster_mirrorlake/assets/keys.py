@@ -18,6 +18,11 @@ def cleanup_key(source: str, names: Names) -> dg.AssetKey:
     return names.key("cleanup", source)
 
 
+def permissions_key(names: Names) -> dg.AssetKey:
+    """``permissions``, of a mirror with a name ``permissions/<mirror>``."""
+    return names.key("permissions")
+
+
 def maintenance_key(names: Names) -> dg.AssetKey:
     """``maintenance``, of a mirror with a name ``maintenance/<mirror>``."""
     return names.key("maintenance")

@@ -6,6 +6,10 @@ whose raw is ahead (`mirrorlake.operations.unfolded`); no sensor starts a JVM.
 """
 
 from dagster_mirrorlake.sensors.alerts import build_alerts_sensor
+from dagster_mirrorlake.sensors.bigquery import (
+    build_bigquery_checks_schedule,
+    build_permissions_schedule,
+)
 from dagster_mirrorlake.sensors.cleanup import build_cleanup_schedule
 from dagster_mirrorlake.sensors.daily import build_schedule
 from dagster_mirrorlake.sensors.externals import build_externals_sensor
@@ -22,6 +26,7 @@ from dagster_mirrorlake.sensors.unpublished import build_unpublished_sensor
 
 __all__ = [
     "build_alerts_sensor",
+    "build_bigquery_checks_schedule",
     "build_cleanup_schedule",
     "build_externals_sensor",
     "build_failed_sensor",
@@ -30,6 +35,7 @@ __all__ = [
     "build_models_sensor",
     "build_moved_sensor",
     "build_partitions_sensor",
+    "build_permissions_schedule",
     "build_proof_schedule",
     "build_schedule",
     "build_tenants_sensor",

@@ -55,7 +55,7 @@ def find_loaded(
         if not is_publication_reported(instance, key, publication.id):
             shown = {
                 "this run": "none: reported by the ledger",
-                **publication_metadata(table, publication),
+                **publication_metadata(ledger, table, publication),
                 "views": "not looked at",
             }
             tags = publication_tags(publication.id)

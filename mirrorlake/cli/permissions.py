@@ -19,7 +19,13 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.reports import DIFFERENT, UNDECIDED
-from mirrorlake.config import Config, DatasetPermissions, load_permissions, permissions_schema
+from mirrorlake.config import (
+    Config,
+    DatasetPermissions,
+    load_permissions,
+    permissions_path,
+    permissions_schema,
+)
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -161,7 +167,7 @@ def _opened(
             f"{config.path} has no bigquery section",
             next_step="Write one with project and bucket: docs/configuration.md#bigquery",
         )
-    path = file_path or config.path.parent / "permissions.yaml"
+    path = file_path or permissions_path(config)
     declared = with_views(config, load_permissions(path, config.bigquery.project))
     return config, open_bigquery(config.bigquery), declared
 

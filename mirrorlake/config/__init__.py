@@ -29,7 +29,12 @@ from mirrorlake.config.fields import format_duration, parse_duration, zone_of
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.load import config_schema, load_config
 from mirrorlake.config.modes import Mode
-from mirrorlake.config.permissions import DatasetPermissions, load_permissions, permissions_schema
+from mirrorlake.config.permissions import (
+    DatasetPermissions,
+    load_permissions,
+    permissions_path,
+    permissions_schema,
+)
 from mirrorlake.config.server import BackOff, SourceConfig, Tls, TlsConfig
 from mirrorlake.config.settings import (
     BigQueryConfig,
@@ -80,6 +85,7 @@ __all__ = [
     "load_permissions",
     "parse_duration",
     "parse_source_url",
+    "permissions_path",
     "permissions_schema",
     "zone_of",
 ]

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, WithJsonSchema
 
+from mirrorlake.config.contract import Config
 from mirrorlake.config.fields import Section, nearest
 from mirrorlake.config.grants import (
     AUTHORISED,
@@ -169,6 +170,11 @@ class DatasetPermissions:
 
 
 PlacedWords: TypeAlias = Iterator[tuple[YamlPath, str]]
+
+
+def permissions_path(config: Config) -> Path:
+    """The permissions file beside a contract file, whether it is there or not."""
+    return config.path.parent / "permissions.yaml"
 
 
 def load_permissions(path: Path, project: str) -> tuple[DatasetPermissions, ...]:

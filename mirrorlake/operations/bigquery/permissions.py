@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from mirrorlake.config import Config
+from mirrorlake.config import Config, load_permissions, permissions_path
 from mirrorlake.config.grants import AUTHORISED, Grant
 from mirrorlake.config.permissions import DatasetPermissions
 from mirrorlake.destinations.bigquery.access import AccessChange, change_between, refusal_of
 from mirrorlake.destinations.bigquery.access_requests import DatasetAccess
-from mirrorlake.destinations.bigquery.client import BigQuery
+from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
 from mirrorlake.errors import BigQueryError, ConfigError, MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
@@ -162,6 +162,23 @@ def _written_elsewhere(config: Config) -> dict[str, str]:
         if one.format == "bigquery" and in_project:
             found.setdefault(one.table[0], f"somebody else ({one.name})")
     return found
+
+
+def verify_declared(config: Config) -> list[VerifiedAccess]:
+    """The same of the permissions file beside a contract file.
+
+    Raises:
+        ConfigError: the file can't be read, or the contract has no section bigquery.
+        BigQueryError: a dataset is not there, or BigQuery can't be asked.
+    """
+    if config.bigquery is None:
+        raise ConfigError(
+            f"{config.path} has no bigquery section",
+            next_step="Write one with project and bucket: docs/configuration.md#bigquery",
+        )
+    path = permissions_path(config)
+    declared = with_views(config, load_permissions(path, config.bigquery.project))
+    return verify_permissions(open_bigquery(config.bigquery), config, declared)
 
 
 def _datasets(config: Config) -> set[str]:
