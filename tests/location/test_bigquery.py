@@ -18,9 +18,11 @@ import yaml
 from dagster_mirrorlake.location import load_definitions
 from demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger
+from tests.location import run_steps
 from tests.location.conftest import ROOT, Location
 from tests.location.test_models import node
 from tests.location.test_sensors import Ticks
+from tests.support.bigquery.access_server import Datasets, datasets_server
 from tests.support.bigquery.emulator import BUCKET, PROJECT, GoogleCloud, google_cloud
 from tests.support.bigquery.shim import Shim, shim_before
 
@@ -38,6 +40,13 @@ DATABASES: dict[str, Any] = {
     # Nobody made its dataset.
     "nowhere": {"tables": {"u": THERE}},
 }
+EQUALS = "bigquery/s/there/t:equals_lake"
+PERMISSIONS = """
+datasets:
+  s_there: {principals: {"group:owners@example.com": owner}}
+  s_there__views_clean: {principals: {"group:owners@example.com": owner}}
+"""
+OWNER = {"role": "OWNER", "groupByEmail": "owners@example.com"}
 KEY = dg.AssetKey(["bigquery", "s", "there", "t"])
 
 
@@ -64,6 +73,7 @@ def test_a_published_table_has_an_asset_below_deduped(defs: dg.Definitions) -> N
     assert dg.AssetKey(["bigquery", "s", "there", "v"]) not in keys
 
 
+@pytest.mark.full
 def test_a_location_loads_without_google(contract_file: Callable[[Any], Path]) -> None:
     script = "import sys, definitions; print([m for m in sys.modules if m in sys.argv[1:]])"
     heavy = ["google.cloud.bigquery", "google.auth", "pyarrow", "mirrorlake.workspace"]
@@ -78,6 +88,69 @@ def test_a_location_loads_without_google(contract_file: Callable[[Any], Path]) -
         check=True,
     )
     assert ended.stdout.strip() == "[]"
+
+
+def test_what_is_billed_is_off_where_all_else_is_on(
+    contract_file: Callable[[Any], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIRRORLAKE_SENSORS", "on")
+    path = with_section(contract_file(DATABASES))
+    (path.parent / "permissions.yaml").write_text(PERMISSIONS)
+    repository = load_definitions(path).get_repository_def()
+    on = {one.name: one.default_status.value for one in repository.schedule_defs}
+    assert (on["bigquery_checks"], on["permissions"], on["proofs"]) == (
+        "STOPPED",
+        "RUNNING",
+        "RUNNING",
+    )
+    assert repository.get_sensor_def("unpublished").default_status.value == "RUNNING"
+
+
+@pytest.fixture
+def granted(
+    contract_file: Callable[[Any], Path], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Datasets, dg.Definitions]]:
+    """A server of datasets, and a location whose permissions file declares one of them."""
+    path = with_section(contract_file({"there": DATABASES["there"]}))
+    (path.parent / "permissions.yaml").write_text(PERMISSIONS)
+    with datasets_server() as there:
+        monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", there.url)
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", there.url)
+        yield there, load_definitions(path)
+
+
+def verified(defs: dg.Definitions) -> dict[str, Any]:
+    """A run of the check of permissions alone."""
+    key = dg.AssetCheckKey(dg.AssetKey(["permissions"]), "as_declared")
+    return run_steps._checks(defs, [key], None)
+
+
+def test_permissions_that_drifted_are_a_failed_check(
+    granted: tuple[Datasets, dg.Definitions],
+) -> None:
+    there, defs = granted
+    views = {"dataset": {"projectId": PROJECT, "datasetId": "s_there__views_clean"}}
+    authorised = {"dataset": {**views, "targetTypes": ["VIEWS"]}}
+    there.put("s_there", [OWNER, authorised])
+    there.put("s_there__views_clean", [OWNER])
+    found = verified(defs)["checks"]["permissions:as_declared"]
+    assert found["passed"], found
+    there.put("s_there", [OWNER, authorised, {"role": "READER", "userByEmail": "eve@x.com"}])
+    found = verified(defs)["checks"]["permissions:as_declared"]
+    assert (found["passed"], found["severity"]) == (False, "ERROR")
+    assert found["words"] == "Not as declared: s_there"
+    assert "user:eve@x.com reader" in found["metadata"]["access"]
+
+
+def test_access_that_is_not_shown_is_an_error_and_no_verdict(
+    granted: tuple[Datasets, dg.Definitions],
+) -> None:
+    there, defs = granted
+    there.put("s_there", [OWNER])
+    there.hidden = True
+    found = verified(defs)
+    assert (found["success"], found["checks"]) == (False, {})
+    assert "does not show who has access" in found["failed"]["permissions__checks"]
 
 
 @dataclass(frozen=True)
@@ -131,7 +204,9 @@ def test_a_chain_publishes_and_a_failure_there_is_its_alone(there: There) -> Non
     assert (shown["this run"], shown["loaded"]) == ("loaded it", "all rows")
     assert shown["because"] == "it is the first load"
     assert shown["views"] == "clean: made"
-    again = there.run("t", layers=["bigquery"])["made"]["bigquery/s/there/t"]["None"]
+    alone = there.run("t", layers=["bigquery"])
+    again = alone["made"]["bigquery/s/there/t"]["None"]
+    assert EQUALS not in alone["checks"]
     assert (again["this run"], again["jobs"]) == ("found it as the lake shows it", shown["jobs"])
 
 
@@ -190,3 +265,21 @@ def test_what_a_check_of_deduped_finds_is_not_published(there: There) -> None:
     assert "bigquery__s__there__t" in found["skipped"] or not found["success"]
     assert "bigquery/s/there/t" not in found["made"]
     assert Ledger(there.location.config.ledger.url).publications("s.there.t") == before
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+def test_rows_are_compared_where_it_is_asked_for(there: There) -> None:
+    assert there.run("t")["failed"] == {}
+    step = {"tables": [], "checks": [EQUALS]}
+    [found] = there.location.run([step])
+    check = found["checks"][EQUALS]
+    assert (check["passed"], check["metadata"]["bytes billed"]) == (True, "unknown")
+    address = f"{PROJECT}.s_there.t"
+    there.cloud.client().query_and_wait(f"DELETE FROM `{address}` WHERE id = 1")
+    [found] = there.location.run([step])
+    assert (found["checks"][EQUALS]["passed"], found["checks"][EQUALS]["severity"]) == (
+        False,
+        "ERROR",
+    )
+    there.cloud.client().delete_table(address)
