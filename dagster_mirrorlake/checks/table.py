@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.checks.series import BY_DAY, EXACT, exact_step
+from dagster_mirrorlake.checks.snapshot_promises import UNIQUE
 from dagster_mirrorlake.checks.step import checks_in_one_step
 from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.table import Layer, MirroredTable
@@ -56,6 +57,8 @@ def chain_check_keys(table: MirroredTable) -> list[dg.AssetCheckKey]:
 
 def blocking_check_keys(table: MirroredTable) -> list[dg.AssetCheckKey]:
     """Deduped's checks that keep what is downstream from running; they read the lake alone."""
+    if table.contract.landed:
+        return [dg.AssetCheckKey(table.key("deduped"), UNIQUE)]
     names = (n for n in _words(table)["deduped"] if n.removesuffix(BY_DAY) not in _NOT_BLOCKING)
     return [dg.AssetCheckKey(table.key("deduped"), name) for name in names]
 

@@ -60,7 +60,7 @@ class Shim:
         running: whether every job that is looked at still runs.
         requests: answers to the next requests whose method and path contain the text, in order.
         jobs: how the next jobs whose ids end so end, in order.
-        statistics: of every job that is looked at.
+        statistics: of every job that is looked at; their part ``query`` of queries alone.
         seen: the method and path of each request.
     """
 
@@ -97,7 +97,9 @@ class Shim:
             error = self._failed[job[1]].as_error()
             found["status"] = {"state": "DONE", "errorResult": error, "errors": [error]}
         if self.statistics:
-            found["statistics"] = found.get("statistics", {}) | self.statistics
+            is_query = "query" in found.get("configuration", {})
+            new = {k: v for k, v in self.statistics.items() if is_query or k != "query"}
+            found["statistics"] = found.get("statistics", {}) | new
         return found
 
 
