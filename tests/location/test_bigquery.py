@@ -188,7 +188,7 @@ def there(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]) -
         for dataset in ("s_there", "s_there__views_clean"):
             cloud.client().create_dataset(dataset)
         location = location_for(DATABASES)
-        with_section(location.path, bigquery={**SECTION, "wait": "5m"})
+        with_section(location.path, bigquery={**SECTION, "wait": "30s"})
         yield There(location, cloud, shim)
 
 
@@ -215,7 +215,6 @@ def test_a_chain_publishes_and_a_failure_there_is_its_alone(there: There) -> Non
 def test_jobs_that_still_run_are_not_green_and_are_reported_when_they_ended(there: There) -> None:
     there.run("t")
     there.shim.running = True
-    with_section(there.location.path, bigquery={**SECTION, "wait": "1s"})
     found = there.run("t", sql=["INSERT INTO there.t (id) VALUES (100)"])
     assert found["success"]
     assert "bigquery/s/there/t" not in found["made"]
@@ -232,7 +231,6 @@ def test_jobs_that_still_run_are_not_green_and_are_reported_when_they_ended(ther
         assert due.requests() == []
         earlier = reported(heard)
         there.shim.running = False
-        with_section(there.location.path, bigquery={**SECTION, "wait": "5m"})
         there.location.command("bigquery", "publish", "t")
         [event] = reported(heard)
         assert event.metadata["dagster/row_count"].value == 51
