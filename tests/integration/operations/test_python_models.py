@@ -256,7 +256,7 @@ def example() -> str:
 @pytest.mark.full
 def test_the_example_of_the_documents_learns(flights: Path, place: Place, sql: Sql) -> None:
     write_python(flights, example().replace("nyc_nyc", f"s_{flights.parent.name}"), "delays")
-    months = ("month=2013-01-01", "month=2013-02-01")
+    months = ("of_month=2013-01-01", "of_month=2013-02-01")
     assert (
         tuple(key for month in months for key in computed(flights, "delays", month)["delays"])
         == months
