@@ -234,6 +234,7 @@ def message(found: Any) -> str:
     return str(failure.step_failure_data.user_failure_data.description)
 
 
+@pytest.mark.full
 def test_a_batch_that_is_there_is_not_started_again(contracts: Config, tmp_path: Path) -> None:
     says = tuple(outcome(one.name, failed=False) for one in contracts.tables)
     there = Scripted(tmp_path / "said", ["open", "succeeded"], says)
@@ -260,6 +261,7 @@ def test_looks_that_fail_leave_the_batch_alone(
     assert there.cancelled == []
 
 
+@pytest.mark.full
 def test_a_run_that_is_cancelled_cancels_its_batch(contracts: Config, tmp_path: Path) -> None:
     there = Scripted(tmp_path / "said", [None, "open", DagsterExecutionInterruptedError()])
     assert not run(contracts, there).success

@@ -142,6 +142,7 @@ def test_permissions_that_drifted_are_a_failed_check(
     assert "user:eve@x.com reader" in found["metadata"]["access"]
 
 
+@pytest.mark.full
 def test_access_that_is_not_shown_is_an_error_and_no_verdict(
     granted: tuple[Datasets, dg.Definitions],
 ) -> None:

@@ -120,6 +120,7 @@ def test_what_changed_is_observed_and_checked(watched: Watched) -> None:
     assert verdicts(watched.tick())["prices row_count"] == (False, "ERROR")
 
 
+@pytest.mark.full
 def test_drift_is_a_verdict_and_rows_are_not_counted_then(watched: Watched) -> None:
     watched.write("a.parquet", {"price": [1, 2, 3]}, 0)
     watched.make_stock([5])
@@ -170,12 +171,14 @@ def test_a_table_that_cannot_be_looked_at_keeps_no_green_verdict(watched: Watche
     assert verdicts(watched.tick())["prices fresh"] == (True, "WARN")
 
 
+@pytest.mark.full
 def test_where_no_table_can_be_looked_at_the_tick_fails(watched: Watched) -> None:
     assert len(watched.tick().run_requests) == 2
     with pytest.raises(dg.Failure, match="there is no folder"):
         watched.tick()
 
 
+@pytest.mark.full
 def test_a_person_runs_one_check(watched: Watched) -> None:
     watched.write("a.parquet", {"price": [1, 2]}, 0)
     key = dg.AssetCheckKey(PRICES_KEY, "row_count")

@@ -71,6 +71,7 @@ LITERALS = {
 KINDS = [pytest.param("made"), *(pytest.param(n, marks=pytest.mark.full) for n in ("day", "seen"))]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("column", KINDS)
 def test_rows_that_change_move_and_leave(
     column: str,

@@ -40,6 +40,7 @@ def datasets(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[BigQuery, Shim]]
         yield open_bigquery(BigQueryConfig(project="local", bucket="bucket")), shim
 
 
+@pytest.mark.full
 def test_a_request_that_is_refused_for_seconds_is_sent_again(
     datasets: tuple[BigQuery, Shim],
 ) -> None:
@@ -61,6 +62,7 @@ def test_a_quota_that_is_used_up_is_named_and_not_waited_for(
     assert len(shim.seen) == 1
 
 
+@pytest.mark.full
 def test_a_limit_that_never_passes_ends_and_says_so(
     datasets: tuple[BigQuery, Shim], monkeypatch: pytest.MonkeyPatch
 ) -> None:
