@@ -245,7 +245,9 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda _: b"",
     "cut": lambda content: content[:-9],
     "a letter": lambda content: content.replace(b'"bigint"', b'"bigins"', 1),
-    "a digit of the checksum": lambda content: b"0" + content[1:],
+    "a digit of the checksum": lambda content: (
+        (b"1" if content[:1] == b"0" else b"0") + content[1:]
+    ),
     "no text": lambda _: b"\xff\xfe\x00",
     "another list": lambda _: sealed("[1, 2]"),
     "no fields": lambda content: sealed(json.dumps({**loaded(content), "fields": None})),
