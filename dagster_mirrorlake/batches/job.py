@@ -35,7 +35,8 @@ def build_batch_job(
 ) -> dg.JobDefinition:
     """A job that works on tables in a batch, waits for it, and reports what became of each.
 
-    A retry of its step goes on with the batch that it began; a run that is cancelled cancels it.
+    When the step is retried, it reattaches to the batch that it started. Cancelling the run cancels
+    the batch.
     """
     tables = mirrored_tables(contracts.tables)
 

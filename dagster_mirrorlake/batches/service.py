@@ -31,7 +31,8 @@ class BatchWork:
     missing_too: bool = False
 
     def extras(self, config: str, secrets: dict[str, str]) -> dict[str, Any]:
-        """All that the batch is told. It is part of its arguments: secrets are told by name."""
+        """Everything that is passed to the batch. These values are visible in its arguments, so
+        secrets are passed by name."""
         return {"work": asdict(self), "config": config, "secrets": secrets}
 
 
@@ -89,7 +90,8 @@ class Batches(Protocol):
 def batch_of(batches: Batches, run_id: str) -> tuple[str, BatchState | None]:
     """The batch of a run and how it stands: the one that is open or succeeded, else the next name.
 
-    So a retry goes on with what an earlier try began, and starts another one only after a failure.
+    So a retry reattaches to the batch of an earlier attempt, and starts a new one only if that
+    failed.
 
     Raises:
         MirrorlakeError: it can't be told; nothing is started then.

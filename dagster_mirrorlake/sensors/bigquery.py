@@ -9,14 +9,11 @@ import dagster as dg
 from dagster_mirrorlake.assets.keys import permissions_key
 from dagster_mirrorlake.checks.bigquery import DECLARED, EQUALS
 from dagster_mirrorlake.names import Names
+from dagster_mirrorlake.sensors.requests import SCHEDULE_STATUS
 from dagster_mirrorlake.table import MirroredTable
 
 PERMISSIONS_CRON = "40 * * * *"
 CHECKS_CRON = "45 5 * * 0"
-_STATUS = {
-    True: dg.DefaultScheduleStatus.RUNNING,
-    False: dg.DefaultScheduleStatus.STOPPED,
-}
 
 
 def build_permissions_schedule(names: Names, *, running: bool = False) -> dg.ScheduleDefinition:
@@ -26,7 +23,7 @@ def build_permissions_schedule(names: Names, *, running: bool = False) -> dg.Sch
         name=names.of("permissions"),
         cron_schedule=PERMISSIONS_CRON,
         execution_timezone="UTC",
-        default_status=_STATUS[running],
+        default_status=SCHEDULE_STATUS[running],
         job_name="__ASSET_JOB",
         description="Compares who has access to datasets of BigQuery with permissions.yaml.",
     )

@@ -7,13 +7,10 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.keys import cleanup_key
+from dagster_mirrorlake.sensors.requests import SCHEDULE_STATUS
 from dagster_mirrorlake.table import MirroredTable
 
 CRON = "30 3 * * *"
-_STATUS = {
-    True: dg.DefaultScheduleStatus.RUNNING,
-    False: dg.DefaultScheduleStatus.STOPPED,
-}
 
 
 def build_cleanup_schedule(
@@ -29,7 +26,7 @@ def build_cleanup_schedule(
         name=names.of("cleanup"),
         cron_schedule=CRON,
         execution_timezone="UTC",
-        default_status=_STATUS[running],
+        default_status=SCHEDULE_STATUS[running],
         job_name="__ASSET_JOB",
         description="Puts right what dead runs left, and looks for gaps, once a day.",
     )

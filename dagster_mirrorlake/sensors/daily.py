@@ -7,15 +7,11 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.sensors.requests import request_chains, why_held
+from dagster_mirrorlake.sensors.requests import SCHEDULE_STATUS, request_chains, why_held
 from dagster_mirrorlake.table import MirroredTable
 
 CRON = "0 4-23 * * *"
 """Every hour from 04:00 on: a request that was made has its day's run key, and is made once."""
-_STATUS = {
-    True: dg.DefaultScheduleStatus.RUNNING,
-    False: dg.DefaultScheduleStatus.STOPPED,
-}
 
 
 def build_schedule(
@@ -33,7 +29,7 @@ def build_schedule(
         name=names.of("daily"),
         cron_schedule=CRON,
         execution_timezone="UTC",
-        default_status=_STATUS[running],
+        default_status=SCHEDULE_STATUS[running],
         required_resource_keys=names.all_of({"ledger"}),
         # Of its own it would be a second job over all assets, which loads as long as the first.
         job_name="__ASSET_JOB",

@@ -7,12 +7,9 @@ import dagster as dg
 
 from dagster_mirrorlake.assets.keys import maintenance_key
 from dagster_mirrorlake.names import Names
+from dagster_mirrorlake.sensors.requests import SCHEDULE_STATUS
 
 CRON = "30 2 * * *"
-_STATUS = {
-    True: dg.DefaultScheduleStatus.RUNNING,
-    False: dg.DefaultScheduleStatus.STOPPED,
-}
 
 
 def build_maintenance_schedule(
@@ -25,7 +22,7 @@ def build_maintenance_schedule(
         name=named.of("maintenance"),
         cron_schedule=CRON,
         execution_timezone="UTC",
-        default_status=_STATUS[running],
+        default_status=SCHEDULE_STATUS[running],
         job_name="__ASSET_JOB",
         description="Compacts, expires and cleans up the lake tables, once a day.",
     )

@@ -8,14 +8,10 @@ import dagster as dg
 
 from dagster_mirrorlake.checks import proof_check_keys
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.sensors.requests import why_held
+from dagster_mirrorlake.sensors.requests import SCHEDULE_STATUS, why_held
 from dagster_mirrorlake.table import MirroredTable
 
 CRON = "15 */2 * * *"
-_STATUS = {
-    True: dg.DefaultScheduleStatus.RUNNING,
-    False: dg.DefaultScheduleStatus.STOPPED,
-}
 
 
 def build_proof_schedule(
@@ -31,7 +27,7 @@ def build_proof_schedule(
         name=names.of("proofs"),
         cron_schedule=CRON,
         execution_timezone="UTC",
-        default_status=_STATUS[running],
+        default_status=SCHEDULE_STATUS[running],
         required_resource_keys=names.all_of({"ledger"}),
         job_name="__ASSET_JOB",
         description="Counts the rows of every table, and compares its next chunk with MySQL.",

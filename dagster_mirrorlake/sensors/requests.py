@@ -29,6 +29,11 @@ STATUS = {
     False: dg.DefaultSensorStatus.STOPPED,
 }
 """Whether a sensor is on until somebody turns it off."""
+SCHEDULE_STATUS = {
+    True: dg.DefaultScheduleStatus.RUNNING,
+    False: dg.DefaultScheduleStatus.STOPPED,
+}
+"""The same of a schedule."""
 
 _ENDED = ("SUCCESS", "FAILURE", "SKIPPED")
 _KeysOf = Callable[[MirroredTable], list[dg.AssetKey]]
@@ -194,10 +199,11 @@ def _is_through(table: MirroredTable, chosen: set[dg.AssetKey], ended: Mapping[s
     skipped, ends its chain. BigQuery's step is after the lake's, and ends none of them."""
     keys = [key for key in table.chain_keys if key in chosen]
     states = {key: ended.get(key.to_python_identifier()) for key in keys}
-    in_lake = [states[key] for key in map(table.key, LAYERS) if key in states]
+    of_lake = [table.key(layer) for layer in LAYERS]
+    in_lake = [states[key] for key in of_lake if key in states]
     if {"FAILURE", "SKIPPED"}.intersection(map(str, in_lake)):
         return True
-    elsewhere = [state for key, state in states.items() if key not in map(table.key, LAYERS)]
+    elsewhere = [state for key, state in states.items() if key not in of_lake]
     return in_lake[-1:] in ([], ["SUCCESS"]) and None not in elsewhere
 
 

@@ -183,7 +183,7 @@ def _print_estimates(found: Sequence[CheckEstimate], as_json: bool) -> None:
         return
     table = show.table("table", "MB it would read")
     for one in found:
-        table.add_row(escape(one.table), _megabytes(one.bytes))
+        table.add_row(escape(one.table), show.megabytes(one.bytes))
     show.console.print(table)
 
 
@@ -194,16 +194,12 @@ def _print_costs(found: Sequence[TableCosts]) -> None:
     for one in found:
         for words, part in (("loads", one.publish), ("checks", one.check)):
             counts = (f"{part.jobs.get(kind, 0):,}" for kind in ("load", "copy", "query"))
-            sizes = (_megabytes(part.bytes_processed), _megabytes(part.bytes_billed))
+            sizes = (show.megabytes(part.bytes_processed), show.megabytes(part.bytes_billed))
             slots = "unknown" if part.slot_ms is None else f"{part.slot_ms / 1000:,.1f}"
             left = f"unknown of {part.unknown:,} queries" if part.unknown else ""
             figures = (*sizes, slots) if part.jobs else ("-", "-", "-")
             table.add_row(escape(one.table), words, *counts, *figures, left)
     show.console.print(table)
-
-
-def _megabytes(size: int | None) -> str:
-    return "unknown" if size is None else f"{size / 1e6:,.2f}"
 
 
 def _print_checked(found: Sequence[CheckedThere]) -> None:

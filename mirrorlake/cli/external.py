@@ -73,12 +73,10 @@ def _chosen(config: Config, names: Sequence[str]) -> Sequence[ExternalDeclaratio
         ConfigError: a name is nobody's, or there is none.
         ModelError: a file can't be read.
     """
-    from mirrorlake.models.external import read_externals
+    from mirrorlake.models.external import all_externals
     from mirrorlake.models.model_files import FOLDER
 
-    declared, unread = read_externals(config.path.parent / FOLDER)
-    for problem in unread.problems:
-        raise problem
+    declared = all_externals(config.path.parent / FOLDER)
     known = {one.name: one for one in declared}
     for name in names:
         if name not in known:

@@ -22,11 +22,9 @@ from mirrorlake.cli.reports import DIFFERENT, UNDECIDED
 from mirrorlake.config import (
     Config,
     DatasetPermissions,
-    load_permissions,
     permissions_path,
     permissions_schema,
 )
-from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
     from mirrorlake.destinations.bigquery.client import BigQuery
@@ -143,7 +141,7 @@ def lake(config_path: Path, file_path: Path | None, form: str) -> None:
     from mirrorlake.operations.lake_policies import as_gcloud, as_terraform, lake_policies
 
     config = open_contract(config_path)
-    declared = load_lake_permissions(file_path or config.path.parent / "permissions.yaml")
+    declared = load_lake_permissions(file_path or permissions_path(config))
     policies = lake_policies(config, declared)
     click.echo(as_terraform(policies) if form == "terraform" else as_gcloud(policies), nl=False)
 
@@ -158,18 +156,11 @@ def _opened(
     config_path: Path, file_path: Path | None
 ) -> tuple[Config, BigQuery, tuple[DatasetPermissions, ...]]:
     """The contract, the project's clients, and what is declared."""
-    from mirrorlake.destinations.bigquery.client import open_bigquery
-    from mirrorlake.operations.bigquery.permissions import with_views
+    from mirrorlake.operations.bigquery.permissions import open_declared
 
     config = open_contract(config_path)
-    if config.bigquery is None:
-        raise ConfigError(
-            f"{config.path} has no bigquery section",
-            next_step="Write one with project and bucket: docs/configuration.md#bigquery",
-        )
-    path = file_path or permissions_path(config)
-    declared = with_views(config, load_permissions(path, config.bigquery.project))
-    return config, open_bigquery(config.bigquery), declared
+    bigquery, declared = open_declared(config, file_path or permissions_path(config))
+    return config, bigquery, declared
 
 
 def _print_change(

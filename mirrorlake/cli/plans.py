@@ -240,7 +240,7 @@ def _print_syncs(printed: _Printed, found: Sequence[PlannedSync]) -> None:
     rows = [
         (
             *(one.table, one.window, one.since or "-", _sync_rows(one)),
-            *(_megabytes(one.load), _seconds(one.load), _seconds(one.fold), one.why),
+            *(show.megabytes(one.load.bytes), _seconds(one.load), _seconds(one.fold), one.why),
         )
         for one in found
     ]
@@ -322,7 +322,7 @@ def _print_work(printed: _Printed, found: WorkPlan) -> None:
     rows = [
         (
             *(f"{number}.", one.step, one.target, f"{one.partitions:,}" if one.partitions else "-"),
-            *(_rows(one.forecast), _megabytes(one.forecast), _seconds(one.forecast)),
+            *(_rows(one.forecast), show.megabytes(one.forecast.bytes), _seconds(one.forecast)),
             _why(one),
         )
         for number, one in enumerate(found.steps, 1)
@@ -360,10 +360,6 @@ def _why(one: PlannedStep) -> str:
 
 def _rows(one: Forecast) -> str:
     return "unknown" if one.rows is None else f"{one.rows:,}"
-
-
-def _megabytes(one: Forecast) -> str:
-    return "unknown" if one.bytes is None else f"{one.bytes / 1e6:,.2f}"
 
 
 def _seconds(one: Forecast) -> str:

@@ -126,6 +126,11 @@ def ago(age: timedelta | None) -> str:
     return f"{seconds} s ago"
 
 
+def megabytes(size: int | None) -> str:
+    """A number of bytes, in MB; what nobody knows is not 0."""
+    return "unknown" if size is None else f"{size / 1e6:,.2f}"
+
+
 def since(moment: str | None) -> str:
     """How long ago a moment (ISO, with its offset) was, as `ago` says it."""
     return ago(None if moment is None else datetime.now(UTC) - datetime.fromisoformat(moment))

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from mirrorlake.config.grants import EVERYBODY
 from mirrorlake.config.permissions import (
-    LAYERS,
     LakeRole,
     LakeSection,
     Sets,
@@ -47,25 +46,22 @@ def load_lake_permissions(path: Path) -> LakePermissions:
             next_step="Write a section lake: docs/lake-permissions.md has a first one",
         )
     raise_problems(path, _problems(file, sections.lake, sections.sets))
-    layers = {layer: _declared(sections.lake, layer, sections.sets) for layer in LAYERS}
+    written = sections.lake.layers
+    layers = {layer: _declared(written[layer], sections.sets) for layer in written}
     return LakePermissions(sections.lake.place, layers)
 
 
-def _declared(section: LakeSection, layer: str, sets: Sets) -> dict[str, LakeRole]:
+def _declared(written: Mapping[str, LakeRole], sets: Sets) -> dict[str, LakeRole]:
     found: dict[str, LakeRole] = {}
-    for member, role in _written(section, layer).items():
+    for member, role in written.items():
         found |= dict.fromkeys(members_of(member, sets), role)
     return found
 
 
-def _written(section: LakeSection, layer: str) -> Mapping[str, LakeRole]:
-    return {"raw": section.raw, "deduped": section.deduped, "clean": section.clean}[layer]
-
-
 def _problems(file: YamlFile, section: LakeSection, sets: Sets) -> Iterator[Problem]:
-    for layer in LAYERS:
+    for layer, written in section.layers.items():
         first: dict[str, str] = {}
-        for member, role in _written(section, layer).items():
+        for member, role in written.items():
             for principal in members_of(member, sets):
                 words = _refusal(layer, principal, role)
                 if words is None and first.setdefault(principal, member) != member:

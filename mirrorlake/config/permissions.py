@@ -142,6 +142,11 @@ class LakeSection(Section):
     clean: dict[_Member, LakeRole] = Field(default_factory=dict)
     """Of clean tables."""
 
+    @property
+    def layers(self) -> Mapping[str, Mapping[str, LakeRole]]:
+        """Each of `LAYERS` → a principal → its role, as written."""
+        return {"raw": self.raw, "deduped": self.deduped, "clean": self.clean}
+
 
 class PermissionsFile(Section):
     """``permissions.yaml``."""
@@ -243,8 +248,8 @@ def _set_problems(sections: PermissionsFile) -> PlacedWords:
                 yield ("sets", name, index), f"{member} is in this set twice: leave one out"
     for dataset, section in sections.datasets.items():
         yield from _unknown_sets(("datasets", dataset, "principals"), section.principals, sets)
-    for layer in LAYERS if sections.lake is not None else ():
-        yield from _unknown_sets(("lake", layer), getattr(sections.lake, layer), sets)
+    for layer, members in sections.lake.layers.items() if sections.lake is not None else ():
+        yield from _unknown_sets(("lake", layer), members, sets)
 
 
 def _unknown_sets(path: YamlPath, members: Iterable[str], sets: Sets) -> PlacedWords:

@@ -150,6 +150,18 @@ def read_externals(folder: Path) -> tuple[list[ExternalDeclaration], Unread]:
     return read_each(external_files(folder), read_external)
 
 
+def all_externals(folder: Path) -> list[ExternalDeclaration]:
+    """`read_externals` for those who need to know of every one.
+
+    Raises:
+        ModelError: a file can't be read.
+    """
+    declared, unread = read_externals(folder)
+    for problem in unread.problems:
+        raise problem
+    return declared
+
+
 def external_files(folder: Path) -> list[Path]:
     """The files below a folder that declare such tables; tests stand beside what they are of, and
     are none."""

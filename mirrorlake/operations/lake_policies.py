@@ -68,6 +68,7 @@ def lake_policies(config: Config, declared: LakePermissions) -> LakePolicies:
         )
     bucket, path = urlparse(place).netloc, urlparse(place).path.strip("/")
     layers, views = _namespaces(config)
+    ordered = sorted(layers.items(), key=lambda one: (LAYERS.index(one[1]), one[0]))
     folders = [
         FolderPolicy(
             layer=layer,
@@ -76,9 +77,9 @@ def lake_policies(config: Config, declared: LakePermissions) -> LakePolicies:
             folder=table_uri(path, [namespace]).lstrip("/") + "/",
             bindings=_bindings(declared.layers[layer]),
         )
-        for namespace, layer in sorted(layers.items(), key=lambda one: (one[1], one[0]))
+        for namespace, layer in ordered
     ]
-    return LakePolicies(sorted(folders, key=lambda one: LAYERS.index(one.layer)), views)
+    return LakePolicies(folders, views)
 
 
 def _namespaces(config: Config) -> tuple[dict[str, str], list[str]]:

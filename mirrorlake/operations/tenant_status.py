@@ -79,9 +79,10 @@ def _state(known: Collection[Tenant], load: Load | None) -> str:
     """The newest load's state where it died or failed, for then it says nothing of its tenants."""
     if load is None:
         return "never loaded"
-    if load.state != "success" and (load.state == "pending" or _error(known, None) is None):
+    states = {one.state for one in known}
+    if load.state == "pending" or (load.state == "errored" and "failed" not in states):
         return load.state
-    return "mirrored" if {one.state for one in known} <= {"mirrored", "gone"} else "partly"
+    return "mirrored" if states <= {"mirrored", "gone"} else "partly"
 
 
 def _rows(known: Collection[Tenant]) -> int | None:

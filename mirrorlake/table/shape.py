@@ -195,11 +195,11 @@ def change_words(
         hint = "; if one was renamed, say so with `renamed_from`" if changes.added else ""
         found.append(f"{gone}: gone from deduped and clean; raw keeps what was loaded of it{hint}")
     if not changes.words:
-        found += exchanged(contract, versions[-1], version)
+        found += _exchanged(contract, versions[-1], version)
     return tuple(found)
 
 
-def exchanged(contract: TableContract, before: SchemaVersion, now: SchemaVersion) -> Iterator[str]:
+def _exchanged(contract: TableContract, before: SchemaVersion, now: SchemaVersion) -> Iterator[str]:
     """Columns that may have the values of one that a rule hides, as far as their order tells: they
     stand where that one stood, and have its type. Renaming two into each other looks so."""
     rules = {name.lower(): rule for name, rule in contract.rules.items()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from mirrorlake.config import Config, load_permissions, permissions_path
@@ -21,7 +22,7 @@ from mirrorlake.errors import BigQueryError, ConfigError, MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.access import GrantRecord
-from mirrorlake.models.external import read_externals
+from mirrorlake.models.external import all_externals
 from mirrorlake.models.model_files import FOLDER
 
 logger = logging.getLogger(__name__)
@@ -154,31 +155,37 @@ def _written_elsewhere(config: Config) -> dict[str, str]:
         ModelError: a file can't be read, so that nobody knows which dataset it is about.
     """
     settings, found = config.bigquery, dict[str, str]()
-    declared, unread = read_externals(config.path.parent / FOLDER)
-    for problem in unread.problems:
-        raise problem
-    for one in declared:
+    for one in all_externals(config.path.parent / FOLDER):
         in_project = settings is not None and one.project in (None, settings.project)
         if one.format == "bigquery" and in_project:
             found.setdefault(one.table[0], f"somebody else ({one.name})")
     return found
 
 
-def verify_declared(config: Config) -> list[VerifiedAccess]:
-    """The same of the permissions file beside a contract file.
+def open_declared(config: Config, path: Path) -> tuple[BigQuery, tuple[DatasetPermissions, ...]]:
+    """The project's clients, and what a permissions file declares of its datasets.
 
     Raises:
         ConfigError: the file can't be read, or the contract has no section bigquery.
-        BigQueryError: a dataset is not there, or BigQuery can't be asked.
     """
     if config.bigquery is None:
         raise ConfigError(
             f"{config.path} has no bigquery section",
             next_step="Write one with project and bucket: docs/configuration.md#bigquery",
         )
-    path = permissions_path(config)
     declared = with_views(config, load_permissions(path, config.bigquery.project))
-    return verify_permissions(open_bigquery(config.bigquery), config, declared)
+    return open_bigquery(config.bigquery), declared
+
+
+def verify_declared(config: Config) -> list[VerifiedAccess]:
+    """`verify_permissions` by the permissions file beside a contract file.
+
+    Raises:
+        ConfigError: see `open_declared`.
+        BigQueryError: a dataset is not there, or BigQuery can't be asked.
+    """
+    bigquery, declared = open_declared(config, permissions_path(config))
+    return verify_permissions(bigquery, config, declared)
 
 
 def _datasets(config: Config) -> set[str]:

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from mirrorlake.destinations.bigquery.client import BigQuery
+from mirrorlake.destinations.bigquery.client import BigQuery, JobLook
 from mirrorlake.destinations.bigquery.names import BigQueryTable, publication_stem, staging_of
 from mirrorlake.destinations.bigquery.statements import bounds_sql, merge_sql
 from mirrorlake.errors import BigQueryError
@@ -114,29 +114,33 @@ def _step(
     if loaded.state == "running":
         return publication, True
     if loaded.state == "failed":
-        return _end(bigquery, ledger, target, publication, loaded.error), False
+        return _end(bigquery, ledger, target, publication, loaded.error, loaded), False
     written = bigquery.look(write_job(publication))
     if written is None:
-        return _write(bigquery, ledger, target, publication), False
+        return _write(bigquery, ledger, target, publication, loaded), False
     if written.state == "running":
         return publication, True
     if written.state == "failed":
-        return _end(bigquery, ledger, target, publication, written.error), False
+        return _end(bigquery, ledger, target, publication, written.error, loaded, written), False
     there = bigquery.count(target)
     failpoint("bigquery.counted")
     words = None if there == publication.rows else _miscounted(target, there, publication.rows)
-    return _end(bigquery, ledger, target, publication, words), False
+    return _end(bigquery, ledger, target, publication, words, loaded, written), False
 
 
 def _write(
-    bigquery: BigQuery, ledger: Ledger, target: BigQueryTable, publication: Publication
+    bigquery: BigQuery,
+    ledger: Ledger,
+    target: BigQueryTable,
+    publication: Publication,
+    loaded: JobLook,
 ) -> Publication:
     """Submit the job that brings loaded rows into the table, if they are all there."""
     staging = staging_of(target, publication.id)
     there = bigquery.count(staging)
     if there != publication.staged:
         words = _miscounted(staging, there, publication.staged)
-        return _end(bigquery, ledger, target, publication, words)
+        return _end(bigquery, ledger, target, publication, words, loaded)
     try:
         if publication.since is None:
             _drop_other_layout(bigquery, staging, target)
@@ -146,7 +150,7 @@ def _write(
     except BigQueryError as error:
         if error.retryable:
             raise
-        return _end(bigquery, ledger, target, publication, str(error))
+        return _end(bigquery, ledger, target, publication, str(error), loaded)
     failpoint("bigquery.write_submitted")
     return publication
 
@@ -177,11 +181,15 @@ def _end(
     target: BigQueryTable,
     publication: Publication,
     error: str | None,
+    *ended: JobLook,
 ) -> Publication:
-    """Remove what the publication left beside the table, then record how it ended."""
-    for job in jobs_of(publication):
-        look = bigquery.look(job)
-        if look is not None and look.cost is not None:
+    """Keep what its jobs took, remove what it left beside the table, then record how it ended.
+
+    Args:
+        ended: its jobs, as they were seen to have ended.
+    """
+    for look in ended:
+        if look.cost is not None:
             record_cost(ledger, publication.table, "publish", look.cost)
     bigquery.drop(staging_of(target, publication.id))
     bigquery.remove_files(publication.id)
