@@ -319,6 +319,7 @@ def lake_rows(location: Location, name: str) -> dict[str, int]:
 # --- proof as a colour ----------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.alone
 def test_a_day_is_unproved_then_proved_then_stale_then_different(
     location: Location, server: MariaDB

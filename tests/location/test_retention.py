@@ -99,6 +99,7 @@ def test_a_reader_s_older_days_read_days_that_are_gone(
         assert not found.required_but_nonexistent_subset.get_partition_keys()
 
 
+@pytest.mark.full
 @pytest.mark.alone
 def test_no_partition_is_green_that_is_kept_no_more_or_was_missed(
     server: MariaDB, tmp_path: Path

@@ -277,6 +277,7 @@ def test_an_unreachable_server_is_no_verdict(
     assert not look_for_drift(ledger, table, now + timedelta(hours=25)).new
 
 
+@pytest.mark.full
 @pytest.mark.alone
 def test_tenants_are_mirrored_checked_and_looked_after(
     shops: tuple[Shops, Callable[..., None]], monkeypatch: pytest.MonkeyPatch

@@ -47,6 +47,7 @@ def test_an_interrupt_while_spark_works_is_one_line(tmp_path: Path) -> None:
     interrupt(started)
 
 
+@pytest.mark.full
 def test_an_interrupt_while_spark_starts_is_one_line(tmp_path: Path) -> None:
     """The JVM has been started, and reads its settings."""
     path = tmp_path / "mirrorlake.yaml"

@@ -70,6 +70,7 @@ def test_it_is_what_the_engine_is_tested_on(server):
     assert row == (VERSIONS[type(server)], "utf8mb4", 1, "ROW", "FULL", "127.0.0.1", 1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("server", [MySQL8], indirect=True, ids=["MySQL8"])
 def test_two_servers_are_two(server, tmp_path):
     """A load is held to the server that it was planned on: copies of one data folder must differ."""
@@ -159,6 +160,7 @@ def test_a_folder_that_cant_be_written(tmp_path):
         MariaDB.start(tmp_path / "file" / "db")
 
 
+@pytest.mark.full
 def test_it_outlives_the_thread_that_started_it(tmp_path):
     started = []
     thread = threading.Thread(target=lambda: started.append(MariaDB.start(tmp_path / "db")))
@@ -179,6 +181,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("victim", ["starter", "watcher"])
 def test_nothing_is_left_when_one_of_them_is_killed(tmp_path, victim):
     starter = subprocess.Popen(

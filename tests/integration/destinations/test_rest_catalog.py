@@ -173,6 +173,7 @@ def test_every_layer_is_mysqls(
 OFTEN = ("__raw", 502)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("layer", "status"),
     [
@@ -202,6 +203,7 @@ def test_a_commit_whose_answer_is_lost_is_made_once(
     assert is_exact(opened(), server, database)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "next_run", ["after it", pytest.param("before it", marks=pytest.mark.full)]
 )
@@ -230,6 +232,7 @@ def test_a_commit_that_is_made_late_has_its_files(
     assert is_exact(opened(), server, database)
 
 
+@pytest.mark.full
 def test_a_first_commit_that_was_never_made_is_made_by_the_next_run(
     opened: Callable[[], Workspace],
     sql: Callable[..., Any],

@@ -98,6 +98,7 @@ def test_a_connection_that_is_lost_before_a_question(
     assert load_table(workspace, contract).rows == 3_000
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["straight", "rate", "near"])
 def test_a_connection_that_is_always_cut(
     server: EmbeddedServer,
@@ -208,6 +209,7 @@ def test_a_data_file_that_finds_no_room(
     assert len(list((tmp_path / "lake").rglob("*.parquet"))) == 1
 
 
+@pytest.mark.full
 def test_a_table_that_grows_while_it_is_read(
     server: EmbeddedServer,
     database: str,

@@ -294,6 +294,7 @@ FAULTS: dict[str, Callable[[Workspace, pytest.MonkeyPatch], None]] = {
 OFTEN = ("the index is lost", "a bit of it flipped", "a changed row is taken for unchanged")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "fault", [f if f in OFTEN else pytest.param(f, marks=pytest.mark.full) for f in FAULTS]
 )
@@ -569,6 +570,7 @@ KEYS = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kind",
     [

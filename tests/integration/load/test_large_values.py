@@ -27,6 +27,7 @@ def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
     return on_mysql8_too_in_full
 
 
+@pytest.mark.full
 def test_one_value_of_16_mb(database: str, sql: Sql, engine_for: EngineFor) -> None:
     sql(
         "CREATE TABLE t (id INT PRIMARY KEY, b LONGBLOB, t LONGTEXT CHARACTER SET utf8mb4)",

@@ -63,6 +63,7 @@ def test_what_is_not_taken_is_not_held(database: str, sql: Sql, engine_for: Engi
     assert found[True] < 2 * proxy.AHEAD < WHOLE // 2 < found[False]
 
 
+@pytest.mark.full
 def test_rows_come_whatever_their_size_and_the_pace(
     database: str, sql: Sql, engine_for: EngineFor
 ) -> None:

@@ -326,6 +326,7 @@ def die_between(config: str, number: int) -> None:
     load(Workspace.open(load_config(Path(config))))
 
 
+@pytest.mark.full
 def test_killed_with_two_chunks_open(workspace: Callable[..., Workspace], place: Place) -> None:
     mirror = workspace()
     call = f"from {__name__} import die_between; die_between({str(place.folder / 'mirrorlake.yaml')!r}, 2)"

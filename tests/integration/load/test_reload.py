@@ -150,6 +150,7 @@ def test_an_initial_load_of_an_ended_day_is_never_destroyed(
     assert [r["v"] for r in raw_rows(workspace, "orders")] == ["kept"]
 
 
+@pytest.mark.full
 def test_many_days_are_one_commit(orders: tuple[Workspace, TableContract], server: MariaDB) -> None:
     workspace, contract = orders
     raw = Identifier(
@@ -185,6 +186,7 @@ def test_a_table_that_was_never_loaded_is_loaded_first(
     assert_equal(server, workspace, "orders")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("columns", "key", "values", "moved"),
     [
@@ -253,6 +255,7 @@ def test_keys_of_every_kind_are_looked_up(
     assert_equal(server, workspace, "t")
 
 
+@pytest.mark.full
 def test_a_key_that_has_no_place_keeps_its_small_window(
     sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:
@@ -274,6 +277,7 @@ def test_a_key_that_has_no_place_keeps_its_small_window(
     assert_equal(server, workspace, "t")
 
 
+@pytest.mark.full
 def test_a_collated_key_beside_a_zero_date(
     sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:
@@ -291,6 +295,7 @@ def test_a_collated_key_beside_a_zero_date(
     assert_equal(server, workspace, "t")
 
 
+@pytest.mark.full
 def test_append_by_key_reloads_the_keys_that_the_day_was_given(
     sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:

@@ -537,6 +537,7 @@ def test_a_mirrored_column_that_is_never_to_be_read(
         )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "contract",
     [

@@ -83,6 +83,7 @@ def assert_exact(server: EmbeddedServer, reader: Workspace, database: str, table
         assert verdict.equal, f"{name}: {verdict.describe(40)}"
 
 
+@pytest.mark.full
 def test_what_is_exported_lands_and_is_folded_equal(
     server: EmbeddedServer, engine_for: EngineFor, sql: Sql, database: str, place: Place, tmp_path: Path
 ) -> None:  # fmt: skip

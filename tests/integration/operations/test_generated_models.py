@@ -80,6 +80,7 @@ def rows_of(
     return Counter(map(str, rows))
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("shared_session")
 def test_each_table_has_one_with_exactly_its_rows(place: Place, contract: Path, sql: Sql) -> None:
     found = generated(contract)
@@ -134,6 +135,7 @@ def test_a_row_without_a_day_makes_the_first_stale(contract: Path, sql: Sql) -> 
     assert [words[day]["partition"]["state"] for day in (oldest, recent)] == ["stale", "computed"]
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("shared_session")
 def test_the_last_day_of_an_old_table_has_what_came_later(
     place: Place, contract: Path, sql: Sql

@@ -205,6 +205,7 @@ def data_files(world: World, table: str) -> list[Path]:
     return [path for path in paths if path is not None]
 
 
+@pytest.mark.full
 def test_what_rotted_in_raw_or_was_put_there_is_never_folded(world: World) -> None:
     contract = world.contract("people")
     (path,) = data_files(world, "people")

@@ -142,6 +142,7 @@ def test_partitions_that_are_not_as_expected_are_not_published_and_the_others_ar
     assert refused(config, model, "day=2024-03-02")[0].keys == (DAYS[1],)
 
 
+@pytest.mark.full
 def test_readers_keep_the_rows_of_before(config: Path, place: Place, sql: Sql) -> None:
     model = expecting(config, "expect: {{where: amount > 0}}")
     day = "day=2024-03-01"
@@ -296,6 +297,7 @@ def test_a_pandera_schema_says_which_partition_breaks_what(
     assert "sales: dtype" in error.message
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("schema", "words"),
     [

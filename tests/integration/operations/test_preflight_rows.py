@@ -62,6 +62,7 @@ def run(sql: Callable[..., Any], text: str) -> None:
         sql(statement)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("text", "mode"),
     [

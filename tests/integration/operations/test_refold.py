@@ -110,6 +110,7 @@ def _cases() -> list[Any]:
     return [pytest.param(*one, id="-".join(one), marks=marks[one]) for one in every]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("layer", "kind", "how"), _cases())
 def test_what_cannot_be_read_is_named_and_made_again(
     sql: Sql, engine_for: EngineFor, server: MariaDB, layer: str, kind: str, how: str
@@ -138,6 +139,7 @@ def test_what_cannot_be_read_is_named_and_made_again(
     assert not path.exists()
 
 
+@pytest.mark.full
 def test_whoever_reads_a_damaged_table_is_told_the_way_out(sql: Sql, engine_for: EngineFor) -> None:
     """The checks, the fold and the status; without Spark, which would try for minutes."""
     workspace = engine_for({"t": INCREMENTAL})

@@ -241,6 +241,7 @@ def test_a_repair_beside_a_writer_repairs_what_it_can_compare(
 STEPS = ("commit.before", "commit.after", "ledger.success", "fold.committed")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "places", [STEPS[2:3], pytest.param(STEPS, marks=pytest.mark.full)], ids=["one", "all"]
 )

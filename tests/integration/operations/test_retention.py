@@ -180,6 +180,7 @@ def test_a_death_on_the_way_leaves_nothing_that_the_next_run_does_not_finish(
     assert days_of(place, config) == {"2024-02-28", "2024-02-29", "2024-03-01"}
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("shared_session")
 def test_maintenance_drops_them_and_their_files(place: Place, config: Path) -> None:  # noqa: F811
     keep(config)

@@ -91,6 +91,7 @@ def test_one_that_fails_stops_no_other(sql: Sql, workspace: Workspace) -> None:
     assert all(s.result for name, s in found.items() if name not in ("t3", "t5"))
 
 
+@pytest.mark.full
 def test_an_end_gives_up_what_has_begun_and_begins_nothing_more(
     database: str, sql: Sql, workspace: Workspace
 ) -> None:

@@ -97,6 +97,7 @@ def test_one_whose_view_is_gone_is_not_called_computed(place: Place, orders: Pat
         assert shown(place, orders) == before
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("shared_session")
 def test_what_it_costs_is_said(place: Place, orders: Path, sql: Sql) -> None:
     name = f"m_{orders.parent.name}.now"
@@ -132,6 +133,7 @@ def test_a_masked_column_stays_masked(orders: Path) -> None:
     assert "which the contract hides" in words
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("shared_session")
 def test_one_that_becomes_a_table_is_one(place: Place, orders: Path) -> None:
     name = f"m_{orders.parent.name}.now"

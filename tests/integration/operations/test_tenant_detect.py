@@ -86,6 +86,7 @@ PARTS = (
 )
 
 
+@pytest.mark.full
 def test_a_table_that_may_be_another_is_noticed_and_compared(tenants: Tenants) -> None:
     """Whatever puts other rows under a tenant's name without a write: by InnoDB's numbers."""
     for name in ("calm", "again", "truncated", "rebuilt"):

@@ -152,6 +152,7 @@ def test_shapes_and_columns_reach_a_clean_table_as_the_rules_say(tenants: Tenant
     assert check(tenants).verdict == "equal"
 
 
+@pytest.mark.full
 def test_a_rule_that_comes_later_leaves_no_old_value(tenants: Tenants) -> None:
     tenants.contract["columns"] = {}
     tenants.make("a", COLUMNS, *rows(1, 2))

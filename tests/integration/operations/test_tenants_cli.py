@@ -121,6 +121,7 @@ def test_a_command_that_does_not_take_tenants_says_what_does(
     assert instead.format(table=table) in words
 
 
+@pytest.mark.full
 def test_schema_shows_the_versions_of_tenants_side_by_side(tenants: Tenants) -> None:
     tenants.contract["columns"] = {"email": {"pii": "null", "renamed_from": "mail"}}
     tenants.make("a", "id INT PRIMARY KEY, mail VARCHAR(20)", "(1, 'a')")
@@ -164,6 +165,7 @@ def table_of(output: str) -> dict[str, str]:
     return dict(zip(head, row, strict=True))
 
 
+@pytest.mark.full
 def test_what_became_of_tenants_adds_up(tenants: Tenants) -> None:
     for name in ("a", "b", "c", "d", "e"):
         tenants.make(name, COLUMNS, *ROWS)
@@ -211,6 +213,7 @@ def test_tenants_that_are_removed_are_counted_with_their_rows(clean: str, tenant
     assert len(tenants.shown()) == 4
 
 
+@pytest.mark.full
 def test_a_tenant_leaves_though_all_are_folded_again(tenants: Tenants) -> None:
     """Another type has deduped written from scratch: who left is not in it, and is forgotten."""
     tenants.group["dropped"] = "remove"
@@ -234,6 +237,7 @@ def status_of(tenants: Tenants) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.full
 def test_a_sync_that_was_refused_is_shown_until_one_is_not(tenants: Tenants) -> None:
     tenants.make("a", COLUMNS, *ROWS)
     synced(tenants)
@@ -320,6 +324,7 @@ def test_a_tenant_that_is_gone_has_one_verdict_alone_and_with_others(tenants: Te
         assert (code, found["verdict"]) == (9, "different"), shown
 
 
+@pytest.mark.full
 def test_a_tenant_that_went_before_it_was_read_is_forgotten(tenants: Tenants) -> None:
     tenants.make("a", COLUMNS, *ROWS)
     tenants.make("b", "id INT, name VARCHAR(20)", "(1, 'x')")

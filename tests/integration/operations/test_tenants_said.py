@@ -224,6 +224,7 @@ def listed(tenants: Tenants, *arguments: str) -> list[dict[str, Any]]:
 # --- tenants by name, and verdicts that are of then -----------------------------------------------
 
 
+@pytest.mark.full
 def test_tenants_are_listed_by_name_with_verdicts_of_now(tenants: Tenants) -> None:
     for name in ("north", "south"):
         tenants.make(name, COLUMNS, *ROWS)

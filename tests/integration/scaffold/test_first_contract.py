@@ -90,6 +90,7 @@ def make(sql: Sql) -> None:
     sql(*(f"CREATE TABLE {name} {definition}" for name, definition in TABLES.items()), *ROWS)
 
 
+@pytest.mark.full
 def test_a_sync_takes_the_contract_as_it_was_written(
     server: MariaDB, place: Place, sql: Sql, init: Init, database: str,
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,

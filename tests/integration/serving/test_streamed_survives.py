@@ -191,6 +191,7 @@ def survive(made: Streamed, runner: Runner, points: list[str], **change: bool) -
     return passed
 
 
+@pytest.mark.full
 def test_a_run_that_is_killed_leaves_the_rows_of_its_last_load(
     streamed: Callable[..., Streamed], runner: Runner
 ) -> None:

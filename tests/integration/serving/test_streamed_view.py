@@ -123,6 +123,7 @@ class Writer:
                 self.sql(f"DELETE FROM t WHERE {where}")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kind", [k if k in OFTEN else pytest.param(k, marks=pytest.mark.full) for k in KINDS]
 )
@@ -154,6 +155,7 @@ def test_rows_before_a_fold_are_those_after_it(sql: Sql, engine_for: EngineFor, 
     assert different > 2  # else there was nothing to add
 
 
+@pytest.mark.full
 def test_a_schema_change_is_shown_once_its_load_is_folded(sql: Sql, engine_for: EngineFor) -> None:
     sql(f"CREATE TABLE t (id INT PRIMARY KEY, v INT, {AT})", "INSERT INTO t (id, v) VALUES (1, 1)")
     workspace = engine_for({"t": TERMS})

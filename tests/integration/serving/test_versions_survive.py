@@ -119,6 +119,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("change", "point"), STEPS)
 def test_a_process_that_is_killed_leaves_what_the_next_sync_completes(
     mirror: Mirror, sql: Sql, runner: Runner, change: str, point: str

@@ -150,6 +150,7 @@ def test_the_documents_say_what_each_server_changes(
     assert found == _rows_of_page(maria=maria), "\n".join(found)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [MariaDB, pytest.param(MySQL8, marks=pytest.mark.full)])
 def test_a_restart_changes_nothing(kind: type[EmbeddedServer], tmp_path: Path) -> None:
     found: list[list[Identity]] = []

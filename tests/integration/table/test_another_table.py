@@ -127,6 +127,7 @@ REBUILDS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("columns", "statements"), cases(REBUILDS, often="optimize"))
 def test_a_table_that_was_only_rebuilt_goes_on(
     mirror_of: Callable[..., Mirror], columns: str, statements: tuple[str, ...]
@@ -170,6 +171,7 @@ def test_a_table_with_other_rows_is_read_again(
     assert mirror.window() == "live"
 
 
+@pytest.mark.full
 def test_rows_of_a_table_that_was_made_again_otherwise_are_said(
     mirror_of: Callable[..., Mirror], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -203,6 +205,7 @@ def test_rows_of_a_table_that_was_made_again_otherwise_are_said(
     assert words not in mirror.status()
 
 
+@pytest.mark.full
 def test_a_partition_that_is_exchanged_is_noticed(mirror_of: Callable[..., Mirror]) -> None:
     mirror = mirror_of(PARTED)
     mirror.sql(
@@ -222,6 +225,7 @@ def test_a_partition_that_is_exchanged_is_noticed(mirror_of: Callable[..., Mirro
     mirror.equal()
 
 
+@pytest.mark.full
 def test_a_partition_that_is_emptied_costs_a_comparison_where_rows_stay(
     mirror_of: Callable[..., Mirror],
 ) -> None:
@@ -235,6 +239,7 @@ def test_a_partition_that_is_emptied_costs_a_comparison_where_rows_stay(
     assert len(mirror.rows()) == 5
 
 
+@pytest.mark.full
 def test_the_other_table_of_an_exchange_is_noticed(
     mirror_of: Callable[..., Mirror], sql: Callable[..., Any]
 ) -> None:
@@ -278,6 +283,7 @@ def test_a_column_dropped_and_added_again_is_another_column(
     assert mirror.rows() == folded
 
 
+@pytest.mark.full
 def test_what_was_seen_is_said_by_commands(mirror_of: Callable[..., Mirror]) -> None:
     """`plan --sources` before the next sync, `schema` of the newest load."""
     mirror = mirror_of(PARTED)
@@ -294,6 +300,7 @@ def test_what_was_seen_is_said_by_commands(mirror_of: Callable[..., Mirror]) -> 
     assert json.loads(said.output)["schema_versions"][0]["change"] == "unchanged"
 
 
+@pytest.mark.full
 def test_a_load_that_was_not_folded_is_no_ground_to_go_on(
     mirror_of: Callable[..., Mirror],
 ) -> None:
@@ -306,6 +313,7 @@ def test_a_load_that_was_not_folded_is_no_ground_to_go_on(
     mirror.equal()
 
 
+@pytest.mark.full
 def test_a_row_within_settle_is_read_after_a_comparison(
     mirror_of: Callable[..., Mirror],
 ) -> None:
@@ -341,6 +349,7 @@ def test_a_table_that_is_swapped_while_it_is_read_is_refused(
     mirror.equal()
 
 
+@pytest.mark.full
 def test_what_an_older_release_did_not_record_is_not_a_change(
     mirror_of: Callable[..., Mirror], server: EmbeddedServer
 ) -> None:

@@ -33,6 +33,7 @@ HASHED = {**INCREMENTAL, "clean": "table", "columns": {"mail": {"pii": "hash"}}}
 OTHER_KEY = "another key for the tests, sixteen or more"
 
 
+@pytest.mark.full
 def test_another_hash_key_is_refused_until_the_clean_table_is_rewritten(
     sql: Callable[..., Any],
     engine_for: Callable[..., Workspace],

@@ -313,6 +313,7 @@ def assert_out_of_reach_changes_nothing(sql: str, rows: Rows) -> None:
     assert given_by(sql, within) == given_by(sql, rows), [str(one) for one in found]
 
 
+@pytest.mark.full
 @settings(max_examples=60, deadline=None, suppress_health_check=CHECKS)
 @given(sql=queries(), rows=ALL_ROWS)
 def test_rows_out_of_reach_change_nothing(sql: str, rows: Rows) -> None:

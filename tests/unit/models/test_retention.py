@@ -200,6 +200,7 @@ for: {{day: "TIMESERIES('2024-01-01', CURRENT_TIMESTAMP, 'P1D', 'Europe/Paris')"
 SELECT id FROM s_d.sales WHERE sold_at >= day AND sold_at < day + INTERVAL 1 DAY"""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("edge", EDGES)
 def test_the_shortest_retention_that_is_named_suffices_on_each_day_of_a_year(
     compiled: Compiled,  # noqa: F811

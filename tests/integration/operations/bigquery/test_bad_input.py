@@ -61,6 +61,7 @@ def test_places_that_are_missing(loaded: Callable[..., Workspace], cloud: Google
     assert cloud.objects() == []
 
 
+@pytest.mark.full
 def test_nobody_is_logged_in(
     loaded: Callable[..., Workspace], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -343,6 +343,7 @@ def chosen(made: DataFrame) -> DataFrame:
 '''
 
 
+@pytest.mark.full
 def test_models_read_it_and_are_stale_when_it_moves(
     config: Path,  # noqa: F811
     place: Place,

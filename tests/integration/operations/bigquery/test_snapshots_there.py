@@ -80,6 +80,7 @@ def many(*changed: str, left_out: int = 0) -> list[str]:
     return [*(rows | given).values()]
 
 
+@pytest.mark.full
 def test_snapshots_are_loaded_and_what_they_lack_is_gone(feed: Make) -> None:
     made = feed(missing="removed")
     made.land(IDS[0], many(line(BIG, None), line(2, on="0000-00-00")))

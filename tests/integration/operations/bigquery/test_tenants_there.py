@@ -67,6 +67,7 @@ def there(cloud: GoogleCloud, tenants: Tenants, *columns: str) -> dict[str, list
     return {database: sorted(rows, key=str) for database, rows in found.items()}
 
 
+@pytest.mark.full
 def test_tenants_are_one_table_and_what_left_is_gone(tenants: Tenants, cloud: GoogleCloud) -> None:
     """One key in two tenants is two rows; a change, a delete and a tenant that goes are exact."""
     tenants.group["dropped"] = "remove"

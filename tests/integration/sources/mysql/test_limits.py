@@ -73,6 +73,7 @@ def test_rows_come_at_the_sources_rate(database: str, sql: Sql, engine_for: Engi
     assert len(ticks) > 10
 
 
+@pytest.mark.full
 def test_threads_share_the_rate(database: str, sql: Sql, engine_for: EngineFor) -> None:
     make_rows(sql, 1_000)
     source = engine_for({"t": FULL}, {"rows_per_second": 1_500}).config.sources["s"]
@@ -151,6 +152,7 @@ def test_a_busy_server_is_waited_for(
     assert "threads are running (back_off.threads_running: 2)" in waited
 
 
+@pytest.mark.full
 def test_a_server_that_stays_busy_is_left_alone(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:
@@ -184,6 +186,7 @@ def test_the_history_list_is_looked_at(
         cursor.execute("ROLLBACK")
 
 
+@pytest.mark.full
 def test_the_longest_query_is_told(sql: Sql, engine_for: EngineFor) -> None:
     make_rows(sql, 500)
     workspace = engine_for({"t": FULL}, {"rows_per_second": 500})
