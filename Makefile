@@ -13,7 +13,7 @@ UV = $(shell ls -d "$${MIRRORLAKE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/mirro
 ROUNDS ?= 20
 SEED ?= 1
 RECORD ?=
-.PHONY: help setup warm demo sabotage faults test test-full soak check bench lock clean
+.PHONY: help setup warm demo sabotage faults test test-full test-live soak check bench lock clean
 
 help: ## Show this list
 	@echo 'Mirrorlake: MySQL, mirrored exactly in the lake, and proved.'
@@ -44,6 +44,10 @@ test-full: warm ## Run everything: matrices, soaks and long histories too
 	@RECORD="$(RECORD)" "$(BIN)/python" -m pytest $(WORKERS) -m "full or not full" tests \
 		--junit-xml=.pytest_cache/full.xml; code=$$?; \
 		$(if $(filter-out 0,$(RECORD)),"$(BIN)/python" -m tests.soak.report .pytest_cache/full.xml;) exit $$code
+
+test-live: warm ## Run the tests marked live on Google Cloud: MIRRORLAKE_LIVE_GCP=project, costs money
+	@test -n "$(MIRRORLAKE_LIVE_GCP)" || { echo 'test-live: name a project of Google Cloud that may be billed: make test-live MIRRORLAKE_LIVE_GCP=my-project' >&2; exit 2; }
+	@MIRRORLAKE_LIVE_GCP="$(MIRRORLAKE_LIVE_GCP)" "$(BIN)/python" -m pytest -m live tests/integration/operations/bigquery
 
 soak: warm ## Kill and recover (ROUNDS=200 SEED=7); RECORD=1 writes docs/reliability.md
 	@"$(BIN)/python" -m tests.soak --rounds "$(ROUNDS)" --seed "$(SEED)" $(if $(filter-out 0,$(RECORD)),--record)

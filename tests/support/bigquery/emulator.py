@@ -110,6 +110,14 @@ class GoogleCloud:
         """The variables by which Google's clients find them."""
         return {"BIGQUERY_EMULATOR_HOST": self.bigquery, "STORAGE_EMULATOR_HOST": self.storage}
 
+    def section(self) -> dict[str, str]:
+        """What a contract file says under ``bigquery``."""
+        return {"project": PROJECT, "bucket": BUCKET}
+
+    def make_dataset(self, name: str) -> None:
+        """An empty dataset."""
+        self.client().create_dataset(name)
+
     def client(self) -> bigquery.Client:
         """Google's own client, as a reader has it."""
         return bigquery.Client(

@@ -13,7 +13,7 @@ from mirrorlake.operations.bigquery.check import CheckedThere, check_published
 from mirrorlake.operations.bigquery.publish import PublishedThere, publish_table
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
-from tests.support.bigquery.emulator import PROJECT, GoogleCloud
+from tests.support.bigquery.cloud import Cloud
 
 TABLE = """CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20),
     at DATETIME(6) NOT NULL DEFAULT NOW(6) ON UPDATE NOW(6), KEY (at))"""
@@ -39,7 +39,7 @@ def checked(workspace: Workspace, name: str = "t") -> CheckedThere:
     return check_published(workspace, workspace.config.table(name), client_of(workspace))
 
 
-def rows_there(cloud: GoogleCloud, dataset: str, name: str = "t") -> dict[Any, Any]:
+def rows_there(cloud: Cloud, dataset: str, name: str = "t") -> dict[Any, Any]:
     """id → a, as Google's client reads the table; each id once."""
     found = [(row["id"], row["a"]) for row in cloud.client().list_rows(address(dataset, name))]
     assert len(dict(found)) == len(found)
@@ -47,10 +47,11 @@ def rows_there(cloud: GoogleCloud, dataset: str, name: str = "t") -> dict[Any, A
 
 
 def address(dataset: str, name: str = "t") -> str:
-    return f"{PROJECT}.{dataset}.{name}"
+    """A table of the project that the client has."""
+    return f"{dataset}.{name}"
 
 
-def left_over(cloud: GoogleCloud, dataset: str, table: str = "t") -> list[str]:
+def left_over(cloud: Cloud, dataset: str, table: str = "t") -> list[str]:
     """Files and tables that are there beside the table itself."""
     tables = [str(one.table_id) for one in cloud.client().list_tables(dataset)]
     return cloud.objects() + [name for name in tables if name != table]

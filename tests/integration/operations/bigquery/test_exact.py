@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_rows
@@ -16,13 +17,15 @@ from mirrorlake.destinations.iceberg.model import arrow_schema
 from mirrorlake.workspace import Workspace
 from tests.integration.operations.bigquery.every_type import COLUMNS, ROWS
 from tests.integration.operations.bigquery.published import address, checked, left_over, synced
-from tests.support.bigquery.emulator import GoogleCloud
+from tests.support.bigquery.cloud import Cloud
+
+pytestmark = pytest.mark.live
 
 
 def test_every_type_is_what_mysql_prints(
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
-    cloud: GoogleCloud,
+    cloud: Cloud,
     dataset: str,
     server: EmbeddedServer,
     database: str,

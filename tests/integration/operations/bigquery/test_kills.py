@@ -24,7 +24,9 @@ from tests.integration.operations.bigquery.published import (
     rows_there,
     synced,
 )
-from tests.support.bigquery.emulator import GoogleCloud
+from tests.support.bigquery.cloud import Cloud
+
+pytestmark = pytest.mark.live
 
 SHORT = ("bigquery.write_submitted",)
 STEPS = [
@@ -38,7 +40,7 @@ def test_the_next_run_brings_the_same_rows(
     name: str,
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
-    cloud: GoogleCloud,
+    cloud: Cloud,
     dataset: str,
     place: Place,
 ) -> None:
@@ -57,7 +59,7 @@ def test_the_next_run_brings_the_same_rows(
 
 
 def test_recover_settles_what_was_submitted(
-    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: GoogleCloud, dataset: str
+    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: Cloud, dataset: str
 ) -> None:
     sql(TABLE, FIFTY)
     workspace = mirror({"t": INCREMENTAL})

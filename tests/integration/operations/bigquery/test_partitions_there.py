@@ -23,7 +23,9 @@ from tests.integration.operations.bigquery.published import (
     published,
     synced,
 )
-from tests.support.bigquery.emulator import GoogleCloud
+from tests.support.bigquery.cloud import Cloud
+
+pytestmark = pytest.mark.live
 
 TABLE = """CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(20), day DATE, made DATETIME(6),
     seen TIMESTAMP(6) NULL, at DATETIME(6) NOT NULL DEFAULT NOW(6) ON UPDATE NOW(6), KEY (at))"""
@@ -36,13 +38,13 @@ def contract(column: str, partition: str = "day") -> dict[str, Any]:
     return {**INCREMENTAL, "bigquery": {"partition_by": column, "partition": partition}}
 
 
-def layout(cloud: GoogleCloud, dataset: str) -> tuple[str, str] | None:
+def layout(cloud: Cloud, dataset: str) -> tuple[str, str] | None:
     """The type and column of the table's partitions, as Google's client shows them."""
     found = cloud.client().get_table(address(dataset)).time_partitioning
     return None if found is None else (str(found.type_), str(found.field))
 
 
-def rows_there(cloud: GoogleCloud, dataset: str) -> list[tuple[Any, ...]]:
+def rows_there(cloud: Cloud, dataset: str) -> list[tuple[Any, ...]]:
     """The rows by their key, as Google's client reads them; times without their zone."""
     found = [tuple(row.values())[:5] for row in cloud.client().list_rows(address(dataset))]
     return sorted((*row[:4], row[4] and row[4].replace(tzinfo=None)) for row in found)
@@ -77,7 +79,7 @@ def test_rows_that_change_move_and_leave(
     column: str,
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
-    cloud: GoogleCloud,
+    cloud: Cloud,
     dataset: str,
     place: Place,
     statements: list[str],
@@ -128,7 +130,7 @@ def test_random_changes_never_double_or_lose_a_row(
     seed: int,
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
-    cloud: GoogleCloud,
+    cloud: Cloud,
     dataset: str,
     place: Place,
 ) -> None:
@@ -150,7 +152,7 @@ def test_random_changes_never_double_or_lose_a_row(
 
 @pytest.mark.full
 def test_another_setting_replaces_the_table(
-    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: GoogleCloud, dataset: str
+    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: Cloud, dataset: str
 ) -> None:
     sql(TABLE, ROWS)
     synced(mirror({"t": INCREMENTAL}))
@@ -176,7 +178,7 @@ def test_a_run_that_dies_while_the_table_is_replaced(
     name: str,
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
-    cloud: GoogleCloud,
+    cloud: Cloud,
     dataset: str,
 ) -> None:
     sql(TABLE, ROWS)
@@ -191,7 +193,7 @@ def test_a_run_that_dies_while_the_table_is_replaced(
 
 @pytest.mark.full
 def test_days_that_it_cannot_have(
-    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: GoogleCloud, dataset: str
+    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: Cloud, dataset: str
 ) -> None:
     rows = "SELECT seq, '2000-01-01' + INTERVAL seq DAY FROM seq_1_to_4001"
     sql(TABLE, f"INSERT INTO t (id, day) {rows}")
@@ -206,7 +208,7 @@ def test_days_that_it_cannot_have(
 
 @pytest.mark.full
 def test_keys_that_have_no_place_are_loaded_with_all_rows(
-    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: GoogleCloud, dataset: str
+    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: Cloud, dataset: str
 ) -> None:
     """A zero date of a key is NULL, and equal to nothing: a MERGE would insert it again."""
     sql(

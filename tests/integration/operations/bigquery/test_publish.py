@@ -20,13 +20,15 @@ from tests.integration.operations.bigquery.published import (
     rows_there,
     synced,
 )
-from tests.support.bigquery.emulator import GoogleCloud
+from tests.support.bigquery.cloud import Cloud
+
+pytestmark = pytest.mark.live
 
 
 def test_all_rows_then_changes_then_deletes(
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
-    cloud: GoogleCloud,
+    cloud: Cloud,
     dataset: str,
     place: Place,
 ) -> None:
@@ -53,7 +55,7 @@ def test_all_rows_then_changes_then_deletes(
 def test_a_version_that_was_set_back_is_shown_again(
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
-    cloud: GoogleCloud,
+    cloud: Cloud,
     dataset: str,
     place: Place,
 ) -> None:
@@ -77,7 +79,7 @@ def test_a_version_that_was_set_back_is_shown_again(
 
 @pytest.mark.full
 def test_a_table_that_somebody_took_away_is_loaded_again(
-    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: GoogleCloud, dataset: str
+    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: Cloud, dataset: str
 ) -> None:
     sql(TABLE, FIFTY)
     workspace = mirror({"t": INCREMENTAL})
@@ -92,7 +94,7 @@ def test_a_table_that_somebody_took_away_is_loaded_again(
 
 @pytest.mark.full
 def test_a_new_column_is_loaded_with_all_rows(
-    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: GoogleCloud, dataset: str
+    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: Cloud, dataset: str
 ) -> None:
     sql(TABLE, FIFTY)
     workspace = mirror({"t": INCREMENTAL})
@@ -106,7 +108,7 @@ def test_a_new_column_is_loaded_with_all_rows(
 
 @pytest.mark.full
 def test_a_row_changed_by_hand_is_a_difference(
-    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: GoogleCloud, dataset: str
+    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: Cloud, dataset: str
 ) -> None:
     sql(TABLE, FIFTY)
     workspace = mirror({"t": INCREMENTAL})
@@ -127,7 +129,7 @@ def test_a_row_changed_by_hand_is_a_difference(
 def test_a_compaction_loads_nothing(
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
-    cloud: GoogleCloud,
+    cloud: Cloud,
     dataset: str,
     place: Place,
 ) -> None:
@@ -149,7 +151,7 @@ def test_a_compaction_loads_nothing(
 def test_a_table_that_becomes_empty_and_one_that_was(
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
-    cloud: GoogleCloud,
+    cloud: Cloud,
     dataset: str,
     place: Place,
 ) -> None:
@@ -163,17 +165,3 @@ def test_a_table_that_becomes_empty_and_one_that_was(
     assert checked(workspace).verdict == "equal"
     empty = synced(workspace, "e")
     assert (empty.state, empty.rows) in [("success", 0), ("not loaded", None)]
-
-
-@pytest.mark.full
-def test_another_dataset_is_another_home(
-    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: GoogleCloud, dataset: str
-) -> None:
-    sql(TABLE, FIFTY)
-    synced(mirror({"t": INCREMENTAL}))
-    moved = mirror({"t": INCREMENTAL}, project="another", views=[])
-    assert checked(moved).verdict == "undecided"
-    cloud.client().create_dataset(f"another.{dataset}")
-    again = published(moved)
-    assert (again.how, again.why) == ("all rows", "it is the first load")
-    assert checked(moved).verdict == "equal"

@@ -24,7 +24,9 @@ from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session
 from tests.integration.operations.bigquery.published import address, client_of, killed, left_over
 from tests.integration.operations.test_landing import BIG, IDS, Feed, line
-from tests.support.bigquery.emulator import BUCKET, PROJECT, GoogleCloud
+from tests.support.bigquery.cloud import Cloud
+
+pytestmark = pytest.mark.live
 
 Make = Callable[..., "PublishedFeed"]
 
@@ -32,17 +34,17 @@ Make = Callable[..., "PublishedFeed"]
 class PublishedFeed(Feed):
     """A landing whose table is published in BigQuery."""
 
-    def __init__(self, place: Place, cloud: GoogleCloud, name: str, **settings: Any) -> None:
+    def __init__(self, place: Place, cloud: Cloud, name: str, **settings: Any) -> None:
         super().__init__(place, name, complete="marker", **settings)
         self.cloud, self.dataset = cloud, f"{name}_d"
         path = self.workspace.config.path
         text = yaml.safe_load(path.read_text("utf-8"))
-        text["bigquery"] = {"project": PROJECT, "bucket": BUCKET, "wait": "2m"}
+        text["bigquery"] = {**cloud.section(), "wait": "2m"}
         text["defaults"] = {"publish": ["lake", "bigquery"]}
         path.write_text(yaml.safe_dump(text), "utf-8")
         self.workspace = Workspace.open(load_config(path), spark=place.spark)
         for dataset in (self.dataset, f"{self.dataset}__views_clean"):
-            cloud.client().create_dataset(dataset)
+            cloud.make_dataset(dataset)
 
     def published(self) -> PublishedThere:
         return publish_table(self.workspace, self.contract, client_of(self.workspace))
@@ -66,7 +68,7 @@ class PublishedFeed(Feed):
 
 
 @pytest.fixture
-def feed(place: Place, cloud: GoogleCloud) -> Make:
+def feed(place: Place, cloud: Cloud) -> Make:
     def make(**settings: Any) -> PublishedFeed:
         return PublishedFeed(place, cloud, f"f{uuid.uuid4().hex[:8]}", **settings)
 

@@ -23,20 +23,22 @@ from tests.integration.conftest import Place
 from tests.integration.operations.bigquery.every_type import COLUMNS, ROWS
 from tests.integration.operations.bigquery.published import address, client_of, killed, left_over
 from tests.integration.tenants import Tenants
-from tests.support.bigquery.emulator import BUCKET, PROJECT, GoogleCloud
+from tests.support.bigquery.cloud import Cloud
+
+pytestmark = pytest.mark.live
 
 OF_TENANTS = ("_mirror_source", "_mirror_database", "_mirror_version")
 ORDERS = "id INT PRIMARY KEY, email VARCHAR(40), at DATE"
 
 
 @pytest.fixture
-def tenants(server: EmbeddedServer, place: Place, cloud: GoogleCloud) -> Iterator[Tenants]:
+def tenants(server: EmbeddedServer, place: Place, cloud: Cloud) -> Iterator[Tenants]:
     made = Tenants(server, place, f"t{uuid.uuid4().hex[:8]}")
     made.contract |= {"publish": ["lake", "bigquery"], "verify": False}
-    section = {"project": PROJECT, "bucket": BUCKET, "wait": "2m", "views": ["clean", "full"]}
+    section = {**cloud.section(), "wait": "2m", "views": ["clean", "full"]}
     made.file = {"bigquery": section, "privacy": {"hash_key": "${env:TEST_HASH_KEY}"}}
     for dataset in (made.prefix, f"{made.prefix}__views_clean", f"{made.prefix}__views_full"):
-        cloud.client().create_dataset(dataset)
+        cloud.make_dataset(dataset)
     yield made
     made.close()
 
@@ -58,7 +60,7 @@ def checked(tenants: Tenants) -> CheckedThere:
         return check_published(workspace, table, client_of(workspace))
 
 
-def there(cloud: GoogleCloud, tenants: Tenants, *columns: str) -> dict[str, list[tuple[Any, ...]]]:
+def there(cloud: Cloud, tenants: Tenants, *columns: str) -> dict[str, list[tuple[Any, ...]]]:
     """The rows of each tenant, as Google's client reads the table, sorted by their texts."""
     found: dict[str, list[tuple[Any, ...]]] = {}
     for row in cloud.client().list_rows(address(tenants.prefix, "orders")):
@@ -68,7 +70,7 @@ def there(cloud: GoogleCloud, tenants: Tenants, *columns: str) -> dict[str, list
 
 
 @pytest.mark.full
-def test_tenants_are_one_table_and_what_left_is_gone(tenants: Tenants, cloud: GoogleCloud) -> None:
+def test_tenants_are_one_table_and_what_left_is_gone(tenants: Tenants, cloud: Cloud) -> None:
     """One key in two tenants is two rows; a change, a delete and a tenant that goes are exact."""
     tenants.group["dropped"] = "remove"
     tenants.contract["columns"] = {"email": {"pii": "mask"}}
@@ -94,7 +96,7 @@ def test_tenants_are_one_table_and_what_left_is_gone(tenants: Tenants, cloud: Go
 
 @pytest.mark.full
 def test_shapes_have_the_columns_of_all_and_clean_is_the_lakes(
-    tenants: Tenants, cloud: GoogleCloud
+    tenants: Tenants, cloud: Cloud
 ) -> None:
     """A rule holds in each shape; a column that came later waits for the contract."""
     tenants.contract |= {
@@ -123,7 +125,7 @@ def test_shapes_have_the_columns_of_all_and_clean_is_the_lakes(
 
 @pytest.mark.full
 def test_every_type_of_a_tenant_is_what_mysql_prints(
-    tenants: Tenants, cloud: GoogleCloud, server: EmbeddedServer
+    tenants: Tenants, cloud: Cloud, server: EmbeddedServer
 ) -> None:
     for tenant in ("a", "b"):
         tenants.make(tenant, COLUMNS, *ROWS)
@@ -144,7 +146,7 @@ def test_every_type_of_a_tenant_is_what_mysql_prints(
 
 
 @pytest.mark.full
-def test_without_a_key_all_rows_are_loaded(tenants: Tenants, cloud: GoogleCloud) -> None:
+def test_without_a_key_all_rows_are_loaded(tenants: Tenants, cloud: Cloud) -> None:
     del tenants.contract["key"]
     for tenant in ("a", "b"):
         tenants.make(tenant, "id INT, a INT", "(1, 1)", "(1, 1)", "(2, NULL)")
@@ -158,7 +160,7 @@ def test_without_a_key_all_rows_are_loaded(tenants: Tenants, cloud: GoogleCloud)
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", OF_BIGQUERY)
-def test_a_killed_load_is_settled(name: str, tenants: Tenants, cloud: GoogleCloud) -> None:
+def test_a_killed_load_is_settled(name: str, tenants: Tenants, cloud: Cloud) -> None:
     for tenant in ("a", "b", "c"):
         tenants.make(tenant, ORDERS, *(f"({n}, 'x', NULL)" for n in range(1, 11)))
     synced(tenants)

@@ -16,7 +16,9 @@ from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.operations.bigquery.every_type import COLUMNS, ROWS
 from tests.integration.operations.bigquery.published import address, checked, published, synced
-from tests.support.bigquery.emulator import GoogleCloud
+from tests.support.bigquery.cloud import Cloud
+
+pytestmark = pytest.mark.live
 
 PERSON = """CREATE TABLE t (id INT PRIMARY KEY, email VARCHAR(60), phone VARCHAR(30), born DATE,
     salary DECIMAL(38,18), seen DATETIME(6), card VARCHAR(20), note TEXT, day DATE,
@@ -54,7 +56,7 @@ SECRETS = (
 FULL = {"mode": "full", "key": ["id"]}
 
 
-def shown(cloud: GoogleCloud, dataset: str, view: str = "clean") -> list[dict[str, Any]]:
+def shown(cloud: Cloud, dataset: str, view: str = "clean") -> list[dict[str, Any]]:
     """The rows of a view, as a reader queries them."""
     sql = f"SELECT * FROM `{address(f'{dataset}__views_{view}')}` ORDER BY id"
     return [dict(row.items()) for row in cloud.client().query_and_wait(sql)]
@@ -70,7 +72,7 @@ def clean_here(workspace: Workspace) -> list[dict[str, Any]]:
 
 
 def test_clean_there_is_clean_here_and_hides_what_is_hidden(
-    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: GoogleCloud, dataset: str
+    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: Cloud, dataset: str
 ) -> None:
     sql(PERSON, *PEOPLE)
     workspace = mirror({"t": {**FULL, "columns": RULES}}, views=["clean", "full"])
@@ -108,7 +110,7 @@ def test_each_rule_on_each_type_shows_the_same_on_both_sides(
     rule: str,
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
-    cloud: GoogleCloud,
+    cloud: Cloud,
     dataset: str,
 ) -> None:
     sql(f"CREATE TABLE t ({COLUMNS})", *(f"INSERT INTO t VALUES {row}" for row in ROWS))
@@ -125,7 +127,7 @@ def test_each_rule_on_each_type_shows_the_same_on_both_sides(
 
 @pytest.mark.full
 def test_a_stricter_rule_holds_at_the_next_publication(
-    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: GoogleCloud, dataset: str
+    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: Cloud, dataset: str
 ) -> None:
     """Though no row changed, and whatever kind of rule it is."""
     sql(PERSON, *PEOPLE)
@@ -151,7 +153,7 @@ def test_a_stricter_rule_holds_at_the_next_publication(
 def test_hashes_are_those_of_the_lake(
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
-    cloud: GoogleCloud,
+    cloud: Cloud,
     dataset: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -189,7 +191,7 @@ def workspace_columns(workspace: Workspace) -> list[str]:
 
 @pytest.mark.full
 def test_a_hash_without_a_key_or_a_text_is_refused(
-    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: GoogleCloud, dataset: str
+    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: Cloud, dataset: str
 ) -> None:
     sql(PERSON, *PEOPLE)
     synced(mirror({"t": FULL}))
@@ -200,7 +202,7 @@ def test_a_hash_without_a_key_or_a_text_is_refused(
 
 @pytest.mark.full
 def test_columns_that_come_and_go(
-    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: GoogleCloud, dataset: str
+    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: Cloud, dataset: str
 ) -> None:
     """A new column waits for the contract; a view names none that is gone."""
     sql("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)", "INSERT INTO t VALUES (1, 2, 3)")
@@ -218,7 +220,7 @@ def test_columns_that_come_and_go(
 def test_a_view_that_somebody_changed_is_made_again(
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
-    cloud: GoogleCloud,
+    cloud: Cloud,
     dataset: str,
     monkeypatch: pytest.MonkeyPatch,
     place: Place,
@@ -245,7 +247,7 @@ def test_a_view_that_somebody_changed_is_made_again(
 
 @pytest.mark.full
 def test_the_dataset_of_views_is_missing(
-    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: GoogleCloud, dataset: str
+    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: Cloud, dataset: str
 ) -> None:
     sql(PERSON, *PEOPLE)
     workspace = mirror({"t": FULL})
