@@ -55,7 +55,13 @@ class _Rows(Table):
                 yield Segment(line, head if number == 1 else None)
                 yield Segment.line()
             return
-        needed = Measurement.get(console, options.update(max_width=10_000), self).minimum
+        wide = options.update(max_width=10_000)
+        for column in self.columns:
+            if column.no_wrap:
+                # Rich takes the longest word of a cell for its least width, and would cut the others.
+                cells = (column.header, *column.cells)
+                column.min_width = max(Measurement.get(console, wide, x).maximum for x in cells)
+        needed = Measurement.get(console, wide, self).minimum
         if needed <= options.max_width:
             yield from super().__rich_console__(console, options)
             return

@@ -74,3 +74,15 @@ def test_what_models_did_fits_on_a_screen_of_80() -> None:
     assert line.split() == [run.model, "30", "1,000", "30,000,000", "12,000.0"]
     missed = replace(run, missed=2)
     assert printed(runs_table([missed, run]), 120).split("\n")[1].split()[3] == "missed"
+
+
+@given(width=st.integers(60, 120))
+def test_no_word_is_cut_off_at_any_width(width: int) -> None:
+    sentence = "50 rows on both sides, and not the same ones"
+    table = made(
+        ["table", "verdict", "rows there", "rows in the lake", "found…"],
+        [["s.shop.orders", "different", "50", "3 min ago", sentence]],
+    )
+    text = printed(table, width)
+    assert [word for word in sentence.split() if word not in text.split()] == []
+    assert "3 min ago" in text
