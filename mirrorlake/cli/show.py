@@ -58,7 +58,7 @@ class _Rows(Table):
         wide = options.update(max_width=10_000)
         for column in self.columns:
             if column.no_wrap:
-                # Rich takes the longest word of a cell for its least width, and would cut the others.
+                # By itself Rich needs a cell's longest word alone, and would cut the others.
                 cells = (column.header, *column.cells)
                 column.min_width = max(Measurement.get(console, wide, x).maximum for x in cells)
         needed = Measurement.get(console, wide, self).minimum
