@@ -1,4 +1,4 @@
-"""Tables that are made elsewhere: `external check`, and what `show` prints of one.
+"""Tables that are made elsewhere: the commands of `external`, and what `show` prints of one.
 
 What belongs here: options, and what is printed. What doesn't: looking, and verdicts
 (`mirrorlake.operations.models.external_checks`).
@@ -64,6 +64,60 @@ def check(names: Sequence[str], config_path: Path, as_json: bool) -> None:
         _print_checked(found)
         shown.print_errors(failures)
     sys.exit(failures[0][1].exit_code if failures else _code(found))
+
+
+@external.command()
+@click.argument("names", nargs=-1)
+@shown.config_option
+@shown.json_option
+def views(names: Sequence[str], config_path: Path, as_json: bool) -> None:
+    """Make the views for readers of tables in BigQuery whose files say `clean` (all by default).
+
+    One that is there as it must be is left alone.
+    """
+    from mirrorlake.destinations.iceberg.lake import Lake
+    from mirrorlake.operations.bigquery.external_views import keep_clean_view
+    from mirrorlake.operations.models.elsewhere import compare_declared
+
+    config = open_contract(config_path)
+    lake = Lake(config.lake)
+    made: list[dict[str, str]] = []
+    failures: list[tuple[str, MirrorlakeError]] = []
+    for one in _with_view(_chosen(config, names), named=bool(names)):
+        try:
+            look = compare_declared(one, lake, config.bigquery)
+            view, state = keep_clean_view(look, config.bigquery)
+            made.append({"table": one.name, "view": view, "state": state})
+        except MirrorlakeError as error:
+            failures.append((one.name, error))
+    if as_json:
+        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
+        shown.print_json({"views": made, "errors": errors})
+    else:
+        for line in made:
+            words = f"{escape(line['table'])}: {escape(line['view'])} {line['state']}"
+            shown.console.print(words, soft_wrap=True, highlight=False)
+        shown.print_errors(failures)
+    sys.exit(failures[0][1].exit_code if failures else 0)
+
+
+def _with_view(
+    declared: Sequence[ExternalDeclaration], *, named: bool
+) -> Sequence[ExternalDeclaration]:
+    """Those whose files say `clean`.
+
+    Raises:
+        ConfigError: there is none, or one that was named says nothing.
+    """
+    found = [one for one in declared if one.clean is not None]
+    if not found or (named and len(found) < len(declared)):
+        without = next((one for one in declared if one.clean is None), None)
+        of = f"{without.path} says" if named and without is not None else "no file says"
+        raise ConfigError(
+            f"{of} nothing of a view for readers",
+            next_step="Write `clean`: docs/models.md#views-for-readers",
+        )
+    return found
 
 
 def _chosen(config: Config, names: Sequence[str]) -> Sequence[ExternalDeclaration]:

@@ -204,8 +204,9 @@ class YamlFile:
         if isinstance(node, yaml.SequenceNode):
             return [self._plain(child, (*path, index)) for index, child in enumerate(node.value)]
         # `pii: null` names a rule. Read as "no rule" it would leave the column open to everyone.
-        # In a test of a model it is a column's name.
+        # In a test of a model it is a column's name. So does `clean: {email: null}`.
         is_rule = path[-1:] == ("pii",) and path[:1] != ("tests",)
+        is_rule = is_rule or path[:-1] == ("clean",)
         if node.tag == _NULL and not (is_rule and node.value.lower() == "null"):
             return None
         return str(node.value).lower() if node.tag == _NULL else str(node.value)

@@ -42,18 +42,21 @@ from mirrorlake.models.model_files import FOLDER, Unread, model_name, read_each,
 from mirrorlake.models.section_files import raise_problems, read_section
 
 ExternalFormat = Literal["iceberg", "parquet", "bigquery"]
-ExternalCheck = Literal["contract", "fresh", "row_count"]
+ExternalCheck = Literal["contract", "fresh", "row_count", "clean"]
+CleanRule = Literal["drop", "mask", "null", "show"]
 EXTERNAL_CHECKS: Mapping[ExternalCheck, str] = {
     "contract": "It has the declared columns, with their types, where its file says. Columns that "
     "are not declared are said, and are no difference.",
     "fresh": "It was written within the limit that its file declares, as its own metadata say.",
     "row_count": "It has at least as many rows as its file declares, as its own metadata count.",
+    "clean": "The view that readers have of it is there, and shows what its file says.",
 }
 _ONLY_OF: Mapping[str, tuple[ExternalFormat, ...]] = {
     "table": ("iceberg", "bigquery"),
     "path": ("parquet",),
     "endpoint": ("parquet",),
     "location": ("bigquery",),
+    "clean": ("bigquery",),
 }
 """Fields that not all formats have."""
 _TABLES: Mapping[ExternalFormat, re.Pattern[str]] = {
@@ -87,6 +90,7 @@ class ExternalSection(Section):
     columns: dict[str, HeaderType]
     partition_by: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     hidden: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    clean: dict[str, CleanRule] | None = None
     freshness: Freshness | None = None
     min_rows: Annotated[int, Field(ge=1)] | None = None
 
@@ -103,6 +107,7 @@ class ExternalDeclaration:
         columns: those that are read, in order.
         partition_by: columns that divide it; of Parquet its folders.
         hidden: columns with personal data, in lower case.
+        clean: rules of columns in the view for readers, by the columns' names; None: there is none.
         freshness: when it counts as late.
         min_rows: how many rows it has at least.
         place: where the file says which table it is.
@@ -119,6 +124,7 @@ class ExternalDeclaration:
     columns: tuple[HeaderColumn, ...]
     partition_by: tuple[str, ...]
     hidden: frozenset[str]
+    clean: Mapping[str, CleanRule] | None
     freshness: Freshness | None
     min_rows: int | None
     description: str
@@ -132,10 +138,15 @@ class ExternalDeclaration:
 
     @property
     def checks(self) -> tuple[ExternalCheck, ...]:
-        """What is looked at beside its rows: its columns always, the rest where the file says a
-        limit."""
-        limits = {"contract": True, "fresh": self.freshness, "row_count": self.min_rows}
-        return tuple(check for check in EXTERNAL_CHECKS if limits[check])
+        """What is looked at beside its rows: its columns always, the rest where the file says
+        something of it."""
+        limits: Mapping[ExternalCheck, object] = {
+            "contract": True,
+            "fresh": self.freshness,
+            "row_count": self.min_rows,
+            "clean": self.clean,
+        }
+        return tuple(check for check in EXTERNAL_CHECKS if limits[check] is not None)
 
     def wrong(self, words: str, place: TextPlace | None = None, next_step: str = "") -> ModelError:
         """An error at a place of the file; at that of the table without one."""
@@ -198,6 +209,7 @@ def read_external(path: Path) -> ExternalDeclaration:
         columns=tuple(declared_columns(file, said.columns)),
         partition_by=said.partition_by,
         hidden=frozenset(one.lower() for one in said.hidden),
+        clean=said.clean,
         freshness=said.freshness,
         min_rows=said.min_rows,
         description=said.description,
@@ -258,8 +270,27 @@ def _wrong(file: YamlFile, said: ExternalSection) -> Iterator[Problem]:
                 yield file.problem((field, number), words)
             elif field == "partition_by" and name in said.partition_by[:number]:
                 yield file.problem((field, number), f"{name} is there twice")
+    yield from _wrong_rules(file, said)
     if said.format == "parquet":
         yield from _wrong_folders(file, said)
+
+
+def _wrong_rules(file: YamlFile, said: ExternalSection) -> Iterator[Problem]:
+    """What is wrong with the rules of the view for readers."""
+    for name, rule in (said.clean or {}).items():
+        column = said.columns.get(name)
+        if column is None:
+            words = f"there is no column {name}{nearest(name, said.columns)}"
+            yield file.problem(("clean", name), words, at_key=True)
+        elif rule == "mask" and column.type != "string":
+            yield file.problem(("clean", name), f"a {column.type} can't be masked: a text alone")
+        elif rule == "null" and column.type.startswith(("array<", "map<", "struct<")):
+            yield file.problem(("clean", name), f"a {column.type} can't be emptied: drop it")
+    hidden = {name.lower() for name in said.hidden}
+    rules = {name: (said.clean or {}).get(name) for name in said.columns}
+    left = [n for n, rule in rules.items() if rule != "drop" and (rule or n.lower() not in hidden)]
+    if said.clean is not None and not left:
+        yield file.problem(("clean",), "the view would have no column", at_key=True)
 
 
 def _wrong_folders(file: YamlFile, said: ExternalSection) -> Iterator[Problem]:

@@ -49,16 +49,20 @@ def renew_views(
     """
     if there is None:
         return {}
+    types: Mapping[str, str] = {field["name"]: field["type"] for field in there}
     states: dict[str, ViewState] = {}
     for kind in bigquery.config.views:
         view = in_dataset(target, bigquery.config.views_dataset(target.dataset, kind))
         wanted = _wanted(workspace, contract, table, kind, there)
-        states[kind] = _renew(bigquery, target, view, wanted, there)
+        if wanted is not None:
+            names, select = wanted
+            wanted = names, as_bigquery(select, target, types)
+        states[kind] = keep_view(bigquery, target, view, wanted)
     return states
 
 
 ViewForm: TypeAlias = tuple[tuple[str, ...], str]
-"""The names of a view's columns, and its text in Spark's SQL."""
+"""The names of a view's columns, and its text."""
 
 
 def _wanted(
@@ -68,7 +72,7 @@ def _wanted(
     kind: ViewsThere,
     there: Sequence[FieldJson],
 ) -> ViewForm | None:
-    """A view as it must be; None: there may be none, until hashes are loaded."""
+    """A view as it must be, in Spark's SQL; None: there may be none, until hashes are loaded."""
     names = [field["name"] for field in there]
     if kind == "full":
         # Hashes are clean's.
@@ -82,13 +86,21 @@ def _wanted(
     return tuple(name for name, _ in clean.columns), clean.sql
 
 
-def _renew(
+def keep_view(
     bigquery: BigQuery,
     target: BigQueryTable,
     view: BigQueryTable,
     wanted: ViewForm | None,
-    there: Sequence[FieldJson],
 ) -> ViewState:
+    """See that one view is what it must be; what became of it.
+
+    Args:
+        target: the table that it is of.
+        wanted: in BigQuery's SQL; None: there may be none.
+
+    Raises:
+        BigQueryError: it can't be made. One that shows what a rule hides does not stay.
+    """
     found = bigquery.view(view)
     if found is not None and not found.sql:
         raise BigQueryError(
@@ -99,9 +111,7 @@ def _renew(
         if found is not None:
             bigquery.drop(view)
         return "none"
-    types: Mapping[str, str] = {field["name"]: field["type"] for field in there}
-    names, select = wanted
-    sql = as_bigquery(select, target, types)
+    names, sql = wanted
     if found is not None and (found.sql, found.columns) == (sql, names):
         return "unchanged"
     bigquery.refuse_missing_dataset(view.dataset)

@@ -1,4 +1,4 @@
-"""Checks of tables that are made elsewhere: contract, freshness, count of rows.
+"""Checks of tables that are made elsewhere: contract, freshness, count of rows, readers' view.
 
 All by metadata: no row is read, and no JVM starts. What can't be told is undecided, which is no
 success; a table that can't be looked at is an exception.
@@ -20,6 +20,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LandingError
 from mirrorlake.models.external import ExternalCheck, ExternalDeclaration
 from mirrorlake.models.external_tables import ExternalLook
+from mirrorlake.operations.bigquery.external_views import find_other_view
 from mirrorlake.operations.models.elsewhere import compare_declared
 from mirrorlake.operations.models.observed import ExternalSeen, observe
 
@@ -67,6 +68,7 @@ def check_external(
         "contract": lambda: _contract(look, drift),
         "fresh": lambda: fresh_verdict(declared, seen, now),
         "row_count": lambda: row_count_verdict(declared, seen),
+        "clean": lambda: _clean(look, bigquery),
     }
     return CheckedExternal(seen, tuple(checks[name]() for name in declared.checks))
 
@@ -92,6 +94,16 @@ def _contract(look: ExternalLook, drift: Sequence[str]) -> ExternalVerdict:
     if look.undeclared:
         words += f"; there and not declared: {', '.join(look.undeclared)}"
     return ExternalVerdict("contract", "passed", words)
+
+
+def _clean(look: ExternalLook, bigquery: BigQueryConfig | None) -> ExternalVerdict:
+    if look.drift:
+        words = "The table is not as declared: what its view shows is not compared"
+        return ExternalVerdict("clean", "undecided", words)
+    if wrong := find_other_view(look, bigquery):
+        words = f"{wrong}: mirrorlake external views makes it"
+        return ExternalVerdict("clean", "failed", words)
+    return ExternalVerdict("clean", "passed", "The view for readers is as declared")
 
 
 def fresh_verdict(

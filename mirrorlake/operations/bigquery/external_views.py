@@ -1,0 +1,79 @@
+"""Views for readers of tables that services write in BigQuery themselves: made, and compared.
+
+What belongs here: a view of one declared table. What doesn't: what it shows
+(`mirrorlake.models.external_clean`), and views of tables that Mirrorlake loads
+(`mirrorlake.operations.bigquery.views`).
+"""
+
+from __future__ import annotations
+
+from mirrorlake.config.settings import BigQueryConfig
+from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
+from mirrorlake.destinations.bigquery.names import BigQueryTable, in_dataset
+from mirrorlake.models.external import ExternalDeclaration
+from mirrorlake.models.external_clean import clean_view
+from mirrorlake.models.external_tables import ExternalLook
+from mirrorlake.operations.bigquery.views import ViewForm, ViewState, keep_view
+
+
+def keep_clean_view(look: ExternalLook, settings: BigQueryConfig | None) -> tuple[str, ViewState]:
+    """See that a table's view is what its file says; its name, and what became of it.
+
+    Args:
+        look: the table, compared with its file.
+        settings: the contract's section.
+
+    Raises:
+        ModelError: the table is not as it is declared, or of another project than the contract's;
+            with the place in its file.
+        BigQueryError: Google refuses, or the dataset of views is missing. A view that showed more
+            than it may does not stay.
+    """
+    declared = look.table.declaration
+    bigquery, table = _opened(declared, settings)
+    view, wanted = _view_of(bigquery, table), _wanted(look, table)
+    for difference in look.drift:
+        found = bigquery.view(view)
+        if found is not None and found.sql and (found.columns, found.sql) != wanted:
+            # It may show what the file hides by now.
+            bigquery.drop(view)
+        raise difference
+    return str(view), keep_view(bigquery, table, view, wanted)
+
+
+def find_other_view(look: ExternalLook, settings: BigQueryConfig | None) -> str:
+    """What is wrong with a table's view; '' of one that is what its file says.
+
+    Raises:
+        ModelError: the table is of another project than the contract's.
+        BigQueryError: Google refuses, or can't be reached.
+    """
+    declared = look.table.declaration
+    bigquery, table = _opened(declared, settings)
+    view = _view_of(bigquery, table)
+    found, wanted = bigquery.view(view), _wanted(look, table)
+    if found is None:
+        return f"{view} is not there"
+    if (found.columns, found.sql) != wanted:
+        return f"{view} is not as {declared.path.name} says"
+    return ""
+
+
+def _wanted(look: ExternalLook, table: BigQueryTable) -> ViewForm:
+    there = look.table.there
+    return clean_view(look.table.declaration, table, there.columns if there is not None else ())
+
+
+def _view_of(bigquery: BigQuery, table: BigQueryTable) -> BigQueryTable:
+    return in_dataset(table, bigquery.config.views_dataset(table.dataset, "clean"))
+
+
+def _opened(
+    declared: ExternalDeclaration, settings: BigQueryConfig | None
+) -> tuple[BigQuery, BigQueryTable]:
+    if settings is None or (declared.project or settings.project) != settings.project:
+        raise declared.wrong(
+            "its view is made in the contract's own project, and the table is in another one",
+            next_step="Leave out `clean`, or write the contract's section bigquery",
+        )
+    return open_bigquery(settings), BigQueryTable(settings.project, *declared.table)
