@@ -40,6 +40,27 @@ PartitionSize: TypeAlias = Literal["hour", "day", "month"]
 HASH_KEY_LENGTH: Final = 16
 
 
+_IN_CLOUD_STORAGE = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[^/]+)*/?")
+_CUT_OR_EXPANDED = re.compile(r"[#?%*\[\]\\\x00-\x1f\x7f]")
+"""What a client would cut a name at, or take for a pattern or an escape."""
+
+
+def _warehouse(text: str) -> str:
+    if text.startswith("gcs:"):
+        raise ValueError("a place in Cloud Storage is written gs://bucket/folder")
+    if not text.startswith("gs:"):
+        return text
+    folders = text.removeprefix("gs://").rstrip("/").split("/")[1:]
+    if _IN_CLOUD_STORAGE.fullmatch(text) is None or {".", ".."}.intersection(folders):
+        raise ValueError("a place in Cloud Storage is written gs://bucket or gs://bucket/folder")
+    if found := _CUT_OR_EXPANDED.search(text):
+        raise ValueError(f"the name of a folder in Cloud Storage can't have {found[0]!r} in it")
+    return text
+
+
+Warehouse: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_warehouse)]
+
+
 class CatalogConfig(Section):
     """The Iceberg catalog. Without it: an SQLite file ``catalog.db`` inside the warehouse."""
 
@@ -62,8 +83,9 @@ class CatalogConfig(Section):
 class LakeConfig(Section):
     """Where the lake's tables are."""
 
-    warehouse: str = Field(default=".mirrorlake/lake", min_length=1)
-    """The folder (relative to this file) or URI under which every table's files are."""
+    warehouse: Warehouse = ".mirrorlake/lake"
+    """The folder (relative to this file) under which every table's files are, or a URI:
+    ``gs://bucket/folder``."""
     catalog: CatalogConfig = CatalogConfig()
     """The Iceberg catalog. Without it: an SQLite file ``catalog.db`` inside the warehouse."""
     permissions: Permissions = "private"

@@ -12,14 +12,13 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
-
-from pyarrow import fs
+from typing import TYPE_CHECKING
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Destination, Identifier
 from mirrorlake.destinations.iceberg.commit import snapshot_property, statistics_of
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.listing import list_files
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.procedures import (
     expire_before,
@@ -268,24 +267,18 @@ def _remove_states(lake: Destination, table: LakeTable, before: datetime) -> lis
     """Remove the states of versions that are gone; their sizes."""
     named = {snapshot_property(snapshot, STATE) for snapshot in table.snapshots()}
     names = {path.rpartition("/")[2] for path in named if path}
-    folder = state_folder(table)
     with lake.translated(".".join(table.name())):
-        if folder.startswith("file:"):
-            store: Any = fs.LocalFileSystem()
-            root = "/" + folder.removeprefix("file:").lstrip("/")
-        else:
-            store, root = fs.FileSystem.from_uri(folder)
-        selector = fs.FileSelector(root, allow_not_found=True)
+        listing = list_files(table, state_folder(table))
         old = [
-            info
-            for info in store.get_file_info(selector)
-            if info.base_name not in names
-            and info.base_name.endswith(".json")
-            and info.mtime < before
+            file
+            for file in listing.files
+            if file.path.endswith(".json")
+            and file.path.rpartition("/")[2] not in names
+            and file.written < before
         ]
-        for info in old:
-            store.delete_file(info.path)
-        return [info.size for info in old]
+        for file in old:
+            listing.remove(file)
+        return [file.bytes for file in old]
 
 
 def _size(lake: Lake, identifier: Identifier) -> Size:

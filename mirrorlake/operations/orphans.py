@@ -11,11 +11,16 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import pyarrow as pa
-from pyarrow import fs
 
 from mirrorlake.config import Config
 from mirrorlake.config.fields import format_duration
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.listing import (
+    ListedFile,
+    ListedFolder,
+    list_files,
+    listed_path,
+)
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.load.row_index import FOLDER, index_path
@@ -71,20 +76,20 @@ def remove_orphans(
         manifests = _orphans(table, "metadata", _manifests(table), _versions(table))
         used = [index_path(table.location(), name) for name in indexes]
         unused = _orphans(table, FOLDER, (), used)
-        old = [(store, i) for store, i in (*data, *manifests, *unused) if i.mtime < before]
-        for store, info in old:
-            store.delete_file(info.path)
-            logger.info("orphan %s removed", info.path)
-        return [info.size for _, info in old]
+        old = [(listing, f) for listing, f in (*data, *manifests, *unused) if f.written < before]
+        for listing, file in old:
+            listing.remove(file)
+            logger.info("orphan %s removed", file.path)
+        return [file.bytes for _, file in old]
 
 
 def _orphans(
     table: LakeTable, folder: str, names: Iterable[str], kept: Iterable[str]
-) -> list[tuple[fs.FileSystem, fs.FileInfo]]:
+) -> list[tuple[ListedFolder, ListedFile]]:
     """The files of a folder that are neither named, and so must be there, nor kept."""
-    store, root = _opened(f"{table.location()}/{folder}")
-    listed = {info.path: info for info in _files(store, root)}
-    named = {_path(path) for path in names}
+    listing = list_files(table, f"{table.location()}/{folder}")
+    listed = {file.path: file for file in listing.files}
+    named = {listed_path(path) for path in names}
     if not named <= set(listed):
         raise LakeError(
             f"lake table {'.'.join(table.name())}: {len(named - set(listed))} of its files are "
@@ -92,8 +97,8 @@ def _orphans(
             table=".".join(table.name()),
             next_step="Look for who removed them; no orphan was removed",
         )
-    used = named | {_path(path) for path in kept}
-    return [(store, info) for path, info in listed.items() if _owner(path) not in used]
+    used = named | {listed_path(path) for path in kept}
+    return [(listing, file) for path, file in listed.items() if _owner(path) not in used]
 
 
 def _manifests(table: LakeTable) -> set[str]:
@@ -115,11 +120,6 @@ def _versions(table: LakeTable) -> set[str]:
     }
 
 
-def _files(store: fs.FileSystem, root: str) -> list[fs.FileInfo]:
-    selector = fs.FileSelector(root, recursive=True, allow_not_found=True)
-    return [info for info in store.get_file_info(selector) if info.type == fs.FileType.File]
-
-
 def _owner(path: str) -> str:
     """The file that a path is about: Hadoop writes a checksum ``.name.crc`` beside each of its
     own."""
@@ -136,14 +136,3 @@ def _named(table: LakeTable) -> list[str]:
         return []
     files: pa.Table = table.inspect.all_files()
     return [str(path) for path in files["file_path"].to_pylist()]
-
-
-def _path(location: str) -> str:
-    """A file's path as its file system lists it: without the scheme."""
-    return _opened(location)[1]
-
-
-def _opened(location: str) -> tuple[fs.FileSystem, str]:
-    if location.startswith("file:"):  # a raw path follows, which need not be a valid URI
-        return fs.LocalFileSystem(), "/" + location.removeprefix("file:").lstrip("/")
-    return fs.FileSystem.from_uri(location)

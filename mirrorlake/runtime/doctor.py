@@ -29,6 +29,7 @@ PieceState = Literal["ok", "missing", "broken"]
 ENOUGH_BYTES = 2 * 1024**3
 # What each group of jars is for, and whether `mirrorlake sync` needs it.
 OPTIONAL = {
+    "gcs": "a warehouse in Cloud Storage",
     "mariadb": "the demo and the tests",
     "mysql": "the tests",
     "postgres": "the tests",

@@ -26,6 +26,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from mirrorlake.config.database_url import with_driver
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import CATALOG, Identifier
+from mirrorlake.destinations.iceberg.cloud_client import SCHEME, in_cloud_storage
+from mirrorlake.destinations.iceberg.cloud_storage import check_writable, storage_error
 from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
 from mirrorlake.destinations.iceberg.folders import table_uri, warehouse_uri
 from mirrorlake.destinations.iceberg.rest_catalog import WAIT, RestLakeCatalog, rest_errors
@@ -49,7 +51,11 @@ class Connection:
         with held(config.permissions), self.translated("catalog"):
             if self.warehouse.startswith("file://"):
                 _make_folder(Path(self.warehouse.removeprefix("file://")))
-            self.catalog: Catalog = _open(self.catalog_properties())
+            properties = self.catalog_properties()
+            # A REST server may lend a login of its own for each table: there is none yet.
+            if in_cloud_storage(self.warehouse) and not config.catalog.is_rest:
+                check_writable(self.warehouse, properties)
+            self.catalog: Catalog = _open(properties)
 
     def catalog_properties(self) -> dict[str, str]:
         """What PyIceberg is given; the configured properties win."""
@@ -61,7 +67,7 @@ class Connection:
             properties |= {"type": "rest", WAIT: str(wait)}
         else:
             properties |= {"type": "sql", "warehouse": self.warehouse}
-        if self.warehouse.startswith("file://"):
+        if self.warehouse.startswith(("file://", SCHEME)):
             properties["py-io-impl"] = IMPLEMENTATION
         url = make_url(uri) if uri.startswith("sqlite:") else None
         if url is not None:
@@ -108,6 +114,8 @@ class Connection:
                 table=str(what),
             ) from error
         except (PermissionError, OSError) as error:
+            if in_cloud_storage(self.warehouse) and not isinstance(error, FileNotFoundError):
+                raise storage_error(self.warehouse, error, what) from error
             raise LakeError(
                 f"the lake can't be written at {self.warehouse}: {error}",
                 next_step="Check the folder's rights and free space",

@@ -19,12 +19,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from pyarrow.fs import GcsFileSystem
 from pyiceberg.io import OutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestEntryStatus
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import ancestors_of
+
+from mirrorlake.destinations.iceberg.cloud_client import open_store
 
 FLUSHED_AT_ONCE = 16
 _WORTH_THREADS = 3
@@ -34,7 +37,11 @@ IMPLEMENTATION = f"{__name__}.DurableFileIO"
 
 
 class DurableFileIO(PyArrowFileIO):
-    """PyArrow's, whose local files are on the disk once they are closed."""
+    """PyArrow's, whose local files are on the disk once they are closed, and which opens Cloud
+    Storage as `open_store` does."""
+
+    def _initialize_gcs_fs(self) -> GcsFileSystem:
+        return open_store(self.properties)
 
     def new_output(self, location: str) -> Any:
         output = super().new_output(location)

@@ -20,6 +20,7 @@ from pyiceberg.table import Table
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.cloud_client import in_cloud_storage
 from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.errors import LakeError, ReaderMissing
 
@@ -63,6 +64,11 @@ def read_by_duckdb(table: Table, version: int) -> Iterator[pa.RecordBatch]:
     """
     duckdb = _duckdb()
     columns = ", ".join(_quoted(name) for name in columns_of(table, version).names)
+    if in_cloud_storage(table.metadata_location):
+        raise ReaderMissing(
+            "DuckDB is given no access to Cloud Storage here",
+            next_step="Spark and PyIceberg read the table; DuckDB's own settings can let it in",
+        )
     place = str(local_path(table.metadata_location) or table.metadata_location)
     try:
         with duckdb.connect(config={"autoinstall_known_extensions": False}) as connection:

@@ -11,6 +11,7 @@ from sqlalchemy import make_url
 from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.destinations.base import CATALOG
 from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.cloud_client import in_cloud_storage, spark_settings
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LakeError
 from mirrorlake.runtime.permissions import HADOOP_UMASK, hadoop_umask
@@ -71,6 +72,8 @@ def catalog_settings(lake: Connection) -> dict[str, str]:
     nor a REST server comes from ``spark.conf``."""
     prefix = f"spark.sql.catalog.{CATALOG}"
     settings = _rest_settings(lake) if lake.config.catalog.is_rest else _jdbc_settings(lake)
+    if in_cloud_storage(lake.warehouse):
+        settings |= spark_settings(lake.config.catalog.properties)
     return {
         prefix: "org.apache.iceberg.spark.SparkCatalog",
         f"{prefix}.cache-enabled": "false",

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorlake.config.settings import SparkConfig
 from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.cloud_client import in_cloud_storage
 from mirrorlake.destinations.iceberg.session_settings import (
     ANYWHERE,
     LOCAL,
@@ -264,7 +265,8 @@ class LazySpark:
     def _start(self) -> SparkSession:
         few = self._expected is not None and self._expected <= QUICKLY_COMPILED_ROWS
         os.environ.update(java_environment(quick=few))
-        jars = ensure_jars(["spark"])
+        cloud = in_cloud_storage(self._lake.warehouse)
+        jars = ensure_jars(["spark", "gcs"] if cloud else ["spark"])
         from pyspark.sql import SparkSession
 
         # A session's own builder keeps settings of an earlier one in this process: start clean.
