@@ -119,10 +119,10 @@ class RestCatalogServer:
 
 
 @contextmanager
-def running_catalog(folder: Path, warehouse: str) -> Iterator[RestCatalogServer]:
-    """A catalog that knows no table yet, until the block ends."""
+def running_catalog(folder: Path, warehouse: str, **properties: str) -> Iterator[RestCatalogServer]:
+    """A catalog that knows no table yet, until the block ends; ``properties`` are of its storage."""
     uri = f"sqlite:///{folder}/rest.db"
-    catalog = SqlCatalog("rest", uri=uri, warehouse=warehouse)
+    catalog = SqlCatalog("rest", uri=uri, warehouse=warehouse, **properties)
     state = RestCatalogServer(catalog)
 
     class Handler(_Handler):

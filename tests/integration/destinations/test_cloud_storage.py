@@ -17,6 +17,7 @@ from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.sources.files.gcs_store import gcs_client
 from mirrorlake.workspace import Workspace
@@ -24,6 +25,7 @@ from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.support.command import COMMAND
 from tests.support.gcs_process import emulator_process
+from tests.support.rest_catalog import CREDENTIAL, running_catalog
 
 pytestmark = pytest.mark.full
 
@@ -69,16 +71,25 @@ def bucket(host: str) -> storage.Bucket:
 
 
 @pytest.fixture
-def config_path(
-    tmp_path: Path, server: EmbeddedServer, database: str, host: str, place: Place
-) -> Path:
-    catalog = {"uri": "sqlite:///catalog.db", "properties": {"gcs.service.host": host}}
-    return write_contract(
-        tmp_path / "mirrorlake.yaml",
-        server.port,
-        {database: {"tables": TABLES}},
-        lake={"warehouse": f"gs://{BUCKET}/{database} ü", "catalog": catalog},
-    )
+def contract_of(
+    tmp_path: Path, server: EmbeddedServer, database: str, place: Place
+) -> Callable[[dict[str, Any]], Path]:
+    """A contract of both tables, with a catalog."""
+
+    def write(catalog: dict[str, Any]) -> Path:
+        return write_contract(
+            tmp_path / "mirrorlake.yaml",
+            server.port,
+            {database: {"tables": TABLES}},
+            lake={"warehouse": f"gs://{BUCKET}/{database} ü", "catalog": catalog},
+        )
+
+    return write
+
+
+@pytest.fixture
+def config_path(contract_of: Callable[[dict[str, Any]], Path], host: str) -> Path:
+    return contract_of({"uri": "sqlite:///catalog.db", "properties": {"gcs.service.host": host}})
 
 
 def run(config_path: Path, *words: str, failpoint: str = "", code: int = 0) -> str:
@@ -145,6 +156,32 @@ def test_a_lake_in_a_bucket(
     run(config_path, "ledger", "rebuild")
     run(config_path, "sync")
     assert_exact(config_path, server, database)
+
+
+def test_a_rest_catalog_over_a_bucket(
+    tmp_path: Path,
+    contract_of: Callable[[dict[str, Any]], Path],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+    host: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CATALOG_CREDENTIAL", CREDENTIAL)
+    of_server = {"gcs.service.host": host, "py-io-impl": IMPLEMENTATION}
+    with running_catalog(tmp_path, f"gs://{BUCKET}/unused", **of_server) as catalog:
+        properties = {
+            "credential": "${env:CATALOG_CREDENTIAL}",
+            "oauth2-server-uri": f"{catalog.uri}/v1/oauth/tokens",
+            "gcs.service.host": host,
+        }
+        config_path = contract_of({"uri": catalog.uri, "properties": properties})
+        sql(*CREATE)
+        run(config_path, "sync")
+        sql(*MORE)
+        run(config_path, "sync")
+        assert_exact(config_path, server, database)
+    assert not list(config_path.parent.rglob("*.parquet"))
 
 
 def layer(config_path: Path, name: str) -> LakeTable:

@@ -26,6 +26,7 @@ from mirrorlake.runtime.java import java_environment
 from mirrorlake.workspace import Workspace
 from tests.integration.contract_files import write_contract
 from tests.integration.lakes import open_to_others
+from tests.support.gcs_process import emulator_process
 
 ROWS = 60_000
 CONTRACT = {"mode": "append", "key": ["id"], "cursor": "id"}
@@ -54,7 +55,8 @@ def assert_exact(config: Path, server: Any, database: str) -> None:
         expected = list(cursor.fetchall())
     rows = found.sort_by("id").to_pydict()
     assert list(zip(*(rows[c] for c in ("id", "name", "price", "d")), strict=True)) == expected
-    assert open_to_others(config.parent / "lake", config.parent / "ledger.db") == {}
+    local = [path for name in ("lake", "ledger.db") if (path := config.parent / name).exists()]
+    assert open_to_others(*local) == {}
 
 
 def job_of(config: Path) -> str:
@@ -150,7 +152,7 @@ def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     stop(server)
 
 
-Loader = Callable[[dict[str, Any]], tuple[Path, "subprocess.Popen[str]"]]
+Loader = Callable[..., tuple[Path, "subprocess.Popen[str]"]]
 
 
 @pytest.fixture
@@ -158,12 +160,13 @@ def load(server: Any, place: Any, database: str, rows: None, tmp_path: Path) -> 
     """Begin a load in chunks of 6,000 rows by a process of its own, with these Spark settings."""
     begun: list[subprocess.Popen[str]] = []
 
-    def begin(spark: dict[str, Any]) -> tuple[Path, subprocess.Popen[str]]:
+    def begin(spark: dict[str, Any], **sections: Any) -> tuple[Path, subprocess.Popen[str]]:
         config = write_contract(
             tmp_path / "mirrorlake.yaml",
             server.port,
             {database: {"tables": {"big": CONTRACT}}},
             spark=spark,
+            **sections,
         )
         command = [sys.executable, "-m", "tests.integration.cluster_runner", str(config), "6000"]
         process = subprocess.Popen(
@@ -212,6 +215,20 @@ def test_a_standalone_cluster_whose_workers_are_killed(
     assert "open wider" not in said
     assert_exact(config, server, database)
     assert re.fullmatch(r"app-\d+-\d+", job_of(config))
+
+
+@pytest.mark.full
+def test_workers_write_into_a_bucket(load: Loader, master: str, server: Any, database: str) -> None:
+    with emulator_process("company-lake") as host:
+        catalog = {"uri": "sqlite:///catalog.db", "properties": {"gcs.service.host": host}}
+        config, process = load(
+            {"master": master}, lake={"warehouse": "gs://company-lake/mirror", "catalog": catalog}
+        )
+        said, _ = process.communicate(timeout=280)
+        assert process.returncode == 0, said
+        assert "chunks on Spark: 1" in said
+        assert_exact(config, server, database)
+        assert not list(config.parent.rglob("*.parquet"))
 
 
 def busy_workers() -> set[int]:

@@ -37,11 +37,11 @@ def test_what_is_copied_is_there() -> None:
 def test_what_it_runs_is_there() -> None:
     runs = "\n".join(text for word, text in instructions() if word == "RUN")
     (code,) = re.findall(r'-c "(.*?)"', runs)
-    found = re.fullmatch(r"from (\S+) import (\w+); \w+\(\['(\w+)'\]\)", code)
+    found = re.fullmatch(r"from (\S+) import (\w+); \w+\(\['(\w+)', '(\w+)'\]\)", code)
     assert found is not None
-    module, name, group = found.groups()
+    module, name, *groups = found.groups()
     assert hasattr(importlib.import_module(module), name)
-    assert pinned([group])
+    assert {jar.group for jar in pinned(groups)} == {"spark", "gcs"}
     assert "--uid 1099" in runs
     assert {"procps", "tini"} <= set(runs.split())
     assert instructions()[-1] == ("USER", "spark")
