@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from google.cloud import storage
 
@@ -18,7 +22,10 @@ from demo.oracle import compare_table
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.errors import LakeError
+from mirrorlake.operations.orphans import remove_orphans
 from mirrorlake.sources.files.gcs_store import gcs_client
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
@@ -54,7 +61,7 @@ MORE = (
     "UPDATE t SET a = a + 1, at = UTC_TIMESTAMP(6) WHERE id = 1",
     f"DELETE FROM `{HOSTILE}` WHERE id = 2",
 )
-DAMAGED = 6
+OF_THE_LAKE = 6
 EVEN_MORE = "INSERT INTO t (id, a, mail) VALUES (5, 5, 'eve@x')"
 
 
@@ -150,7 +157,7 @@ def test_a_lake_in_a_bucket(
     assert not list(config_path.parent.rglob("*.parquet"))
 
     remove_a_data_file(config_path, bucket)
-    assert "is not there" in run(config_path, "check", f"s.{database}.t", code=DAMAGED)
+    assert "is not there" in run(config_path, "check", f"s.{database}.t", code=OF_THE_LAKE)
     run(config_path, "refold", f"s.{database}.t")
     (config_path.parent / "ledger.db").unlink()
     run(config_path, "ledger", "rebuild")
@@ -182,6 +189,44 @@ def test_a_rest_catalog_over_a_bucket(
         run(config_path, "sync")
         assert_exact(config_path, server, database)
     assert not list(config_path.parent.rglob("*.parquet"))
+
+
+def test_orphans_of_a_bucket_are_found_by_their_names_as_they_are_written(
+    config_path: Path, bucket: storage.Bucket
+) -> None:
+    lake = Lake(load_config(config_path).lake)
+    identifier = Identifier("space", HOSTILE)
+    lake.make_namespace(identifier.namespace)
+    place = lake.location(identifier)
+    table = lake.catalog.create_table(identifier.path, pa.schema([("a", pa.int64())]), place)
+    for number in (1, 2):
+        table.append(pa.table({"a": [number]}))
+    folder = place.removeprefix(f"gs://{BUCKET}/")
+    bucket.blob(f"{folder}/data/left.parquet").upload_from_string(b"left")
+    bucket.blob(f"{folder}-other/data/left.parquet").upload_from_string(b"left")
+    now = datetime.now(UTC)
+    assert remove_orphans(lake, table, now - timedelta(hours=1)) == []
+    assert remove_orphans(lake, table, now + timedelta(hours=1)) == [4]
+    assert bucket.blob(f"{folder}-other/data/left.parquet").exists()
+    assert sorted(table.scan().to_arrow()["a"].to_pylist()) == [1, 2]
+
+    paths = table.inspect.data_files()["file_path"].to_pylist()
+    bucket.blob(paths[0].removeprefix(f"gs://{BUCKET}/")).delete()
+    bucket.blob(f"{folder}/data/left.parquet").upload_from_string(b"left")
+    with pytest.raises(LakeError, match="1 of its files are not where it says"):
+        remove_orphans(lake, table, now + timedelta(hours=1))
+    assert bucket.blob(f"{folder}/data/left.parquet").exists()
+
+
+def test_without_the_bucket_nothing_is_begun(config_path: Path) -> None:
+    text = config_path.read_text(encoding="utf-8")
+    config_path.write_text(text.replace(BUCKET, "another-lake"), encoding="utf-8")
+    said = run(config_path, "sync", code=OF_THE_LAKE)
+    assert "the bucket gs://another-lake is not there" in said
+    assert "gcloud storage buckets create gs://another-lake" in said
+    assert not (config_path.parent / "catalog.db").exists()
+    with closing(sqlite3.connect(config_path.parent / "ledger.db")) as ledger:
+        assert ledger.execute("SELECT COUNT(*) FROM loads").fetchone() == (0,)
 
 
 def layer(config_path: Path, name: str) -> LakeTable:
