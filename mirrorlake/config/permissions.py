@@ -1,4 +1,4 @@
-"""``permissions.yaml`` → who is to have which role on which dataset of BigQuery.
+"""``permissions.yaml``: its sections, and who is to have which role on which dataset of BigQuery.
 
 What is not declared is to go, so a file that can't be understood as a whole declares nothing.
 """
@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, WithJsonSchema
 
-from mirrorlake.config.contract import Config
 from mirrorlake.config.fields import Section, nearest
 from mirrorlake.config.grants import (
     AUTHORISED,
@@ -27,7 +26,7 @@ from mirrorlake.config.grants import (
 )
 from mirrorlake.config.problems import raise_problems, read_text, validation_problems
 from mirrorlake.config.yaml_file import Path as YamlPath
-from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.config.yaml_file import YamlFile
 from mirrorlake.errors import ConfigError
 
 LAYERS: Final = ("raw", "deduped", "clean")
@@ -65,6 +64,19 @@ def _set_name(name: str) -> str:
     return name
 
 
+def _group_address(address: str) -> str:
+    principal_of(f"group:{address}")
+    return address
+
+
+def _group_member(text: str) -> str:
+    if principal_of(text).partition(":")[0] not in ("user", "serviceAccount", "group"):
+        raise ValueError(
+            f"{text!r} can't be in a group: write user:, serviceAccount: or group:<address>"
+        )
+    return text
+
+
 def _dataset_name(name: str) -> str:
     if not re.fullmatch(r"\w{1,1024}", name, re.ASCII):
         raise ValueError(f"{name!r} is no dataset's name: letters, digits and _")
@@ -84,6 +96,7 @@ def _object(parts: int) -> AfterValidator:
 
 
 LakeRole: TypeAlias = Literal["reader", "writer"]
+GroupRole: TypeAlias = Literal["owner", "manager", "member"]
 _ROLE_SCHEMA: Final = {"type": "string", "examples": ["reader", "writer", "owner"]}
 _RoleName = Annotated[Role, AfterValidator(role_of), WithJsonSchema(_ROLE_SCHEMA)]
 _Roles = Annotated[
@@ -96,6 +109,9 @@ _Member = Annotated[str, AfterValidator(_member)]
 _Person = Annotated[str, AfterValidator(_person)]
 _SetName = Annotated[str, AfterValidator(_set_name)]
 _DatasetName = Annotated[str, AfterValidator(_dataset_name)]
+_GroupAddress = Annotated[str, AfterValidator(_group_address)]
+_GroupMember = Annotated[str, AfterValidator(_group_member)]
+Groups: TypeAlias = dict[_GroupAddress, dict[_GroupMember, GroupRole]]
 
 
 class UserException(Section):
@@ -155,6 +171,9 @@ class PermissionsFile(Section):
     """Principals under one name, used as ``set:<name>``; a set may have others in it."""
     datasets: dict[_DatasetName, DatasetSection] = Field(default_factory=dict)
     """A dataset's name → who may do what with it. Datasets that are not here are left alone."""
+    groups: Groups = Field(default_factory=dict)
+    """A Google group's address → who is in it → ``owner``, ``manager`` or ``member``. Groups that
+    are not here are left alone."""
     lake: LakeSection | None = None
     """Who may read which files of the lake."""
 
@@ -177,28 +196,18 @@ class DatasetPermissions:
 PlacedWords: TypeAlias = Iterator[tuple[YamlPath, str]]
 
 
-def permissions_path(config: Config) -> Path:
-    """The permissions file beside a contract file, whether it is there or not."""
-    return config.path.parent / "permissions.yaml"
-
-
-def load_permissions(path: Path, project: str) -> tuple[DatasetPermissions, ...]:
-    """Read ``permissions.yaml``.
+def declared_datasets(
+    path: Path, file: YamlFile, sections: PermissionsFile, project: str
+) -> tuple[DatasetPermissions, ...]:
+    """The datasets of a permissions file that has no problems.
 
     Args:
         project: of views, routines and datasets that are written without one.
-
-    Raises:
-        ConfigError: the file can't be read, or has problems: all of them, one a line, each with
-            file, line and column.
     """
-    file, sections = read_permissions(path)
-    if not sections.datasets:
-        written = isinstance(file.root, dict) and "datasets" in file.root
-        raise_problems(path, [file.problem(("datasets",), "is empty" if written else "is missing")])
-    raise_problems(path, _dataset_problems(file, sections))
     return tuple(
-        _declared(dataset, section, sections.sets, project, _place(path, file, dataset))
+        _declared(
+            dataset, section, sections.sets, project, place_of(path, file, ("datasets", dataset))
+        )
         for dataset, section in sorted(sections.datasets.items())
     )
 
@@ -271,15 +280,16 @@ def _reached(name: str, sets: Sets) -> set[str]:
     return found
 
 
-def _dataset_problems(file: YamlFile, sections: PermissionsFile) -> Iterator[Problem]:
+def dataset_problems(sections: PermissionsFile) -> PlacedWords:
+    """Datasets without an owner, and principals that are declared twice or may do more than they
+    ever should; each at its key."""
     for dataset, section in sections.datasets.items():
         path: YamlPath = ("datasets", dataset)
         roles = [role for _, role, _ in _written(section, sections.sets)]
         if OWNER not in roles:
-            message = "no owner is declared: applying this would remove the last one"
-            yield file.problem(path, message, at_key=True)
+            yield path, "no owner is declared: applying this would remove the last one"
         for where, message in _grant_problems(section, sections.sets):
-            yield file.problem((*path, *where), message, at_key=True)
+            yield (*path, *where), message
 
 
 def _grant_problems(section: DatasetSection, sets: Sets) -> PlacedWords:
@@ -347,6 +357,7 @@ def authorised(kind: str, parts: int, name: str, project: str) -> str:
     return f"{kind}:{whole}"
 
 
-def _place(path: Path, file: YamlFile, dataset: str) -> str:
-    found = file.problem(("datasets", dataset), "", at_key=True)
+def place_of(path: Path, file: YamlFile, key: YamlPath) -> str:
+    """``file:line:column`` of a key."""
+    found = file.problem(key, "", at_key=True)
     return f"{path}:{found.line}:{found.column}"
