@@ -17,7 +17,9 @@ is queried. What doesn't: anything that opens a connection or looks into the lak
 `contract`              what the engine uses: everything resolved, every default filled in
 `resolved`              what contracts may not do to each other
 `grants`                principals and roles on a dataset, in one spelling
-`permissions`           ``permissions.yaml``: its sections; roles on datasets
+`permission_sections`   ``permissions.yaml``: what may be written where
+`permissions`           roles on datasets in it
+`table_rows`            who sees which rows, in it
 `group_members`         members of Google groups in it
 `declared`              all that it declares
 `source_url`            ``mysql://user:password@host/db``, for a server without a file

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from mirrorlake.config.contract import Config
 from mirrorlake.config.group_members import GroupPermissions, declared_groups, group_problems
+from mirrorlake.config.permission_sections import PermissionsFile
 from mirrorlake.config.permissions import (
     DatasetPermissions,
-    PermissionsFile,
     dataset_problems,
     declared_datasets,
     read_permissions,
 )
 from mirrorlake.config.problems import raise_problems
+from mirrorlake.config.table_rows import TableRows, declared_rows, rows_problems
 from mirrorlake.config.yaml_file import Problem, YamlFile
 
 
 @dataclass(frozen=True)
 class DeclaredPermissions:
-    """What is declared of datasets and of Google groups."""
+    """What is declared of datasets, of rows of their tables, and of Google groups."""
 
     datasets: tuple[DatasetPermissions, ...] = ()
+    tables: tuple[TableRows, ...] = ()
     groups: tuple[GroupPermissions, ...] = ()
 
 
@@ -45,7 +48,9 @@ def load_permissions(path: Path, project: str) -> DeclaredPermissions:
     file, sections = read_permissions(path)
     raise_problems(path, _problems(file, sections))
     return DeclaredPermissions(
-        declared_datasets(path, file, sections, project), declared_groups(path, file, sections)
+        declared_datasets(path, file, sections, project),
+        declared_rows(path, file, sections),
+        declared_groups(path, file, sections),
     )
 
 
@@ -56,5 +61,6 @@ def _problems(file: YamlFile, sections: PermissionsFile) -> Iterator[Problem]:
             yield file.problem((name,), "is empty")
     if not {"datasets", "groups"} & written.keys():
         yield file.problem(("datasets",), "is missing")
-    for where, words in (*dataset_problems(sections), *group_problems(sections.groups)):
+    found = (dataset_problems(sections), rows_problems(sections), group_problems(sections.groups))
+    for where, words in chain.from_iterable(found):
         yield file.problem(where, words, at_key=True)

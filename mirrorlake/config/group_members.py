@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from mirrorlake.config.grants import Grant
-from mirrorlake.config.permissions import Groups, PermissionsFile, place_of
+from mirrorlake.config.permission_sections import Groups, PermissionsFile
+from mirrorlake.config.permissions import place_of
 from mirrorlake.config.yaml_file import Path as YamlPath
 from mirrorlake.config.yaml_file import YamlFile
 

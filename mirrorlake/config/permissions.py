@@ -1,19 +1,18 @@
-"""``permissions.yaml``: its sections, and who is to have which role on which dataset of BigQuery.
+"""``permissions.yaml`` → who is to have which role on which dataset of BigQuery.
 
 What is not declared is to go, so a file that can't be understood as a whole declares nothing.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, WithJsonSchema
+from pydantic import ValidationError
 
-from mirrorlake.config.fields import Section, nearest
+from mirrorlake.config.fields import nearest
 from mirrorlake.config.grants import (
     AUTHORISED,
     EVERYBODY,
@@ -22,160 +21,14 @@ from mirrorlake.config.grants import (
     Role,
     covers,
     principal_of,
-    role_of,
 )
+from mirrorlake.config.permission_sections import SET, DatasetSection, PermissionsFile
 from mirrorlake.config.problems import raise_problems, read_text, validation_problems
 from mirrorlake.config.yaml_file import Path as YamlPath
 from mirrorlake.config.yaml_file import YamlFile
 from mirrorlake.errors import ConfigError
 
-LAYERS: Final = ("raw", "deduped", "clean")
-SET: Final = "set:"
-"""What a principal begins with that is a set of this file."""
 _FILE_NEEDS = "Write one: docs/bigquery-permissions.md has a first one"
-
-
-def _roles(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
-
-
-def _member(text: str) -> str:
-    if text.startswith("user:"):
-        principal_of(text)
-        raise ValueError(
-            f"{text!r} is a person: write it under exceptions of a dataset, with a reason"
-        )
-    if not text.startswith(SET):
-        principal_of(text)
-    # As it is written: two spellings of one principal must not become one key unnoticed.
-    return text
-
-
-def _person(text: str) -> str:
-    if not text.startswith("user:"):
-        raise ValueError(f"{text!r} is no person: write user:<address>, or use principals")
-    principal_of(text)
-    return text
-
-
-def _set_name(name: str) -> str:
-    if not re.fullmatch(r"[a-z][a-z0-9_-]*", name):
-        raise ValueError("a set's name has lower-case letters, digits, - and _")
-    return name
-
-
-def _group_address(address: str) -> str:
-    principal_of(f"group:{address}")
-    return address
-
-
-def _group_member(text: str) -> str:
-    if principal_of(text).partition(":")[0] not in ("user", "serviceAccount", "group"):
-        raise ValueError(
-            f"{text!r} can't be in a group: write user:, serviceAccount: or group:<address>"
-        )
-    return text
-
-
-def _dataset_name(name: str) -> str:
-    if not re.fullmatch(r"\w{1,1024}", name, re.ASCII):
-        raise ValueError(f"{name!r} is no dataset's name: letters, digits and _")
-    return name
-
-
-def _object(parts: int) -> AfterValidator:
-    """A check of a name of so many parts, with or without its project before them."""
-
-    def check(name: str) -> str:
-        if not re.fullmatch(rf"(?:[a-z][\w.:-]*\.)?\w+(?:\.[\w-]+){{{parts - 1}}}", name):
-            form = ".".join(("dataset", "name")[:parts])
-            raise ValueError(f"{name!r} is not written like {form} or project.{form}")
-        return name
-
-    return AfterValidator(check)
-
-
-LakeRole: TypeAlias = Literal["reader", "writer"]
-GroupRole: TypeAlias = Literal["owner", "manager", "member"]
-_ROLE_SCHEMA: Final = {"type": "string", "examples": ["reader", "writer", "owner"]}
-_RoleName = Annotated[Role, AfterValidator(role_of), WithJsonSchema(_ROLE_SCHEMA)]
-_Roles = Annotated[
-    tuple[_RoleName, ...],
-    BeforeValidator(_roles),
-    Field(min_length=1),
-    WithJsonSchema({"anyOf": [_ROLE_SCHEMA, {"type": "array", "items": _ROLE_SCHEMA}]}),
-]
-_Member = Annotated[str, AfterValidator(_member)]
-_Person = Annotated[str, AfterValidator(_person)]
-_SetName = Annotated[str, AfterValidator(_set_name)]
-_DatasetName = Annotated[str, AfterValidator(_dataset_name)]
-_GroupAddress = Annotated[str, AfterValidator(_group_address)]
-_GroupMember = Annotated[str, AfterValidator(_group_member)]
-Groups: TypeAlias = dict[_GroupAddress, dict[_GroupMember, GroupRole]]
-
-
-class UserException(Section):
-    """A person with a role of their own, by exception: groups are the rule."""
-
-    role: _Roles
-    """The role, or a list of them."""
-    reason: str = Field(min_length=1)
-    """Why this person has it; kept with the change."""
-
-
-class AuthorisedObjects(Section):
-    """What reads the dataset on behalf of whoever may read *it*."""
-
-    views: tuple[Annotated[str, _object(2)], ...] = ()
-    """Views of other datasets: ``dataset.view`` or ``project.dataset.view``."""
-    routines: tuple[Annotated[str, _object(2)], ...] = ()
-    """Routines: ``dataset.routine`` or ``project.dataset.routine``."""
-    datasets: tuple[Annotated[str, _object(1)], ...] = ()
-    """Datasets, all views of which may: ``dataset`` or ``project.dataset``."""
-
-
-class DatasetSection(Section):
-    """Who may do what with one dataset; whoever is not here has no entry on it."""
-
-    principals: dict[_Member, _Roles] = Field(default_factory=dict)
-    """``group:…``, ``serviceAccount:…``, ``domain:…``, ``special:…``, ``principal://…``,
-    ``principalSet://…`` or ``set:…`` → a role, or a list of them."""
-    exceptions: dict[_Person, UserException] = Field(default_factory=dict)
-    """``user:…`` → a role, and why."""
-    authorised: AuthorisedObjects = AuthorisedObjects()
-    """Views, routines and datasets that may read it."""
-
-
-class LakeSection(Section):
-    """Who may read and write the files of the lake, layer by layer."""
-
-    place: Annotated[str, Field(pattern=r"^gs://[^/]+(/.*[^/])?$")] | None = None
-    """``gs://bucket`` or ``gs://bucket/folder``; by default the contract's ``lake.warehouse``."""
-    raw: dict[_Member, LakeRole] = Field(default_factory=dict)
-    """Of raw: a principal → ``reader`` or ``writer``."""
-    deduped: dict[_Member, LakeRole] = Field(default_factory=dict)
-    """Of deduped, and of clean views, which are deduped's files."""
-    clean: dict[_Member, LakeRole] = Field(default_factory=dict)
-    """Of clean tables."""
-
-    @property
-    def layers(self) -> Mapping[str, Mapping[str, LakeRole]]:
-        """Each of `LAYERS` → a principal → its role, as written."""
-        return {"raw": self.raw, "deduped": self.deduped, "clean": self.clean}
-
-
-class PermissionsFile(Section):
-    """``permissions.yaml``."""
-
-    sets: dict[_SetName, tuple[_Member, ...]] = Field(default_factory=dict)
-    """Principals under one name, used as ``set:<name>``; a set may have others in it."""
-    datasets: dict[_DatasetName, DatasetSection] = Field(default_factory=dict)
-    """A dataset's name → who may do what with it. Datasets that are not here are left alone."""
-    groups: Groups = Field(default_factory=dict)
-    """A Google group's address → who is in it → ``owner``, ``manager`` or ``member``. Groups that
-    are not here are left alone."""
-    lake: LakeSection | None = None
-    """Who may read which files of the lake."""
 
 
 @dataclass(frozen=True)
@@ -256,12 +109,13 @@ def _set_problems(sections: PermissionsFile) -> PlacedWords:
             elif member.lower() in map(str.lower, members[:index]):
                 yield ("sets", name, index), f"{member} is in this set twice: leave one out"
     for dataset, section in sections.datasets.items():
-        yield from _unknown_sets(("datasets", dataset, "principals"), section.principals, sets)
+        yield from unknown_sets(("datasets", dataset, "principals"), section.principals, sets)
     for layer, members in sections.lake.layers.items() if sections.lake is not None else ():
-        yield from _unknown_sets(("lake", layer), members, sets)
+        yield from unknown_sets(("lake", layer), members, sets)
 
 
-def _unknown_sets(path: YamlPath, members: Iterable[str], sets: Sets) -> PlacedWords:
+def unknown_sets(path: YamlPath, members: Iterable[str], sets: Sets) -> PlacedWords:
+    """Sets that are named and are not there; each at its name."""
     for member in members:
         inner = member.removeprefix(SET)
         if member.startswith(SET) and inner not in sets:

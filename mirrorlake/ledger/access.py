@@ -23,7 +23,8 @@ class AccessChangeRecord:
     """One change, made by one request.
 
     Attributes:
-        resource: ``project.dataset``, or ``group:`` and an address.
+        resource: ``project.dataset``, ``table:project.dataset.table``, or ``group:`` and an
+            address.
         runner: the principal that applied it.
         adds, removes: what it was to add and remove.
         state: ``pending``: it was begun; ``refused``: nothing was changed; ``unknown``: whoever

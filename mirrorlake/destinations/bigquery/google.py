@@ -78,8 +78,8 @@ def open_storage(project: str) -> storage.Client:
 
 
 def open_session(variable: str, project: str, scopes: Sequence[str]) -> AuthorizedSession:
-    """A session for an API of Google's that has no client here, as whoever runs Mirrorlake is
-    logged in; nobody is where ``variable`` names an emulator.
+    """A session for what Google's clients have no method for, as whoever runs Mirrorlake is logged
+    in; nobody is where ``variable`` names an emulator.
 
     Args:
         project: whose quota the requests count against.

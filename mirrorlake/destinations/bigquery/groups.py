@@ -6,24 +6,17 @@ Source: Cloud Identity API v1, "groups.memberships".
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 from mirrorlake.config.grants import account_of
 from mirrorlake.config.group_members import GROUP, RANKS
-from mirrorlake.destinations.bigquery.google import (
-    address_of,
-    library,
-    open_session,
-    patience,
-    translated,
-)
+from mirrorlake.destinations.bigquery.google import translated
 from mirrorlake.destinations.bigquery.group_changes import MemberChange, Membership
+from mirrorlake.destinations.bigquery.json_api import Json, JsonApi, open_api
 from mirrorlake.errors import BigQueryError
-
-if TYPE_CHECKING:
-    from google.auth.transport.requests import AuthorizedSession
 
 EMULATOR: Final = "CLOUD_IDENTITY_EMULATOR_HOST"
 """The variable that names a server which answers in the place of Cloud Identity."""
@@ -31,8 +24,6 @@ PAGE: Final = 500
 """The most members that Google gives at once, with all that is known of them."""
 _ADDRESS: Final = "https://cloudidentity.googleapis.com"
 _SCOPES: Final = ("https://www.googleapis.com/auth/cloud-identity.groups",)
-_TIMEOUT: Final = 60
-_Json: TypeAlias = Mapping[str, Any]
 
 
 class GroupDirectory(Protocol):
@@ -60,84 +51,70 @@ class GroupDirectory(Protocol):
 class CloudIdentity:
     """Google groups by the Cloud Identity API; a `GroupDirectory`."""
 
-    _session: AuthorizedSession
-    _address: str
+    _api: JsonApi
 
     def members(self, group: str) -> tuple[Membership, ...]:
         """All members, page by page."""
-        name, found, token = self._name(group), list[Membership](), ""
-        while True:
-            what = {"view": "FULL", "pageSize": str(PAGE), "pageToken": token}
-            page = self._answer(group, "GET", f"{name}/memberships", query=what)
-            try:
-                found += [membership_of(one) for one in page.get("memberships", ())]
-            except BigQueryError as error:
-                raise error.located(f"group {group}") from error
-            token = str(page.get("nextPageToken") or "")
-            if not token:
-                return tuple(found)
+        with _translated(group, missing=True):
+            path = f"v1/{self._name(group)}/memberships"
+            pages = self._api.pages(path, {"view": "FULL", "pageSize": str(PAGE)})
+        try:
+            return tuple(
+                membership_of(one) for page in pages for one in page.get("memberships", ())
+            )
+        except BigQueryError as error:
+            raise error.located(f"group {group}") from error
 
     def change(self, group: str, change: MemberChange) -> bool:
         """One request."""
-        try:
-            if change.there is None:
-                body = {
-                    "preferredMemberKey": {"id": change.principal.partition(":")[2]},
-                    "roles": [{"name": one} for one in sorted(_names(change.role))],
-                }
-                path = f"{self._name(group)}/memberships"
-                answer = self._answer(group, "POST", path, body, moved=409)
-            elif change.role is None:
-                answer = self._answer(group, "DELETE", change.there.name, moved=404)
-            else:
-                wanted = _names(change.role)
-                body = {
-                    "addRoles": [{"name": one} for one in sorted(wanted - change.there.roles)],
-                    "removeRoles": sorted(change.there.roles - wanted),
-                }
-                path = f"{change.there.name}:modifyMembershipRoles"
-                answer = self._answer(group, "POST", path, body, moved=404)
-        except _MovedError:
-            return False
+        verb, path, body, moved = self._request(group, change)
+        with _translated(group, missing=False):
+            try:
+                answer = self._api.answer(verb, f"v1/{path}", body)
+            except Exception as error:
+                if getattr(error, "code", None) != moved:
+                    raise
+                return False
         _refuse_failed(group, answer)
         return True
 
+    def _request(
+        self, group: str, change: MemberChange
+    ) -> tuple[str, str, dict[str, Any] | None, int]:
+        """Verb, path, body, and the status that says that the member came or went meanwhile."""
+        if change.there is None:
+            with _translated(group, missing=True):
+                path = f"{self._name(group)}/memberships"
+            key = {"id": change.principal.partition(":")[2]}
+            body = {"preferredMemberKey": key, "roles": _named(_names(change.role))}
+            return "POST", path, body, 409
+        if change.role is None:
+            return "DELETE", change.there.name, None, 404
+        wanted, has = _names(change.role), change.there.roles
+        body = {"addRoles": _named(wanted - has), "removeRoles": sorted(has - wanted)}
+        return "POST", f"{change.there.name}:modifyMembershipRoles", body, 404
+
     def _name(self, group: str) -> str:
         """``groups/…``, as Google names a group."""
-        found = self._answer(group, "GET", "groups:lookup", query={"groupKey.id": group})
+        found = self._api.answer("GET", "v1/groups:lookup", query={"groupKey.id": group})
         return str(found["name"])
 
-    def _answer(
-        self,
-        group: str,
-        verb: str,
-        path: str,
-        body: _Json | None = None,
-        query: Mapping[str, str] | None = None,
-        moved: int | None = None,
-    ) -> _Json:
-        def send() -> _Json:
-            answer = self._session.request(
-                verb, f"{self._address}/v1/{path}", json=body, params=query, timeout=_TIMEOUT
-            )
-            if answer.status_code >= 400:
-                raise library("google.api_core.exceptions").from_http_response(answer)
-            return answer.json() if answer.content else {}
 
-        with translated(f"group {group}"):
-            try:
-                return patience("bigquery")(send)()
-            except Exception as error:
-                code = getattr(error, "code", None)
-                if code is not None and code == moved:
-                    raise _MovedError from error
-                if code == 403 or (code, verb) == (404, "GET"):
-                    raise _not_ours(group) from error
-                raise
+@contextmanager
+def _translated(group: str, *, missing: bool) -> Iterator[None]:
+    """Google's errors in our words.
 
-
-class _MovedError(Exception):
-    """A member is there already, or is not there any more."""
+    Args:
+        missing: whether what is not there can only be the group.
+    """
+    with translated(f"group {group}"):
+        try:
+            yield
+        except Exception as error:
+            code = getattr(error, "code", None)
+            if code == 403 or (code == 404 and missing):
+                raise _not_ours(group) from error
+            raise
 
 
 def _not_ours(group: str) -> BigQueryError:
@@ -148,7 +125,7 @@ def _not_ours(group: str) -> BigQueryError:
     )
 
 
-def _refuse_failed(group: str, operation: _Json) -> None:
+def _refuse_failed(group: str, operation: Json) -> None:
     """See that an operation did not fail; one that goes on is waited for by reading the group."""
     error = operation.get("error")
     if error:
@@ -163,7 +140,11 @@ def _names(role: str | None) -> frozenset[str]:
     return frozenset({"MEMBER", (role or "member").upper()})
 
 
-def membership_of(found: _Json) -> Membership:
+def _named(roles: Iterable[str]) -> list[Json]:
+    return [{"name": one} for one in sorted(roles)]
+
+
+def membership_of(found: Json) -> Membership:
     """A membership as Google's API has it.
 
     Raises:
@@ -198,4 +179,4 @@ def open_groups(project: str) -> GroupDirectory:
     Raises:
         BigQueryError: Google's library is not installed, or nobody is logged in.
     """
-    return CloudIdentity(open_session(EMULATOR, project, _SCOPES), address_of(EMULATOR, _ADDRESS))
+    return CloudIdentity(open_api(EMULATOR, _ADDRESS, project, _SCOPES))

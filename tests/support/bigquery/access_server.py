@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from tests.support.bigquery.grants import RUNNER
+from tests.support.bigquery.table_policies import Tables
 
 _SPELLED = {
     "roles/bigquery.dataViewer": "READER",
@@ -34,6 +36,7 @@ class Datasets:
         hidden: whether nobody's access is shown.
         patches: the entries of each change that was requested.
         runner: whom Google takes whoever asks for.
+        tables: tables and their row access policies.
     """
 
     def __init__(self, url: str) -> None:
@@ -46,6 +49,7 @@ class Datasets:
         self.hidden = False
         self.patches: list[list[dict[str, Any]]] = []
         self.runner = RUNNER.partition(":")[2]
+        self.tables = Tables()
 
     def put(self, dataset: str, entries: list[dict[str, Any]]) -> None:
         """Replace a dataset's entries, as another client would."""
@@ -86,6 +90,9 @@ class _Handler(BaseHTTPRequestHandler):
     there: Datasets
 
     def do_GET(self) -> None:
+        if "/tables/" in self.path:
+            self._get_table()
+            return
         dataset = self._dataset()
         if dataset not in self.there.access:
             self._refuse(404, f"Not found: Dataset {dataset}")
@@ -107,7 +114,21 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, self._resource(dataset))
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        tables = self.there.tables
+        if self.path.endswith(":getIamPolicy"):
+            name = self.path.rpartition("/")[2].partition(":")[0]
+            self._answer(200, tables.iam(self._table(), name))
+            return
+        if "POLIC" in str(body.get("query")):
+            refused = tables.run(body["query"])
+            if refused is not None:
+                self._refuse(400, refused)
+                return
+            if tables.lost:
+                tables.lost -= 1
+                self._refuse(503, "The service is currently unavailable.")
+                return
         found = {
             "jobComplete": True,
             "jobReference": {"projectId": "local", "jobId": "q"},
@@ -120,6 +141,23 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
+
+    def _get_table(self) -> None:
+        tables, table = self.there.tables, self._table()
+        if table not in tables.fields:
+            self._refuse(404, f"Not found: Table {table}")
+        elif "/rowAccessPolicies" in self.path:
+            query = parse_qs(urlsplit(self.path).query)
+            self._answer(200, tables.listed(table, query.get("pageToken", [""])[0]))
+        else:
+            dataset, _, name = table.partition(".")
+            place = {"projectId": "local", "datasetId": dataset, "tableId": name}
+            fields = {"fields": tables.fields[table]}
+            self._answer(200, {"tableReference": place, "type": "TABLE", "schema": fields})
+
+    def _table(self) -> str:
+        parts = urlsplit(self.path).path.split("/")
+        return f"{parts[parts.index('datasets') + 1]}.{parts[parts.index('tables') + 1]}"
 
     def _dataset(self) -> str:
         return self.path.partition("?")[0].rpartition("/")[2]

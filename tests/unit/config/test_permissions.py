@@ -15,12 +15,15 @@ from mirrorlake.errors import ConfigError
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "bigquery-permissions.md").read_text("utf-8")
 OWNER = "group:p@x.de: owner"
+ROWS = "datasets: {d: {principals: {group:p@x.de: owner}, tables: {t: {rows: {ROWS}}}}}"
 IN = "{{user:ann@x.de: owner, group:{}@x.de: member}}"
 SECTIONS = {
     "The file": None,
     "datasets.<dataset>": "DatasetSection",
     "datasets.<dataset>.exceptions.<user>": "UserException",
     "datasets.<dataset>.authorised": "AuthorisedObjects",
+    "datasets.<dataset>.tables.<table>": "TableRowsSection",
+    "datasets.<dataset>.tables.<table>.rows.<policy>": "RowPolicySection",
 }
 
 
@@ -97,6 +100,15 @@ def test_the_example_declares_what_it_says(tmp_path: Path) -> None:
         (f"datasets: {{d: {{principals: {{{OWNER}}}, rows: {{}}}}}}", "unknown key"),
         (f"datasets: {{d-e: {{principals: {{{OWNER}}}}}}}", "'d-e' is no dataset's name"),
         ("datasets: {d: {principals: {group:p@x.de: []}}}", "is empty"),
+        (ROWS.replace("ROWS", "p: {to: [group:a@x.de]}"), "1:71: datasets.d.tables.t.rows.p.where: is missing"),
+        (ROWS.replace("ROWS", "p: {to: [], where: 'TRUE'}"), "rows.p.to: is empty"),
+        (ROWS.replace("ROWS", "p: {to: [user:a@x.de], where: 'TRUE'}"), "'user:a@x.de' is a person: rows are shown to groups and accounts"),
+        (ROWS.replace("ROWS", "p: {to: [special:projectOwners], where: 'TRUE'}"), "'special:projectOwners' can't be shown rows: write a group"),
+        (ROWS.replace("ROWS", "p: {to: [group:a@x.de, group:A@x.de], where: 'TRUE'}"), "rows.p.to: group:a@x.de is here twice: leave one out"),
+        (ROWS.replace("ROWS", "p: {to: [set:x], where: 'TRUE'}"), "there is no set 'x'"),
+        (ROWS.replace("ROWS", "p-q: {to: [group:a@x.de], where: 'TRUE'}"), "'p-q' is no policy's name"),
+        (ROWS.replace("ROWS", "p: {to: [group:a@x.de], where: 'TRUE'}, P: {to: [group:a@x.de], where: 'TRUE'}"), "rows.P: the policy is declared already, as p"),
+        ("datasets:\n  d:\n    tables:\n      t: {}\n      t: {}", "5:7: datasets.d.tables.t: this key is already on line 4: keep one of them"),
         ("datasets: {}", "datasets: is empty"),
         ("sets: {}", "datasets: is missing"),
         ("datasets: [", "not valid YAML"),
@@ -105,6 +117,15 @@ def test_the_example_declares_what_it_says(tmp_path: Path) -> None:
 def test_what_cannot_be_declared_is_named(text: str, problem: str, tmp_path: Path) -> None:
     lines = refused(tmp_path, text)
     assert any(problem in line for line in lines), lines
+
+
+def test_rows_of_a_table_have_a_place_each(tmp_path: Path) -> None:
+    rows = "p: {to: [set:s, group:a@x.de], where: ' n > 1 '}"
+    text = "sets: {s: [group:B@x.de]}\n" + ROWS.replace("ROWS", rows)
+    [table] = load_permissions(written(tmp_path, text), "p").tables
+    policy = table.policies["p"]
+    assert (policy.where, policy.to) == ("n > 1", {"group:a@x.de", "group:b@x.de"})
+    assert policy.place.startswith(f"{tmp_path / 'permissions.yaml'}:2:")
 
 
 def test_groups_have_one_spelling(tmp_path: Path) -> None:
