@@ -144,14 +144,23 @@ class _Applied:
         Raises:
             BigQueryError: it is not, after a while.
         """
-        if self.plan.changes:
+        if not self.plan.changes:
+            return
+        try:
             again_while(lambda error: isinstance(error, _NotYetError), self._look)
+        except _NotYetError as error:
+            raise BigQueryError(
+                f"group {self.plan.declared.address} does not show yet what was requested: {error}",
+                next_step="Google takes minutes, sometimes hours: run mirrorlake permissions verify "
+                "later, and apply again if it is not as declared then",
+                retryable=True,
+            ) from error
 
     def _look(self) -> None:
         declared = self.plan.declared
         left = change_between(_grants(self.directory.members(declared.address)), declared.members)
         if left:
-            raise _NotYetError(declared.address, left)
+            raise _NotYetError(difference_words(left))
 
     def _make(self, change: MemberChange) -> None:
         group = self.plan.declared
@@ -177,16 +186,8 @@ class _Applied:
         self.done.append(change)
 
 
-class _NotYetError(BigQueryError):
+class _NotYetError(Exception):
     """A group is not as declared, or does not show it yet."""
-
-    def __init__(self, address: str, left: AccessChange) -> None:
-        super().__init__(
-            f"group {address} does not show yet what was requested: {difference_words(left)}",
-            next_step="Google takes minutes, sometimes hours: run mirrorlake permissions verify "
-            "later, and apply again if it is not as declared then",
-            retryable=True,
-        )
 
 
 def _shown(declared: GroupPermissions, changes: Sequence[MemberChange]) -> AccessPlan:
