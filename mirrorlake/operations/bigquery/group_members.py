@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mirrorlake.config import GroupPermissions
 from mirrorlake.config.grants import Grant
-from mirrorlake.destinations.bigquery.access import AccessChange, change_between
+from mirrorlake.destinations.bigquery.access import change_between
 from mirrorlake.destinations.bigquery.google import again_while
 from mirrorlake.destinations.bigquery.group_changes import (
     MemberChange,
@@ -149,10 +149,11 @@ class _Applied:
         try:
             again_while(lambda error: isinstance(error, _NotYetError), self._look)
         except _NotYetError as error:
+            group = self.plan.declared.address
             raise BigQueryError(
-                f"group {self.plan.declared.address} does not show yet what was requested: {error}",
-                next_step="Google takes minutes, sometimes hours: run mirrorlake permissions verify "
-                "later, and apply again if it is not as declared then",
+                f"group {group} does not show yet what was requested: {error}",
+                next_step="Google takes minutes, sometimes hours: run mirrorlake permissions verify"
+                " later, and apply again if it is not as declared then",
                 retryable=True,
             ) from error
 
