@@ -68,6 +68,18 @@ def _rows_member(text: str) -> str:
     return text
 
 
+def _column_member(text: str) -> str:
+    if not text.startswith((SET, "group:", "serviceAccount:")):
+        raise ValueError(f"{text!r} can't be shown a column: write a group or a service account")
+    return _rows_member(text)
+
+
+def _column_name(name: str) -> str:
+    if not re.fullmatch(r"\w{1,300}", name):
+        raise ValueError(f"{name!r} is no column's name: letters, digits and _")
+    return name
+
+
 def _policy_name(name: str) -> str:
     if not re.fullmatch(r"\w{1,256}", name, re.ASCII):
         raise ValueError(f"{name!r} is no policy's name: letters, digits and _")
@@ -99,6 +111,16 @@ def _object(parts: int) -> AfterValidator:
 
 
 LakeRole: TypeAlias = Literal["reader", "writer"]
+Mask: TypeAlias = Literal[
+    "SHA256",
+    "ALWAYS_NULL",
+    "DEFAULT_MASKING_VALUE",
+    "LAST_FOUR_CHARACTERS",
+    "FIRST_FOUR_CHARACTERS",
+    "EMAIL_MASK",
+    "DATE_YEAR_MASK",
+    "RANDOM_HASH",
+]
 GroupRole: TypeAlias = Literal["owner", "manager", "member"]
 _ROLE_SCHEMA: Final = {"type": "string", "examples": ["reader", "writer", "owner"]}
 _RoleName = Annotated[Role, AfterValidator(role_of), WithJsonSchema(_ROLE_SCHEMA)]
@@ -113,6 +135,8 @@ _Person = Annotated[str, AfterValidator(_person)]
 _SetName = Annotated[str, AfterValidator(_set_name)]
 _DatasetName = Annotated[str, AfterValidator(_dataset_name)]
 _RowsMember = Annotated[str, AfterValidator(_rows_member)]
+_ColumnName = Annotated[str, AfterValidator(_column_name)]
+_ColumnMember = Annotated[str, AfterValidator(_column_member)]
 _PolicyName = Annotated[str, AfterValidator(_policy_name)]
 _TableName = Annotated[str, AfterValidator(_table_name)]
 _GroupAddress = Annotated[str, AfterValidator(_group_address)]
@@ -149,12 +173,25 @@ class RowPolicySection(Section):
     """Which rows: a condition in BigQuery's SQL, over the table's columns; ``TRUE`` for all."""
 
 
+class ColumnPolicySection(Section):
+    """Who sees a column's values, and who sees them masked; all others are refused the column."""
+
+    values: Annotated[tuple[_ColumnMember, ...], Field(min_length=1)]
+    """``group:…``, ``serviceAccount:…`` or ``set:…`` of these."""
+    masked: tuple[_ColumnMember, ...] = ()
+    """The same; they see what ``mask`` makes of the values."""
+    mask: Mask | None = None
+    """What becomes of values, as BigQuery names it."""
+
+
 class TableRowsSection(Section):
     """What is declared of one table."""
 
     rows: dict[_PolicyName, RowPolicySection] = Field(default_factory=dict)
     """A row access policy's name → which rows, and who sees them. Without any, whoever may read
     the dataset sees all rows."""
+    columns: dict[_ColumnName, ColumnPolicySection] = Field(default_factory=dict)
+    """A column's name → who sees it. Columns that are not here are seen by whoever sees rows."""
 
 
 class DatasetSection(Section):

@@ -15,6 +15,7 @@ from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.destinations.bigquery.google import translated
 from mirrorlake.destinations.bigquery.json_api import Json, JsonApi, open_api
 from mirrorlake.destinations.bigquery.names import BigQueryTable
+from mirrorlake.destinations.bigquery.policy_change import PolicyChange
 from mirrorlake.destinations.bigquery.row_filters import ALL_ROWS, canonical_filter
 from mirrorlake.errors import BigQueryError
 
@@ -45,19 +46,6 @@ class RowPolicy:
         return frozenset(Grant(one, role) for one in self.to or {NOBODY})
 
 
-@dataclass(frozen=True)
-class PolicyChange:
-    """One statement, and what it changes.
-
-    Attributes:
-        before, after: a policy of one name; of `DROP ALL` all that there are.
-    """
-
-    sql: str
-    before: frozenset[Grant]
-    after: frozenset[Grant]
-
-
 def grants_of(policies: Iterable[RowPolicy]) -> frozenset[Grant]:
     """All policies of a table as grants."""
     return frozenset(grant for one in policies for grant in one.grants)
@@ -73,13 +61,13 @@ def policy_changes(
     """
     if there and not declared:
         sql = f"DROP ALL ROW ACCESS POLICIES ON `{table}`"
-        return [PolicyChange(sql, grants_of(there), frozenset())]
+        return [PolicyChange((sql,), grants_of(there), frozenset())]
     before = {one.name: one for one in there}
     names = {one.name for one in declared}
     new = [one for one in declared if before.get(one.name) != one]
     found = [
         PolicyChange(
-            create_sql(table, one),
+            (create_sql(table, one),),
             before[one.name].grants if one.name in before else frozenset(),
             one.grants,
         )
@@ -88,7 +76,7 @@ def policy_changes(
     gone = [one for one in sorted(there, key=lambda one: one.name) if one.name not in names]
     for one in gone:
         sql = f"DROP ROW ACCESS POLICY IF EXISTS `{one.name}` ON `{table}`"
-        found.append(PolicyChange(sql, one.grants, frozenset()))
+        found.append(PolicyChange((sql,), one.grants, frozenset()))
     return found
 
 
@@ -112,7 +100,6 @@ class RowPolicies:
     """The row access policies of a project's tables."""
 
     _api: JsonApi
-    _bigquery: BigQuery
 
     def of(self, table: BigQueryTable) -> tuple[RowPolicy, ...]:
         """A table's policies.
@@ -140,14 +127,6 @@ class RowPolicies:
         except BigQueryError as error:
             raise error.located(f"table {table}") from error
 
-    def change(self, table: BigQueryTable, change: PolicyChange) -> None:
-        """Run one statement, which does all of what it says or nothing.
-
-        Raises:
-            BigQueryError: BigQuery refuses it, or can't be reached.
-        """
-        self._bigquery.run(f"table {table}", change.sql)
-
 
 def open_row_policies(bigquery: BigQuery) -> RowPolicies:
     """The row access policies of a project's tables.
@@ -156,7 +135,7 @@ def open_row_policies(bigquery: BigQuery) -> RowPolicies:
         BigQueryError: nobody is logged in.
     """
     project = bigquery.config.project
-    return RowPolicies(open_api("BIGQUERY_EMULATOR_HOST", _ADDRESS, project, _SCOPES), bigquery)
+    return RowPolicies(open_api("BIGQUERY_EMULATOR_HOST", _ADDRESS, project, _SCOPES))
 
 
 def _canonical(policy: Json) -> str:

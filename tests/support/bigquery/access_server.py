@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support.bigquery.data_policies import DataPolicyServer
 from tests.support.bigquery.grants import RUNNER
 from tests.support.bigquery.table_policies import Tables
 
@@ -37,6 +38,7 @@ class Datasets:
         patches: the entries of each change that was requested.
         runner: whom Google takes whoever asks for.
         tables: tables and their row access policies.
+        data_policies: policies of their columns.
     """
 
     def __init__(self, url: str) -> None:
@@ -50,6 +52,7 @@ class Datasets:
         self.patches: list[list[dict[str, Any]]] = []
         self.runner = RUNNER.partition(":")[2]
         self.tables = Tables()
+        self.data_policies = DataPolicyServer()
 
     def put(self, dataset: str, entries: list[dict[str, Any]]) -> None:
         """Replace a dataset's entries, as another client would."""
@@ -93,6 +96,14 @@ class _Handler(BaseHTTPRequestHandler):
         if "/tables/" in self.path:
             self._get_table()
             return
+        if "/dataPolicies/" in self.path:
+            name = self.path.partition("?")[0].rpartition("/")[2]
+            found = self.there.data_policies.policies.get(name)
+            if found is None:
+                self._refuse(404, f"Not found: {name}")
+            else:
+                self._answer(200, found)
+            return
         dataset = self._dataset()
         if dataset not in self.there.access:
             self._refuse(404, f"Not found: Dataset {dataset}")
@@ -120,8 +131,10 @@ class _Handler(BaseHTTPRequestHandler):
             name = self.path.rpartition("/")[2].partition(":")[0]
             self._answer(200, tables.iam(self._table(), name))
             return
-        if "POLIC" in str(body.get("query")):
-            refused = tables.run(body["query"])
+        sql = str(body.get("query"))
+        if "POLIC" in sql.upper():
+            columns = self.there.data_policies
+            refused = columns.run(sql) if columns.takes(sql) else tables.run(sql)
             if refused is not None:
                 self._refuse(400, refused)
                 return
@@ -152,8 +165,15 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             dataset, _, name = table.partition(".")
             place = {"projectId": "local", "datasetId": dataset, "tableId": name}
-            fields = {"fields": tables.fields[table]}
+            fields = {"fields": [self._field(table, one) for one in tables.fields[table]]}
             self._answer(200, {"tableReference": place, "type": "TABLE", "schema": fields})
+
+    def _field(self, table: str, field: dict[str, Any]) -> dict[str, Any]:
+        names = self.there.data_policies.columns.get((table, field["name"]))
+        if not names:
+            return field
+        place = "projects/12/locations/us/dataPolicies"
+        return {**field, "dataPolicies": [{"name": f"{place}/{name}"} for name in names]}
 
     def _table(self) -> str:
         parts = urlsplit(self.path).path.split("/")

@@ -16,6 +16,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "bigquery-permissions.md").read_text("utf-8")
 OWNER = "group:p@x.de: owner"
 ROWS = "datasets: {d: {principals: {group:p@x.de: owner}, tables: {t: {rows: {ROWS}}}}}"
+COLUMNS = ROWS.replace("rows: {ROWS}", "columns: {ONE}")
 IN = "{{user:ann@x.de: owner, group:{}@x.de: member}}"
 SECTIONS = {
     "The file": None,
@@ -24,6 +25,7 @@ SECTIONS = {
     "datasets.<dataset>.authorised": "AuthorisedObjects",
     "datasets.<dataset>.tables.<table>": "TableRowsSection",
     "datasets.<dataset>.tables.<table>.rows.<policy>": "RowPolicySection",
+    "datasets.<dataset>.tables.<table>.columns.<column>": "ColumnPolicySection",
 }
 
 
@@ -108,6 +110,13 @@ def test_the_example_declares_what_it_says(tmp_path: Path) -> None:
         (ROWS.replace("ROWS", "p: {to: [set:x], where: 'TRUE'}"), "there is no set 'x'"),
         (ROWS.replace("ROWS", "p-q: {to: [group:a@x.de], where: 'TRUE'}"), "'p-q' is no policy's name"),
         (ROWS.replace("ROWS", "p: {to: [group:a@x.de], where: 'TRUE'}, P: {to: [group:a@x.de], where: 'TRUE'}"), "rows.P: the policy is declared already, as p"),
+        (COLUMNS.replace("ONE", "c: {}"), "columns.c.values: is missing"),
+        (COLUMNS.replace("ONE", "c: {values: [domain:x.de]}"), "'domain:x.de' can't be shown a column: write a group or a service account"),
+        (COLUMNS.replace("ONE", "c: {values: [group:a@x.de], mask: SHA256}"), "columns.c: masked and mask go together: write both, or neither"),
+        (COLUMNS.replace("ONE", "c: {values: [group:a@x.de], masked: [group:b@x.de], mask: SHA-256}"), "'SHA-256' is not 'SHA256',"),
+        (COLUMNS.replace("ONE", "c: {values: [group:a@x.de], masked: [group:A@x.de], mask: SHA256}"), "columns.c.values: group:a@x.de is here twice"),
+        (COLUMNS.replace("ONE", "c: {values: [group:a@x.de]}, C: {values: [group:a@x.de]}"), "columns.C: the column is declared already, as c"),
+        (COLUMNS.replace("ONE", "'a b': {values: [group:a@x.de]}"), "'a b' is no column's name"),
         ("datasets:\n  d:\n    tables:\n      t: {}\n      t: {}", "5:7: datasets.d.tables.t: this key is already on line 4: keep one of them"),
         ("datasets: {}", "datasets: is empty"),
         ("sets: {}", "datasets: is missing"),

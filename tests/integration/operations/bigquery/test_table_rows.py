@@ -1,4 +1,4 @@
-"""Row access policies from a file, on a server that does what Google documents."""
+"""Policies of rows and of columns from a file, on a server that does what Google documents."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from mirrorlake.config import load_config
-from mirrorlake.config.table_rows import DeclaredRows, TableRows
+from mirrorlake.config.table_rows import DeclaredValues, DeclaredRows, TableRows
 from mirrorlake.destinations.bigquery.client import open_bigquery
+from mirrorlake.destinations.bigquery.column_policies import identifier_of, policy_name
+from mirrorlake.destinations.bigquery.names import BigQueryTable
 from mirrorlake.destinations.bigquery.row_policies import RowPolicy
 from mirrorlake.errors import BigQueryError, ConfigError
 from mirrorlake.failpoints import OF_ACCESS
@@ -22,6 +25,7 @@ from mirrorlake.operations.bigquery.permissions import (
     apply_permissions,
     open_declared,
     plan_permissions,
+    verify_declared,
 )
 from mirrorlake.operations.bigquery.table_rows import TableAccess, open_tables
 from tests.integration.contract_files import write_contract
@@ -44,6 +48,31 @@ FILE = """datasets:
             to: [group:eu@example.com, {runner}]
             where: {where}
 """
+COLUMNS = """datasets:
+  d:
+    principals: {group:platform@example.com: owner, %s: owner}
+    tables:
+      t:
+        columns:
+          region:
+            values: [group:platform@example.com]
+            masked: [group:analysts@example.com]
+            mask: SHA256
+"""
+TABLE = BigQueryTable("local", "d", "t")
+VALUES, MASKED = (policy_name(TABLE, "region", masked=masked) for masked in (False, True))
+PEOPLE = ("group:a@x.de", "group:b@x.de", "serviceAccount:m@p.iam.gserviceaccount.com")
+
+_people = st.frozensets(st.sampled_from(PEOPLE), min_size=1)
+_column = st.builds(
+    lambda values, masked, mask: DeclaredValues(
+        values, masked - values, mask if masked - values else "", "f:1:1"
+    ),
+    _people,
+    _people,
+    st.sampled_from(("SHA256", "ALWAYS_NULL")),
+)
+columns = st.dictionaries(st.sampled_from(("region", "n")), _column)
 ALL = ("TRUE", ["group:platform@example.com"])
 EUROPE = ("region = 'EU'", ["group:eu@example.com", RUNNER])
 
@@ -233,3 +262,80 @@ def test_a_grant_that_cannot_be_declared_is_never_removed_unseen(
     words = "table local.d.t: its row access policy everything has a grant that Mirrorlake does not"
     with pytest.raises(BigQueryError, match=words):
         plan_permissions(declared)
+
+
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(columns, columns)
+def test_any_columns_become_any_others_in_one_pass(
+    there: Datasets,
+    tables: TableAccess,
+    ledger: Ledger,
+    first: dict[str, DeclaredValues],
+    second: dict[str, DeclaredValues],
+) -> None:
+    server = there.data_policies
+    for wanted in (first, second, {}):
+        before = {at: server.raw(names) for at, names in server.columns.items() if names}
+        server.exposed.clear()
+        declared = TableRows("d", "t", {}, "f:1:1", wanted)
+        tables.apply(ledger, RUNNER, declared)
+        after = {
+            ("d.t", name): {identifier_of(who) for who in one.values}
+            for name, one in wanted.items()
+        }
+        assert {at: server.raw(names) for at, names in server.columns.items() if names} == after
+        for at in before.keys() & after.keys():
+            # At no moment is the column without a policy, or shown to anybody else.
+            assert all(now[at] <= before[at] | after[at] for now in server.exposed)
+        server.statements.clear()
+        assert not tables.apply(ledger, RUNNER, declared).moves
+        assert server.statements == []
+    assert server.policies == {}
+
+
+def test_columns_are_planned_applied_and_verified(
+    there: Datasets,
+    path: Path,
+) -> None:
+    server = there.data_policies
+    (path.parent / "permissions.yaml").write_text(COLUMNS % RUNNER)
+    shown = (
+        "d.t\n  + group:analysts@example.com SHA256 of column region\n"
+        "  + group:platform@example.com values of column region\n"
+    )
+    assert shown in said(path, "plan")
+    assert shown in said(path, "verify", code=9)
+    assert server.statements == []
+    assert shown in said(path, "apply")
+    assert [one.partition(" ")[0] for one in server.statements] == [
+        *("CREATE", "GRANT", "CREATE", "GRANT", "ALTER"),
+    ]
+    assert server.columns["d.t", "region"] == [MASKED, VALUES]
+    assert server.policies[MASKED]["grantees"] == ["principalSet://goog/group/analysts@example.com"]
+    assert "d.t: as declared" in said(path, "verify", code=10)
+    # By hand: somebody more, and a policy of somebody else's.
+    server.policies[VALUES]["grantees"].append("principal://goog/subject/eve@example.com")
+    server.policies["theirs"] = {"dataPolicyType": "RAW_DATA_ACCESS_POLICY", "grantees": []}
+    server.columns["d.t", "n"] = ["theirs"]
+    found = said(path, "verify", code=9)
+    assert "- user:eve@example.com values of column region" in found
+    assert "- policy:theirs on column n" in found
+    said(path, "apply")
+    assert "d.t: as declared" in said(path, "verify", code=10)
+    assert server.columns["d.t", "n"] == []
+    assert "theirs" in server.policies
+    there.tables.fields["d.t"][1]["policyTags"] = {"names": ["projects/p/…/policyTags/1"]}
+    with pytest.raises(BigQueryError, match=r"its column n has a policy tag, which can't be"):
+        verify_declared(load_config(path, secrets="when used"))
+
+
+def test_a_column_that_is_not_there_is_named_with_its_place(
+    there: Datasets,
+    tables: TableAccess,
+) -> None:
+    one = DeclaredValues(frozenset({"group:a@x.de"}), frozenset(), "", "f:7:11")
+    with pytest.raises(ConfigError, match=r"f:7:11: d\.t has no column emial\. The table has n, r"):
+        tables.plan(TableRows("d", "t", {}, "f:5:7", {"emial": one}))
+    assert there.data_policies.statements == []

@@ -34,7 +34,7 @@ def test_statements_bring_any_policies_to_any_others(
     changes = policy_changes(TABLE, there, declared)
     grants = grants_of(there)
     for change in changes:
-        assert server.run(change.sql) is None
+        assert server.run(change.statements[0]) is None
         assert change.before <= grants
         grants = grants - change.before | change.after
     wanted = {one.name: (one.where, sorted(one.to)) for one in declared}
@@ -47,11 +47,16 @@ def test_statements_bring_any_policies_to_any_others(
 
 def test_whoever_sees_all_rows_is_first_and_the_last_policy_goes_with_all() -> None:
     europe = RowPolicy("eu", "region = 'EU'", frozenset({"group:eu@x.de"}))
-    made = [change.sql.split("`")[1] for change in policy_changes(TABLE, [], [europe, ALL])]
+    made = [
+        change.statements[0].split("`")[1] for change in policy_changes(TABLE, [], [europe, ALL])
+    ]
     assert made == ["everything", "eu"]
     [gone] = policy_changes(TABLE, [europe, ALL], [])
-    assert gone.sql == "DROP ALL ROW ACCESS POLICIES ON `p.d.t`"
-    sql = [change.sql.split(" ON ")[0] for change in policy_changes(TABLE, [europe, ALL], [ALL])]
+    assert gone.statements[0] == "DROP ALL ROW ACCESS POLICIES ON `p.d.t`"
+    sql = [
+        change.statements[0].split(" ON ")[0]
+        for change in policy_changes(TABLE, [europe, ALL], [ALL])
+    ]
     assert sql == ["DROP ROW ACCESS POLICY IF EXISTS `eu`"]
 
 
