@@ -16,8 +16,8 @@ from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 from dagster_mirrorlake.table import MirroredTable
 
 if TYPE_CHECKING:
+    from mirrorlake.operations.bigquery.access_changes import VerifiedAccess
     from mirrorlake.operations.bigquery.check import CheckedThere
-    from mirrorlake.operations.bigquery.permissions import VerifiedAccess
 
 EQUALS, DECLARED = "equals_lake", "as_declared"
 
@@ -120,8 +120,8 @@ def _verified(context: dg.AssetCheckExecutionContext, names: Names) -> dg.AssetC
 
     with dagster_errors(0, again=False):
         found = verify_declared(names.resources(context).ledger.contracts)
-    different = [one.dataset for one in found if one.verdict == "different"]
-    undeclared = [one.dataset for one in found if one.verdict == "not declared"]
+    different = [one.resource for one in found if one.verdict == "different"]
+    undeclared = [one.resource for one in found if one.verdict == "not declared"]
     words = f"Not as declared: {', '.join(different)}" if different else ""
     if undeclared:
         words += f"{'. ' if words else ''}Nothing is declared of: {', '.join(undeclared)}"
@@ -131,7 +131,7 @@ def _verified(context: dg.AssetCheckExecutionContext, names: Names) -> dg.AssetC
         check_name=DECLARED,
         severity=_severity(undecided=not different),
         description=words or None,
-        metadata={"datasets": len(found), "access": _access_table(found)} if found else {},
+        metadata={"compared": len(found), "access": _access_table(found)} if found else {},
     )
 
 
@@ -140,7 +140,7 @@ def _access_table(found: "list[VerifiedAccess]") -> dg.MetadataValue[Any]:
     records = [
         dg.TableRecord(
             {
-                "dataset": one.dataset,
+                "of": one.resource,
                 "verdict": one.verdict,
                 "missing": _listed(one.adds),
                 "not declared": _listed(one.removes),

@@ -1,4 +1,5 @@
-"""`permissions`: who may do what with datasets of BigQuery and files of the lake, from a file.
+"""`permissions`: who may do what with datasets of BigQuery and files of the lake, and who is in
+which Google group, from a file.
 
 What belongs here: options, and what is printed. What doesn't: the difference between what is and
 what is declared (`mirrorlake.destinations.bigquery.access`), and the changes
@@ -19,17 +20,12 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.reports import DIFFERENT, UNDECIDED
-from mirrorlake.config import (
-    Config,
-    DatasetPermissions,
-    permissions_path,
-    permissions_schema,
-)
+from mirrorlake.config import permissions_path, permissions_schema
 
 if TYPE_CHECKING:
-    from mirrorlake.destinations.bigquery.client import BigQuery
     from mirrorlake.ledger.access import AccessChangeRecord, GrantRecord
-    from mirrorlake.operations.bigquery.permissions import VerifiedAccess
+    from mirrorlake.operations.bigquery.access_changes import VerifiedAccess
+    from mirrorlake.operations.bigquery.permissions import OpenPermissions
 
 file_option = click.option(
     "--file",
@@ -41,7 +37,7 @@ file_option = click.option(
 
 @click.group()
 def permissions() -> None:
-    """Who may do what with datasets of BigQuery, as permissions.yaml declares it."""
+    """Who may do what with BigQuery, and who is in which Google group: permissions.yaml."""
 
 
 @permissions.command()
@@ -52,13 +48,12 @@ def plan(config_path: Path, file_path: Path | None, as_json: bool) -> None:
     """Say what apply would add and remove; nothing is touched."""
     from mirrorlake.operations.bigquery.permissions import plan_permissions
 
-    _, bigquery, declared = _opened(config_path, file_path)
-    planned = plan_permissions(bigquery, declared)
+    planned = plan_permissions(_opened(config_path, file_path))
     if as_json:
         show.print_json([asdict(one) for one in planned])
         return
     for one in planned:
-        _print_change(one.dataset, one.adds, one.removes, "nothing to change")
+        _print_change(one.resource, one.adds, one.removes, "nothing to change")
 
 
 @permissions.command()
@@ -70,17 +65,17 @@ def apply(config_path: Path, file_path: Path | None, as_json: bool) -> None:
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.bigquery.permissions import apply_permissions
 
-    config, bigquery, declared = _opened(config_path, file_path)
-    ledger = Ledger(config.ledger.url, config.ledger.wait)
-    tried = apply_permissions(bigquery, ledger, declared)
-    failures = [(one.dataset, one.error) for one in tried if one.error is not None]
+    declared = _opened(config_path, file_path)
+    ledger = Ledger(declared.config.ledger.url, declared.config.ledger.wait)
+    tried = apply_permissions(declared, ledger)
+    failures = [(one.resource, one.error) for one in tried if one.error is not None]
     done = [one.done for one in tried if one.done is not None]
     if as_json:
-        errors = [{"dataset": d, "error": str(e), "code": e.exit_code} for d, e in failures]
-        show.print_json({"datasets": [asdict(one) for one in done], "errors": errors})
+        errors = [{"resource": r, "error": str(e), "code": e.exit_code} for r, e in failures]
+        show.print_json({"done": [asdict(one) for one in done], "errors": errors})
     else:
         for one in done:
-            _print_change(one.dataset, one.adds, one.removes, "as declared already")
+            _print_change(one.resource, one.adds, one.removes, "as declared already")
         show.print_errors(failures)
     if failures:
         sys.exit(failures[0][1].exit_code)
@@ -94,8 +89,7 @@ def verify(config_path: Path, file_path: Path | None, as_json: bool) -> None:
     """Compare what is with what is declared, for a schedule; nothing is touched."""
     from mirrorlake.operations.bigquery.permissions import verify_permissions
 
-    config, bigquery, declared = _opened(config_path, file_path)
-    found = verify_permissions(bigquery, config, declared)
+    found = verify_permissions(_opened(config_path, file_path))
     if as_json:
         show.print_json([asdict(one) for one in found])
     else:
@@ -152,24 +146,21 @@ def schema_command() -> None:
     show.print_json(permissions_schema())
 
 
-def _opened(
-    config_path: Path, file_path: Path | None
-) -> tuple[Config, BigQuery, tuple[DatasetPermissions, ...]]:
-    """The contract, the project's clients, and what is declared."""
+def _opened(config_path: Path, file_path: Path | None) -> OpenPermissions:
+    """What is declared, and the clients for it."""
     from mirrorlake.operations.bigquery.permissions import open_declared
 
     config = open_contract(config_path)
-    bigquery, declared = open_declared(config, file_path or permissions_path(config))
-    return config, bigquery, declared
+    return open_declared(config, file_path or permissions_path(config))
 
 
 def _print_change(
-    dataset: str, adds: Sequence[GrantRecord], removes: Sequence[GrantRecord], otherwise: str
+    resource: str, adds: Sequence[GrantRecord], removes: Sequence[GrantRecord], otherwise: str
 ) -> None:
     if not adds and not removes:
-        _say(f"{escape(dataset)}: {otherwise}")
+        _say(f"{escape(resource)}: {otherwise}")
         return
-    _say(f"[bold]{escape(dataset)}[/]")
+    _say(f"[bold]{escape(resource)}[/]")
     for sign, color, grants in (("+", "green", adds), ("-", "red", removes)):
         for grant in grants:
             reason = f" ({grant['reason']})" if "reason" in grant else ""
@@ -181,16 +172,16 @@ def _print_verified(found: Sequence[VerifiedAccess]) -> None:
     for one in found:
         if one.verdict == "not declared":
             words = f"{one.filled_by} fills it, and nobody declares who may read it"
-            _say(f"[yellow]{escape(one.dataset)}[/]: {escape(words)}")
+            _say(f"[yellow]{escape(one.resource)}[/]: {escape(words)}")
             continue
-        _print_change(one.dataset, one.adds, one.removes, "as declared")
+        _print_change(one.resource, one.adds, one.removes, "as declared")
 
 
 def _print_record(change: AccessChangeRecord) -> None:
     words = f": {change.words}" if change.words else ""
     state = f"{change.state}{words}"
     _say(f"{change.begun_at:%Y-%m-%d %H:%M:%S} {escape(change.runner)} {escape(state)}")
-    _print_change(change.dataset, change.adds, change.removes, "nothing")
+    _print_change(change.resource, change.adds, change.removes, "nothing")
 
 
 def _say(words: str) -> None:

@@ -17,7 +17,11 @@ is queried. What doesn't: anything that opens a connection or looks into the lak
 `contract`              what the engine uses: everything resolved, every default filled in
 `resolved`              what contracts may not do to each other
 `grants`                principals and roles on a dataset, in one spelling
-`permissions`           ``permissions.yaml``: who is to have which role
+`permission_sections`   ``permissions.yaml``: what may be written where
+`permissions`           roles on datasets in it
+`table_rows`            who sees which rows, in it
+`group_members`         members of Google groups in it
+`declared`              all that it declares
 `source_url`            ``mysql://user:password@host/db``, for a server without a file
 `load`                  the way from the file to the contracts
 ======================  ============================================================
@@ -25,16 +29,13 @@ is queried. What doesn't: anything that opens a connection or looks into the lak
 
 from mirrorlake.config.alerts import AlertsConfig, EmailConfig
 from mirrorlake.config.contract import Config, TableContract, TenantTable
+from mirrorlake.config.declared import DeclaredPermissions, load_permissions, permissions_path
 from mirrorlake.config.fields import format_duration, parse_duration, zone_of
+from mirrorlake.config.group_members import GroupPermissions
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.load import config_schema, load_config
 from mirrorlake.config.modes import Mode
-from mirrorlake.config.permissions import (
-    DatasetPermissions,
-    load_permissions,
-    permissions_path,
-    permissions_schema,
-)
+from mirrorlake.config.permissions import DatasetPermissions, permissions_schema
 from mirrorlake.config.server import BackOff, SourceConfig, Tls, TlsConfig
 from mirrorlake.config.settings import (
     BigQueryConfig,
@@ -61,8 +62,10 @@ __all__ = [
     "ColumnRule",
     "Config",
     "DatasetPermissions",
+    "DeclaredPermissions",
     "EmailConfig",
     "Freshness",
+    "GroupPermissions",
     "LakeConfig",
     "LandingConfig",
     "LedgerConfig",

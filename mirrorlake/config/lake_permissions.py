@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirrorlake.config.grants import EVERYBODY
+from mirrorlake.config.permission_sections import LakeRole, LakeSection
 from mirrorlake.config.permissions import (
-    LakeRole,
-    LakeSection,
     Sets,
     members_of,
     read_permissions,

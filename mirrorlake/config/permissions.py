@@ -5,16 +5,14 @@ What is not declared is to go, so a file that can't be understood as a whole dec
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, WithJsonSchema
+from pydantic import ValidationError
 
-from mirrorlake.config.contract import Config
-from mirrorlake.config.fields import Section, nearest
+from mirrorlake.config.fields import nearest
 from mirrorlake.config.grants import (
     AUTHORISED,
     EVERYBODY,
@@ -23,140 +21,14 @@ from mirrorlake.config.grants import (
     Role,
     covers,
     principal_of,
-    role_of,
 )
+from mirrorlake.config.permission_sections import SET, DatasetSection, PermissionsFile
 from mirrorlake.config.problems import raise_problems, read_text, validation_problems
 from mirrorlake.config.yaml_file import Path as YamlPath
-from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.config.yaml_file import YamlFile
 from mirrorlake.errors import ConfigError
 
-LAYERS: Final = ("raw", "deduped", "clean")
-SET: Final = "set:"
-"""What a principal begins with that is a set of this file."""
 _FILE_NEEDS = "Write one: docs/bigquery-permissions.md has a first one"
-
-
-def _roles(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
-
-
-def _member(text: str) -> str:
-    if text.startswith("user:"):
-        principal_of(text)
-        raise ValueError(
-            f"{text!r} is a person: write it under exceptions of a dataset, with a reason"
-        )
-    if not text.startswith(SET):
-        principal_of(text)
-    # As it is written: two spellings of one principal must not become one key unnoticed.
-    return text
-
-
-def _person(text: str) -> str:
-    if not text.startswith("user:"):
-        raise ValueError(f"{text!r} is no person: write user:<address>, or use principals")
-    principal_of(text)
-    return text
-
-
-def _set_name(name: str) -> str:
-    if not re.fullmatch(r"[a-z][a-z0-9_-]*", name):
-        raise ValueError("a set's name has lower-case letters, digits, - and _")
-    return name
-
-
-def _dataset_name(name: str) -> str:
-    if not re.fullmatch(r"\w{1,1024}", name, re.ASCII):
-        raise ValueError(f"{name!r} is no dataset's name: letters, digits and _")
-    return name
-
-
-def _object(parts: int) -> AfterValidator:
-    """A check of a name of so many parts, with or without its project before them."""
-
-    def check(name: str) -> str:
-        if not re.fullmatch(rf"(?:[a-z][\w.:-]*\.)?\w+(?:\.[\w-]+){{{parts - 1}}}", name):
-            form = ".".join(("dataset", "name")[:parts])
-            raise ValueError(f"{name!r} is not written like {form} or project.{form}")
-        return name
-
-    return AfterValidator(check)
-
-
-LakeRole: TypeAlias = Literal["reader", "writer"]
-_ROLE_SCHEMA: Final = {"type": "string", "examples": ["reader", "writer", "owner"]}
-_RoleName = Annotated[Role, AfterValidator(role_of), WithJsonSchema(_ROLE_SCHEMA)]
-_Roles = Annotated[
-    tuple[_RoleName, ...],
-    BeforeValidator(_roles),
-    Field(min_length=1),
-    WithJsonSchema({"anyOf": [_ROLE_SCHEMA, {"type": "array", "items": _ROLE_SCHEMA}]}),
-]
-_Member = Annotated[str, AfterValidator(_member)]
-_Person = Annotated[str, AfterValidator(_person)]
-_SetName = Annotated[str, AfterValidator(_set_name)]
-_DatasetName = Annotated[str, AfterValidator(_dataset_name)]
-
-
-class UserException(Section):
-    """A person with a role of their own, by exception: groups are the rule."""
-
-    role: _Roles
-    """The role, or a list of them."""
-    reason: str = Field(min_length=1)
-    """Why this person has it; kept with the change."""
-
-
-class AuthorisedObjects(Section):
-    """What reads the dataset on behalf of whoever may read *it*."""
-
-    views: tuple[Annotated[str, _object(2)], ...] = ()
-    """Views of other datasets: ``dataset.view`` or ``project.dataset.view``."""
-    routines: tuple[Annotated[str, _object(2)], ...] = ()
-    """Routines: ``dataset.routine`` or ``project.dataset.routine``."""
-    datasets: tuple[Annotated[str, _object(1)], ...] = ()
-    """Datasets, all views of which may: ``dataset`` or ``project.dataset``."""
-
-
-class DatasetSection(Section):
-    """Who may do what with one dataset; whoever is not here has no entry on it."""
-
-    principals: dict[_Member, _Roles] = Field(default_factory=dict)
-    """``group:…``, ``serviceAccount:…``, ``domain:…``, ``special:…``, ``principal://…``,
-    ``principalSet://…`` or ``set:…`` → a role, or a list of them."""
-    exceptions: dict[_Person, UserException] = Field(default_factory=dict)
-    """``user:…`` → a role, and why."""
-    authorised: AuthorisedObjects = AuthorisedObjects()
-    """Views, routines and datasets that may read it."""
-
-
-class LakeSection(Section):
-    """Who may read and write the files of the lake, layer by layer."""
-
-    place: Annotated[str, Field(pattern=r"^gs://[^/]+(/.*[^/])?$")] | None = None
-    """``gs://bucket`` or ``gs://bucket/folder``; by default the contract's ``lake.warehouse``."""
-    raw: dict[_Member, LakeRole] = Field(default_factory=dict)
-    """Of raw: a principal → ``reader`` or ``writer``."""
-    deduped: dict[_Member, LakeRole] = Field(default_factory=dict)
-    """Of deduped, and of clean views, which are deduped's files."""
-    clean: dict[_Member, LakeRole] = Field(default_factory=dict)
-    """Of clean tables."""
-
-    @property
-    def layers(self) -> Mapping[str, Mapping[str, LakeRole]]:
-        """Each of `LAYERS` → a principal → its role, as written."""
-        return {"raw": self.raw, "deduped": self.deduped, "clean": self.clean}
-
-
-class PermissionsFile(Section):
-    """``permissions.yaml``."""
-
-    sets: dict[_SetName, tuple[_Member, ...]] = Field(default_factory=dict)
-    """Principals under one name, used as ``set:<name>``; a set may have others in it."""
-    datasets: dict[_DatasetName, DatasetSection] = Field(default_factory=dict)
-    """A dataset's name → who may do what with it. Datasets that are not here are left alone."""
-    lake: LakeSection | None = None
-    """Who may read which files of the lake."""
 
 
 @dataclass(frozen=True)
@@ -177,28 +49,18 @@ class DatasetPermissions:
 PlacedWords: TypeAlias = Iterator[tuple[YamlPath, str]]
 
 
-def permissions_path(config: Config) -> Path:
-    """The permissions file beside a contract file, whether it is there or not."""
-    return config.path.parent / "permissions.yaml"
-
-
-def load_permissions(path: Path, project: str) -> tuple[DatasetPermissions, ...]:
-    """Read ``permissions.yaml``.
+def declared_datasets(
+    path: Path, file: YamlFile, sections: PermissionsFile, project: str
+) -> tuple[DatasetPermissions, ...]:
+    """The datasets of a permissions file that has no problems.
 
     Args:
         project: of views, routines and datasets that are written without one.
-
-    Raises:
-        ConfigError: the file can't be read, or has problems: all of them, one a line, each with
-            file, line and column.
     """
-    file, sections = read_permissions(path)
-    if not sections.datasets:
-        written = isinstance(file.root, dict) and "datasets" in file.root
-        raise_problems(path, [file.problem(("datasets",), "is empty" if written else "is missing")])
-    raise_problems(path, _dataset_problems(file, sections))
     return tuple(
-        _declared(dataset, section, sections.sets, project, _place(path, file, dataset))
+        _declared(
+            dataset, section, sections.sets, project, place_of(path, file, ("datasets", dataset))
+        )
         for dataset, section in sorted(sections.datasets.items())
     )
 
@@ -247,12 +109,13 @@ def _set_problems(sections: PermissionsFile) -> PlacedWords:
             elif member.lower() in map(str.lower, members[:index]):
                 yield ("sets", name, index), f"{member} is in this set twice: leave one out"
     for dataset, section in sections.datasets.items():
-        yield from _unknown_sets(("datasets", dataset, "principals"), section.principals, sets)
+        yield from unknown_sets(("datasets", dataset, "principals"), section.principals, sets)
     for layer, members in sections.lake.layers.items() if sections.lake is not None else ():
-        yield from _unknown_sets(("lake", layer), members, sets)
+        yield from unknown_sets(("lake", layer), members, sets)
 
 
-def _unknown_sets(path: YamlPath, members: Iterable[str], sets: Sets) -> PlacedWords:
+def unknown_sets(path: YamlPath, members: Iterable[str], sets: Sets) -> PlacedWords:
+    """Sets that are named and are not there; each at its name."""
     for member in members:
         inner = member.removeprefix(SET)
         if member.startswith(SET) and inner not in sets:
@@ -271,15 +134,16 @@ def _reached(name: str, sets: Sets) -> set[str]:
     return found
 
 
-def _dataset_problems(file: YamlFile, sections: PermissionsFile) -> Iterator[Problem]:
+def dataset_problems(sections: PermissionsFile) -> PlacedWords:
+    """Datasets without an owner, and principals that are declared twice or may do more than they
+    ever should; each at its key."""
     for dataset, section in sections.datasets.items():
         path: YamlPath = ("datasets", dataset)
         roles = [role for _, role, _ in _written(section, sections.sets)]
         if OWNER not in roles:
-            message = "no owner is declared: applying this would remove the last one"
-            yield file.problem(path, message, at_key=True)
+            yield path, "no owner is declared: applying this would remove the last one"
         for where, message in _grant_problems(section, sections.sets):
-            yield file.problem((*path, *where), message, at_key=True)
+            yield (*path, *where), message
 
 
 def _grant_problems(section: DatasetSection, sets: Sets) -> PlacedWords:
@@ -347,6 +211,7 @@ def authorised(kind: str, parts: int, name: str, project: str) -> str:
     return f"{kind}:{whole}"
 
 
-def _place(path: Path, file: YamlFile, dataset: str) -> str:
-    found = file.problem(("datasets", dataset), "", at_key=True)
+def place_of(path: Path, file: YamlFile, key: YamlPath) -> str:
+    """``file:line:column`` of a key."""
+    found = file.problem(key, "", at_key=True)
     return f"{path}:{found.line}:{found.column}"

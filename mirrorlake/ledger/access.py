@@ -1,4 +1,4 @@
-"""Changes of who may read or write a dataset: recorded before they are made, and how they ended."""
+"""Changes of access and of groups' members: recorded before they are made, and how they ended."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ GrantRecord: TypeAlias = Mapping[str, str]
 
 @dataclass(frozen=True)
 class AccessChangeRecord:
-    """One change of one dataset.
+    """One change, made by one request.
 
     Attributes:
+        resource: ``project.dataset``, ``table:project.dataset.table``, or ``group:`` and an
+            address.
         runner: the principal that applied it.
         adds, removes: what it was to add and remove.
         state: ``pending``: it was begun; ``refused``: nothing was changed; ``unknown``: whoever
@@ -32,7 +34,7 @@ class AccessChangeRecord:
     """
 
     number: int
-    dataset: str
+    resource: str
     runner: str
     adds: Sequence[GrantRecord]
     removes: Sequence[GrantRecord]
@@ -49,14 +51,14 @@ class AccessChanges:
 
     def begin_access_change(
         self,
-        dataset: str,
+        resource: str,
         runner: str,
         adds: Iterable[GrantRecord],
         removes: Iterable[GrantRecord],
     ) -> int:
-        """Record that a dataset's access is about to be changed; the change's number."""
+        """Record that access is about to be changed; the change's number."""
         change = json.dumps({"adds": [*adds], "removes": [*removes]}, ensure_ascii=False)
-        row = {"dataset": dataset, "runner": runner, "grants": change, "state": "pending"}
+        row = {"dataset": resource, "runner": runner, "grants": change, "state": "pending"}
         with self._database.begin() as connection:
             insert = ACCESS_CHANGES.insert().values(**row, begun_at=utc_now())
             found = connection.execute(insert).inserted_primary_key
@@ -72,12 +74,12 @@ class AccessChanges:
             connection.execute(ACCESS_CHANGES.update().where(one).values(**ended))
 
     def access_changes(
-        self, dataset: str | None = None, *, pending: bool = False
+        self, resource: str | None = None, *, pending: bool = False
     ) -> Sequence[AccessChangeRecord]:
-        """Changes, the newest first: of one dataset, or of all; those alone that have not ended."""
+        """Changes, the newest first: of one resource or of all; those alone that have not ended."""
         query = ACCESS_CHANGES.select().order_by(ACCESS_CHANGES.c.number.desc())
-        if dataset is not None:
-            query = query.where(ACCESS_CHANGES.c.dataset == dataset)
+        if resource is not None:
+            query = query.where(ACCESS_CHANGES.c.dataset == resource)
         if pending:
             query = query.where(ACCESS_CHANGES.c.state == "pending")
         with self._database.read() as connection:
@@ -88,7 +90,7 @@ def _record(row: sa.Row[tuple[object, ...]]) -> AccessChangeRecord:
     change = json.loads(row.grants)
     return AccessChangeRecord(
         number=row.number,
-        dataset=row.dataset,
+        resource=row.dataset,
         runner=row.runner,
         adds=change["adds"],
         removes=change["removes"],

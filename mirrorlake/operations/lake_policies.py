@@ -17,7 +17,7 @@ from urllib.parse import urlparse
 
 from mirrorlake.config import Config
 from mirrorlake.config.lake_permissions import LakePermissions
-from mirrorlake.config.permissions import LAYERS
+from mirrorlake.config.permission_sections import LAYERS
 from mirrorlake.destinations.iceberg.folders import table_uri, warehouse_uri
 from mirrorlake.errors import ConfigError
 

@@ -150,10 +150,18 @@ class BigQuery(AccessRequests):
 
     def write_view(self, view: BigQueryTable, sql: str) -> None:
         """Make a view, or replace it in one step."""
-        with translated(f"view {view}"):
-            # By DDL: a view's text that is changed through the API keeps the columns of before.
+        # By DDL: a view's text that is changed through the API keeps the columns of before.
+        self.run(f"view {view}", f"CREATE OR REPLACE VIEW `{view}` AS {sql}")
+
+    def run(self, what: str, sql: str) -> None:
+        """Run a statement of DDL, which may be run twice.
+
+        Args:
+            what: it is about, in errors.
+        """
+        with translated(what):
             self._warehouse.query_and_wait(
-                f"CREATE OR REPLACE VIEW `{view}` AS {sql}",
+                sql,
                 location=self.config.location,
                 retry=patience("bigquery"),
                 project=self.config.project,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -14,6 +14,7 @@ from mirrorlake.destinations.bigquery.quotas import PASSING, QUOTA_STEP, USED_UP
 from mirrorlake.errors import BigQueryError
 
 if TYPE_CHECKING:
+    from google.auth.transport.requests import AuthorizedSession
     from google.cloud import bigquery, storage
 
 PATIENCE = 60.0
@@ -74,6 +75,30 @@ def open_storage(project: str) -> storage.Client:
             credentials=_nobody() if endpoint else None,
             client_options={"api_endpoint": endpoint} if endpoint else None,
         )
+
+
+def open_session(variable: str, project: str, scopes: Sequence[str]) -> AuthorizedSession:
+    """A session for what Google's clients have no method for, as whoever runs Mirrorlake is logged
+    in; nobody is where ``variable`` names an emulator.
+
+    Args:
+        project: whose quota the requests count against.
+
+    Raises:
+        BigQueryError: Google's library is not installed, or nobody is logged in.
+    """
+    auth = library("google.auth")
+    with translated(f"project {project}"):
+        if _endpoint(variable):
+            credentials = _nobody()
+        else:
+            credentials, _ = auth.default(scopes=scopes, quota_project_id=project)
+        return library("google.auth.transport.requests").AuthorizedSession(credentials)
+
+
+def address_of(variable: str, official: str) -> str:
+    """Where an API answers: an emulator's address, or Google's."""
+    return _endpoint(variable) or official
 
 
 def _endpoint(variable: str) -> str | None:

@@ -15,11 +15,17 @@ from mirrorlake.errors import ConfigError
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "bigquery-permissions.md").read_text("utf-8")
 OWNER = "group:p@x.de: owner"
+ROWS = "datasets: {d: {principals: {group:p@x.de: owner}, tables: {t: {rows: {ROWS}}}}}"
+COLUMNS = ROWS.replace("rows: {ROWS}", "columns: {ONE}")
+IN = "{{user:ann@x.de: owner, group:{}@x.de: member}}"
 SECTIONS = {
     "The file": None,
     "datasets.<dataset>": "DatasetSection",
     "datasets.<dataset>.exceptions.<user>": "UserException",
     "datasets.<dataset>.authorised": "AuthorisedObjects",
+    "datasets.<dataset>.tables.<table>": "TableRowsSection",
+    "datasets.<dataset>.tables.<table>.rows.<policy>": "RowPolicySection",
+    "datasets.<dataset>.tables.<table>.columns.<column>": "ColumnPolicySection",
 }
 
 
@@ -40,7 +46,7 @@ def refused(folder: Path, text: str) -> list[str]:
 def test_the_example_declares_what_it_says(tmp_path: Path) -> None:
     (example,) = re.findall(r"```yaml\n(.+?)```", PAGE, flags=re.DOTALL)[:1]
     clean, primary = sorted(
-        load_permissions(written(tmp_path, example), "my-project"),
+        load_permissions(written(tmp_path, example), "my-project").datasets,
         key=lambda one: -len(one.dataset),
     )
     accounts = {
@@ -80,10 +86,38 @@ def test_the_example_declares_what_it_says(tmp_path: Path) -> None:
         (f"datasets: {{d: {{principals: {{{OWNER}, special:allAuthenticatedUsers: writer}}}}}}", "is everybody, who may be no more than reader"),
         (f"datasets: {{d: {{principals: {{{OWNER}}}, authorised: {{views: [v]}}}}}}", "'v' is not written like dataset.name"),
         (f"datasets: {{d: {{principals: {{{OWNER}}}, authorised: {{views: [a.v, a.v]}}}}}}", "a.v is declared twice"),
-        (f"datasets: {{d: {{principals: {{{OWNER}}}}}}}\ngroups: {{}}", "2:1: groups: unknown key; known are sets, datasets, lake"),
+        (f"datasets: {{d: {{principals: {{{OWNER}}}}}}}\nxyzzy: {{}}", "2:1: xyzzy: unknown key; known are sets, datasets, groups, lake"),
+        (f"datasets: {{d: {{principals: {{{OWNER}}}}}}}\ngroups: {{}}", "2:9: groups: is empty"),
+        ("groups: {a@x.de: {user:ann@x.de: ownr}}", "1:34: groups.\"a@x.de\".\"user:ann@x.de\": 'ownr' is not 'owner', 'manager' or 'member'; did you mean 'owner'?"),
+        ("groups: {a: {user:ann@x.de: owner}}", "1:10: groups.a: 'a' is no address, like name@example.com"),
+        ("groups: {a@x.de: {user:ann@x.de: owner, domain:x.de: member}}", "'domain:x.de' can't be in a group: write user:, serviceAccount: or group:<address>"),
+        ("groups: {a@x.de: {user:ann@x.de: owner, ann@x.de: member}}", "'ann@x.de' is no principal"),
+        ("groups:\n  a@x.de:\n    user:ann@x.de: owner\n    user:Ann@x.de: member", '4:5: groups."a@x.de"."user:Ann@x.de": is a member already, as user:ann@x.de'),
+        ("groups:\n  a@x.de: {user:ann@x.de: owner}\n  A@x.de: {user:ann@x.de: owner}", '3:3: groups."A@x.de": the group is declared already, as a@x.de'),
+        ("groups:\n  a@x.de: {user:ann@x.de: manager}", '2:3: groups."a@x.de": no owner is declared: applying this would remove the last one'),
+        ("groups:\n  a@x.de: {group:b@x.de: owner}", "applying this would remove the last one (a group that owns it may have nobody in it)"),
+        ("groups:\n  a@x.de: {}", "no owner is declared"),
+        ("groups:\n  a@x.de: {user:ann@x.de: owner, group:A@x.de: member}", '2:34: groups."a@x.de"."group:A@x.de": the group a@x.de contains itself: leave this out'),
+        (f"groups:\n  a@x.de: {IN.format('b')}\n  b@x.de: {IN.format('c')}\n  c@x.de: {IN.format('a')}", '2:34: groups."a@x.de"."group:b@x.de": the group a@x.de contains itself, through b@x.de, c@x.de: leave this out'),
         (f"datasets: {{d: {{principals: {{{OWNER}}}, rows: {{}}}}}}", "unknown key"),
         (f"datasets: {{d-e: {{principals: {{{OWNER}}}}}}}", "'d-e' is no dataset's name"),
         ("datasets: {d: {principals: {group:p@x.de: []}}}", "is empty"),
+        (ROWS.replace("ROWS", "p: {to: [group:a@x.de]}"), "1:71: datasets.d.tables.t.rows.p.where: is missing"),
+        (ROWS.replace("ROWS", "p: {to: [], where: 'TRUE'}"), "rows.p.to: is empty"),
+        (ROWS.replace("ROWS", "p: {to: [user:a@x.de], where: 'TRUE'}"), "'user:a@x.de' is a person: rows are shown to groups and accounts"),
+        (ROWS.replace("ROWS", "p: {to: [special:projectOwners], where: 'TRUE'}"), "'special:projectOwners' can't be shown rows: write a group"),
+        (ROWS.replace("ROWS", "p: {to: [group:a@x.de, group:A@x.de], where: 'TRUE'}"), "rows.p.to: group:a@x.de is here twice: leave one out"),
+        (ROWS.replace("ROWS", "p: {to: [set:x], where: 'TRUE'}"), "there is no set 'x'"),
+        (ROWS.replace("ROWS", "p-q: {to: [group:a@x.de], where: 'TRUE'}"), "'p-q' is no policy's name"),
+        (ROWS.replace("ROWS", "p: {to: [group:a@x.de], where: 'TRUE'}, P: {to: [group:a@x.de], where: 'TRUE'}"), "rows.P: the policy is declared already, as p"),
+        (COLUMNS.replace("ONE", "c: {}"), "columns.c.values: is missing"),
+        (COLUMNS.replace("ONE", "c: {values: [domain:x.de]}"), "'domain:x.de' can't be shown a column: write a group or a service account"),
+        (COLUMNS.replace("ONE", "c: {values: [group:a@x.de], mask: SHA256}"), "columns.c: masked and mask go together: write both, or neither"),
+        (COLUMNS.replace("ONE", "c: {values: [group:a@x.de], masked: [group:b@x.de], mask: SHA-256}"), "'SHA-256' is not 'SHA256',"),
+        (COLUMNS.replace("ONE", "c: {values: [group:a@x.de], masked: [group:A@x.de], mask: SHA256}"), "columns.c.values: group:a@x.de is here twice"),
+        (COLUMNS.replace("ONE", "c: {values: [group:a@x.de]}, C: {values: [group:a@x.de]}"), "columns.C: the column is declared already, as c"),
+        (COLUMNS.replace("ONE", "'a b': {values: [group:a@x.de]}"), "'a b' is no column's name"),
+        ("datasets:\n  d:\n    tables:\n      t: {}\n      t: {}", "5:7: datasets.d.tables.t: this key is already on line 4: keep one of them"),
         ("datasets: {}", "datasets: is empty"),
         ("sets: {}", "datasets: is missing"),
         ("datasets: [", "not valid YAML"),
@@ -92,6 +126,22 @@ def test_the_example_declares_what_it_says(tmp_path: Path) -> None:
 def test_what_cannot_be_declared_is_named(text: str, problem: str, tmp_path: Path) -> None:
     lines = refused(tmp_path, text)
     assert any(problem in line for line in lines), lines
+
+
+def test_rows_of_a_table_have_a_place_each(tmp_path: Path) -> None:
+    rows = "p: {to: [set:s, group:a@x.de], where: ' n > 1 '}"
+    text = "sets: {s: [group:B@x.de]}\n" + ROWS.replace("ROWS", rows)
+    [table] = load_permissions(written(tmp_path, text), "p").tables
+    policy = table.policies["p"]
+    assert (policy.where, policy.to) == ("n > 1", {"group:a@x.de", "group:b@x.de"})
+    assert policy.place.startswith(f"{tmp_path / 'permissions.yaml'}:2:")
+
+
+def test_groups_have_one_spelling(tmp_path: Path) -> None:
+    text = "groups:\n  B@x.de: {user:Ann@x.de: owner, group:A@x.de: member}\n"
+    [found] = load_permissions(written(tmp_path, text), "p").groups
+    assert (found.address, found.place) == ("b@x.de", f"{tmp_path / 'permissions.yaml'}:2:3")
+    assert found.members == {Grant("user:ann@x.de", "owner"), Grant("group:a@x.de", "member")}
 
 
 def test_a_file_that_is_empty_or_missing_declares_nothing(tmp_path: Path) -> None:

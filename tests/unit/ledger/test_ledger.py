@@ -624,6 +624,6 @@ def test_a_change_of_access_is_there_before_it_is_made(ledger: Ledger) -> None:
     ledger.access_change_ended(first, "refused", "somebody was first")
     assert ledger.access_changes("p.d", pending=True) == []
     newest, oldest = ledger.access_changes()
-    assert (newest.dataset, newest.state, oldest.state) == ("p.e", "pending", "refused")
+    assert (newest.resource, newest.state, oldest.state) == ("p.e", "pending", "refused")
     assert oldest.words == "somebody was first"
     assert oldest.ended_at is not None

@@ -1,4 +1,4 @@
-"""Permissions from a file, by Google's own client: on the emulator, and on a server that does what
+"""DeclaredPermissions from a file, by Google's own client: on the emulator, and on a server that does what
 Google documents and the emulator does not."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from google.cloud import bigquery
 from hypothesis import HealthCheck, given, settings
 
 from mirrorlake.cli import cli
-from mirrorlake.config import load_config, load_permissions
+from mirrorlake.config import DeclaredPermissions, load_config, load_permissions
 from mirrorlake.config.grants import AUTHORISED, OWNER, Grant
 from mirrorlake.config.permissions import DatasetPermissions
 from mirrorlake.destinations.bigquery import google
@@ -25,8 +25,9 @@ from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
 from mirrorlake.errors import BigQueryError, ConfigError, MirrorlakeError
 from mirrorlake.failpoints import OF_ACCESS
 from mirrorlake.ledger import Ledger
+from mirrorlake.operations.bigquery.access_changes import TriedAccess
 from mirrorlake.operations.bigquery.permissions import (
-    TriedAccess,
+    OpenPermissions,
     apply_permissions,
     plan_permissions,
 )
@@ -87,11 +88,11 @@ def test_plan_apply_verify_on_the_emulator(cloud: GoogleCloud, tmp_path: Path) -
     assert "+ group:analysts@example.com reader" in said(path, "apply")
     entries = [entry.to_api_repr() for entry in cloud.client().get_dataset("s_db").access_entries]
     grants = {grant_of(entry) for entry in entries}
-    assert grants == load_permissions(file, PROJECT)[0].grants | {views}
+    assert grants == load_permissions(file, PROJECT).datasets[0].grants | {views}
     for word in ("plan", "apply", "verify"):
         assert "+" not in said(path, word)
     _, change = json.loads(said(path, "log", "--json"))
-    assert (change["state"], change["dataset"]) == ("applied", "local.s_db")
+    assert (change["state"], change["resource"]) == ("applied", "local.s_db")
     assert change["runner"] == "user:local-bigquery@localhost"
     assert "- special:projectReaders reader" in said(path, "log")
     _grant_by_hand(cloud.client(), "s_db", STRANGER)
@@ -160,16 +161,21 @@ def client(there: Datasets, tmp_path: Path) -> BigQuery:
     return _opened(contract(tmp_path))
 
 
-def declared(text: str, folder: Path) -> tuple[DatasetPermissions, ...]:
+def declared(client: BigQuery, text: str, folder: Path) -> OpenPermissions:
     path = folder / "permissions.yaml"
     path.write_text(text, "utf-8")
-    return load_permissions(path, PROJECT)
+    return of(client, load_permissions(path, PROJECT), folder)
+
+
+def of(client: BigQuery, permissions: DeclaredPermissions, folder: Path) -> OpenPermissions:
+    config = load_config(folder / "mirrorlake.yaml", secrets="when used")
+    return OpenPermissions(config, permissions, client, None, None)
 
 
 @pytest.fixture
 def applied(client: BigQuery, ledger: Ledger, tmp_path: Path) -> Callable[..., list[TriedAccess]]:
     def apply(text: str = FILE.format("d")) -> list[TriedAccess]:
-        return apply_permissions(client, ledger, declared(text, tmp_path))
+        return apply_permissions(declared(client, text, tmp_path), ledger)
 
     return apply
 
@@ -184,6 +190,7 @@ def test_any_state_becomes_any_other_by_one_request(
     there: Datasets,
     client: BigQuery,
     ledger: Ledger,
+    tmp_path: Path,
     first: frozenset[Grant],
     second: frozenset[Grant],
 ) -> None:
@@ -192,7 +199,7 @@ def test_any_state_becomes_any_other_by_one_request(
     there.patches.clear()
     wanted = DatasetPermissions("d", second | mine, "f:1:1")
     for changes in (len({first, wanted.grants}) - 1, 0):
-        [tried] = apply_permissions(client, ledger, [wanted])
+        [tried] = apply_permissions(of(client, DeclaredPermissions((wanted,)), tmp_path), ledger)
         assert tried.error is None
         assert now(there) == wanted.grants
         assert len(there.patches) == changes
@@ -303,7 +310,7 @@ def test_whoever_applies_it_is_not_locked_out(
         with pytest.raises(ConfigError, match=words):
             applied(text)
         with pytest.raises(ConfigError, match=words):
-            plan_permissions(client, declared(text, tmp_path))
+            plan_permissions(declared(client, text, tmp_path))
     assert there.patches == []
     more = "roles/bigquery.admin"
     applied(f"{head} {{group:platform@example.com: owner, {RUNNER}: {more}}}\n")

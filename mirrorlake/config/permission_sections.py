@@ -1,0 +1,240 @@
+"""The sections of ``permissions.yaml``: what may be written where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from mirrorlake.config.fields import Section
+from mirrorlake.config.grants import Role, principal_of, role_of
+
+LAYERS: Final = ("raw", "deduped", "clean")
+SET: Final = "set:"
+"""What a principal begins with that is a set of this file."""
+
+
+def _roles(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+def _member(text: str) -> str:
+    if text.startswith("user:"):
+        principal_of(text)
+        raise ValueError(
+            f"{text!r} is a person: write it under exceptions of a dataset, with a reason"
+        )
+    if not text.startswith(SET):
+        principal_of(text)
+    # As it is written: two spellings of one principal must not become one key unnoticed.
+    return text
+
+
+def _person(text: str) -> str:
+    if not text.startswith("user:"):
+        raise ValueError(f"{text!r} is no person: write user:<address>, or use principals")
+    principal_of(text)
+    return text
+
+
+def _set_name(name: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_-]*", name):
+        raise ValueError("a set's name has lower-case letters, digits, - and _")
+    return name
+
+
+def _group_address(address: str) -> str:
+    principal_of(f"group:{address}")
+    return address
+
+
+def _group_member(text: str) -> str:
+    if principal_of(text).partition(":")[0] not in ("user", "serviceAccount", "group"):
+        raise ValueError(
+            f"{text!r} can't be in a group: write user:, serviceAccount: or group:<address>"
+        )
+    return text
+
+
+def _rows_member(text: str) -> str:
+    if not text.startswith(SET):
+        kind, _, name = principal_of(text).partition(":")
+        if kind == "user":
+            raise ValueError(f"{text!r} is a person: rows are shown to groups and accounts")
+        if kind == "special" and not name.startswith("all"):
+            raise ValueError(f"{text!r} can't be shown rows: write a group")
+    return text
+
+
+def _column_member(text: str) -> str:
+    if not text.startswith((SET, "group:", "serviceAccount:")):
+        raise ValueError(f"{text!r} can't be shown a column: write a group or a service account")
+    return _rows_member(text)
+
+
+def _column_name(name: str) -> str:
+    if not re.fullmatch(r"\w{1,300}", name):
+        raise ValueError(f"{name!r} is no column's name: letters, digits and _")
+    return name
+
+
+def _policy_name(name: str) -> str:
+    if not re.fullmatch(r"\w{1,256}", name, re.ASCII):
+        raise ValueError(f"{name!r} is no policy's name: letters, digits and _")
+    return name
+
+
+def _table_name(name: str) -> str:
+    if not re.fullmatch(r"[\w -]{1,1024}", name):
+        raise ValueError(f"{name!r} is no table's name: letters, digits, spaces, - and _")
+    return name
+
+
+def _dataset_name(name: str) -> str:
+    if not re.fullmatch(r"\w{1,1024}", name, re.ASCII):
+        raise ValueError(f"{name!r} is no dataset's name: letters, digits and _")
+    return name
+
+
+def _object(parts: int) -> AfterValidator:
+    """A check of a name of so many parts, with or without its project before them."""
+
+    def check(name: str) -> str:
+        if not re.fullmatch(rf"(?:[a-z][\w.:-]*\.)?\w+(?:\.[\w-]+){{{parts - 1}}}", name):
+            form = ".".join(("dataset", "name")[:parts])
+            raise ValueError(f"{name!r} is not written like {form} or project.{form}")
+        return name
+
+    return AfterValidator(check)
+
+
+LakeRole: TypeAlias = Literal["reader", "writer"]
+Mask: TypeAlias = Literal[
+    "SHA256",
+    "ALWAYS_NULL",
+    "DEFAULT_MASKING_VALUE",
+    "LAST_FOUR_CHARACTERS",
+    "FIRST_FOUR_CHARACTERS",
+    "EMAIL_MASK",
+    "DATE_YEAR_MASK",
+    "RANDOM_HASH",
+]
+GroupRole: TypeAlias = Literal["owner", "manager", "member"]
+_ROLE_SCHEMA: Final = {"type": "string", "examples": ["reader", "writer", "owner"]}
+_RoleName = Annotated[Role, AfterValidator(role_of), WithJsonSchema(_ROLE_SCHEMA)]
+_Roles = Annotated[
+    tuple[_RoleName, ...],
+    BeforeValidator(_roles),
+    Field(min_length=1),
+    WithJsonSchema({"anyOf": [_ROLE_SCHEMA, {"type": "array", "items": _ROLE_SCHEMA}]}),
+]
+_Member = Annotated[str, AfterValidator(_member)]
+_Person = Annotated[str, AfterValidator(_person)]
+_SetName = Annotated[str, AfterValidator(_set_name)]
+_DatasetName = Annotated[str, AfterValidator(_dataset_name)]
+_RowsMember = Annotated[str, AfterValidator(_rows_member)]
+_ColumnName = Annotated[str, AfterValidator(_column_name)]
+_ColumnMember = Annotated[str, AfterValidator(_column_member)]
+_PolicyName = Annotated[str, AfterValidator(_policy_name)]
+_TableName = Annotated[str, AfterValidator(_table_name)]
+_GroupAddress = Annotated[str, AfterValidator(_group_address)]
+_GroupMember = Annotated[str, AfterValidator(_group_member)]
+Groups: TypeAlias = dict[_GroupAddress, dict[_GroupMember, GroupRole]]
+
+
+class UserException(Section):
+    """A person with a role of their own, by exception: groups are the rule."""
+
+    role: _Roles
+    """The role, or a list of them."""
+    reason: str = Field(min_length=1)
+    """Why this person has it; kept with the change."""
+
+
+class AuthorisedObjects(Section):
+    """What reads the dataset on behalf of whoever may read *it*."""
+
+    views: tuple[Annotated[str, _object(2)], ...] = ()
+    """Views of other datasets: ``dataset.view`` or ``project.dataset.view``."""
+    routines: tuple[Annotated[str, _object(2)], ...] = ()
+    """Routines: ``dataset.routine`` or ``project.dataset.routine``."""
+    datasets: tuple[Annotated[str, _object(1)], ...] = ()
+    """Datasets, all views of which may: ``dataset`` or ``project.dataset``."""
+
+
+class RowPolicySection(Section):
+    """Some rows of a table, and who sees them."""
+
+    to: Annotated[tuple[_RowsMember, ...], Field(min_length=1)]
+    """``group:…``, ``serviceAccount:…``, ``domain:…``, ``principalSet://…``, ``set:…``."""
+    where: str = Field(min_length=1)
+    """Which rows: a condition in BigQuery's SQL, over the table's columns; ``TRUE`` for all."""
+
+
+class ColumnPolicySection(Section):
+    """Who sees a column's values, and who sees them masked; all others are refused the column."""
+
+    values: Annotated[tuple[_ColumnMember, ...], Field(min_length=1)]
+    """``group:…``, ``serviceAccount:…`` or ``set:…`` of these."""
+    masked: tuple[_ColumnMember, ...] = ()
+    """The same; they see what ``mask`` makes of the values."""
+    mask: Mask | None = None
+    """What becomes of values, as BigQuery names it."""
+
+
+class TableRowsSection(Section):
+    """What is declared of one table."""
+
+    rows: dict[_PolicyName, RowPolicySection] = Field(default_factory=dict)
+    """A row access policy's name → which rows, and who sees them. Without any, whoever may read
+    the dataset sees all rows."""
+    columns: dict[_ColumnName, ColumnPolicySection] = Field(default_factory=dict)
+    """A column's name → who sees it. Columns that are not here are seen by whoever sees rows."""
+
+
+class DatasetSection(Section):
+    """Who may do what with one dataset; whoever is not here has no entry on it."""
+
+    principals: dict[_Member, _Roles] = Field(default_factory=dict)
+    """``group:…``, ``serviceAccount:…``, ``domain:…``, ``special:…``, ``principal://…``,
+    ``principalSet://…`` or ``set:…`` → a role, or a list of them."""
+    exceptions: dict[_Person, UserException] = Field(default_factory=dict)
+    """``user:…`` → a role, and why."""
+    authorised: AuthorisedObjects = AuthorisedObjects()
+    """Views, routines and datasets that may read it."""
+    tables: dict[_TableName, TableRowsSection] = Field(default_factory=dict)
+    """A table's name → which of its rows who sees. Tables that are not here are left alone."""
+
+
+class LakeSection(Section):
+    """Who may read and write the files of the lake, layer by layer."""
+
+    place: Annotated[str, Field(pattern=r"^gs://[^/]+(/.*[^/])?$")] | None = None
+    """``gs://bucket`` or ``gs://bucket/folder``; by default the contract's ``lake.warehouse``."""
+    raw: dict[_Member, LakeRole] = Field(default_factory=dict)
+    """Of raw: a principal → ``reader`` or ``writer``."""
+    deduped: dict[_Member, LakeRole] = Field(default_factory=dict)
+    """Of deduped, and of clean views, which are deduped's files."""
+    clean: dict[_Member, LakeRole] = Field(default_factory=dict)
+    """Of clean tables."""
+
+    @property
+    def layers(self) -> Mapping[str, Mapping[str, LakeRole]]:
+        """Each of `LAYERS` → a principal → its role, as written."""
+        return {"raw": self.raw, "deduped": self.deduped, "clean": self.clean}
+
+
+class PermissionsFile(Section):
+    """``permissions.yaml``."""
+
+    sets: dict[_SetName, tuple[_Member, ...]] = Field(default_factory=dict)
+    """Principals under one name, used as ``set:<name>``; a set may have others in it."""
+    datasets: dict[_DatasetName, DatasetSection] = Field(default_factory=dict)
+    """A dataset's name → who may do what with it. Datasets that are not here are left alone."""
+    groups: Groups = Field(default_factory=dict)
+    """A Google group's address → who is in it → ``owner``, ``manager`` or ``member``. Groups that
+    are not here are left alone."""
+    lake: LakeSection | None = None
+    """Who may read which files of the lake."""

@@ -1,0 +1,92 @@
+"""Members of a Google group: what is there against what is declared. Nothing here asks anybody
+anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mirrorlake.config.grants import Grant
+from mirrorlake.config.group_members import GROUP, RANKS
+
+
+@dataclass(frozen=True)
+class Membership:
+    """One member of a group.
+
+    Attributes:
+        name: ``groups/…/memberships/…``.
+        roles: as Google names them; ``MEMBER`` is always among them.
+    """
+
+    name: str
+    principal: str
+    roles: frozenset[str]
+
+    @property
+    def grant(self) -> Grant:
+        """The member with the one role that may do all that its others may."""
+        return Grant(
+            self.principal, max((one.lower() for one in self.roles), key=RANKS.__getitem__)
+        )
+
+
+@dataclass(frozen=True)
+class MemberChange:
+    """One request: a member that comes, goes, or has another role.
+
+    Attributes:
+        there: the membership that goes or changes; None: it comes.
+        role: the role from then on; None: it goes.
+    """
+
+    principal: str
+    there: Membership | None
+    role: str | None
+
+    @property
+    def adds(self) -> tuple[Grant, ...]:
+        """The grant that is there once it is done."""
+        return () if self.role is None else (Grant(self.principal, self.role),)
+
+    @property
+    def removes(self) -> tuple[Grant, ...]:
+        """The grant that is not there any more."""
+        return () if self.there is None else (self.there.grant,)
+
+    @property
+    def unnests(self) -> bool:
+        """Whether it takes a group out of another one."""
+        return self.role is None and self.principal.startswith(GROUP)
+
+    @property
+    def falls(self) -> bool:
+        """Whether the member may do less from then on."""
+        before = RANKS[self.there.grant.role] if self.there is not None else 0
+        return (RANKS[self.role] if self.role is not None else 0) < before
+
+
+def changes_between(
+    there: Iterable[Membership], declared: frozenset[Grant]
+) -> tuple[MemberChange, ...]:
+    """What brings a group's members to those that are declared: first whoever comes or rises, so
+    that there is an owner at every moment."""
+    before = {one.principal: one for one in there}
+    after = {grant.principal: grant.role for grant in declared}
+    found = [
+        MemberChange(principal, before.get(principal), after.get(principal))
+        for principal in before.keys() | after.keys()
+        if principal not in before or before[principal].grant.role != after.get(principal)
+    ]
+    return tuple(sorted(found, key=lambda one: (one.falls, one.principal)))
+
+
+def lockout_of(there: Iterable[Membership], declared: frozenset[Grant], runner: str) -> str | None:
+    """Why what is declared would lock out whoever applies it, as a sentence; None: it does not."""
+    for one in there:
+        kept = max(
+            (RANKS[grant.role] for grant in declared if grant.principal == runner), default=0
+        )
+        if one.principal == runner and kept < RANKS[one.grant.role]:
+            return f"applying this would take {one.grant.role} from {runner}, which applies it"
+    return None
