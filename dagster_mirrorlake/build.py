@@ -45,6 +45,7 @@ from dagster_mirrorlake.model_mappings import Side
 from dagster_mirrorlake.models import ModelAsset, mirror_models
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.places import TablePlace, table_places
+from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.resources import build_resources
 from dagster_mirrorlake.sensors import (
     build_alerts_sensor,
@@ -136,7 +137,8 @@ class Mirror:
     @cached_property
     def tenants(self) -> Sequence[MirroredTenants]:
         """The tables that many databases have, each mirrored as one."""
-        return mirrored_tenants(self.config.tenants, self.translator, self.names)
+        project = self.config.bigquery.project if self.config.bigquery is not None else None
+        return mirrored_tenants(self.config.tenants, self.translator, self.names, project)
 
     @cached_property
     def models(self) -> Sequence[ModelAsset]:
@@ -183,9 +185,10 @@ class Mirror:
         return [*self.tables, *self.snapshots]
 
     @property
-    def in_bigquery(self) -> Sequence[MirroredTable]:
+    def in_bigquery(self) -> Sequence[PublishedAsset]:
         """Those that are published in BigQuery."""
-        return [table for table in self.every if table.contract.in_bigquery]
+        every: list[PublishedAsset] = [*self.every, *self.tenants]
+        return [table for table in every if table.contract.in_bigquery]
 
     @cached_property
     def has_permissions(self) -> bool:

@@ -6,8 +6,8 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.bigquery_figures import publication_metadata, publication_tags
+from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.operations.bigquery.publish import PublishedThere, open_for, publish_table
 from mirrorlake.workspace import Workspace
 
@@ -19,7 +19,7 @@ _OUTCOMES = {
 
 
 def publish_there(
-    context: dg.AssetExecutionContext, mirrored: MirroredTable
+    context: dg.AssetExecutionContext, mirrored: PublishedAsset
 ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetObservation]:
     """Bring BigQuery to the version of deduped that the lake shows.
 
@@ -43,7 +43,7 @@ def publish_there(
     yield dg.MaterializeResult(metadata=shown, tags=publication_tags(done.job or ""))
 
 
-def _shown(workspace: Workspace, mirrored: MirroredTable, done: PublishedThere) -> dict[str, Any]:
+def _shown(workspace: Workspace, mirrored: PublishedAsset, done: PublishedThere) -> dict[str, Any]:
     known = workspace.ledger.publications(mirrored.contract.name)
     publication = next((one for one in known if one.id == done.job), None)
     if publication is None:

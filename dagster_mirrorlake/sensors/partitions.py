@@ -110,7 +110,13 @@ def _look(
         confirmed = list(confirmed_clean(instance, ledger, tables, before.unchanged, now))
         published = find_published(instance, lake, ledger, snapshots)
         loaded, there = find_loaded(
-            *(instance, resources.lake.contracts, ledger, [*tables, *snapshots], before.bigquery)
+            *(
+                instance,
+                resources.lake.contracts,
+                ledger,
+                [*tables, *snapshots, *tenants],
+                before.bigquery,
+            )
         )
         shown, of_tenants = (
             find_shown(

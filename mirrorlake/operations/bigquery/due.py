@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config import Config
 from mirrorlake.destinations.base import Destination
 from mirrorlake.destinations.bigquery.names import publication_stem, table_there
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.publications import Publication
+from mirrorlake.operations.bigquery.tables import PublishedContract
 from mirrorlake.table.lake_tables import deduped_of
 
 SETTLE_AFTER = timedelta(minutes=5)
@@ -30,13 +31,13 @@ class DueThere:
         version: the lake's version of deduped.
     """
 
-    contract: TableContract
+    contract: PublishedContract
     version: int
     why: str
 
 
 def loaded_there(
-    config: Config, newest: Mapping[str, Publication], contracts: Sequence[TableContract]
+    config: Config, newest: Mapping[str, Publication], contracts: Sequence[PublishedContract]
 ) -> dict[str, Publication]:
     """Of the newest publications those that went where the contract says now, by table."""
     project = config.bigquery.project if config.bigquery is not None else ""
@@ -55,7 +56,7 @@ def find_unpublished(
     config: Config,
     lake: Destination,
     ledger: Ledger,
-    contracts: Sequence[TableContract],
+    contracts: Sequence[PublishedContract],
     requested: Mapping[str, datetime],
     now: datetime,
 ) -> Iterator[DueThere]:
