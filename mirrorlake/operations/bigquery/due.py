@@ -14,8 +14,7 @@ from mirrorlake.destinations.base import Destination
 from mirrorlake.destinations.bigquery.names import publication_stem, table_there
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.publications import Publication
-from mirrorlake.operations.bigquery.tables import PublishedContract
-from mirrorlake.table.lake_tables import deduped_of
+from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of
 
 SETTLE_AFTER = timedelta(minutes=5)
 """How long after a request jobs that still run are looked at again."""
@@ -28,7 +27,7 @@ class DueThere:
     """A table to be published, and why.
 
     Attributes:
-        version: the lake's version of deduped.
+        version: the lake's version of deduped, or of a model.
     """
 
     contract: PublishedContract
@@ -46,7 +45,7 @@ def loaded_there(
         publication = newest.get(contract.name)
         if publication is None or not contract.in_bigquery:
             continue
-        target = table_there(project, deduped_of(contract))
+        target = table_there(project, lake_table_of(contract))
         if publication.id.startswith(f"{publication_stem(target, publication.version)}_"):
             found[contract.name] = publication
     return found
@@ -72,7 +71,7 @@ def find_unpublished(
     """
     newest = loaded_there(config, ledger.newest_publications(), contracts)
     for contract in contracts:
-        version = lake.head(deduped_of(contract))
+        version = lake.head(lake_table_of(contract))
         if version is None:
             continue
         publication = newest.get(contract.name)
@@ -94,4 +93,4 @@ def _why(publication: Publication | None, version: int) -> str:
         return f"its jobs in BigQuery are not settled: {publication.id}"
     if publication.state == "errored":
         return "its last load into BigQuery failed"
-    return "" if publication.version == version else "deduped has a newer version"
+    return "" if publication.version == version else "the lake has a newer version"

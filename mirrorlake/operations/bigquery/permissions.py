@@ -22,8 +22,10 @@ from mirrorlake.errors import BigQueryError, ConfigError, MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.access import GrantRecord
+from mirrorlake.models.declaration import read_declarations
 from mirrorlake.models.external import all_externals
 from mirrorlake.models.model_files import FOLDER
+from mirrorlake.models.published import published_models
 
 logger = logging.getLogger(__name__)
 
@@ -189,12 +191,22 @@ def verify_declared(config: Config) -> list[VerifiedAccess]:
 
 
 def _datasets(config: Config) -> set[str]:
-    """The datasets that tables are loaded into, and those of their views."""
+    """The datasets that tables are loaded into, those of their views, and those of models.
+
+    Raises:
+        ModelError: a model's file can't be read, so that nobody knows whether it is among them.
+    """
     settings = config.bigquery
     if settings is None:
         return set()
+    declared, unread = read_declarations(config.path.parent / FOLDER)
+    unread.raise_problems()
+    of_models = {one.identifier.namespace for one in published_models(declared)}
     loaded = {contract.namespaces.deduped for contract in config.in_bigquery}
-    return loaded | {settings.views_dataset(one, kind) for one in loaded for kind in settings.views}
+    of_models |= loaded
+    return of_models | {
+        settings.views_dataset(one, kind) for one in loaded for kind in settings.views
+    }
 
 
 def _planned(
