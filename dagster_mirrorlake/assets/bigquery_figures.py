@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.columns import COLUMN_LINEAGE, COLUMN_SCHEMA, column_tags, key_of
-from dagster_mirrorlake.published import PublishedAsset
+from dagster_mirrorlake.published import PublishedAsset, PublishedModelAsset
 from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.publications import Publication
@@ -80,7 +80,7 @@ def publication_metadata(
 
 
 def _columns(table: PublishedAsset, form: PublishedForm) -> dict[str, Any]:
-    """The columns in BigQuery's types, and the column of deduped that each comes from."""
+    """The columns in BigQuery's types, and the column of the lake that each comes from."""
     origins = {name: name for name in form.read}
     origins |= {hash_column(name): name for name in form.hashed}
     upstream = table.key("deduped")
@@ -95,10 +95,11 @@ def _columns(table: PublishedAsset, form: PublishedForm) -> dict[str, Any]:
 
 
 def _column(table: PublishedAsset, field: FieldJson) -> dg.TableColumn:
+    rules = {} if isinstance(table, PublishedModelAsset) else table.contract.columns
     repeated = field["mode"] == "REPEATED"
     return dg.TableColumn(
         field["name"],
         f"ARRAY<{field['type']}>" if repeated else field["type"],
         constraints=dg.TableColumnConstraints(nullable=field["mode"] == "NULLABLE"),
-        tags=column_tags(table.contract.columns, field["name"]),
+        tags=column_tags(rules, field["name"]),
     )

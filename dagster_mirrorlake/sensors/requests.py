@@ -10,7 +10,6 @@ from dagster_mirrorlake.assets.keys import LOAD_TAG
 from dagster_mirrorlake.checks import chain_check_keys
 from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.table import LAYERS, MirroredTable
-from dagster_mirrorlake.tenants import MirroredTenants
 from dagster_mirrorlake.translator import SOURCE_TAG
 from mirrorlake.config.partitions import day_of
 
@@ -190,12 +189,12 @@ def busy_tables(instance: dg.DagsterInstance, tables: Sequence[MirroredTable]) -
 
 
 def busy_published(instance: dg.DagsterInstance, tables: Sequence[PublishedAsset]) -> set[str]:
-    """The same of tables that are published in BigQuery; one of tenants is busy for as long as a
-    run of its own is under way."""
+    """The same of what is published in BigQuery; a table of tenants, and a model, is busy for as
+    long as a run for it is under way."""
     found = busy_tables(instance, [one for one in tables if isinstance(one, MirroredTable)])
-    tenants = [one for one in tables if isinstance(one, MirroredTenants)]
-    for _, chosen in under_way(instance) if tenants else ():
-        found |= {one.contract.name for one in tenants if not chosen.isdisjoint(one.chain_keys)}
+    others = [one for one in tables if not isinstance(one, MirroredTable)]
+    for _, chosen in under_way(instance) if others else ():
+        found |= {one.contract.name for one in others if not chosen.isdisjoint(one.chain_keys)}
     return found
 
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_mirrorlake.checks import blocking_check_keys
-from dagster_mirrorlake.published import PublishedAsset
+from dagster_mirrorlake.published import PublishedAsset, PublishedModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.requests import STATUS, busy_published
 from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.tenants import MirroredTenants
 
 if TYPE_CHECKING:
     from mirrorlake.operations.bigquery.due import DueThere
@@ -67,8 +68,9 @@ def build_unpublished_sensor(
 def _requests(
     tables: Sequence[PublishedAsset], due: "Sequence[DueThere]", requested: Mapping[str, datetime]
 ) -> list[dg.RunRequest]:
-    """A run per source, or group of tenants. Deduped's blocking checks, which tenants have none of,
-    are part of it: what they keep from a chain's run is kept from this one."""
+    """A run per source, or group of tenants, and one for models. Deduped's blocking checks, which
+    tenants have none of, are part of it: what they keep from a chain's run is kept from this one.
+    Of a model nothing is in the lake that is not as expected."""
     by_name = {table.contract.name: table for table in tables}
     by_source: dict[str, list[DueThere]] = {}
     for one in due:
@@ -91,8 +93,13 @@ def _requests(
 
 
 def _whose(table: PublishedAsset) -> str:
-    one = isinstance(table, MirroredTable)
-    return table.contract.source if one else table.contract.group
+    match table:
+        case MirroredTable():
+            return table.contract.source
+        case MirroredTenants():
+            return table.contract.group
+        case PublishedModelAsset():
+            return "models"
 
 
 def _blocking(table: PublishedAsset) -> list[dg.AssetCheckKey]:
