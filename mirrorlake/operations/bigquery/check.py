@@ -22,6 +22,7 @@ from mirrorlake.destinations.bigquery.names import BigQueryTable, table_there
 from mirrorlake.destinations.bigquery.statements import digest_sql
 from mirrorlake.destinations.iceberg.stream import read_rows
 from mirrorlake.ledger import LayerProof
+from mirrorlake.models.published import OF_MODELS
 from mirrorlake.operations.bigquery.costs import record_cost
 from mirrorlake.operations.bigquery.form import PublishedForm
 from mirrorlake.operations.bigquery.lake_digest import digest_rows
@@ -172,6 +173,7 @@ def _digest(sums: tuple[int, ...]) -> str:
 
 
 def _proof(found: CheckedThere, started: datetime, seconds: float) -> LayerProof:
+    layer = "model" if found.table.startswith(OF_MODELS) else "deduped"
     return LayerProof(
         check_id=uuid.uuid4().hex,
         table=found.table,
@@ -183,7 +185,7 @@ def _proof(found: CheckedThere, started: datetime, seconds: float) -> LayerProof
         digest=found.digest,
         expected_rows=found.lake_rows or 0,
         expected_digest=found.lake_digest,
-        snapshots=f"deduped {found.version}",
+        snapshots=f"{layer} {found.version}",
         through_seq=0,
         code=code_version(),
         started_at=started,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from mirrorlake.cli import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import OF_BIGQUERY
@@ -21,7 +24,7 @@ from mirrorlake.operations.models.runs import run_model
 from mirrorlake.operations.models.states import States
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
-from tests.integration.conftest import Place
+from tests.integration.conftest import Place, share_session
 from tests.integration.operations.bigquery.published import (
     address,
     client_of,
@@ -228,6 +231,40 @@ def test_a_table_that_no_model_made_is_not_loaded(made: Callable[..., Made]) -> 
     model.spark("CREATE TABLE {} USING iceberg AS SELECT 1 AS id")
     with pytest.raises(LakeError, match="no model made it"):
         model.publish()
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_commands_name_it(
+    made: Callable[..., Made], place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = made()
+    share_session(place, monkeypatch)
+    name, path = model.contract.model, str(model.workspace.config.path)
+
+    def command(*arguments: str) -> Any:
+        ended = CliRunner().invoke(cli, [*arguments, "--config", path, "--json"])
+        assert ended.exit_code == 0, ended.output
+        return json.loads(ended.stdout)
+
+    [ran] = command("run", name)
+    assert (ran["model"], ran["bigquery"]["state"], ran["bigquery"]["rows"]) == (
+        *(name, "success", 100),
+    )
+    [published] = command("bigquery", "publish")["tables"]
+    assert (published["table"], published["state"]) == (f"model {name}", "unchanged")
+    [checked] = command("bigquery", "check", name)
+    assert (checked["table"], checked["verdict"]) == (f"model {name}", "equal")
+    [costs] = command("bigquery", "costs", name)
+    assert costs["publish"]["jobs"] == {"copy": 1, "load": 1}
+    assert command("show", name)["bigquery"]["rows"] == 100
+    # One that does not compile is named, and keeps no table from being loaded.
+    file = place.folder / "models" / name.replace(".", "/")
+    file.with_suffix(".sql").write_text(HEADER + "SELECT nobody FROM nowhere.here")
+    ended = CliRunner().invoke(cli, ["bigquery", "publish", "--config", path, "--json"])
+    assert ended.exit_code == 2
+    [error] = json.loads(ended.stdout)["errors"]
+    assert (error["table"], "nowhere.here" in error["error"]) == (name, True)
 
 
 @pytest.mark.full
