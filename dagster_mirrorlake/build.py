@@ -17,6 +17,7 @@ from dagster_mirrorlake.assets import (
     build_snapshot_chain,
     build_tenants_chain,
 )
+from dagster_mirrorlake.assets.chain import elsewhere
 from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, source_schema
 from dagster_mirrorlake.checks import (
     build_checks,
@@ -45,6 +46,7 @@ from dagster_mirrorlake.model_mappings import Side
 from dagster_mirrorlake.models import ModelAsset, mirror_models
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.places import TablePlace, table_places
+from dagster_mirrorlake.published import PublishedAsset, PublishedModelAsset
 from dagster_mirrorlake.resources import build_resources
 from dagster_mirrorlake.sensors import (
     build_alerts_sensor,
@@ -69,6 +71,7 @@ from dagster_mirrorlake.tenants import MirroredTenants, mirrored_tenants
 from dagster_mirrorlake.translator import MirrorlakeTranslator
 from mirrorlake.config import Config, TableContract, permissions_path
 from mirrorlake.ledger.glance import definitions_now, first_days
+from mirrorlake.models.published import published_model
 from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comment
 
@@ -136,7 +139,8 @@ class Mirror:
     @cached_property
     def tenants(self) -> Sequence[MirroredTenants]:
         """The tables that many databases have, each mirrored as one."""
-        return mirrored_tenants(self.config.tenants, self.translator, self.names)
+        project = self.config.bigquery.project if self.config.bigquery is not None else None
+        return mirrored_tenants(self.config.tenants, self.translator, self.names, project)
 
     @cached_property
     def models(self) -> Sequence[ModelAsset]:
@@ -183,9 +187,19 @@ class Mirror:
         return [*self.tables, *self.snapshots]
 
     @property
-    def in_bigquery(self) -> Sequence[MirroredTable]:
+    def in_bigquery(self) -> Sequence[PublishedAsset]:
         """Those that are published in BigQuery."""
-        return [table for table in self.every if table.contract.in_bigquery]
+        every: list[PublishedAsset] = [*self.every, *self.tenants, *self.models_there]
+        return [table for table in every if table.contract.in_bigquery]
+
+    @cached_property
+    def models_there(self) -> Sequence[PublishedModelAsset]:
+        """Models in BigQuery. Without a section that says where, `mirrorlake plan` refuses them."""
+        settings = self.config.bigquery
+        if settings is None:
+            return []
+        found = ((one, published_model(one.declaration)) for one in self.models)
+        return [PublishedModelAsset(one, m, settings.project) for one, m in found if m is not None]
 
     @cached_property
     def has_permissions(self) -> bool:
@@ -242,6 +256,7 @@ def build_assets(mirror: Mirror) -> list[Asset]:
         *([permissions_asset(mirror.names)] if mirror.has_permissions else []),
         *(external.spec for external in mirror.externals),
         *build_models(mirror.models, mirror.lake_tables, mirror.lake_days),
+        *(asset for model in mirror.models_there for asset in elsewhere(model)),
     ]
 
 
@@ -315,7 +330,7 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
         *([build_unfolded_sensor(mirror.tables, running=running)] if mirror.tables else []),
         *([build_unpublished_sensor(there, running=running)] if there else []),
         *(
-            [build_partitions_sensor(mirror.tables, mirror.snapshots, mirror.tenants)]
+            [build_partitions_sensor(mirror.tables, mirror.snapshots, mirror.tenants, there)]
             if _has_lake(mirror)
             else []
         ),

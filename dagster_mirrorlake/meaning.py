@@ -58,11 +58,12 @@ def tenants_code_version(table: TenantTable, layer: str) -> str | None:
         return None
     names = {"key"} | ({"dropped"} if layer != "raw" else set[str]())
     names |= {"new_columns", "clean"} if layer == "clean" else set()
+    names |= {"new_columns"} if layer == "bigquery" else set()
     said = table.model_dump(mode="json", include=names, exclude_defaults=True)
     columns = sorted(table.columns.items())
     said["never read"] = [name for name, rule in columns if rule.pci == "never"]
     said["renamed"] = [[name, *rule.renamed_from] for name, rule in columns if rule.renamed_from]
-    if layer == "clean":
+    if layer in ("clean", "bigquery"):
         said["rules"] = [[name, rule.pii] for name, rule in columns if rule.pii]
     structured = _structured(table) if layer == "raw" else []
     said |= {"by structure": structured} if structured else {}
@@ -104,13 +105,14 @@ def describe_tenants(table: TenantTable, layer: str) -> str:
         "raw": "each tenant's newest copy, a lake table for each schema version",
         "deduped": "the rows of all tenants in one table, in the columns of all schema versions",
         "clean": _WORDS["clean"],
+        "bigquery": _WORDS["bigquery"],
     }[layer]
     key = ", ".join(f"`{name}`" for name in table.key)
     key = f"Key {key}, unique within a tenant." if key else "Without a key."
     parts = [f"{table.table} of {where}: {words}. {key}"]
     columns = sorted(table.columns.items())
     rules = [f"`{name}` ({r.pii})" for name, r in columns if r.pii not in (None, "show")]
-    if layer == "clean" and rules:
+    if layer in ("clean", "bigquery") and rules:
         parts.append(f"Personal: {', '.join(rules)}.")
     never = [f"`{name}`" for name, rule in columns if rule.pci == "never"]
     return " ".join([*parts, *([f"Never read: {', '.join(never)}."] if never else [])])

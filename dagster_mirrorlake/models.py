@@ -132,7 +132,7 @@ class ModelAsset:
             self.key,
             group_name=declared.name.split(".")[0],
             description=declared.description or None,
-            owners=asset_owners(declared.owner),
+            owners=self.owners,
             kinds={language, "view" if declared.is_view else "iceberg"},
             partitions_def=self.partitions,
             metadata={
@@ -143,6 +143,11 @@ class ModelAsset:
                 name: dg.MetadataValue.md(f"````{language}\n{text.strip()}\n````"),
             },
         )
+
+    @property
+    def owners(self) -> list[str]:
+        """As Dagster takes them."""
+        return asset_owners(self.declaration.owner)
 
     @property
     def checks(self) -> list[dg.AssetCheckSpec]:

@@ -23,11 +23,18 @@ class MirroredTenants:
         table: what the contract file says.
         translator: what it is called in Dagster.
         names: what the mirror's definitions are called.
+        project: of BigQuery, in which the tables are that are loaded there.
     """
 
     table: TenantTable
     translator: MirrorlakeTranslator = field(default_factory=MirrorlakeTranslator)
     names: Names = field(default_factory=Names)
+    project: str | None = None
+
+    @property
+    def contract(self) -> TenantTable:
+        """What the contract file says, as of any table that is published."""
+        return self.table
 
     @cached_property
     def specs(self) -> Mapping[Layer, dg.AssetSpec]:
@@ -37,8 +44,8 @@ class MirroredTenants:
             ConfigError: the translator gives it partitions.
         """
         found: dict[Layer, dg.AssetSpec] = {}
-        for layer in ("source", *LAYERS):
-            data = TenantLayerData(self.table, layer, self.names.mirror)
+        for layer in ("source", *LAYERS, *self._elsewhere):
+            data = TenantLayerData(self.table, layer, self.names.mirror, self.project)
             spec = self.translator.get_tenants_spec(data)
             if spec.partitions_def is not None:
                 raise ConfigError(
@@ -58,7 +65,12 @@ class MirroredTenants:
     @property
     def chain_keys(self) -> list[dg.AssetKey]:
         """What one trigger requests: the whole chain."""
-        return [self.key(layer) for layer in LAYERS]
+        return [self.key(layer) for layer in (*LAYERS, *self._elsewhere)]
+
+    @property
+    def _elsewhere(self) -> tuple[Layer, ...]:
+        """The layers that are not in the lake."""
+        return ("bigquery",) if self.table.in_bigquery else ()
 
     @property
     def plain_name(self) -> str:
@@ -83,7 +95,8 @@ def mirrored_tenants(
     tables: Iterable[TenantTable],
     translator: MirrorlakeTranslator | None = None,
     names: Names | None = None,
+    project: str | None = None,
 ) -> Sequence[MirroredTenants]:
     """These tables under one translator."""
     named = translator or MirrorlakeTranslator()
-    return [MirroredTenants(table, named, names or Names()) for table in tables]
+    return [MirroredTenants(table, named, names or Names(), project) for table in tables]

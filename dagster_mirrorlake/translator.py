@@ -63,13 +63,16 @@ class TenantLayerData:
 
     Attributes:
         table: what the contract file says of it.
-        layer: ``source`` (the tables in MySQL, all as one), ``raw``, ``deduped`` or ``clean``.
+        layer: ``source`` (the tables in MySQL, all as one), ``raw``, ``deduped``, ``clean`` or
+            ``bigquery`` (deduped as it is loaded there).
         mirror: the mirror's name, where it has one: see `dagster_mirrorlake.names`.
+        project: of BigQuery, in which the tables are that are loaded there.
     """
 
     table: TenantTable
     layer: Layer
     mirror: str | None = None
+    project: str | None = None
 
 
 class MirrorlakeTranslator:
@@ -121,15 +124,13 @@ class MirrorlakeTranslator:
             self.get_tenants_key(data),
             description=describe_tenants(table, layer),
             code_version=tenants_code_version(table, layer),
-            group_name=_plain(table.group),
-            kinds={"mysql", "table"} if layer == "source" else _KINDS,
+            group_name=_plain(f"{table.group}__bigquery" if layer == "bigquery" else table.group),
+            kinds=_tenant_kinds(layer),
             tags={**source, MODE_TAG: "tenants", LAYER_TAG: layer},
             owners=table.owners,
             freshness_policy=_freshness(table.freshness) if layer == "clean" else None,
             metadata={
-                "dagster/table_name": table.table
-                if layer == "source"
-                else f"{getattr(table.namespaces, layer)}.{table.table}",
+                "dagster/table_name": _tenant_table_name(data),
                 "sources": ", ".join(table.sources),
                 "databases": ", ".join(table.databases),
                 "key": ", ".join(table.key) or "none",
@@ -175,6 +176,21 @@ def _kinds(data: LayerData) -> set[str]:
     if data.layer == "bigquery":
         return {"bigquery"}
     return {"file"} if landed and data.layer == "raw" else _KINDS
+
+
+def _tenant_kinds(layer: Layer) -> set[str]:
+    if layer == "source":
+        return {"mysql", "table"}
+    return {"bigquery"} if layer == "bigquery" else _KINDS
+
+
+def _tenant_table_name(data: TenantLayerData) -> str:
+    table, layer = data.table, data.layer
+    if layer == "source":
+        return table.table
+    if layer == "bigquery":
+        return ".".join(filter(None, (data.project, table.namespaces.deduped, table.table)))
+    return f"{getattr(table.namespaces, layer)}.{table.table}"
 
 
 def _table_name(data: LayerData) -> dict[str, str]:

@@ -13,8 +13,9 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from mirrorlake.config.contract import Config, TableContract, TenantTable
+from mirrorlake.config.contract import Config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import LeaseHeld
@@ -24,6 +25,15 @@ from mirrorlake.runtime.permissions import hold
 
 _PAUSE = 0.25
 """Seconds between two looks at a lease that another run holds."""
+
+
+class Leasable(Protocol):
+    """What can be held: a table, or a model's."""
+
+    @property
+    def name(self) -> str:
+        """What its lease is called."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -85,9 +95,7 @@ class Workspace:
         self._closing.close()
 
     @contextmanager
-    def leased(
-        self, contract: TableContract | TenantTable, *, wait: bool = True
-    ) -> Iterator[Workspace]:
+    def leased(self, contract: Leasable, *, wait: bool = True) -> Iterator[Workspace]:
         """This workspace with the table's lease.
 
         Args:

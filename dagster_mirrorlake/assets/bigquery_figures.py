@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.columns import COLUMN_LINEAGE, COLUMN_SCHEMA, column_tags, key_of
-from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.published import PublishedAsset, PublishedModelAsset
 from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.publications import Publication
@@ -52,7 +52,7 @@ def cost_metadata(ledger: Ledger, publication: Publication) -> dict[str, Any]:
 
 
 def publication_metadata(
-    ledger: Ledger, table: MirroredTable, publication: Publication
+    ledger: Ledger, table: PublishedAsset, publication: Publication
 ) -> dict[str, Any]:
     """Which version of the lake was loaded, how and why so, by which jobs, what they took, and the
     table's columns."""
@@ -79,14 +79,14 @@ def publication_metadata(
     return found
 
 
-def _columns(table: MirroredTable, form: PublishedForm) -> dict[str, Any]:
-    """The columns in BigQuery's types, and the column of deduped that each comes from."""
+def _columns(table: PublishedAsset, form: PublishedForm) -> dict[str, Any]:
+    """The columns in BigQuery's types, and the column of the lake that each comes from."""
     origins = {name: name for name in form.read}
     origins |= {hash_column(name): name for name in form.hashed}
     upstream = table.key("deduped")
     return {
         COLUMN_SCHEMA: dg.TableSchema(
-            [_column(table, field) for field in form.columns], key_of(table.contract)
+            [_column(table, field) for field in form.columns], key_of(form.key)
         ),
         COLUMN_LINEAGE: dg.TableColumnLineage(
             {name: [dg.TableColumnDep(upstream, of)] for name, of in origins.items()}
@@ -94,11 +94,12 @@ def _columns(table: MirroredTable, form: PublishedForm) -> dict[str, Any]:
     }
 
 
-def _column(table: MirroredTable, field: FieldJson) -> dg.TableColumn:
+def _column(table: PublishedAsset, field: FieldJson) -> dg.TableColumn:
+    rules = {} if isinstance(table, PublishedModelAsset) else table.contract.columns
     repeated = field["mode"] == "REPEATED"
     return dg.TableColumn(
         field["name"],
         f"ARRAY<{field['type']}>" if repeated else field["type"],
         constraints=dg.TableColumnConstraints(nullable=field["mode"] == "NULLABLE"),
-        tags=column_tags(table.contract.columns, field["name"]),
+        tags=column_tags(rules, field["name"]),
     )

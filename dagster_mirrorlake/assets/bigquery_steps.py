@@ -6,9 +6,10 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.bigquery_figures import publication_metadata, publication_tags
+from dagster_mirrorlake.published import PublishedAsset, PublishedModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.operations.bigquery.publish import PublishedThere, open_for, publish_table
+from mirrorlake.operations.models.compiled import models_there
 from mirrorlake.workspace import Workspace
 
 _OUTCOMES = {
@@ -19,9 +20,9 @@ _OUTCOMES = {
 
 
 def publish_there(
-    context: dg.AssetExecutionContext, mirrored: MirroredTable
+    context: dg.AssetExecutionContext, mirrored: PublishedAsset
 ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetObservation]:
-    """Bring BigQuery to the version of deduped that the lake shows.
+    """Bring BigQuery to the version of deduped, or of a model, that the lake shows.
 
     Jobs that run for longer than ``bigquery.wait`` are no materialisation: what is in BigQuery is
     what was there before. An observation says which jobs they are.
@@ -29,11 +30,14 @@ def publish_there(
     contract = mirrored.contract
     with dagster_errors(context.retry_number):
         workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
+        if isinstance(mirrored, PublishedModelAsset):
+            # One that does not compile may read what a rule hides by now.
+            models_there(workspace.config, lambda: workspace.lake, [mirrored.contract.model])
         done = publish_table(workspace, contract, open_for(workspace, [contract]))
         shown = _shown(workspace, mirrored, done)
     if done.state == "not loaded":
         raise dg.Failure(
-            f"table {contract.name}: the lake has no deduped of it: materialise deduped first",
+            f"table {contract.name}: the lake has none: materialise what is upstream first",
             allow_retries=False,
         )
     if done.state == "pending":
@@ -43,7 +47,7 @@ def publish_there(
     yield dg.MaterializeResult(metadata=shown, tags=publication_tags(done.job or ""))
 
 
-def _shown(workspace: Workspace, mirrored: MirroredTable, done: PublishedThere) -> dict[str, Any]:
+def _shown(workspace: Workspace, mirrored: PublishedAsset, done: PublishedThere) -> dict[str, Any]:
     known = workspace.ledger.publications(mirrored.contract.name)
     publication = next((one for one in known if one.id == done.job), None)
     if publication is None:

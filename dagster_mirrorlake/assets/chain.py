@@ -3,6 +3,7 @@
 import dagster as dg
 
 from dagster_mirrorlake.assets.layer import layer_asset
+from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.table import LAYERS, MirroredTable
 
 _STEPS = "dagster_mirrorlake.assets.steps"
@@ -19,7 +20,7 @@ def build_chain(table: MirroredTable) -> list[dg.AssetSpec | dg.AssetsDefinition
     chain = [
         layer_asset(table, layer, _STEPS, pool=pool.get(layer), required=False) for layer in LAYERS
     ]
-    return [table.specs["source"], *chain, *_elsewhere(table)]
+    return [table.specs["source"], *chain, *elsewhere(table)]
 
 
 def build_snapshot_chain(
@@ -31,10 +32,10 @@ def build_snapshot_chain(
         needs: resources that reading the landing takes.
     """
     chain = [layer_asset(table, layer, _SNAPSHOT_STEPS, needs=needs) for layer in LAYERS]
-    return [table.specs["source"], *chain, *_elsewhere(table)]
+    return [table.specs["source"], *chain, *elsewhere(table)]
 
 
-def _elsewhere(table: MirroredTable) -> list[dg.AssetsDefinition]:
+def elsewhere(table: PublishedAsset) -> list[dg.AssetsDefinition]:
     """Deduped in BigQuery, where it is published there. A step whose jobs still run makes none."""
     if not table.contract.in_bigquery:
         return []

@@ -67,7 +67,7 @@ def columns_metadata(
     }
     return {
         # Raw has a row for each version that was seen of a key.
-        COLUMN_SCHEMA: dg.TableSchema(columns, None if layer == "raw" else key_of(contract)),
+        COLUMN_SCHEMA: dg.TableSchema(columns, None if layer == "raw" else key_of(contract.key)),
         COLUMN_LINEAGE: dg.TableColumnLineage({name: of for name, of in deps.items() if of}),
     }
 
@@ -102,7 +102,7 @@ def source_schema(contract: TableContract, columns: Iterable[SourceColumn]) -> d
         )
         for column in columns
     ]
-    return dg.TableSchema(found, key_of(contract))
+    return dg.TableSchema(found, key_of(contract.key))
 
 
 def types_metadata(columns: "Iterable[ShapeColumn]") -> dict[str, Any]:
@@ -231,8 +231,6 @@ def column_tags(rules: Mapping[str, ColumnRule], name: str) -> dict[str, str]:
     return {name: str(value) for name, value in said.items() if value}
 
 
-def key_of(contract: TableContract) -> dg.TableConstraints | None:
+def key_of(columns: Sequence[str]) -> dg.TableConstraints | None:
     """A key of several columns, which no column can show alone."""
-    if len(contract.key) < 2:
-        return None
-    return dg.TableConstraints([f"key ({', '.join(contract.key)})"])
+    return dg.TableConstraints([f"key ({', '.join(columns)})"]) if len(columns) > 1 else None

@@ -12,9 +12,10 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.keys import LOAD_TAG
+from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.step_tags import step_tags
-from dagster_mirrorlake.table import Layer, MirroredTable
+from dagster_mirrorlake.table import Layer
 
 _FIGURES = {
     "rows": "rows read",
@@ -27,7 +28,7 @@ _IN = {"upstream": dg.In(dg.Nothing)}
 
 
 def layer_asset(
-    table: MirroredTable,
+    table: PublishedAsset,
     layer: Layer,
     steps: str,
     *,
@@ -66,7 +67,7 @@ def layer_asset(
 
 
 def _step(
-    table: MirroredTable, steps: str, layer: Layer
+    table: PublishedAsset, steps: str, layer: Layer
 ) -> Callable[[dg.AssetExecutionContext, Any], Iterator[Any]]:
     def step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
         name, started = table.contract.name, time.monotonic()

@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from dagster_mirrorlake.assets.chain import elsewhere
 from dagster_mirrorlake.step_tags import step_tags
 from dagster_mirrorlake.table import LAYERS
 from dagster_mirrorlake.tenants import MirroredTenants
@@ -32,7 +33,8 @@ class TenantsRun(dg.Config):
 
 
 def build_tenants_chain(tenants: MirroredTenants) -> list[dg.AssetSpec | dg.AssetsDefinition]:
-    """The source asset of a table of tenants, and its chain in one step."""
+    """The source asset of a table of tenants, and its chain: the lake's layers in one step, and
+    deduped in BigQuery, where it is published there, in another."""
 
     @dg.multi_asset(
         name=f"tenants__{tenants.plain_name}",
@@ -56,4 +58,4 @@ def build_tenants_chain(tenants: MirroredTenants) -> list[dg.AssetSpec | dg.Asse
         )
         yield from sync(context, tenants, terms)
 
-    return [tenants.specs["source"], chain]
+    return [tenants.specs["source"], chain, *elsewhere(tenants)]

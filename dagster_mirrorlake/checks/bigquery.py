@@ -12,8 +12,8 @@ import dagster as dg
 from dagster_mirrorlake.assets.keys import GROUP, permissions_key
 from dagster_mirrorlake.checks.step import checks_in_one_step
 from dagster_mirrorlake.names import Names
+from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
-from dagster_mirrorlake.table import MirroredTable
 
 if TYPE_CHECKING:
     from mirrorlake.operations.bigquery.access_changes import VerifiedAccess
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EQUALS, DECLARED = "equals_lake", "as_declared"
 
 
-def build_bigquery_checks(table: MirroredTable) -> dg.AssetChecksDefinition:
+def build_bigquery_checks(table: PublishedAsset) -> dg.AssetChecksDefinition:
     """Whether BigQuery has the rows of the version that was loaded last. It reads the table as a
     whole, which is billed: so it runs where it is requested without the asset, and never beside a
     load."""
@@ -47,7 +47,7 @@ def build_bigquery_checks(table: MirroredTable) -> dg.AssetChecksDefinition:
     return checks_in_one_step(key, [spec], name, step, table.names.all_of({"mirrorlake"}))
 
 
-def _compared(context: dg.AssetCheckExecutionContext, table: MirroredTable) -> dg.AssetCheckResult:
+def _compared(context: dg.AssetCheckExecutionContext, table: PublishedAsset) -> dg.AssetCheckResult:
     from mirrorlake.operations.bigquery.check import check_published, estimate_check
     from mirrorlake.operations.bigquery.publish import open_for
 

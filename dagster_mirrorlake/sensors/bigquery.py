@@ -9,8 +9,8 @@ import dagster as dg
 from dagster_mirrorlake.assets.keys import permissions_key
 from dagster_mirrorlake.checks.bigquery import DECLARED, EQUALS
 from dagster_mirrorlake.names import Names
+from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.sensors.requests import SCHEDULE_STATUS
-from dagster_mirrorlake.table import MirroredTable
 
 PERMISSIONS_CRON = "40 * * * *"
 CHECKS_CRON = "45 5 * * 0"
@@ -39,7 +39,7 @@ def build_permissions_schedule(names: Names, *, running: bool = False) -> dg.Sch
     return permissions
 
 
-def build_bigquery_checks_schedule(tables: Sequence[MirroredTable]) -> dg.ScheduleDefinition:
+def build_bigquery_checks_schedule(tables: Sequence[PublishedAsset]) -> dg.ScheduleDefinition:
     """Once a week: every row of every table, which BigQuery bills. Off until somebody turns it on,
     also where other schedules are on from the start."""
     names = tables[0].names

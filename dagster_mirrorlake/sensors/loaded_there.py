@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from dagster_mirrorlake.sensors.requests import busy_tables
-from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.published import PublishedAsset
+from dagster_mirrorlake.sensors.requests import busy_published
 
 if TYPE_CHECKING:
     from mirrorlake.config import Config
@@ -18,7 +18,7 @@ def find_loaded(
     instance: dg.DagsterInstance,
     config: "Config",
     ledger: "Ledger",
-    tables: Sequence[MirroredTable],
+    tables: Sequence[PublishedAsset],
     before: Mapping[str, str],
 ) -> tuple[list[dg.AssetMaterialization], dict[str, str]]:
     """A materialisation of each table whose newest successful load Dagster has not heard of; and
@@ -46,7 +46,7 @@ def find_loaded(
         for table in published
         if (one := newest.get(table.contract.name)) and one.id != before.get(table.contract.name)
     ]
-    busy = busy_tables(instance, new) if new else set[str]()
+    busy = busy_published(instance, new) if new else set[str]()
     events: list[dg.AssetMaterialization] = []
     reported = {name: id for name, id in before.items() if name in newest}
     for table in (table for table in new if table.contract.name not in busy):

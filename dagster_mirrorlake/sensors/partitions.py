@@ -15,6 +15,7 @@ import dagster as dg
 from dagster_mirrorlake.assets.columns import layer_columns
 from dagster_mirrorlake.assets.reported import is_reported, partition_event, partition_metadata
 from dagster_mirrorlake.assets.unchanged import confirmed_clean
+from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.loaded_there import find_loaded
 from dagster_mirrorlake.sensors.published import find_published
@@ -52,6 +53,7 @@ def build_partitions_sensor(
     tables: Sequence[MirroredTable],
     snapshots: Sequence[MirroredTable] = (),
     tenants: Sequence[MirroredTenants] = (),
+    published: Sequence[PublishedAsset] = (),
 ) -> dg.SensorDefinition:
     """The sensor that makes partitions say what is in the lake. It starts no run, no Spark, and
     queries no source; it is on unless somebody turns it off.
@@ -60,6 +62,7 @@ def build_partitions_sensor(
         tables: those that are read from a server.
         snapshots: those whose snapshots land.
         tenants: those that many databases have.
+        published: what BigQuery has of all of these, and of models.
     """
     names = [*tables, *snapshots, *tenants][0].names
 
@@ -72,7 +75,7 @@ def build_partitions_sensor(
         "what is in the lake.",
     )
     def partitions(context: dg.SensorEvaluationContext) -> Any:
-        return _look(context, tables, snapshots, tenants)
+        return _look(context, tables, snapshots, tenants, published)
 
     return partitions
 
@@ -82,6 +85,7 @@ def _look(
     tables: Sequence[MirroredTable],
     snapshots: Sequence[MirroredTable],
     tenants: Sequence[MirroredTenants],
+    published_there: Sequence[PublishedAsset],
 ) -> dg.SensorResult:
     from mirrorlake.operations.cursors import cursor_text, read_cursor
     from mirrorlake.operations.day_reports import ReportCursor, find_reports
@@ -110,7 +114,7 @@ def _look(
         confirmed = list(confirmed_clean(instance, ledger, tables, before.unchanged, now))
         published = find_published(instance, lake, ledger, snapshots)
         loaded, there = find_loaded(
-            *(instance, resources.lake.contracts, ledger, [*tables, *snapshots], before.bigquery)
+            *(instance, resources.lake.contracts, ledger, published_there, before.bigquery)
         )
         shown, of_tenants = (
             find_shown(

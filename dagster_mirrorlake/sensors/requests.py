@@ -8,6 +8,7 @@ import dagster as dg
 
 from dagster_mirrorlake.assets.keys import LOAD_TAG
 from dagster_mirrorlake.checks import chain_check_keys
+from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.table import LAYERS, MirroredTable
 from dagster_mirrorlake.translator import SOURCE_TAG
 from mirrorlake.config.partitions import day_of
@@ -184,6 +185,16 @@ def busy_tables(instance: dg.DagsterInstance, tables: Sequence[MirroredTable]) -
             continue
         ended = _ended_steps(instance, run) if run.asset_selection else dict[str, str]()
         found |= {name for name, table in about.items() if not _is_through(table, chosen, ended)}
+    return found
+
+
+def busy_published(instance: dg.DagsterInstance, tables: Sequence[PublishedAsset]) -> set[str]:
+    """The same of what is published in BigQuery; a table of tenants, and a model, is busy for as
+    long as a run for it is under way."""
+    found = busy_tables(instance, [one for one in tables if isinstance(one, MirroredTable)])
+    others = [one for one in tables if not isinstance(one, MirroredTable)]
+    for _, chosen in under_way(instance) if others else ():
+        found |= {one.contract.name for one in others if not chosen.isdisjoint(one.chain_keys)}
     return found
 
 

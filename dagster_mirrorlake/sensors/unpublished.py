@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_mirrorlake.checks import blocking_check_keys
+from dagster_mirrorlake.published import PublishedAsset, PublishedModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.sensors.requests import STATUS, busy_tables
+from dagster_mirrorlake.sensors.requests import STATUS, busy_published
 from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.tenants import MirroredTenants
 
 if TYPE_CHECKING:
     from mirrorlake.operations.bigquery.due import DueThere
@@ -21,7 +23,7 @@ INTERVAL_SECONDS = 60
 
 
 def build_unpublished_sensor(
-    tables: Sequence[MirroredTable], *, running: bool = False
+    tables: Sequence[PublishedAsset], *, running: bool = False
 ) -> dg.SensorDefinition:
     """The sensor on versions that no load into BigQuery followed, on loads that failed, and on jobs
     that outlived their run. It asks the ledger and the lake, and nobody at Google.
@@ -46,7 +48,7 @@ def build_unpublished_sensor(
 
         now = datetime.now(UTC)
         requested = read_cursor(dict[str, datetime], context.cursor, dict[str, datetime]())
-        busy = busy_tables(context.instance, tables)
+        busy = busy_published(context.instance, tables)
         free = [table.contract for table in tables if table.contract.name not in busy]
         with dagster_errors(0, again=False):
             resources = names.resources(context)
@@ -64,14 +66,15 @@ def build_unpublished_sensor(
 
 
 def _requests(
-    tables: Sequence[MirroredTable], due: "Sequence[DueThere]", requested: Mapping[str, datetime]
+    tables: Sequence[PublishedAsset], due: "Sequence[DueThere]", requested: Mapping[str, datetime]
 ) -> list[dg.RunRequest]:
-    """A run per source. Deduped's blocking checks are part of it: what they keep from a chain's run
-    is kept from this one."""
+    """A run per source, or group of tenants, and one for models. Deduped's blocking checks, which
+    tenants have none of, are part of it: what they keep from a chain's run is kept from this one.
+    Of a model nothing is in the lake that is not as expected."""
     by_name = {table.contract.name: table for table in tables}
     by_source: dict[str, list[DueThere]] = {}
     for one in due:
-        by_source.setdefault(one.contract.source, []).append(one)
+        by_source.setdefault(_whose(by_name[one.contract.name]), []).append(one)
     requests: list[dg.RunRequest] = []
     for source, found in sorted(by_source.items()):
         chosen = [by_name[one.contract.name] for one in found]
@@ -81,9 +84,23 @@ def _requests(
             dg.RunRequest(
                 run_key=f"publish-{source}-{digest}",
                 asset_selection=[table.key("bigquery") for table in chosen],
-                asset_check_keys=[key for table in chosen for key in blocking_check_keys(table)],
+                asset_check_keys=[key for table in chosen for key in _blocking(table)],
                 # Without the tag of its source: no load waits for BigQuery.
                 tags={"mirrorlake/reason": "; ".join(dict.fromkeys(one.why for one in found))},
             )
         )
     return requests
+
+
+def _whose(table: PublishedAsset) -> str:
+    match table:
+        case MirroredTable():
+            return table.contract.source
+        case MirroredTenants():
+            return table.contract.group
+        case PublishedModelAsset():
+            return "models"
+
+
+def _blocking(table: PublishedAsset) -> list[dg.AssetCheckKey]:
+    return blocking_check_keys(table) if isinstance(table, MirroredTable) else []

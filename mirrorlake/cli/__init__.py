@@ -50,7 +50,7 @@ from mirrorlake.errors import MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.status import TableStatus
+    from mirrorlake.operations.status import PublicationStatus, TableStatus
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -127,7 +127,7 @@ def status(
 ) -> None:
     """Show per table: mode, state, last load, rows, freshness and checks. Queries no source."""
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.status import status_of
+    from mirrorlake.operations.status import status_of, status_of_models
     from mirrorlake.operations.tenant_status import tenants_status
 
     config = open_contract(config_path)
@@ -146,6 +146,8 @@ def status(
         show.print_json([asdict(s) for s in [*found, *of_tenants]])
     else:
         _print_status([*found, *of_tenants], found)
+        for name, there in ({} if tables else status_of_models(ledger)).items():
+            _print_there(name, there)
         if tenants:
             words = "Each tenant by itself: `mirrorlake tenants`"
             show.console.print(words, highlight=False, soft_wrap=True)
@@ -172,15 +174,22 @@ def _print_status(found: Sequence[TableStatus], of_one: Sequence[TableStatus]) -
         words = f"source {source} is held until {until}{why}"
         show.console.print(f"[yellow]held:[/] {escape(words)}", highlight=False, soft_wrap=True)
     for s in found:
-        if s.bigquery is not None and s.bigquery.state != "success":
-            color = "red" if s.bigquery.state == "errored" else "yellow"
-            words = f"{s.bigquery.error or s.bigquery.job} (since {s.bigquery.submitted})"
-            line = f"[{color}]BigQuery {s.bigquery.state}:[/] {escape(show.named(s.table, words))}"
-            show.console.print(line, highlight=False, soft_wrap=True)
+        if s.bigquery is not None:
+            _print_there(s.table, s.bigquery)
         if s.error:
             since = f" (first {show.since(s.refused_since)})" if s.refused_since else ""
             words = f"[red]{s.state}{since}:[/] {escape(show.named(s.table, s.error))}"
             show.console.print(words, highlight=False, soft_wrap=True)
+
+
+def _print_there(name: str, there: PublicationStatus) -> None:
+    """A load into BigQuery that runs or failed."""
+    if there.state == "success":
+        return
+    color = "red" if there.state == "errored" else "yellow"
+    words = f"{there.error or there.job} (since {there.submitted})"
+    line = f"[{color}]BigQuery {there.state}:[/] {escape(show.named(name, words))}"
+    show.console.print(line, highlight=False, soft_wrap=True)
 
 
 def _show_history(

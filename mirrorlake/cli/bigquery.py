@@ -42,11 +42,13 @@ def bigquery() -> None:
 def publish(tables: Sequence[str], config_path: Path, as_json: bool, no_wait: bool) -> None:
     """Load what the lake shows of TABLES (all by default) into BigQuery; queries no source.
 
-    Waits for each table's jobs, however long they run.
+    A model is named as `dataset.name`. Waits for each table's jobs, however long they run.
     """
     config = open_contract(config_path)
     wait = timedelta(0) if no_wait else timedelta.max
-    done, failures = publish_all(config, chosen_there(config, tables), wait)
+    chosen, broken = chosen_there(config, tables)
+    done, failures = publish_all(config, chosen, wait)
+    failures += broken
     if as_json:
         errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
         show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
@@ -74,7 +76,7 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool, dry_run: bool
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
-    chosen = chosen_there(config, tables)
+    chosen, broken = chosen_there(config, tables)
     with Workspace.open(config) as workspace:
         client = open_for(workspace, chosen)
         if dry_run:
@@ -85,6 +87,9 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool, dry_run: bool
         show.print_json([asdict(one) for one in found])
     else:
         _print_checked(found)
+    if broken:
+        show.print_errors(broken)
+        sys.exit(broken[0][1].exit_code)
     sys.exit(CODES[worst(*(one.verdict for one in found))])
 
 
@@ -102,7 +107,7 @@ def costs(tables: Sequence[str], config_path: Path, as_json: bool, days: int) ->
     from mirrorlake.operations.bigquery.costs import costs_of
 
     config = open_contract(config_path)
-    names = [contract.name for contract in chosen_there(config, tables)]
+    names = [contract.name for contract in chosen_there(config, tables)[0]]
     since = datetime.now(UTC) - timedelta(days=days)
     found = costs_of(Ledger(config.ledger.url, config.ledger.wait), names, since)
     if as_json:
@@ -111,21 +116,33 @@ def costs(tables: Sequence[str], config_path: Path, as_json: bool, days: int) ->
         _print_costs(found)
 
 
-def chosen_there(config: Config, names: Sequence[str]) -> tuple[PublishedContract, ...]:
-    """The contracts of these names, of any mode and of tenants; all that are published in BigQuery
-    without a name.
+def chosen_there(
+    config: Config, names: Sequence[str]
+) -> tuple[tuple[PublishedContract, ...], list[tuple[str, MirrorlakeError]]]:
+    """The contracts of these names, of any mode, of tenants, and models; all that are published in
+    BigQuery without a name. And, without one, the models that are to be there and do not compile,
+    with the reason.
 
     Raises:
-        ConfigError: a name is nobody's, or no table is published there.
+        ConfigError: a name is nobody's, or nothing is published there.
+        ModelError: a model that is named does not compile.
     """
-    if names:
-        return tuple(_named(config, name) for name in names)
-    if not config.in_bigquery:
+    from mirrorlake.destinations.iceberg.lake import Lake
+    from mirrorlake.operations.models.compiled import has_model, models_there
+
+    of_models = [name for name in names if has_model(config, name)]
+    tables = [_named(config, name) for name in names if name not in of_models]
+    if names and not of_models:
+        return tuple(tables), []
+    models, broken = models_there(config, lambda: Lake(config.lake), of_models)
+    found = (*(tables if names else config.in_bigquery), *models)
+    if not found and not broken:
         raise ConfigError(
             f"{config.path} publishes no table in BigQuery",
-            next_step="Write publish: [lake, bigquery] in a table's contract, or in defaults",
+            next_step="Write publish: [lake, bigquery] in a table's contract, in defaults, or in a "
+            "model's header",
         )
-    return config.in_bigquery
+    return found, [(name, error) for name, error in broken.items()]
 
 
 def _named(config: Config, name: str) -> PublishedContract:

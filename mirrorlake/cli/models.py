@@ -12,6 +12,7 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show as shown
+from mirrorlake.cli.bigquery import print_published, publish_all
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.external import print_external
 from mirrorlake.cli.model_checks import checks_of, print_checks
@@ -20,7 +21,9 @@ from mirrorlake.errors import ExpectationFailed
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from mirrorlake.models.declaration import Declaration
     from mirrorlake.models.dependencies import Input
+    from mirrorlake.operations.bigquery.publish import PublishedThere
     from mirrorlake.operations.models.runs import ModelRun
     from mirrorlake.operations.models.show import ShownModel, ShownPartition
     from mirrorlake.operations.models.states import PartitionState
@@ -110,6 +113,10 @@ def _print(found: ShownModel) -> None:
         words = f"Kept for {found.retention}: {found.gone:,} are kept no more"
         console.print(f"{words}, {found.to_drop:,} of these still in the table.", highlight=False)
     console.print(f"State: {_counts(found.states)}.", highlight=False)
+    if found.bigquery is not None:
+        there = found.bigquery
+        words = there.error or ("-" if there.rows is None else f"{there.rows:,} rows")
+        console.print(f"In BigQuery: {there.state}, {escape(words)}.", highlight=False)
     console.print(f"Reads {escape(', '.join(found.reads) or 'no table')}.")
     if found.read_by:
         console.print(f"Read by {escape(', '.join(found.read_by))}.")
@@ -212,9 +219,11 @@ def run_command(
 ) -> None:
     """Compute the partitions of a SQL model that are missing or stale.
 
-    NAME=VALUE chooses some: `mirrorlake run shop.sales store=Paris` all of one store.
+    NAME=VALUE chooses some: `mirrorlake run shop.sales store=Paris` all of one store. A model with
+    `publish: [lake, bigquery]` is loaded into BigQuery then.
     """
     from mirrorlake.cli.bars import Bars
+    from mirrorlake.models.published import published_models
     from mirrorlake.operations.models.compiled import compile_project, scopes_of
     from mirrorlake.operations.models.dropping import gone_keys
     from mirrorlake.operations.models.runs import run_model, with_those_above
@@ -224,6 +233,7 @@ def run_command(
     wanted = shown.as_values(values)
     config = open_contract(config_path)
     runs: list[ModelRun] = []
+    ran: list[Declaration] = []
     failed: ExpectationFailed | None = None
     with Workspace.open(config) as workspace, Bars(shown.errors, quiet=as_json) as bars:
         project, catalogue = compile_project(config, workspace.lake)
@@ -238,27 +248,36 @@ def run_command(
                 continue
             watch = bars.count(one.name, len(scopes))
             flags = {"again": again, "rebuild": rebuild}
+            ran.append(one.declaration)
             try:
                 runs.append(run_model(workspace, states, one, scopes, **flags, watch=watch))
             except ExpectationFailed as error:
                 failed = error
                 runs.append(error.run)
                 break
+    loaded, failures = publish_all(config, published_models(ran))
     if not dry_run:
-        _print_runs(runs, as_json=as_json)
+        _print_runs(runs, loaded, as_json=as_json)
     if failed is not None:
         raise failed
+    if failures:
+        raise failures[0][1]
 
 
-def _print_runs(runs: Sequence[ModelRun], *, as_json: bool) -> None:
+def _print_runs(
+    runs: Sequence[ModelRun], loaded: Sequence[PublishedThere], *, as_json: bool
+) -> None:
     if as_json:
-        shown.print_json([asdict(one) for one in runs])
+        there = {one.table: {"bigquery": asdict(one)} for one in loaded}
+        shown.print_json([asdict(one) | there.get(f"model {one.model}", {}) for one in runs])
         return
     shown.console.print(runs_table(runs))
     for one in runs:
         for words in one.warnings:
             said = f"Warning: {one.model} {words}"
             shown.console.print(escape(said), highlight=False, soft_wrap=True)
+    if loaded:
+        print_published(loaded)
 
 
 def runs_table(runs: Sequence[ModelRun]) -> Table:

@@ -19,7 +19,7 @@ What belongs here: reading files. What doesn't: what a query means (`mirrorlake.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -29,6 +29,7 @@ from pydantic import BeforeValidator, Field
 from sqlglot import exp
 
 from mirrorlake.config.fields import Duration, Section
+from mirrorlake.config.settings import BigQueryLayout, Publish, PublishTo
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
 from mirrorlake.models.expectations import (
@@ -80,6 +81,8 @@ class HeaderSection(Section):
     released: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     every: Duration | None = timedelta(minutes=15)
     retention: RetentionField | None = None
+    publish: Publish = ("lake",)
+    bigquery: BigQueryLayout | None = None
     expect: ExpectSection = ExpectSection()
     warn: ExpectSection = ExpectSection()
     tests: dict[str, ModelTestSection] = {}  # noqa: RUF012 - pydantic copies defaults
@@ -102,6 +105,8 @@ class Declaration:
         released: columns that are made of personal ones, and from which nobody can be told.
         every: how often at most the sensor requests what is missing or stale; None: a person does.
         retention: how long partitions are kept; None: for ever.
+        publish: where its table is published.
+        bigquery: how it is laid out there, where the header says it.
         expectations: of the rows of each partition, not bound to columns yet.
         tests: those in its header.
         header: the YAML that all of it was read from.
@@ -121,6 +126,8 @@ class Declaration:
     released: tuple[str, ...] = ()
     every: timedelta | None = None
     retention: Retention | None = None
+    publish: tuple[PublishTo, ...] = ("lake",)
+    bigquery: BigQueryLayout | None = None
     expectations: tuple[Expectation, ...] = ()
     tests: tuple[ModelTest, ...] = ()
     header: YamlFile = field(default_factory=lambda: YamlFile(""), compare=False, repr=False)
@@ -136,6 +143,11 @@ class Declaration:
     def is_snapshot(self) -> bool:
         """Whether a partition stays as it was taken: see `mirrorlake.models.taken`."""
         return self.materialized == "snapshot"
+
+    @property
+    def in_bigquery(self) -> bool:
+        """Whether its rows are loaded into BigQuery, too."""
+        return "bigquery" in self.publish
 
     def parsed(self) -> exp.Expr:
         """The query.
@@ -221,7 +233,7 @@ def read_declaration(
     expected, wrong = read_expectations(
         file, {"error": ("expect", said.expect), "warn": ("warn", said.warn)}
     )
-    raise_problems(path, wrong)
+    raise_problems(path, [*wrong, *_unpublishable(file, said)])
     python = None
     if isinstance(said, PythonHeader):
         python = python_code(path, text, file, said, names)
@@ -253,12 +265,25 @@ def read_declaration(
         released=tuple(one.lower() for one in said.released),
         every=said.every,
         retention=said.retention,
+        publish=said.publish,
+        bigquery=said.bigquery,
         expectations=tuple(expected),
         tests=tuple(tests_of(name, path, file, said.tests)),
         header=file,
         python=python,
         functions=functions.named_in(sql),
     )
+
+
+def _unpublishable(file: YamlFile, said: HeaderSection) -> Iterator[Problem]:
+    """What the header says of BigQuery that can't be."""
+    there = "bigquery" in said.publish
+    if there and said.materialized not in ("table", "snapshot"):
+        words = f"a {said.materialized} has no rows of its own that BigQuery could have"
+        yield file.problem(("publish",), words)
+    if said.bigquery is not None and not there:
+        words = "the model is published in the lake alone: remove bigquery, or write publish:"
+        yield file.problem(("bigquery",), f"{words} [lake, bigquery]", at_key=True)
 
 
 def _parts(path: Path, text: str) -> tuple[str, str, int]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -53,6 +53,7 @@ def compile_models(
     externals: Externals | None = None,
     kept: KeptModels | None = None,
     unread: Unread | None = None,
+    refuse: Callable[[Model], None] | None = None,
 ) -> Project:
     """Bind all models.
 
@@ -61,6 +62,7 @@ def compile_models(
         externals: the tables that are made elsewhere.
         kept: what was found before.
         unread: files beside them that can't be read; what reads their models does not compile.
+        refuse: raises `ModelError` of a model that can't be for another reason.
 
     Raises:
         LakeError: the lake can't be read.
@@ -89,6 +91,8 @@ def compile_models(
             model = models[name] = _compiled(sources[name], tables, now)
             look = partial(looked_up, Project(models), catalogue, model)
             refuse_short_retention(model, models, look)
+            if refuse is not None:
+                refuse(model)
         except ModelError as error:
             broken.add(name, sources[name].declaration.located(error))
             models.pop(name, None)

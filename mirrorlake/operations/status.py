@@ -15,6 +15,7 @@ from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.ledger import Hold, Ledger, Load, Receipt, Refusal, Stamp, age_of
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.records import Unproved
+from mirrorlake.models.published import OF_MODELS
 from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
 from mirrorlake.table.left_out import LEFT_OUT, left_out_columns, left_out_words
 from mirrorlake.table.meaning import edits_of
@@ -195,6 +196,13 @@ def published_status(newest: Publication | None) -> PublicationStatus | None:
         completed=ended.replace(tzinfo=UTC).isoformat(timespec="seconds") if ended else None,
         error=newest.error,
     )
+
+
+def status_of_models(ledger: Ledger) -> dict[str, PublicationStatus]:
+    """The newest load into BigQuery of each model that has one, by ``model dataset.name``."""
+    newest = ledger.newest_publications().items()
+    found = {name: published_status(one) for name, one in newest if name.startswith(OF_MODELS)}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def _snapshot_status(

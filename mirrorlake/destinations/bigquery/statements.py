@@ -5,7 +5,7 @@ Source: BigQuery, "GoogleSQL reference": "Data manipulation language", "Hash fun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
 from mirrorlake.destinations.bigquery.types import FieldJson
@@ -65,6 +65,72 @@ _ENDS = {
     "TIMESTAMP": (" 00:00:00+00", " 23:59:59.999999+00"),
 }
 """What follows a day in the literal of its first and of its last moment, by type."""
+
+
+def replace_sql(target: str, staging: str, columns: Sequence[str], leaving: str) -> str:
+    """One statement that puts the rows of another table in the place of those that leave; done
+    twice, it changes nothing more.
+
+    Args:
+        leaving: a condition on a row ``T`` of the table, in literals alone, that every row of the
+            other table fulfils, too.
+    """
+    names = ", ".join(map(_quoted, columns))
+    values = ", ".join(f"S.{_quoted(name)}" for name in columns)
+    insert = f"INSERT ({names}) VALUES ({values})"  # noqa: S608 – names
+    return "\n".join(
+        [
+            f"MERGE {_quoted(target)} T USING {_quoted(staging)} S ON FALSE",
+            f"WHEN NOT MATCHED BY SOURCE AND ({leaving}) THEN DELETE",
+            f"WHEN NOT MATCHED THEN {insert}",
+        ]
+    )
+
+
+def parts_sql(fields: Sequence[FieldJson], parts: Sequence[Sequence[str | None]]) -> str:
+    """Whether a row ``T`` is of one of some partitions, in literals alone.
+
+    Args:
+        fields: the columns by which they are.
+        parts: the values of each as texts; None: NULL.
+    """
+    if len(fields) == 1:
+        values = [part[0] for part in parts]
+        return _is_one_of(fields[0], values)
+    by_rest: dict[tuple[str | None, ...], list[str | None]] = {}
+    for first, *rest in parts:
+        by_rest.setdefault(tuple(rest), []).append(first)
+    # For each value of the others those of the first: the text stays short where they are a grid.
+    grid: dict[tuple[str | None, ...], list[tuple[str | None, ...]]] = {}
+    for rest, firsts in by_rest.items():
+        grid.setdefault(tuple(firsts), []).append(rest)
+    return " OR ".join(
+        f"({_is_one_of(fields[0], firsts)}) AND ({parts_sql(fields[1:], rests)})"
+        for firsts, rests in grid.items()
+    )
+
+
+def _is_one_of(field: FieldJson, values: Sequence[str | None]) -> str:
+    name = f"T.{_quoted(field['name'])}"
+    literals = ", ".join(LITERALS[field["type"]](one) for one in values if one is not None)
+    found = [f"{name} IN ({literals})"] if literals else []
+    return " OR ".join([*found, *([f"{name} IS NULL"] if None in values else [])])
+
+
+def _text_literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return "'" + escaped.replace("\n", "\\n").replace("\r", "\\r") + "'"
+
+
+LITERALS: Mapping[str, Callable[[str], str]] = {
+    "BOOLEAN": str,
+    "INTEGER": str,
+    "STRING": _text_literal,
+    "DATE": "DATE '{}'".format,
+    "DATETIME": "DATETIME '{}'".format,
+    "TIMESTAMP": "TIMESTAMP '{}'".format,
+}
+"""The literal of a value's text, by its type; of others none is exact."""
 
 
 def count_sql(table: str) -> str:

@@ -93,10 +93,10 @@ def least_number(table: LakeTable, file: LakeFile, column: str) -> int | None:
 
 def _value(kind: IcebergType, raw: bytes) -> Any:
     """A bound as Arrow gives a value of its column."""
-    return _shown(kind, from_bytes(kind, raw))  # pyright: ignore[reportArgumentType]
+    return shown_value(kind, from_bytes(kind, raw))  # pyright: ignore[reportArgumentType]
 
 
-def _shown(kind: IcebergType, value: Any) -> Any:
+def shown_value(kind: IcebergType, value: Any) -> Any:
     """A value of a manifest as Arrow gives it."""
     if value is None:
         return None
@@ -115,7 +115,7 @@ def rows_by_partition(table: LakeTable, snapshot: LakeSnapshot) -> dict[tuple[An
     kinds = [table.schema().find_field(field.source_id).field_type for field in fields]
     for added, file in changed_files(table, snapshot):
         if added and has_rows(file):
-            values = (_shown(kind, file.partition[n]) for n, kind in enumerate(kinds))
+            values = (shown_value(kind, file.partition[n]) for n, kind in enumerate(kinds))
             found[tuple(values)] += file.record_count
     return dict(found)
 
@@ -126,7 +126,7 @@ def partitions_there(table: LakeTable) -> set[tuple[Any, ...]]:
     kinds = [table.schema().find_field(f.source_id).field_type for f in table.spec().fields]
     snapshot = table.current_snapshot()
     return {
-        tuple(_shown(kind, entry.data_file.partition[n]) for n, kind in enumerate(kinds))
+        tuple(shown_value(kind, entry.data_file.partition[n]) for n, kind in enumerate(kinds))
         for manifest in (snapshot.manifests(table.io) if snapshot is not None else ())
         if manifest.content == ManifestContent.DATA
         for entry in manifest.fetch_manifest_entry(table.io)

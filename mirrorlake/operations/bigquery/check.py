@@ -22,14 +22,14 @@ from mirrorlake.destinations.bigquery.names import BigQueryTable, table_there
 from mirrorlake.destinations.bigquery.statements import digest_sql
 from mirrorlake.destinations.iceberg.stream import read_rows
 from mirrorlake.ledger import LayerProof
+from mirrorlake.models.published import OF_MODELS
 from mirrorlake.operations.bigquery.costs import record_cost
 from mirrorlake.operations.bigquery.form import PublishedForm
 from mirrorlake.operations.bigquery.lake_digest import digest_rows
 from mirrorlake.operations.bigquery.publish import settle_newest
 from mirrorlake.operations.bigquery.settle import publications_there
-from mirrorlake.operations.bigquery.tables import PublishedContract
+from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of
 from mirrorlake.proof.report import code_version
-from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 
 LAYER = "bigquery"
@@ -100,14 +100,14 @@ def estimate_check(contract: PublishedContract, bigquery: BigQuery) -> CheckEsti
     Raises:
         BigQueryError: BigQuery can't be asked.
     """
-    target = table_there(bigquery.config.project, deduped_of(contract))
+    target = table_there(bigquery.config.project, lake_table_of(contract))
     there = bigquery.fields_of(target)
     read = None if there is None else bigquery.estimate(digest_sql(str(target), there))
     return CheckEstimate(contract.name, read)
 
 
 def _compare(workspace: Workspace, contract: PublishedContract, bigquery: BigQuery) -> CheckedThere:
-    target = table_there(bigquery.config.project, deduped_of(contract))
+    target = table_there(bigquery.config.project, lake_table_of(contract))
     newest = next(iter(publications_there(workspace.ledger, contract.name, target)), None)
     if newest is None:
         return CheckedThere(contract.name, "undecided", "it was never loaded into BigQuery")
@@ -154,7 +154,7 @@ def _lake_rows(
     workspace: Workspace, contract: PublishedContract, version: int, form: PublishedForm
 ) -> Iterator[pa.RecordBatch] | None:
     """The rows of a version as they were loaded, in the order of the form's columns."""
-    table = workspace.lake.load(deduped_of(contract))
+    table = workspace.lake.load(lake_table_of(contract))
     if table is None or table.snapshot_by_id(version) is None:
         return None
     batches = read_rows(workspace.lake, table, form.read, EVERY_ROW, version)
@@ -173,6 +173,7 @@ def _digest(sums: tuple[int, ...]) -> str:
 
 
 def _proof(found: CheckedThere, started: datetime, seconds: float) -> LayerProof:
+    layer = "model" if found.table.startswith(OF_MODELS) else "deduped"
     return LayerProof(
         check_id=uuid.uuid4().hex,
         table=found.table,
@@ -184,7 +185,7 @@ def _proof(found: CheckedThere, started: datetime, seconds: float) -> LayerProof
         digest=found.digest,
         expected_rows=found.lake_rows or 0,
         expected_digest=found.lake_digest,
-        snapshots=f"deduped {found.version}",
+        snapshots=f"{layer} {found.version}",
         through_seq=0,
         code=code_version(),
         started_at=started,

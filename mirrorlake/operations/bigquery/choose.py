@@ -13,11 +13,17 @@ from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.changes import VersionChanges, changes_since
 from mirrorlake.destinations.iceberg.model import LakeTable, history, is_rewrite
+from mirrorlake.destinations.iceberg.partition_changes import PartitionChanges, partitions_since
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.operations.bigquery.form import PublishedForm
 
+MOST_PARTS = 1_000
+"""Partitions of a model that one statement names; more are loaded as a whole."""
 LARGEST_SHARE = 0.5
 """The share of a table's rows that its changes may have; more are loaded as a whole."""
+
+
+_EXPIRED = "the lake no longer has the version that was loaded before"
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class LoadChoice:
 
     why: str
     since: int | None = None
-    changes: VersionChanges | None = None
+    changes: VersionChanges | PartitionChanges | None = None
     same: bool = False
 
 
@@ -62,9 +68,11 @@ def choose(
         return LoadChoice(
             "its files were written again, and no row changed", base.version, same=True
         )
+    if form.parts:
+        return _of_partitions(lake, table, rows, base.version)
     changes = changes_since(lake, table, base.version)
     if changes is None:
-        return LoadChoice("the lake no longer has the version that was loaded before")
+        return LoadChoice(_EXPIRED)
     if changes.may_be_unset(form.key):
         return LoadChoice("a key of it may be NULL, and is equal to no other then")
     size = f"{changes.added_rows:,} of {rows:,} rows may have changed"
@@ -73,12 +81,27 @@ def choose(
     return LoadChoice(size, base.version, changes)
 
 
+def _of_partitions(lake: Connection, table: LakeTable, rows: int, since: int) -> LoadChoice:
+    """How a model's version is brought there: by the partitions that were computed again or went,
+    each as a whole."""
+    changes = partitions_since(lake, table, since)
+    if changes is None:
+        return LoadChoice(_EXPIRED)
+    count = len(changes.parts)
+    if count > MOST_PARTS:
+        return LoadChoice(f"{count:,} partitions changed: more than {MOST_PARTS:,}")
+    size = f"{changes.added_rows:,} of {rows:,} rows are in the {count:,} partitions that changed"
+    if changes.added_rows > rows * LARGEST_SHARE:
+        return LoadChoice(f"{size}: more than half")
+    return LoadChoice(size, since, changes)
+
+
 def _all_because(form: PublishedForm, base: Publication, there: list[FieldJson] | None) -> str:
     """Why all rows are loaded, whatever changed; '' where nothing says so."""
     if there is None:
         return "the table is not in BigQuery any more"
-    if not form.key:
-        return "no key of it can be compared in BigQuery"
+    if not form.key and not form.parts:
+        return "nothing of it that can be compared in BigQuery tells rows or partitions apart"
     before = PublishedForm.from_json(base.form)
     if (before.column, before.per) != (form.column, form.per):
         return "its partitions are others: the table is dropped, and made again"

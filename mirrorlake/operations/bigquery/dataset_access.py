@@ -13,14 +13,17 @@ from dataclasses import replace
 from mirrorlake.config import Config
 from mirrorlake.config.grants import AUTHORISED, Grant
 from mirrorlake.config.permissions import DatasetPermissions
+from mirrorlake.config.settings import ViewsThere
 from mirrorlake.destinations.bigquery.access import AccessChange, change_between, refusal_of
 from mirrorlake.destinations.bigquery.access_requests import DatasetAccess
 from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.errors import BigQueryError, ConfigError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
-from mirrorlake.models.external import all_externals
+from mirrorlake.models.declaration import read_declarations
+from mirrorlake.models.external import ExternalDeclaration, all_externals
 from mirrorlake.models.model_files import FOLDER
+from mirrorlake.models.published import PublishedModel, published_models
 from mirrorlake.operations.bigquery.access_changes import (
     AccessPlan,
     VerifiedAccess,
@@ -40,14 +43,23 @@ def with_views(
     config: Config, declared: Sequence[DatasetPermissions]
 ) -> tuple[DatasetPermissions, ...]:
     """What is declared, and that the datasets of the contract's views may read those of its tables,
-    which nobody has to write."""
+    which nobody has to write.
+
+    Raises:
+        ModelError: a file of a table that is made elsewhere can't be read.
+    """
     settings = config.bigquery
-    loaded = {contract.namespaces.deduped for contract in config.in_bigquery}
     if settings is None:
         return tuple(declared)
+    kinds_of: dict[str, tuple[ViewsThere, ...]] = {
+        **dict.fromkeys(
+            (one.table[0] for one in _externals(config) if one.clean is not None), ("clean",)
+        ),
+        **dict.fromkeys((c.namespaces.deduped for c in config.in_bigquery), settings.views),
+    }
     found: list[DatasetPermissions] = []
     for one in declared:
-        kinds = settings.views if one.dataset in loaded else ()
+        kinds = kinds_of.get(one.dataset, ())
         names = [settings.views_dataset(one.dataset, kind) for kind in kinds]
         views = {Grant(f"dataset:{settings.project}.{name}", AUTHORISED) for name in names}
         new = dict.fromkeys(views - one.grants, f"views of {config.path.name}")
@@ -109,21 +121,53 @@ def _written_elsewhere(config: Config) -> dict[str, str]:
     Raises:
         ModelError: a file can't be read, so that nobody knows which dataset it is about.
     """
-    settings, found = config.bigquery, dict[str, str]()
-    for one in all_externals(config.path.parent / FOLDER):
-        in_project = settings is not None and one.project in (None, settings.project)
-        if one.format == "bigquery" and in_project:
-            found.setdefault(one.table[0], f"somebody else ({one.name})")
+    found: dict[str, str] = {}
+    for one in _externals(config):
+        found.setdefault(one.table[0], f"somebody else ({one.name})")
     return found
 
 
+def _externals(config: Config) -> list[ExternalDeclaration]:
+    """The tables of the contract's project that are made elsewhere.
+
+    Raises:
+        ModelError: a file can't be read.
+    """
+    settings = config.bigquery
+    return [
+        one
+        for one in all_externals(config.path.parent / FOLDER)
+        if one.format == "bigquery"
+        and settings is not None
+        and one.project in (None, settings.project)
+    ]
+
+
 def _datasets(config: Config) -> set[str]:
-    """The datasets that tables are loaded into, and those of their views."""
+    """The datasets that tables are loaded into, those of their views, and those of models.
+
+    Raises:
+        ModelError: a model's file can't be read, so that nobody knows whether it is among them.
+    """
     settings = config.bigquery
     if settings is None:
         return set()
     loaded = {contract.namespaces.deduped for contract in config.in_bigquery}
-    return loaded | {settings.views_dataset(one, kind) for one in loaded for kind in settings.views}
+    views = {settings.views_dataset(one, kind) for one in loaded for kind in settings.views}
+    shown = (one.table[0] for one in _externals(config) if one.clean is not None)
+    views |= {settings.views_dataset(one, "clean") for one in shown}
+    return loaded | views | {one.identifier.namespace for one in models_in_bigquery(config)}
+
+
+def models_in_bigquery(config: Config) -> Sequence[PublishedModel]:
+    """The models that are loaded into BigQuery.
+
+    Raises:
+        ModelError: a model's file can't be read, so that nobody knows whether it is among them.
+    """
+    declared, unread = read_declarations(config.path.parent / FOLDER)
+    unread.raise_problems()
+    return published_models(declared)
 
 
 def _bring(

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config import Config
 from mirrorlake.destinations.base import Destination
 from mirrorlake.destinations.bigquery.names import publication_stem, table_there
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.publications import Publication
-from mirrorlake.table.lake_tables import deduped_of
+from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of
 
 SETTLE_AFTER = timedelta(minutes=5)
 """How long after a request jobs that still run are looked at again."""
@@ -27,16 +27,16 @@ class DueThere:
     """A table to be published, and why.
 
     Attributes:
-        version: the lake's version of deduped.
+        version: the lake's version of deduped, or of a model.
     """
 
-    contract: TableContract
+    contract: PublishedContract
     version: int
     why: str
 
 
 def loaded_there(
-    config: Config, newest: Mapping[str, Publication], contracts: Sequence[TableContract]
+    config: Config, newest: Mapping[str, Publication], contracts: Sequence[PublishedContract]
 ) -> dict[str, Publication]:
     """Of the newest publications those that went where the contract says now, by table."""
     project = config.bigquery.project if config.bigquery is not None else ""
@@ -45,7 +45,7 @@ def loaded_there(
         publication = newest.get(contract.name)
         if publication is None or not contract.in_bigquery:
             continue
-        target = table_there(project, deduped_of(contract))
+        target = table_there(project, lake_table_of(contract))
         if publication.id.startswith(f"{publication_stem(target, publication.version)}_"):
             found[contract.name] = publication
     return found
@@ -55,7 +55,7 @@ def find_unpublished(
     config: Config,
     lake: Destination,
     ledger: Ledger,
-    contracts: Sequence[TableContract],
+    contracts: Sequence[PublishedContract],
     requested: Mapping[str, datetime],
     now: datetime,
 ) -> Iterator[DueThere]:
@@ -71,7 +71,7 @@ def find_unpublished(
     """
     newest = loaded_there(config, ledger.newest_publications(), contracts)
     for contract in contracts:
-        version = lake.head(deduped_of(contract))
+        version = lake.head(lake_table_of(contract))
         if version is None:
             continue
         publication = newest.get(contract.name)
@@ -93,4 +93,4 @@ def _why(publication: Publication | None, version: int) -> str:
         return f"its jobs in BigQuery are not settled: {publication.id}"
     if publication.state == "errored":
         return "its last load into BigQuery failed"
-    return "" if publication.version == version else "deduped has a newer version"
+    return "" if publication.version == version else "the lake has a newer version"

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from mirrorlake.config.settings import BigQueryLayout
 from mirrorlake.destinations.bigquery.client import TableLayout
+from mirrorlake.destinations.bigquery.statements import LITERALS
 from mirrorlake.destinations.bigquery.types import FieldJson, fields_of
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
 from mirrorlake.errors import ConfigError
@@ -34,6 +35,8 @@ class PublishedForm:
         key: none where the lake's key is not, or not exactly, there.
         withheld: the columns that are not loaded (``pii: drop``), as the lake names them.
         hashed: the columns whose hashes are loaded; under: the fingerprint of the hash key.
+        parts: the columns by which a model's table is partitioned in the lake: its partitions are
+            replaced as wholes; none where one of them has no exact literal.
         column, per: by whose days or months the table is partitioned (``DAY``, ``MONTH``); '' where
             it is not.
     """
@@ -45,6 +48,7 @@ class PublishedForm:
     under: str = ""
     column: str = ""
     per: str = ""
+    parts: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -54,7 +58,8 @@ class PublishedForm:
     def layout(self) -> TableLayout:
         """How the table is to be kept."""
         kinds = {column["name"]: column["type"] for column in self.columns}
-        clustered = [name for name in kinds if name in self.key and kinds[name] in _CLUSTERED]
+        by = self.key or tuple(name for name in self.parts if name != self.column)
+        clustered = [name for name in kinds if name in by and kinds[name] in _CLUSTERED]
         return TableLayout(self.column, self.per, tuple(clustered[:_MOST_CLUSTERED]))
 
     @property
@@ -73,7 +78,9 @@ class PublishedForm:
     @staticmethod
     def from_json(text: str) -> PublishedForm:
         found = json.loads(text)
-        lists = {name: tuple(found.get(name, ())) for name in ("key", "withheld", "hashed")}
+        lists = {
+            name: tuple(found.get(name, ())) for name in ("key", "withheld", "hashed", "parts")
+        }
         texts = {name: found.get(name, "") for name in ("under", "column", "per")}
         return PublishedForm(found["columns"], **lists, **texts)
 
@@ -100,12 +107,14 @@ class FormTerms:
         key: the columns of the lake that tell its rows apart; none without a key.
         rules: what becomes of columns, by name in lower case.
         layout: how the table is partitioned; None: not at all.
+        parts: the columns by which a model's table is partitioned in the lake.
     """
 
     name: str
     key: tuple[str, ...]
     rules: Mapping[str, str]
     layout: BigQueryLayout | None = None
+    parts: tuple[str, ...] = ()
 
 
 def form_of(terms: FormTerms, table: LakeTable, hash_key: SecretStr | None) -> PublishedForm:
@@ -125,6 +134,8 @@ def form_of(terms: FormTerms, table: LakeTable, hash_key: SecretStr | None) -> P
     exact = [one["name"] for one in key if one is not None and one["type"] != "FLOAT"]
     withheld = tuple(name for name in schema.names if name.lower() in dropped)
     column, per = _partition(terms, spelled)
+    named = [spelled[name.lower()] for name in terms.parts]
+    parts = tuple(one["name"] for one in named if one["type"] in LITERALS)
     hashed = tuple(name for name in kept.names if terms.rules.get(name.lower()) == "hash")
     if hashed and hash_key is None:
         raise ConfigError(
@@ -141,6 +152,7 @@ def form_of(terms: FormTerms, table: LakeTable, hash_key: SecretStr | None) -> P
         fingerprint_of(hash_key) if hashed and hash_key is not None else "",
         column,
         per,
+        parts if len(parts) == len(named) else (),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +19,11 @@ from mirrorlake.destinations.bigquery.names import (
 from mirrorlake.destinations.bigquery.quotas import QUOTA_STEP, is_used_up, passes
 from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.partition_changes import PartitionChanges
 from mirrorlake.errors import BigQueryError, ConfigError, MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.publications import Publication
+from mirrorlake.models.published import PublishedModel
 from mirrorlake.operations.bigquery.choose import LoadChoice, choose
 from mirrorlake.operations.bigquery.form import PublishedForm, form_of
 from mirrorlake.operations.bigquery.settle import (
@@ -29,10 +32,9 @@ from mirrorlake.operations.bigquery.settle import (
     publications_there,
     settle,
 )
-from mirrorlake.operations.bigquery.stage import staged_as, upload_rows
-from mirrorlake.operations.bigquery.tables import PublishedContract, terms_of
+from mirrorlake.operations.bigquery.stage import StagedFiles, staged_as, upload_rows
+from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of, terms_of
 from mirrorlake.operations.bigquery.views import ViewState, renew_views, views_datasets
-from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -121,7 +123,7 @@ def publish_table(
     bigquery: BigQuery,
     wait: timedelta | None = None,
 ) -> PublishedThere:
-    """Bring BigQuery to the version of deduped that the lake shows.
+    """Bring BigQuery to the version of deduped, or of a model, that the lake shows.
 
     Jobs of an earlier run are settled first. The table there is changed by one job at the end, or
     not at all.
@@ -144,7 +146,7 @@ def publish_table(
 def _publish(
     workspace: Workspace, contract: PublishedContract, bigquery: BigQuery, patience: float
 ) -> PublishedThere:
-    target = table_there(bigquery.config.project, deduped_of(contract))
+    target = table_there(bigquery.config.project, lake_table_of(contract))
     ledger = workspace.ledger
     before = ledger.newest_publications().get(contract.name)
     newest = settle_newest(workspace, contract, bigquery, patience)
@@ -189,7 +191,7 @@ def settle_newest(
     newest = workspace.ledger.newest_publications().get(contract.name)
     if newest is None or newest.state != "pending":
         return newest
-    target = table_there(bigquery.config.project, deduped_of(contract))
+    target = table_there(bigquery.config.project, lake_table_of(contract))
     return settle(bigquery, workspace.ledger, target, newest, patience)
 
 
@@ -204,11 +206,11 @@ class _Shown:
 
 
 def _shown(workspace: Workspace, contract: PublishedContract) -> _Shown | None:
-    table = workspace.lake.load(deduped_of(contract))
+    table = workspace.lake.load(lake_table_of(contract))
     snapshot = table.current_snapshot() if table is not None else None
     if table is None or snapshot is None:
         return None
-    form = form_of(terms_of(contract), table, workspace.config.privacy.hash_key)
+    form = form_of(terms_of(contract, table), table, workspace.config.privacy.hash_key)
     return _Shown(contract, table, snapshot.snapshot_id, form)
 
 
@@ -227,10 +229,15 @@ def _begin(
     there: list[FieldJson] | None,
 ) -> Publication:
     """Submit what brings BigQuery to the version that the lake shows."""
-    bigquery.refuse_missing([target.dataset, *views_datasets(bigquery, target.dataset)])
+    views = (
+        ()
+        if isinstance(shown.contract, PublishedModel)
+        else views_datasets(bigquery, target.dataset)
+    )
+    bigquery.refuse_missing([target.dataset, *views])
     ledger, name = workspace.ledger, shown.contract.name
     base = base_of(bigquery, known)
-    rows = workspace.lake.count_rows(deduped_of(shown.contract)) or 0
+    rows = workspace.lake.count_rows(lake_table_of(shown.contract)) or 0
     choice = choose(workspace.lake, shown.table, rows, shown.form, base, there)
     begun = ledger.begin_publication(
         publication_stem(target, shown.version),
@@ -261,7 +268,7 @@ def _submit(
     staged = upload_rows(bigquery, begun.id, lake, shown.table, shown.form, choice, hash_key)
     failpoint("bigquery.uploaded")
     workspace.check_lease()
-    days = staged.days.to_json() if choice.changes is not None and shown.form.column else None
+    days = _touched(choice, shown.form, staged)
     begun = workspace.ledger.publication_staged(begun.id, staged.rows, rows, staged.bytes, days)
     failpoint("bigquery.staged")
     fields, layout = staged_as(shown.form, changes=choice.changes is not None)
@@ -269,6 +276,14 @@ def _submit(
     bigquery.submit_load(load_job(begun), staged.addresses, staging, fields, layout)
     failpoint("bigquery.load_submitted")
     return begun
+
+
+def _touched(choice: LoadChoice, form: PublishedForm, staged: StagedFiles) -> str | None:
+    """What the statement that brings changes into the table names: days, or a model's
+    partitions."""
+    if isinstance(choice.changes, PartitionChanges):
+        return json.dumps({"parts": choice.changes.parts})
+    return staged.days.to_json() if choice.changes is not None and form.column else None
 
 
 def _unchanged(newest: Publication, views: dict[str, ViewState]) -> PublishedThere:

@@ -7,13 +7,19 @@ publication's, so a run that died is continued by the next one from where its jo
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Sequence
 
 from mirrorlake.destinations.bigquery.client import BigQuery, JobLook
 from mirrorlake.destinations.bigquery.names import BigQueryTable, publication_stem, staging_of
-from mirrorlake.destinations.bigquery.statements import bounds_sql, merge_sql
+from mirrorlake.destinations.bigquery.statements import (
+    bounds_sql,
+    merge_sql,
+    parts_sql,
+    replace_sql,
+)
 from mirrorlake.errors import BigQueryError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.publications import Publication
@@ -167,6 +173,11 @@ def _drop_other_layout(bigquery: BigQuery, staging: BigQueryTable, target: BigQu
 
 def _merge(publication: Publication, staging: BigQueryTable, target: BigQueryTable) -> str:
     form = PublishedForm.from_json(publication.form)
+    if form.parts:
+        fields = {one["name"]: one for one in form.columns}
+        parts = json.loads(publication.days or "{}")["parts"]
+        leaving = parts_sql([fields[name] for name in form.parts], parts)
+        return replace_sql(str(target), str(staging), form.names, leaving or "FALSE")
     bounds = ""
     if publication.days is not None:
         ranges, unset = read_ranges(publication.days)

@@ -17,6 +17,7 @@ from mirrorlake.destinations.bigquery.client import BigQuery, TableLayout
 from mirrorlake.destinations.bigquery.statements import GONE
 from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.changes import VersionChanges
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.operations.bigquery.choose import LoadChoice
@@ -48,6 +49,8 @@ def staged_as(form: PublishedForm, *, changes: bool) -> tuple[list[FieldJson], T
     of all rows the table's own, of changes without partitions."""
     if not changes:
         return form.columns, form.layout
+    if form.parts:
+        return form.columns, replace(form.layout, column="", per="")
     gone = FieldJson(name=GONE, type="BOOLEAN", mode="NULLABLE")
     return [*form.columns, gone], replace(form.layout, column="", per="")
 
@@ -86,7 +89,7 @@ def upload_rows(
         if writer is not None:
             writer.close()
             _send(bigquery, publication, path, staged)
-    if form.column and choice.changes is not None:
+    if form.column and isinstance(choice.changes, VersionChanges):
         staged.days.add(choice.changes.find_left(lake, form.key, form.column))
     refuse_too_many(".".join(table.name()), form, staged.days)
     return staged
@@ -116,9 +119,14 @@ def _rows(
     schema = _plain(pa.schema([arrow_schema(table.schema()).field(name) for name in form.read]))
     none = form.shown(_empty(schema), hash_key)
     changes = choice.changes
-    if changes is None:
+    if not isinstance(changes, VersionChanges):
         yield none
-        for batch in read_batches(lake, table, form.read):
+        read = (
+            read_batches(lake, table, form.read)
+            if changes is None
+            else changes.read_added(lake, form.read)
+        )
+        for batch in read:
             yield form.shown(_as(batch, schema), hash_key)
         return
     with_gone = none.schema.append(pa.field(GONE, pa.bool_()))

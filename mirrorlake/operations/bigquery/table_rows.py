@@ -49,6 +49,7 @@ from mirrorlake.operations.bigquery.access_changes import (
     settle_changes,
     verified,
 )
+from mirrorlake.operations.bigquery.dataset_access import models_in_bigquery
 from mirrorlake.table.lake_tables import deduped_of
 
 TRIES = 3
@@ -61,8 +62,10 @@ def refuse_rows(config: Config, declared: Sequence[TableRows]) -> None:
     Raises:
         ConfigError: of a table that Mirrorlake fills, of one whose rows nobody would see all, or
             with a condition that can't be read.
+        ModelError: a model's file can't be read, so that nobody knows which table it fills.
     """
     filled = {deduped_of(one).path for one in config.in_bigquery}
+    filled |= {one.identifier.path for one in models_in_bigquery(config)}
     for one in declared:
         if (one.dataset, one.table) in filled and (one.policies or one.columns):
             raise ConfigError(

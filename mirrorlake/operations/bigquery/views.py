@@ -18,7 +18,13 @@ from mirrorlake.destinations.bigquery.views import as_bigquery
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import BigQueryError
 from mirrorlake.merge.statements import view_sql
-from mirrorlake.operations.bigquery.tables import PublishedContract, held_of_clean, ruled_by
+from mirrorlake.models.published import PublishedModel
+from mirrorlake.operations.bigquery.tables import (
+    MirroredContract,
+    PublishedContract,
+    held_of_clean,
+    ruled_by,
+)
 from mirrorlake.serving.clean_select import clean_select
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
@@ -42,12 +48,13 @@ def renew_views(
     """See that each view of a table is what it must be; which → what became of it.
 
     Args:
-        there: the columns of the table in BigQuery; None: there is none yet, and no view of it.
+        there: the columns of the table in BigQuery; None: there is none yet, and no view of it. A
+            model, which is made of what clean shows, has none either.
 
     Raises:
         BigQueryError: a view can't be made. One that shows what a rule hides does not stay.
     """
-    if there is None:
+    if there is None or isinstance(contract, PublishedModel):
         return {}
     types: Mapping[str, str] = {field["name"]: field["type"] for field in there}
     states: dict[str, ViewState] = {}
@@ -67,7 +74,7 @@ ViewForm: TypeAlias = tuple[tuple[str, ...], str]
 
 def _wanted(
     workspace: Workspace,
-    contract: PublishedContract,
+    contract: MirroredContract,
     table: LakeTable,
     kind: ViewsThere,
     there: Sequence[FieldJson],

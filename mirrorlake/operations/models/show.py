@@ -14,11 +14,13 @@ from mirrorlake.models.binding import bound_sql
 from mirrorlake.models.dependencies import Input, ModelInput, readers_of, unbounded
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.project import stored_columns
+from mirrorlake.models.published import OF_MODELS
 from mirrorlake.models.scopes import ScopeValues, kind_of, text_of
 from mirrorlake.operations.models.compiled import scopes_of
 from mirrorlake.operations.models.dropping import gone_keys, uncovered_keys, uncovered_words
 from mirrorlake.operations.models.states import States
 from mirrorlake.operations.models.stream_prices import StreamPrice, stream_prices
+from mirrorlake.operations.status import PublicationStatus, status_of_models
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class ShownModel:
         streams: of a stream view, what it reads of each mirrored table.
         retention: how long partitions are kept; ``gone``: how many it keeps no more; ``to_drop``:
             how many of these the table still has.
+        bigquery: its newest load into BigQuery; None where there was none.
     """
 
     name: str
@@ -100,6 +103,7 @@ class ShownModel:
     retention: str | None = None
     gone: int = 0
     to_drop: int = 0
+    bigquery: PublicationStatus | None = None
 
 
 def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownModel:
@@ -141,6 +145,7 @@ def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownMod
         retention=declared.retention.text if declared.retention is not None else None,
         gone=len(model.gone),
         to_drop=len(gone_keys(states.lake, model)),
+        bigquery=status_of_models(states.ledger).get(f"{OF_MODELS}{model.name}"),
     )
 
 

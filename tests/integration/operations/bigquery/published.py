@@ -9,6 +9,7 @@ from typing import Any
 
 from mirrorlake.config import load_config
 from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
+from mirrorlake.models.published import PublishedModel
 from mirrorlake.operations.bigquery.check import CheckedThere, check_published
 from mirrorlake.operations.bigquery.publish import PublishedThere, publish_table
 from mirrorlake.operations.sync import sync_table
@@ -57,14 +58,15 @@ def left_over(cloud: Cloud, dataset: str, table: str = "t") -> list[str]:
     return cloud.objects() + [name for name in tables if name != table]
 
 
-def killed(path: Path, name: str, table: str = "t") -> None:
+def killed(path: Path, name: str, table: str = "t", model: PublishedModel | None = None) -> None:
     """Publish in a process of its own that is killed at a failpoint; its lease is free then."""
     pid = os.fork()
     if pid == 0:
         os.environ["MIRRORLAKE_FAILPOINT"] = name
         try:
             config = load_config(path)
-            [contract] = [one for one in config.in_bigquery if one.table == table]
+            tables = [one for one in config.in_bigquery if one.table == table]
+            [contract] = tables if model is None else [model]
             workspace = Workspace.open(config)
             publish_table(workspace, contract, client_of(workspace))
         finally:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mirrorlake.config import load_config
-from mirrorlake.config.table_rows import DeclaredValues, DeclaredRows, TableRows
+from mirrorlake.config.table_rows import DeclaredRows, DeclaredValues, TableRows
 from mirrorlake.destinations.bigquery.client import open_bigquery
 from mirrorlake.destinations.bigquery.column_policies import identifier_of, policy_name
 from mirrorlake.destinations.bigquery.names import BigQueryTable

@@ -8,7 +8,12 @@ import pytest
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.bigquery.names import publication_stem, staging_of, table_there
-from mirrorlake.destinations.bigquery.statements import digest_sql, merge_sql
+from mirrorlake.destinations.bigquery.statements import (
+    digest_sql,
+    merge_sql,
+    parts_sql,
+    replace_sql,
+)
 from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.errors import SchemaError
 
@@ -47,3 +52,31 @@ def test_ids_of_jobs_are_of_one_version_of_one_table() -> None:
 def test_a_table_that_it_cannot_have_is_refused() -> None:
     with pytest.raises(SchemaError, match=r"BigQuery has no table called 'a\$b'"):
         table_there("p", Identifier("n", "a$b"))
+
+
+def test_partitions_are_replaced_by_one_statement() -> None:
+    assert replace_sql("p.d.t", "p.d.s", ["a", "b"], "T.`b` IN (1)") == (
+        "MERGE `p.d.t` T USING `p.d.s` S ON FALSE\n"
+        "WHEN NOT MATCHED BY SOURCE AND (T.`b` IN (1)) THEN DELETE\n"
+        "WHEN NOT MATCHED THEN INSERT (`a`, `b`) VALUES (S.`a`, S.`b`)"
+    )
+
+
+def test_partitions_are_named_by_literals_of_their_types() -> None:
+    day, shop = (
+        FieldJson(name=name, type=kind, mode="NULLABLE")
+        for name, kind in (("day", "DATE"), ("shop", "STRING"))
+    )
+    assert parts_sql([day], [("2026-01-02",), (None,)]) == (
+        "T.`day` IN (DATE '2026-01-02') OR T.`day` IS NULL"
+    )
+    grid = [(d, s) for d in ("2026-01-02", "2026-01-03") for s in ("a'b", "c\\d\n")]
+    assert parts_sql([day, shop], grid) == (
+        "(T.`day` IN (DATE '2026-01-02', DATE '2026-01-03')) AND"
+        " (T.`shop` IN ('a\\'b', 'c\\\\d\\n'))"
+    )
+    apart = parts_sql([day, shop], [("2026-01-02", None), ("2026-01-03", "a")])
+    assert apart == (
+        "(T.`day` IN (DATE '2026-01-02')) AND (T.`shop` IS NULL) OR"
+        " (T.`day` IN (DATE '2026-01-03')) AND (T.`shop` IN ('a'))"
+    )
