@@ -286,6 +286,19 @@ def test_any_columns_become_any_others_in_one_pass(
             for name, one in wanted.items()
         }
         assert {at: server.raw(names) for at, names in server.columns.items() if names} == after
+        masks = {
+            policy_name(TABLE, name, masked=True): (
+                one.mask,
+                sorted(identifier_of(who) for who in one.masked),
+            )
+            for name, one in wanted.items()
+            if one.masked
+        }
+        assert masks == {
+            name: (one["dataMaskingPolicy"]["predefinedExpression"], one["grantees"])
+            for name, one in server.policies.items()
+            if "dataMaskingPolicy" in one
+        }
         for at in before.keys() & after.keys():
             # At no moment is the column without a policy, or shown to anybody else.
             assert all(now[at] <= before[at] | after[at] for now in server.exposed)
@@ -326,6 +339,11 @@ def test_columns_are_planned_applied_and_verified(
     assert "d.t: as declared" in said(path, "verify", code=10)
     assert server.columns["d.t", "n"] == []
     assert "theirs" in server.policies
+    (path.parent / "permissions.yaml").write_text(
+        (COLUMNS % RUNNER).replace("SHA256", "EMAIL_MASK")
+    )
+    assert "- group:analysts@example.com SHA256 of column region" in said(path, "apply")
+    assert server.policies[MASKED]["dataMaskingPolicy"] == {"predefinedExpression": "EMAIL_MASK"}
     there.tables.fields["d.t"][1]["policyTags"] = {"names": ["projects/p/…/policyTags/1"]}
     with pytest.raises(BigQueryError, match=r"its column n has a policy tag, which can't be"):
         verify_declared(load_config(path, secrets="when used"))
