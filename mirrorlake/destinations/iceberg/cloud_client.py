@@ -27,7 +27,7 @@ size."""
 _TOKEN = "gcs.oauth2.token"  # noqa: S105 - a property's name
 _EXPIRES = "gcs.oauth2.token-expires-at"
 _OF_STORE = "gcs."
-_NOWHERE = datetime(9999, 1, 1, tzinfo=UTC)
+_NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def in_cloud_storage(place: str) -> bool:
@@ -50,7 +50,7 @@ def open_store(properties: Mapping[str, str]) -> GcsFileSystem:
 def _opened(_pid: int, host: str | None, token: str | None, expires: str | None) -> GcsFileSystem:
     """``_pid``: what a process that was forked inherits of a client does not work there."""
     scheme, _, address = (host or "").rpartition("://")
-    until = _NOWHERE if expires is None else datetime.fromtimestamp(int(expires) / 1000, UTC)
+    until = _NEVER if expires is None else datetime.fromtimestamp(int(expires) / 1000, UTC)
     return GcsFileSystem(
         anonymous=scheme == "http",
         access_token=token if scheme != "http" else None,
