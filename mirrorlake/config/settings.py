@@ -46,9 +46,14 @@ _CUT_OR_EXPANDED = re.compile(r"[#?%*\[\]\\\x00-\x1f\x7f]")
 
 
 def _warehouse(text: str) -> str:
-    if text.startswith("gcs:"):
+    scheme = text.partition(":")[0]
+    if scheme.lower() in ("gcs", "gs") and scheme != "gs":
         raise ValueError("a place in Cloud Storage is written gs://bucket/folder")
-    if not text.startswith("gs:"):
+    if scheme.lower() in ("http", "https"):
+        raise ValueError(
+            "a warehouse is a folder or gs://bucket/folder; a REST catalog is catalog.uri"
+        )
+    if scheme != "gs":
         return text
     folders = text.removeprefix("gs://").rstrip("/").split("/")[1:]
     if _IN_CLOUD_STORAGE.fullmatch(text) is None or {".", ".."}.intersection(folders):

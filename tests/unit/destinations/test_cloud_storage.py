@@ -33,6 +33,8 @@ def test_places_in_cloud_storage(place: str) -> None:
         ("gs://bucket//lake", "gs://bucket or"),
         ("gs://bucket/a/../b", "gs://bucket or"),
         ("gcs://bucket/lake", "is written gs://bucket/folder"),
+        ("GS://bucket/lake", "is written gs://bucket/folder"),
+        ("https://storage.example/lake", "a REST catalog is catalog.uri"),
         ("gs://bucket/la#ke", "can't have '#' in it"),
         ("gs://bucket/la%20ke", "can't have '%' in it"),
         ("gs://bucket/la?ke", "can't have '\\?' in it"),
