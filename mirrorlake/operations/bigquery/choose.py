@@ -101,7 +101,7 @@ def _all_because(form: PublishedForm, base: Publication, there: list[FieldJson] 
     if there is None:
         return "the table is not in BigQuery any more"
     if not form.key and not form.parts:
-        return "nothing of it that can be compared in BigQuery tells rows or partitions apart"
+        return "no key and no partitions of it can be compared in BigQuery"
     before = PublishedForm.from_json(base.form)
     if (before.column, before.per) != (form.column, form.per):
         return "its partitions are others: the table is dropped, and made again"

@@ -89,7 +89,8 @@ def refuse_too_many(table: str, form: PublishedForm, days: DaysTouched) -> None:
             f"{MOST_PARTITIONS:,} partitions at once",
             table=table,
             column=form.column,
-            next_step="Write bigquery: {partition: month} in its contract",
+            next_step=f"Write bigquery: {{partition_by: {form.column}, partition: month}} in its "
+            "contract, or in the model's header",
         )
 
 
