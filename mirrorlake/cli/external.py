@@ -112,10 +112,10 @@ def _with_view(
     found = [one for one in declared if one.clean is not None]
     if not found or (named and len(found) < len(declared)):
         without = next((one for one in declared if one.clean is None), None)
-        of = f"{without.path} says" if named and without is not None else "no file says"
+        named_one = f"{without.path} does not" if named and without is not None else "no file does"
         raise ConfigError(
-            f"{of} nothing of a view for readers",
-            next_step="Write `clean`: docs/models.md#views-for-readers",
+            f"{named_one} say `clean`, so there is no view to make",
+            next_step="Write `clean: {}` in the table's file: docs/models.md#views-for-readers",
         )
     return found
 

@@ -105,7 +105,9 @@ def _set_problems(sections: PermissionsFile) -> PlacedWords:
             if member.startswith(SET) and inner not in sets:
                 yield ("sets", name, index), f"there is no set {inner!r}{nearest(inner, sets)}"
             elif member.startswith(SET) and name in _reached(inner, sets):
-                yield ("sets", name, index), f"the set {name!r} contains itself: leave this out"
+                through = "" if inner == name else f", through {inner}"
+                words = f"the set {name!r} contains itself{through}: leave this out"
+                yield ("sets", name, index), words
             elif member.lower() in map(str.lower, members[:index]):
                 yield ("sets", name, index), f"{member} is in this set twice: leave one out"
     for dataset, section in sections.datasets.items():

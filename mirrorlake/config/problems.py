@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, cast, get_args, get_origin
 
@@ -20,7 +20,7 @@ _TAGS: Final = (TLS_WORD, TLS_SECTION)
 # What Pydantic says, in the words of someone who edits YAML.
 _MESSAGES: Final = {
     "missing": "is missing",
-    "tuple_type": "a list is expected, like [id]",
+    "tuple_type": "a list is expected: put it in [ ]",
     "dict_type": "a mapping is expected (name: value)",
     "model_type": "a mapping is expected (name: value)",
     "string_type": "a text is expected; put quotes around a name like null",
@@ -85,7 +85,10 @@ def validation_problems(
     Args:
         root: the section that the whole file is.
     """
-    for detail in error.errors(include_url=False):
+    details = error.errors(include_url=False)
+    for detail in details:
+        if detail["type"] == "too_short" and _has_wrong_items(detail, details):
+            continue
         path: YamlPath = tuple(part for part in detail["loc"] if part not in _TAGS)
         cause = detail.get("ctx", {}).get("error")
         if isinstance(cause, Findings):
@@ -97,6 +100,12 @@ def validation_problems(
             yield file.problem(path, _unknown_key(path, root), at_key=True)
         else:
             yield file.problem(path, _message(detail))
+
+
+def _has_wrong_items(of: ErrorDetails, details: Sequence[ErrorDetails]) -> bool:
+    """Whether a list is too short only without its items that are wrong themselves."""
+    size = len(of["loc"])
+    return any(one["loc"][:size] == of["loc"] and len(one["loc"]) > size for one in details)
 
 
 def _message(detail: ErrorDetails) -> str:

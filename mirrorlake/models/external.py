@@ -277,6 +277,8 @@ def _wrong(file: YamlFile, said: ExternalSection) -> Iterator[Problem]:
 
 def _wrong_rules(file: YamlFile, said: ExternalSection) -> Iterator[Problem]:
     """What is wrong with the rules of the view for readers."""
+    if said.clean is None and "clean" in said.model_fields_set:
+        yield file.problem(("clean",), "has no value: {} is a view without rules", at_key=True)
     for name, rule in (said.clean or {}).items():
         column = said.columns.get(name)
         if column is None:

@@ -80,7 +80,7 @@ def test_the_example_declares_what_it_says(tmp_path: Path) -> None:
         (f"sets: {{s: [group:p@x.de]}}\ndatasets: {{d: {{principals: {{{OWNER}, set:s: reader}}}}}}", "group:p@x.de is declared already, by group:p@x.de"),
         ("datasets:\n  d: {}\n  d: {}", "3:3: datasets.d: this key is already on line 2: keep one of them"),
         ("datasets:\n  d:\n    principals: {group:a@x.de: writer}", "2:3: datasets.d: no owner is declared: applying this would remove the last one"),
-        ("sets:\n  a: [set:b]\n  b: [group:x@x.de, set:a]\ndatasets: {d: {principals: {set:a: owner}}}", "2:7: sets.a[0]: the set 'a' contains itself: leave this out"),
+        ("sets:\n  a: [set:b]\n  b: [group:x@x.de, set:a]\ndatasets: {d: {principals: {set:a: owner}}}", "2:7: sets.a[0]: the set 'a' contains itself, through b: leave this out"),
         ("sets: {a: [set:a]}\ndatasets: {d: {principals: {set:a: owner}}}", "the set 'a' contains itself"),
         ("datasets: {d: {principals: {set:a: owner}}}", "there is no set 'a'"),
         (f"datasets: {{d: {{principals: {{{OWNER}, special:allAuthenticatedUsers: writer}}}}}}", "is everybody, who may be no more than reader"),
@@ -171,3 +171,17 @@ def test_the_schema_in_docs_is_current() -> None:
     text = (DOCS / "permissions.schema.json").read_text("utf-8")
     written = "run: mirrorlake permissions schema > docs/permissions.schema.json"
     assert json.loads(text) == permissions_schema(), written
+
+
+def test_a_list_of_wrong_items_is_not_called_empty(tmp_path: Path) -> None:
+    path = tmp_path / "permissions.yaml"
+    rows = "all: {to: [user:ann@x.de], where: 'TRUE'}"
+    text = f"datasets: {{d: {{principals: {{{OWNER}}}, tables: {{t: {{rows: {{{rows}}}}}}}}}}}"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as raised:
+        load_permissions(path, "p")
+    assert "to[0]: " in str(raised.value)
+    assert "is empty" not in str(raised.value)
+    path.write_text(text.replace("[user:ann@x.de]", "[]"))
+    with pytest.raises(ConfigError, match="to: is empty"):
+        load_permissions(path, "p")

@@ -62,6 +62,7 @@ def test_an_empty_rule_is_a_view_without_what_is_hidden(tmp_path: Path) -> None:
         ("{born: mask}", "a date can't be masked: a text alone"),
         ("{tags: null}", "a array<string> can't be emptied: drop it"),
         ("{card: hash}", "clean.card"),
+        ("", "5:1: clean: has no value: {} is a view without rules"),
         ("{id: drop, note: drop, tags: drop}", "the view would have no column"),
     ],
 )
