@@ -86,7 +86,7 @@ def views(names: Sequence[str], config_path: Path, as_json: bool) -> None:
     for one in _with_view(_chosen(config, names), named=bool(names)):
         try:
             look = compare_declared(one, lake, config.bigquery)
-            view, state = keep_clean_view(look, config.bigquery)
+            view, state = keep_clean_view(look, config)
             made.append({"table": one.name, "view": view, "state": state})
         except MirrorlakeError as error:
             failures.append((one.name, error))

@@ -7,30 +7,33 @@ What belongs here: a view of one declared table. What doesn't: what it shows
 
 from __future__ import annotations
 
+from mirrorlake.config import Config
 from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
 from mirrorlake.destinations.bigquery.names import BigQueryTable, in_dataset
-from mirrorlake.models.external import ExternalDeclaration
+from mirrorlake.models.external import ExternalDeclaration, all_externals
 from mirrorlake.models.external_clean import clean_view
 from mirrorlake.models.external_tables import ExternalLook
+from mirrorlake.models.model_files import FOLDER
 from mirrorlake.operations.bigquery.views import ViewForm, ViewState, keep_view
 
 
-def keep_clean_view(look: ExternalLook, settings: BigQueryConfig | None) -> tuple[str, ViewState]:
+def keep_clean_view(look: ExternalLook, config: Config) -> tuple[str, ViewState]:
     """See that a table's view is what its file says; its name, and what became of it.
 
     Args:
         look: the table, compared with its file.
-        settings: the contract's section.
 
     Raises:
-        ModelError: the table is not as it is declared, or of another project than the contract's;
-            with the place in its file.
+        ModelError: the table is not as it is declared, of another project than the contract's, in
+            a dataset that Mirrorlake fills, or another file says what its view shows; with the
+            place in its file.
         BigQueryError: Google refuses, or the dataset of views is missing. A view that showed more
             than it may does not stay.
     """
     declared = look.table.declaration
-    bigquery, table = _opened(declared, settings)
+    bigquery, table = _opened(declared, config.bigquery)
+    _refuse_views_of_others(declared, table, config)
     view, wanted = _view_of(bigquery, table), _wanted(look, table)
     for difference in look.drift:
         found = bigquery.view(view)
@@ -39,6 +42,25 @@ def keep_clean_view(look: ExternalLook, settings: BigQueryConfig | None) -> tupl
             bigquery.drop(view)
         raise difference
     return str(view), keep_view(bigquery, table, view, wanted)
+
+
+def _refuse_views_of_others(
+    declared: ExternalDeclaration, table: BigQueryTable, config: Config
+) -> None:
+    """See that nobody else says what is in the table's view: the contract's rules, another file."""
+    if table.dataset in {one.namespaces.deduped for one in config.in_bigquery}:
+        raise declared.wrong(
+            f"Mirrorlake fills {table.dataset}, and the views of its tables are those of the "
+            f"contract's rules",
+            next_step="Leave out `clean`, or have the table written to another dataset",
+        )
+    for one in all_externals(config.path.parent / FOLDER):
+        same = (one.project or table.project, one.table) == (table.project, declared.table)
+        if one.name != declared.name and one.clean is not None and same:
+            raise declared.wrong(
+                f"{one.path} says what the view of {table} shows, too",
+                next_step="Leave `clean` in one of the two files",
+            )
 
 
 def find_other_view(look: ExternalLook, settings: BigQueryConfig | None) -> str:

@@ -127,3 +127,35 @@ def test_a_table_of_another_project_has_no_view(written: Written) -> None:
     [error] = written.views(code=2)["errors"]
     assert "models/app/events.yaml:2:" in error["error"]
     assert "in the contract's own project, and the table is in another one" in error["error"]
+
+
+@pytest.mark.full
+def test_a_mirrored_tables_view_is_left_to_the_contract(written: Written) -> None:
+    """A file about a table that Mirrorlake loads would show what the contract hides."""
+    section = {"project": PROJECT, "bucket": BUCKET}
+    table = {"mode": "full", "key": ["id"], "publish": ["lake", "bigquery"]}
+    filled = {"deduped": written.dataset, "raw": "r", "clean": "c"}
+    write_contract(
+        Path(written.path),
+        1,
+        {"d": {"namespaces": filled, "tables": {"t": table}}},
+        bigquery=section,
+    )
+    written.cloud.make_dataset(f"{written.dataset}__views_clean")
+    written.declare("{}")
+    [error] = written.views(code=2)["errors"]
+    assert f"Mirrorlake fills {written.dataset}" in error["error"]
+    assert not [*written.cloud.client().list_tables(f"{written.dataset}__views_clean")]
+
+
+@pytest.mark.full
+def test_two_files_of_one_table_do_not_change_its_view_in_turn(written: Written) -> None:
+    written.cloud.make_dataset(f"{written.dataset}__views_clean")
+    written.declare("{email: mask}")
+    file = written.folder / "models" / "app" / "events.yaml"
+    named = file.read_text().replace("table: ", f"table: {PROJECT}.").replace("mask", "show")
+    file.with_name("others.yaml").write_text(named)
+    first, second = written.views(code=2)["errors"]
+    assert "others.yaml says what the view of" in first["error"]
+    assert "events.yaml says what the view of" in second["error"]
+    assert not [*written.cloud.client().list_tables(f"{written.dataset}__views_clean")]
