@@ -105,7 +105,7 @@ def principal_of(text: str) -> str:
     account = name.lower().endswith(_SERVICE_ACCOUNT)
     if account != (kind == "serviceAccount") and kind != "group":
         right = "serviceAccount" if account else "user"
-        raise ValueError(f"{name!r} is no {kind}'s address: write {right}:{name}")
+        raise ValueError(f"{name!r} is no {kind}'s address, but that of a {right}")
     return f"{kind}:{name.lower()}"
 
 

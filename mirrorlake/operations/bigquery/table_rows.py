@@ -180,8 +180,8 @@ class TableAccess:
         fields = self.bigquery.fields_of(table)
         if fields is None:
             raise BigQueryError(
-                f"there is no table {table} in BigQuery",
-                next_step="Make it, or leave it out of the permissions file",
+                f"{declared.place}: there is no table {table} in BigQuery",
+                next_step="Correct its name, have it made, or leave it out here",
             )
         kinds = {one["name"].lower(): str(one["type"]) for one in fields}
         for name, rows in declared.policies.items():

@@ -70,7 +70,7 @@ def test_the_example_declares_what_it_says(tmp_path: Path) -> None:
         ("datasets: {d: {principals: {group:p@x.de: ownr}}}", "1:29: datasets.d.principals.\"group:p@x.de\"[0]: 'ownr' is no role on a dataset; did you mean 'owner'?"),
         (f"datasets: {{d: {{principals: {{{OWNER}, groop:a@x.de: reader}}}}}}", "'groop:a@x.de' is no principal: write group:<address>"),
         (f"datasets: {{d: {{principals: {{{OWNER}, group:a: reader}}}}}}", "'a' is no address, like name@example.com"),
-        (f"datasets: {{d: {{principals: {{{OWNER}, serviceAccount:a@x.de: reader}}}}}}", "'a@x.de' is no serviceAccount's address: write user:a@x.de"),
+        (f"datasets: {{d: {{principals: {{{OWNER}, serviceAccount:a@x.de: reader}}}}}}", "'a@x.de' is no serviceAccount's address, but that of a user"),
         (f"datasets: {{d: {{principals: {{{OWNER}, special:projectowners: reader}}}}}}", "did you mean 'projectOwners'?"),
         (f"datasets: {{d: {{principals: {{{OWNER}, domain:a b: reader}}}}}}", "'a b' is no domain, like example.com"),
         (f"datasets: {{d: {{principals: {{{OWNER}, user:a@x.de: reader}}}}}}", "'user:a@x.de' is a person: write it under exceptions"),
