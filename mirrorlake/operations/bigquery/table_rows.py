@@ -109,7 +109,7 @@ class TableAccess:
 
         Raises:
             BigQueryError: there is no such table, or it can't be asked.
-            ConfigError: a condition names a column that the table has not.
+            ConfigError: it is a view, or a condition names a column that it has not.
         """
         return _shown(declared, self._changes(declared))
 
@@ -182,6 +182,12 @@ class TableAccess:
             raise BigQueryError(
                 f"{declared.place}: there is no table {table} in BigQuery",
                 next_step="Correct its name, have it made, or leave it out here",
+            )
+        view = self.bigquery.view(table)
+        if view is not None and view.sql and (declared.policies or declared.columns):
+            raise ConfigError(
+                f"{declared.place}: {table} is a view, and only tables have policies",
+                next_step="Declare them of the tables under it, or show less in the view",
             )
         kinds = {one["name"].lower(): str(one["type"]) for one in fields}
         for name, rows in declared.policies.items():

@@ -166,7 +166,9 @@ class _Handler(BaseHTTPRequestHandler):
             dataset, _, name = table.partition(".")
             place = {"projectId": "local", "datasetId": dataset, "tableId": name}
             fields = {"fields": [self._field(table, one) for one in tables.fields[table]]}
-            self._answer(200, {"tableReference": place, "type": "TABLE", "schema": fields})
+            of = {"tableReference": place, "schema": fields}
+            view = {"type": "VIEW", "view": {"query": "SELECT 1"}}
+            self._answer(200, of | (view if table in tables.views else {"type": "TABLE"}))
 
     def _field(self, table: str, field: dict[str, Any]) -> dict[str, Any]:
         names = self.there.data_policies.columns.get((table, field["name"]))

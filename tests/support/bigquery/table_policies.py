@@ -21,6 +21,7 @@ class Tables:
 
     Attributes:
         fields: of each table, ``dataset.table``; it is there.
+        views: those of them that are views.
         policies: of each table, name → condition and members.
         unknown: principals that are nobody's.
         page: how many policies a page has.
@@ -31,6 +32,7 @@ class Tables:
 
     def __init__(self) -> None:
         self.fields: dict[str, list[dict[str, Any]]] = {}
+        self.views: set[str] = set()
         self.policies: dict[str, Policies] = {}
         self.unknown: set[str] = set()
         self.page = 2

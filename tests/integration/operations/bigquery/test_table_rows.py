@@ -194,6 +194,13 @@ def test_a_condition_that_cannot_be_is_named_with_its_place(
     assert there.tables.statements == []
 
 
+def test_a_view_has_no_policies(there: Datasets, applied: Callable[..., TriedAccess]) -> None:
+    there.tables.views.add("d.t")
+    with pytest.raises(ConfigError, match=r"permissions.yaml:5:7: local.d.t is a view, and only"):
+        applied(file())
+    assert there.tables.statements == []
+
+
 def test_what_would_hide_or_show_rows_unseen_is_refused(
     there: Datasets, path: Path, applied: Callable[..., TriedAccess]
 ) -> None:
