@@ -182,10 +182,13 @@ def print_published(done: Sequence[PublishedThere]) -> None:
     if moved:
         show.console.print(table)
     if len(moved) < len(done):
-        words = f"{len(done) - len(moved):,} of {len(done):,} in BigQuery as the lake shows them"
-        none = sum(one.state == "not loaded" for one in done)
-        words += f", or not in the lake yet: {none:,}" if none else ""
-        show.console.print(words, highlight=False, soft_wrap=True)
+        none = [one.table for one in done if one.state == "not loaded"]
+        same = len(done) - len(moved) - len(none)
+        if same:
+            words = f"{same:,} of {len(done):,} in BigQuery as the lake shows them"
+            show.console.print(words, highlight=False, soft_wrap=True)
+        for name in none:
+            show.console.print(f"{escape(name)}: not in the lake yet", soft_wrap=True)
     for one in done:
         for view, state in one.views.items():
             if state != "unchanged":

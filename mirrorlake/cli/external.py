@@ -47,10 +47,9 @@ def check(names: Sequence[str], config_path: Path, as_json: bool) -> None:
     from mirrorlake.operations.models.external_checks import check_external
 
     config = open_contract(config_path)
-    chosen = _chosen(config, names)
+    chosen, failures = _chosen(config, names)
     lake, now = Lake(config.lake), datetime.now(UTC)
     found: dict[str, CheckedExternal] = {}
-    failures: list[tuple[str, MirrorlakeError]] = []
     for one in chosen:
         try:
             found[one.name] = check_external(one, lake, config.bigquery, now)
@@ -82,8 +81,8 @@ def views(names: Sequence[str], config_path: Path, as_json: bool) -> None:
     config = open_contract(config_path)
     lake = Lake(config.lake)
     made: list[dict[str, str]] = []
-    failures: list[tuple[str, MirrorlakeError]] = []
-    for one in _with_view(_chosen(config, names), named=bool(names)):
+    chosen, failures = _chosen(config, names)
+    for one in _with_view(chosen, named=bool(names), others=bool(failures)):
         try:
             look = compare_declared(one, lake, config.bigquery)
             view, state = keep_clean_view(look, config)
@@ -102,15 +101,18 @@ def views(names: Sequence[str], config_path: Path, as_json: bool) -> None:
 
 
 def _with_view(
-    declared: Sequence[ExternalDeclaration], *, named: bool
+    declared: Sequence[ExternalDeclaration], *, named: bool, others: bool
 ) -> Sequence[ExternalDeclaration]:
     """Those whose files say `clean`.
+
+    Args:
+        others: whether there are files that can't be read.
 
     Raises:
         ConfigError: there is none, or one that was named says nothing.
     """
     found = [one for one in declared if one.clean is not None]
-    if not found or (named and len(found) < len(declared)):
+    if (not found and not others) or (named and len(found) < len(declared)):
         without = next((one for one in declared if one.clean is None), None)
         named_one = f"{without.path} does not" if named and without is not None else "no file does"
         raise ConfigError(
@@ -120,27 +122,33 @@ def _with_view(
     return found
 
 
-def _chosen(config: Config, names: Sequence[str]) -> Sequence[ExternalDeclaration]:
-    """The declarations of these names; all without a name.
+def _chosen(
+    config: Config, names: Sequence[str]
+) -> tuple[Sequence[ExternalDeclaration], list[tuple[str, MirrorlakeError]]]:
+    """The declarations of these names, all without a name; and names whose files can't be read,
+    each with its error: they hold up no other.
 
     Raises:
         ConfigError: a name is nobody's, or there is none.
-        ModelError: a file can't be read.
     """
-    from mirrorlake.models.external import all_externals
+    from mirrorlake.models.external import read_externals
     from mirrorlake.models.model_files import FOLDER
 
-    declared = all_externals(config.path.parent / FOLDER)
+    declared, unread = read_externals(config.path.parent / FOLDER)
     known = {one.name: one for one in declared}
     for name in names:
-        if name not in known:
+        if name not in known and name not in unread.why:
             raise ConfigError(f"no file declares a table {name}{nearest(name, known)}")
-    if not known:
+    failures: list[tuple[str, MirrorlakeError]] = [
+        (name, error) for name, error in unread.why.items() if not names or name in names
+    ]
+    if not known and not failures:
         raise ConfigError(
             f"no file declares a table that is made elsewhere beside {config.path}",
             next_step="Write models/<dataset>/<name>.yaml: docs/models.md#tables-made-elsewhere",
         )
-    return [known[name] for name in dict.fromkeys(names)] or declared
+    wanted = [known[name] for name in dict.fromkeys(names) if name in known]
+    return (wanted if names else declared), failures
 
 
 def _code(found: Mapping[str, CheckedExternal]) -> int:

@@ -77,6 +77,8 @@ def plan(
     else:
         printed = _Printed(markdown=as_markdown)
         said = [words for some in warnings.values() for words in some]
+        if not changes and not project.problems:
+            printed.lines(["There are no models."])
         _print_models(printed, changes, project.models, said)
         _print_tables(printed, "contract", contracts)
         _print_drift(printed, drift)
@@ -178,8 +180,6 @@ def _print_models(
             cells = (*counts, ", ".join(model.bound.reads) or "-")
         rows.append((change.model, change.change, *cells))
     printed.table(("model", "change", "columns", "partitions", "reads…"), rows)
-    if not changes:
-        printed.lines(["There are no models."])
     for change in changes:
         printed.lines([f"{change.model}: {words}" for words in change.words])
         printed.lines([f"  {words}" for words in change.readers])

@@ -107,7 +107,8 @@ class ExternalDeclaration:
         columns: those that are read, in order.
         partition_by: columns that divide it; of Parquet its folders.
         hidden: columns with personal data, in lower case.
-        clean: rules of columns in the view for readers, by the columns' names; None: there is none.
+        clean: rules of columns in the view for readers, by their names in lower case; None: there
+            is none.
         freshness: when it counts as late.
         min_rows: how many rows it has at least.
         place: where the file says which table it is.
@@ -209,7 +210,7 @@ def read_external(path: Path) -> ExternalDeclaration:
         columns=tuple(declared_columns(file, said.columns)),
         partition_by=said.partition_by,
         hidden=frozenset(one.lower() for one in said.hidden),
-        clean=said.clean,
+        clean=None if said.clean is None else {n.lower(): r for n, r in said.clean.items()},
         freshness=said.freshness,
         min_rows=said.min_rows,
         description=said.description,
@@ -279,18 +280,23 @@ def _wrong_rules(file: YamlFile, said: ExternalSection) -> Iterator[Problem]:
     """What is wrong with the rules of the view for readers."""
     if said.clean is None and "clean" in said.model_fields_set:
         yield file.problem(("clean",), "has no value: {} is a view without rules", at_key=True)
+    columns = {name.lower(): one for name, one in said.columns.items()}
+    rules: dict[str, CleanRule] = {}
     for name, rule in (said.clean or {}).items():
-        column = said.columns.get(name)
+        column, again = columns.get(name.lower()), name.lower() in rules
+        rules[name.lower()] = rule
         if column is None:
             words = f"there is no column {name}{nearest(name, said.columns)}"
             yield file.problem(("clean", name), words, at_key=True)
+        elif again:
+            yield file.problem(("clean", name), "two rules are for one column", at_key=True)
         elif rule == "mask" and column.type != "string":
             yield file.problem(("clean", name), f"a {column.type} can't be masked: a text alone")
         elif rule == "null" and column.type.startswith(("array<", "map<", "struct<")):
             yield file.problem(("clean", name), f"a {column.type} can't be emptied: drop it")
     hidden = {name.lower() for name in said.hidden}
-    rules = {name: (said.clean or {}).get(name) for name in said.columns}
-    left = [n for n, rule in rules.items() if rule != "drop" and (rule or n.lower() not in hidden)]
+    shown = {name: rules.get(name, "drop" if name in hidden else "show") for name in columns}
+    left = [name for name, rule in shown.items() if rule != "drop"]
     if said.clean is not None and not left:
         yield file.problem(("clean",), "the view would have no column", at_key=True)
 

@@ -26,8 +26,8 @@ def shown_columns(declared: ExternalDeclaration) -> dict[str, str]:
     rules: Mapping[str, str] = declared.clean or {}
     found: dict[str, str] = {}
     for one in declared.columns:
-        rule = rules.get(one.name, "drop" if one.name.lower() in declared.hidden else "show")
-        name = as_sql_identifier(one.name)
+        lowered, name = one.name.lower(), as_sql_identifier(one.name)
+        rule = rules.get(lowered, "drop" if lowered in declared.hidden else "show")
         if rule == "null":
             found[one.name] = "CAST(NULL AS string)"
         elif rule == "mask":

@@ -11,7 +11,7 @@ from mirrorlake.config import Config
 from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
 from mirrorlake.destinations.bigquery.names import BigQueryTable, in_dataset
-from mirrorlake.models.external import ExternalDeclaration, all_externals
+from mirrorlake.models.external import ExternalDeclaration, read_externals
 from mirrorlake.models.external_clean import clean_view
 from mirrorlake.models.external_tables import ExternalLook
 from mirrorlake.models.model_files import FOLDER
@@ -54,7 +54,8 @@ def _refuse_views_of_others(
             f"contract's rules",
             next_step="Leave out `clean`, or have the table written to another dataset",
         )
-    for one in all_externals(config.path.parent / FOLDER):
+    # A file that can't be read makes no view.
+    for one in read_externals(config.path.parent / FOLDER)[0]:
         same = (one.project or table.project, one.table) == (table.project, declared.table)
         if one.name != declared.name and one.clean is not None and same:
             raise declared.wrong(

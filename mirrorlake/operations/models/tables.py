@@ -77,7 +77,7 @@ def prepare_table(workspace: Workspace, model: Model, *, rebuild: bool) -> None:
         return
     broken = broken_columns(dict(there), dict(columns))
     raise SchemaError(
-        f"{identifier} has columns that {model.name} does not give any more, or gives otherwise: "
+        f"the table {identifier} is not as its model is now: "
         f"{', '.join(broken.values()) or 'its partitions are by other columns'}",
         table=model.name,
         next_step=f"mirrorlake run {model.name} --rebuild makes the table again, without a "

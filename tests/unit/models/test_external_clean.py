@@ -34,7 +34,7 @@ def declared(folder: Path, text: str) -> ExternalDeclaration:
 
 
 def test_hidden_columns_are_there_only_as_a_rule_shows_them(tmp_path: Path) -> None:
-    one = declared(tmp_path, EVENTS + "clean: {Email: mask, born: null, note: drop}")
+    one = declared(tmp_path, EVENTS + "clean: {email: mask, born: null, Note: drop}")
     columns, sql = clean_view(one, TABLE, THERE)
     # Neither what is hidden without a rule, nor what the file does not declare.
     assert columns == ("id", "Email", "born", "tags")
@@ -58,7 +58,8 @@ def test_an_empty_rule_is_a_view_without_what_is_hidden(tmp_path: Path) -> None:
     ("rules", "words"),
     [
         ("{e_mail: mask}", "5:9: clean.e_mail: there is no column e_mail"),
-        ("{email: mask}", "there is no column email; did you mean"),
+        ("{emial: mask}", "there is no column emial; did you mean"),
+        ("{email: mask, EMAIL: show}", "5:22: clean.EMAIL: two rules are for one column"),
         ("{born: mask}", "a date can't be masked: a text alone"),
         ("{tags: null}", "a array<string> can't be emptied: drop it"),
         ("{card: hash}", "clean.card"),

@@ -159,3 +159,17 @@ def test_two_files_of_one_table_do_not_change_its_view_in_turn(written: Written)
     assert "others.yaml says what the view of" in first["error"]
     assert "events.yaml says what the view of" in second["error"]
     assert not [*written.cloud.client().list_tables(f"{written.dataset}__views_clean")]
+
+
+@pytest.mark.full
+def test_a_file_that_can_not_be_read_holds_up_no_other(written: Written) -> None:
+    written.cloud.make_dataset(f"{written.dataset}__views_clean")
+    written.declare("{email: mask}")
+    file = written.folder / "models" / "app" / "events.yaml"
+    file.with_name("bad.yaml").write_text(file.read_text().replace("email: mask", "mail: mask"))
+    found = written.views(code=2)
+    assert [one["state"] for one in found["views"]] == ["made"]
+    [error] = found["errors"]
+    assert error["table"] == "app.bad"
+    assert "bad.yaml:5:9: clean.mail: there is no column mail" in error["error"]
+    assert written.verdict(code=2)[0] == "passed"
