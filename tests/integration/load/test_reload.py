@@ -123,6 +123,7 @@ def test_a_reload_before_any_fold_of_what_it_replaces(
     assert_equal(server, workspace, "orders")
 
 
+@pytest.mark.full
 def test_a_second_reload_only_adds(
     orders: tuple[Workspace, TableContract], sql: Sql, server: MariaDB
 ) -> None:
@@ -163,6 +164,7 @@ def test_many_days_are_one_commit(orders: tuple[Workspace, TableContract], serve
     assert_equal(server, workspace, "orders")
 
 
+@pytest.mark.full
 def test_the_next_live_window_is_not_moved_by_a_reload(
     orders: tuple[Workspace, TableContract], sql: Sql, server: MariaDB
 ) -> None:

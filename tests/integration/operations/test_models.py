@@ -237,6 +237,7 @@ def test_one_partition_that_fails_is_named_and_those_before_it_are_published(
     assert there == [(ALL_DAYS[0], 1), (ALL_DAYS[1], 0)]
 
 
+@pytest.mark.full
 def test_a_partition_has_its_own_rows_whatever_it_is_named_by(config: Path) -> None:
     kinds = {
         "texts": "[' a=b/c%,', 'é', '7']",

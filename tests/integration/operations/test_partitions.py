@@ -89,6 +89,7 @@ def of(reports: list[DayReport], layer: str) -> set[date]:
     return {report.partition for report in reports if report.layer == layer}
 
 
+@pytest.mark.full
 def test_every_load_shows_on_the_days_that_it_touched(engine_for: EngineFor, sql: Sql) -> None:
     sql(
         CREATE,

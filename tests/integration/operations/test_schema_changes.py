@@ -65,6 +65,7 @@ def make(sql: Callable[..., Any]) -> None:
     sql(CREATE, *rows, "SET sql_mode = ''", "UPDATE t SET born = '1999-00-00' WHERE id IN (2, 5)")
 
 
+@pytest.mark.full
 @IN_MODES
 def test_a_dropped_column_leaves_the_layers_and_stays_in_raw(
     mode: str,

@@ -73,6 +73,7 @@ def widen(sql: Callable[..., Any]) -> None:
     )
 
 
+@pytest.mark.full
 @in_modes(MODES, often=["incremental"])
 def test_the_layers_become_wider_and_hold_mysqls_values(
     mode: str,

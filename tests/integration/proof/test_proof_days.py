@@ -29,6 +29,7 @@ def told(workspace: Workspace) -> dict[str, bool]:
     return {day: one.passed for day, one in found.items() if day < "2021"}
 
 
+@pytest.mark.full
 def test_days_are_told_when_their_rows_were_compared(
     database: str, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,7 @@ def _naive(value: Any) -> Any:
     return value.replace(tzinfo=None) if isinstance(value, datetime) else value
 
 
+@pytest.mark.full
 def test_a_table_that_is_truncated_or_made_again_is_noticed(
     sql: Callable[..., Any], engine_for: Callable[..., Workspace], database: str
 ) -> None:

@@ -61,6 +61,7 @@ def applied(
     return apply_groups(directory, ledger, RUNNER, plan_groups(directory, RUNNER, declared(groups)))
 
 
+@pytest.mark.full
 @settings(
     max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -124,6 +124,7 @@ def applied(path: Path, ledger: Ledger) -> Callable[..., TriedAccess]:
     return apply
 
 
+@pytest.mark.full
 @settings(
     max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -271,6 +272,7 @@ def test_a_grant_that_cannot_be_declared_is_never_removed_unseen(
         plan_permissions(declared)
 
 
+@pytest.mark.full
 @settings(
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -87,6 +87,7 @@ def test_threads_share_the_rate(database: str, sql: Sql, engine_for: EngineFor) 
     assert time.monotonic() - began > 1.6
 
 
+@pytest.mark.full
 def test_connections_are_a_cap_over_all_tables(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
