@@ -240,7 +240,8 @@ def test_a_view_that_somebody_changed_is_made_again(
         f"CREATE OR REPLACE VIEW `{view}` AS SELECT * FROM `{address(dataset)}`"
     )
     monkeypatch.setattr(views_there, "as_bigquery", lambda *_: "SELECT nothing")
-    with pytest.raises(BigQueryError, match=f"view {view}: Google Cloud could not do it"):
+    whole = f"{cloud.section()['project']}.{view}"
+    with pytest.raises(BigQueryError, match=f"view {whole}: Google Cloud could not do it"):
         published(workspace)
     assert [one.table_id for one in cloud.client().list_tables(f"{dataset}__views_clean")] == []
 
