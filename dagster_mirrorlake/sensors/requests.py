@@ -1,8 +1,8 @@
 """One request for the chains of several tables, the same for every trigger."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import dagster as dg
 
@@ -37,6 +37,8 @@ SCHEDULE_STATUS = {
 """The same of a schedule."""
 
 _ENDED = ("SUCCESS", "FAILURE", "SKIPPED")
+UnderWay: TypeAlias = tuple[dg.DagsterRun, set[dg.AssetKey]]
+"""A run that waits or works, and the assets that it is about."""
 _KeysOf = Callable[[MirroredTable], list[dg.AssetKey]]
 """What is requested of a table."""
 
@@ -155,7 +157,7 @@ def is_under_way(
     )
 
 
-def under_way(instance: dg.DagsterInstance) -> Iterator[tuple[dg.DagsterRun, set[dg.AssetKey]]]:
+def under_way(instance: dg.DagsterInstance) -> Iterator[UnderWay]:
     """The runs that wait or work, and the assets for which, or for whose checks, each was
     requested."""
     for record in instance.get_run_records(dg.RunsFilter(statuses=UNFINISHED)):
@@ -172,9 +174,15 @@ def busy_tables(instance: dg.DagsterInstance, tables: Sequence[MirroredTable]) -
     A run that is done with a table is no reason to leave it alone while the run goes on for others:
     one slow table would hold up all of its source.
     """
+    return _busy(instance, under_way(instance), tables)
+
+
+def _busy(
+    instance: dg.DagsterInstance, runs: Iterable[UnderWay], tables: Sequence[MirroredTable]
+) -> set[str]:
     keys = {key: table for table in tables for key in table.chain_keys}
     found: set[str] = set()
-    for run, chosen in under_way(instance):
+    for run, chosen in runs:
         if not chosen:
             # A job over tables that its config names: all of its source, or none that we know of.
             tag = run.tags.get(SOURCE_TAG)
@@ -191,9 +199,10 @@ def busy_tables(instance: dg.DagsterInstance, tables: Sequence[MirroredTable]) -
 def busy_published(instance: dg.DagsterInstance, tables: Sequence[PublishedAsset]) -> set[str]:
     """The same of what is published in BigQuery; a table of tenants, and a model, is busy for as
     long as a run for it is under way."""
-    found = busy_tables(instance, [one for one in tables if isinstance(one, MirroredTable)])
+    runs = [*under_way(instance)]
+    found = _busy(instance, runs, [one for one in tables if isinstance(one, MirroredTable)])
     others = [one for one in tables if not isinstance(one, MirroredTable)]
-    for _, chosen in under_way(instance) if others else ():
+    for _, chosen in runs:
         found |= {one.contract.name for one in others if not chosen.isdisjoint(one.chain_keys)}
     return found
 

@@ -25,6 +25,7 @@ from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.models.external import ExternalDeclaration
+    from mirrorlake.models.model_files import Unread
     from mirrorlake.operations.models.external_checks import CheckedExternal
     from mirrorlake.operations.models.observed import ExternalSeen, ShownExternal
 
@@ -44,10 +45,13 @@ def check(names: Sequence[str], config_path: Path, as_json: bool) -> None:
     By their metadata: no row is read.
     """
     from mirrorlake.destinations.iceberg.lake import Lake
+    from mirrorlake.models.external import read_externals
+    from mirrorlake.operations.models.compiled import models_folder
     from mirrorlake.operations.models.external_checks import check_external
 
     config = open_contract(config_path)
-    chosen, failures = _chosen(config, names)
+    declared, unread = read_externals(models_folder(config))
+    chosen, failures = _chosen(config, names, declared, unread)
     lake, now = Lake(config.lake), datetime.now(UTC)
     found: dict[str, CheckedExternal] = {}
     for one in chosen:
@@ -75,17 +79,21 @@ def views(names: Sequence[str], config_path: Path, as_json: bool) -> None:
     One that is there as it must be is left alone.
     """
     from mirrorlake.destinations.iceberg.lake import Lake
+    from mirrorlake.models.external import read_externals
     from mirrorlake.operations.bigquery.external_views import keep_clean_view
+    from mirrorlake.operations.models.compiled import models_folder
     from mirrorlake.operations.models.elsewhere import compare_declared
 
     config = open_contract(config_path)
     lake = Lake(config.lake)
     made: list[dict[str, str]] = []
-    chosen, failures = _chosen(config, names)
+    # A file that can't be read makes no view.
+    declared, unread = read_externals(models_folder(config))
+    chosen, failures = _chosen(config, names, declared, unread)
     for one in _with_view(chosen, named=bool(names), others=bool(failures)):
         try:
             look = compare_declared(one, lake, config.bigquery)
-            view, state = keep_clean_view(look, config)
+            view, state = keep_clean_view(look, config, declared)
             made.append({"table": one.name, "view": view, "state": state})
         except MirrorlakeError as error:
             failures.append((one.name, error))
@@ -123,7 +131,10 @@ def _with_view(
 
 
 def _chosen(
-    config: Config, names: Sequence[str]
+    config: Config,
+    names: Sequence[str],
+    declared: Sequence[ExternalDeclaration],
+    unread: Unread,
 ) -> tuple[Sequence[ExternalDeclaration], list[tuple[str, MirrorlakeError]]]:
     """The declarations of these names, all without a name; and names whose files can't be read,
     each with its error: they hold up no other.
@@ -131,10 +142,6 @@ def _chosen(
     Raises:
         ConfigError: a name is nobody's, or there is none.
     """
-    from mirrorlake.models.external import read_externals
-    from mirrorlake.models.model_files import FOLDER
-
-    declared, unread = read_externals(config.path.parent / FOLDER)
     known = {one.name: one for one in declared}
     for name in names:
         if name not in known and name not in unread.why:

@@ -269,6 +269,11 @@ class Config(Section):
         everything = (*self.tables, *self.snapshots, *self.tenants)
         return tuple(table for table in everything if table.in_bigquery)
 
+    @property
+    def datasets_of_tables(self) -> frozenset[str]:
+        """The datasets of BigQuery that these are loaded into."""
+        return frozenset(table.namespaces.deduped for table in self.in_bigquery)
+
     def chosen(self, names: Sequence[str]) -> tuple[TableContract, ...]:
         """The contracts of these names, as `table` takes them; all without a name.
 

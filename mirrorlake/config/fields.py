@@ -94,6 +94,15 @@ def hide_url(url: str) -> str:
     return head + mark + re.sub(r"=[^&]*", "=***", query)
 
 
+def listed(value: object) -> object:
+    """What may be written as one text or as a list of them, as a list.
+
+    >>> listed("id"), listed(["id", "day"])
+    (['id'], ['id', 'day'])
+    """
+    return [value] if isinstance(value, str) else value
+
+
 def _duration(value: object) -> object:
     return parse_duration(value) if isinstance(value, str) else value
 

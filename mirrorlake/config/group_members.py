@@ -1,7 +1,7 @@
 """``permissions.yaml`` → who is to be in which Google group, and as what.
 
 Members of a group are persons, service accounts and other groups. A group that is not here is left
-alone; of one that is, whoever is not declared is to go.
+alone; of one that is, members who are not declared are to go.
 """
 
 from __future__ import annotations

@@ -8,16 +8,12 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from mirrorlake.config.fields import Section
+from mirrorlake.config.fields import Section, listed
 from mirrorlake.config.grants import Role, principal_of, role_of
 
 LAYERS: Final = ("raw", "deduped", "clean")
 SET: Final = "set:"
 """What a principal begins with that is a set of this file."""
-
-
-def _roles(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
 
 
 def _member(text: str) -> str:
@@ -74,28 +70,15 @@ def _column_member(text: str) -> str:
     return _rows_member(text)
 
 
-def _column_name(name: str) -> str:
-    if not re.fullmatch(r"\w{1,300}", name):
-        raise ValueError(f"{name!r} is no column's name: letters, digits and _")
-    return name
+def _name(what: str, pattern: str, letters: str) -> AfterValidator:
+    """A check of the name of something, which has these letters alone."""
 
+    def check(name: str) -> str:
+        if not re.fullmatch(pattern, name):
+            raise ValueError(f"{name!r} is no {what}'s name: {letters}")
+        return name
 
-def _policy_name(name: str) -> str:
-    if not re.fullmatch(r"\w{1,256}", name, re.ASCII):
-        raise ValueError(f"{name!r} is no policy's name: letters, digits and _")
-    return name
-
-
-def _table_name(name: str) -> str:
-    if not re.fullmatch(r"[\w -]{1,1024}", name):
-        raise ValueError(f"{name!r} is no table's name: letters, digits, spaces, - and _")
-    return name
-
-
-def _dataset_name(name: str) -> str:
-    if not re.fullmatch(r"\w{1,1024}", name, re.ASCII):
-        raise ValueError(f"{name!r} is no dataset's name: letters, digits and _")
-    return name
+    return AfterValidator(check)
 
 
 def _object(parts: int) -> AfterValidator:
@@ -126,19 +109,19 @@ _ROLE_SCHEMA: Final = {"type": "string", "examples": ["reader", "writer", "owner
 _RoleName = Annotated[Role, AfterValidator(role_of), WithJsonSchema(_ROLE_SCHEMA)]
 _Roles = Annotated[
     tuple[_RoleName, ...],
-    BeforeValidator(_roles),
+    BeforeValidator(listed),
     Field(min_length=1),
     WithJsonSchema({"anyOf": [_ROLE_SCHEMA, {"type": "array", "items": _ROLE_SCHEMA}]}),
 ]
 _Member = Annotated[str, AfterValidator(_member)]
 _Person = Annotated[str, AfterValidator(_person)]
 _SetName = Annotated[str, AfterValidator(_set_name)]
-_DatasetName = Annotated[str, AfterValidator(_dataset_name)]
+_DatasetName = Annotated[str, _name("dataset", r"[A-Za-z0-9_]{1,1024}", "letters, digits and _")]
 _RowsMember = Annotated[str, AfterValidator(_rows_member)]
-_ColumnName = Annotated[str, AfterValidator(_column_name)]
+_ColumnName = Annotated[str, _name("column", r"\w{1,300}", "letters, digits and _")]
 _ColumnMember = Annotated[str, AfterValidator(_column_member)]
-_PolicyName = Annotated[str, AfterValidator(_policy_name)]
-_TableName = Annotated[str, AfterValidator(_table_name)]
+_PolicyName = Annotated[str, _name("policy", r"[A-Za-z0-9_]{1,256}", "letters, digits and _")]
+_TableName = Annotated[str, _name("table", r"[\w -]{1,1024}", "letters, digits, spaces, - and _")]
 _GroupAddress = Annotated[str, AfterValidator(_group_address)]
 _GroupMember = Annotated[str, AfterValidator(_group_member)]
 Groups: TypeAlias = dict[_GroupAddress, dict[_GroupMember, GroupRole]]
@@ -154,7 +137,7 @@ class UserException(Section):
 
 
 class AuthorisedObjects(Section):
-    """What reads the dataset on behalf of whoever may read *it*."""
+    """What reads the dataset on behalf of those who may read *it*."""
 
     views: tuple[Annotated[str, _object(2)], ...] = ()
     """Views of other datasets: ``dataset.view`` or ``project.dataset.view``."""
@@ -188,14 +171,15 @@ class TableRowsSection(Section):
     """What is declared of one table."""
 
     rows: dict[_PolicyName, RowPolicySection] = Field(default_factory=dict)
-    """A row access policy's name → which rows, and who sees them. Without any, whoever may read
-    the dataset sees all rows."""
+    """A row access policy's name → which rows, and who sees them. Without any, everyone who may
+    read the dataset sees all rows."""
     columns: dict[_ColumnName, ColumnPolicySection] = Field(default_factory=dict)
-    """A column's name → who sees it. Columns that are not here are seen by whoever sees rows."""
+    """A column's name → who sees it. Everyone who sees the rows sees columns that are
+    not here."""
 
 
 class DatasetSection(Section):
-    """Who may do what with one dataset; whoever is not here has no entry on it."""
+    """Who may do what with one dataset; a principal that is not here has no entry on it."""
 
     principals: dict[_Member, _Roles] = Field(default_factory=dict)
     """``group:…``, ``serviceAccount:…``, ``domain:…``, ``special:…``, ``principal://…``,

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from mirrorlake.config.fields import Duration, Findings, MysqlName, NamespaceName, Section
+from mirrorlake.config.fields import Duration, Findings, MysqlName, NamespaceName, Section, listed
 from mirrorlake.config.secrets import DatabaseUrl, Properties, Secret, UnsetSecret
 from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.runtime.permissions import HADOOP_UMASK, Permissions
@@ -188,6 +188,10 @@ class BigQueryConfig(Section):
         """Where the views of a dataset's tables are."""
         return f"{dataset}__views_{views}"
 
+    def views_datasets(self, dataset: str) -> list[str]:
+        """Where all views of the tables are that are loaded into a dataset."""
+        return [self.views_dataset(dataset, kind) for kind in self.views]
+
 
 class BigQueryLayout(Section):
     """How one table is laid out in BigQuery."""
@@ -219,14 +223,10 @@ class Freshness(Section):
         return self
 
 
-def _as_names(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
-
-
 _NAME: Final = {"type": "string", "minLength": 1, "maxLength": 64}
 _Names: TypeAlias = Annotated[
     tuple[MysqlName, ...],
-    BeforeValidator(_as_names),
+    BeforeValidator(listed),
     WithJsonSchema({"anyOf": [_NAME, {"type": "array", "items": _NAME}]}),
 ]
 

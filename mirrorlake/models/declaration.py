@@ -28,7 +28,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 from sqlglot import exp
 
-from mirrorlake.config.fields import Duration, Section
+from mirrorlake.config.fields import Duration, Section, listed
 from mirrorlake.config.settings import BigQueryLayout, Publish, PublishTo
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
@@ -65,10 +65,6 @@ _FENCE = "---"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 class HeaderSection(Section):
     """What the header of a model may say."""
 
@@ -77,8 +73,8 @@ class HeaderSection(Section):
     materialized: Materialized = "table"
     for_: Mapping[str, Any] = Field({}, alias="for")
     if_: str | None = Field(None, alias="if")
-    partition_by: Annotated[tuple[str, ...] | None, BeforeValidator(_listed)] = None
-    released: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    partition_by: Annotated[tuple[str, ...] | None, BeforeValidator(listed)] = None
+    released: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
     every: Duration | None = timedelta(minutes=15)
     retention: RetentionField | None = None
     publish: Publish = ("lake",)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from mirrorlake.config.fields import Section
+from mirrorlake.config.fields import Section, listed
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
 from mirrorlake.models import types
@@ -26,16 +26,12 @@ def _of_type(value: object) -> object:
     return {"type": value} if isinstance(value, str) else value
 
 
-def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 class ColumnSection(Section):
     """A column; a text alone is its type."""
 
     type: str
     nullable: bool = True
-    made_of: Annotated[tuple[str, ...] | None, BeforeValidator(_listed)] = None
+    made_of: Annotated[tuple[str, ...] | None, BeforeValidator(listed)] = None
 
 
 HeaderType = Annotated[ColumnSection, BeforeValidator(_of_type)]

@@ -28,7 +28,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field
 
-from mirrorlake.config.fields import Section, nearest
+from mirrorlake.config.fields import Section, listed, nearest
 from mirrorlake.config.yaml_file import Path as YamlPath
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.models.declared_columns import HeaderColumn
@@ -41,13 +41,9 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _MOST_SHOWN = 5
 
 
-def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 def _keys(value: object) -> object:
     """One key, or a list of keys."""
-    found = _listed(value)
+    found = listed(value)
     if isinstance(found, list) and all(isinstance(one, str) for one in cast("list[Any]", found)):
         return [found] if found else []
     return found
@@ -67,7 +63,7 @@ class RowsSection(Section):
 class ExpectSection(Section):
     """What is expected of each partition's rows."""
 
-    not_null: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    not_null: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
     unique: Annotated[tuple[tuple[str, ...], ...], BeforeValidator(_keys)] = ()
     accepted_values: Mapping[str, tuple[str | None, ...]] = {}
     rows: RowsSection | None = None

@@ -26,7 +26,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from mirrorlake.config.fields import Section, nearest
+from mirrorlake.config.fields import Section, listed, nearest
 from mirrorlake.config.settings import Freshness
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
@@ -73,10 +73,6 @@ _IN_FOLDERS = ("string", "int", "bigint", "date")
 """Types whose values are told from a folder's name."""
 
 
-def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 class ExternalSection(Section):
     """What the file of a table that is made elsewhere may say."""
 
@@ -88,8 +84,8 @@ class ExternalSection(Section):
     endpoint: str | None = None
     location: str | None = None
     columns: dict[str, HeaderType]
-    partition_by: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
-    hidden: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    partition_by: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
+    hidden: Annotated[tuple[str, ...], BeforeValidator(listed)] = ()
     clean: dict[str, CleanRule] | None = None
     freshness: Freshness | None = None
     min_rows: Annotated[int, Field(ge=1)] | None = None

@@ -25,7 +25,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from mirrorlake.config.fields import Section, nearest
+from mirrorlake.config.fields import Section, listed, nearest
 from mirrorlake.config.yaml_file import Path as YamlPath
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
@@ -35,10 +35,6 @@ SUFFIX = ".test.yaml"
 """How the name of a file with tests ends."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 WrittenRows = tuple[Mapping[str, Any], ...]
-
-
-def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
 
 
 class ModelTestSection(Section):
@@ -55,7 +51,7 @@ class ModelTestSection(Section):
     """Table → column → type, of tables that were never loaded."""
     expected: WrittenRows
     """The rows that the query gives."""
-    compare: Annotated[tuple[str, ...] | None, BeforeValidator(_listed)] = None
+    compare: Annotated[tuple[str, ...] | None, BeforeValidator(listed)] = None
     """The columns that are compared; by default, all that the query gives."""
     ordered: bool = False
     """Whether the order of the rows is compared, too."""

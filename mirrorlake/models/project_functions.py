@@ -24,7 +24,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from mirrorlake.config.fields import Section
+from mirrorlake.config.fields import Section, listed
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
 from mirrorlake.models import functions, types
@@ -40,14 +40,10 @@ PLAIN = ("boolean", "int", "bigint", "double", "string", "binary", "date", "time
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 class FunctionSection(Section):
     """What is declared of one function."""
 
-    takes: Annotated[tuple[str, ...], BeforeValidator(_listed)]
+    takes: Annotated[tuple[str, ...], BeforeValidator(listed)]
     gives: str
 
 

@@ -230,28 +230,13 @@ def test_jobs_that_still_run_are_not_green_and_are_reported_when_they_ended(ther
         assert "jobs in BigQuery are not settled" in request.tags["mirrorlake/reason"]
         assert {key.name for key in request.asset_check_keys or []} == {"contract", "unique_key"}
         assert due.requests() == []
-        earlier = reported(heard)
+        earlier = heard.reported(KEY)
         there.shim.running = False
         there.location.command("bigquery", "publish", "t")
-        [event] = reported(heard)
+        [event] = heard.reported(KEY)
         assert event.metadata["dagster/row_count"].value == 51
         assert [one.metadata["dagster/row_count"].value for one in earlier] == [50]
-        assert reported(heard) == []
-
-
-def reported(ticks: Ticks) -> list[dg.AssetMaterialization]:
-    """What one look of the sensor `partitions` reports of the table in BigQuery."""
-    context = dg.build_sensor_context(
-        instance=ticks.instance,
-        cursor=ticks.cursor,
-        repository_def=ticks.repository,
-        resources=dict(ticks.defs.resources or {}),
-    )
-    with context:
-        found = ticks.sensor.evaluate_tick(context)
-    ticks.cursor = found.cursor
-    events = [one for one in found.asset_events if isinstance(one, dg.AssetMaterialization)]
-    return [one for one in events if one.asset_key == KEY]
+        assert heard.reported(KEY) == []
 
 
 @pytest.mark.full

@@ -72,21 +72,7 @@ def made(defs: dg.Definitions, instance: dg.DagsterInstance, **chosen: Any) -> A
     )
 
 
-def reported(ticks: Ticks) -> list[dg.AssetMaterialization]:
-    """What one look of the sensor `partitions` reports of the model in BigQuery."""
-    context = dg.build_sensor_context(
-        instance=ticks.instance,
-        cursor=ticks.cursor,
-        repository_def=ticks.repository,
-        resources=dict(ticks.defs.resources or {}),
-    )
-    with context:
-        found = ticks.sensor.evaluate_tick(context)
-    ticks.cursor = found.cursor
-    events = [one for one in found.asset_events if isinstance(one, dg.AssetMaterialization)]
-    return [one for one in events if one.asset_key == KEY]
-
-
+@pytest.mark.alone
 @pytest.mark.full
 @pytest.mark.timeout(900)
 def test_a_model_that_was_computed_is_published_and_reported(
@@ -113,7 +99,7 @@ def test_a_model_that_was_computed_is_published_and_reported(
         [event] = found.get_asset_materialization_events()
         shown = {k: one.value for k, one in event.materialization.metadata.items()}
         assert (shown["this run"], shown["dagster/row_count"]) == ("loaded it", 2)
-        assert (shown["views"], due.requests(), reported(heard)) == ("none", [], [])
+        assert (shown["views"], due.requests(), heard.reported(KEY)) == ("none", [], [])
 
         # Computed again by a run, published while jobs run for long, and settled by a command.
         write(path, 2)
@@ -126,7 +112,7 @@ def test_a_model_that_was_computed_is_published_and_reported(
         with Workspace.open(config) as workspace:
             [model], _ = models_there(config, lambda: workspace.lake)
             assert publish_table(workspace, model, open_for(workspace, [model])).rows == 2
-        [event] = reported(heard)
+        [event] = heard.reported(KEY)
         assert event.metadata["dagster/row_count"].value == 2
         check = dg.AssetSelection.checks(dg.AssetCheckKey(KEY, "equals_lake"))
         [verdict] = made(defs, instance, selection=check).get_asset_check_evaluations()

@@ -62,6 +62,20 @@ class Ticks:
         ]
 
     def requests(self, *, keep: bool = True) -> list[dg.RunRequest]:
+        data = self._looked()
+        if keep and data.cursor:
+            self.cursor = data.cursor
+        self.observed += [e for e in data.asset_events if isinstance(e, dg.AssetObservation)]
+        return list(data.run_requests or [])
+
+    def reported(self, key: dg.AssetKey) -> list[dg.AssetMaterialization]:
+        """What one look reports of an asset; the cursor moves on."""
+        data = self._looked()
+        self.cursor = data.cursor
+        events = [one for one in data.asset_events if isinstance(one, dg.AssetMaterialization)]
+        return [one for one in events if one.asset_key == key]
+
+    def _looked(self) -> Any:
         context = dg.build_sensor_context(
             instance=self.instance,
             cursor=self.cursor,
@@ -69,11 +83,7 @@ class Ticks:
             resources=dict(self.defs.resources or {}),
         )
         with context:
-            data = self.sensor.evaluate_tick(context)
-        if keep and data.cursor:
-            self.cursor = data.cursor
-        self.observed += [e for e in data.asset_events if isinstance(e, dg.AssetObservation)]
-        return list(data.run_requests or [])
+            return self.sensor.evaluate_tick(context)
 
 
 @pytest.fixture(scope="module")

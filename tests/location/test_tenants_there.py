@@ -93,21 +93,7 @@ def chain(shops: Shops, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResu
     )
 
 
-def reported(ticks: Ticks) -> list[dg.AssetMaterialization]:
-    """What one look of the sensor `partitions` reports of the table in BigQuery."""
-    context = dg.build_sensor_context(
-        instance=ticks.instance,
-        cursor=ticks.cursor,
-        repository_def=ticks.repository,
-        resources=dict(ticks.defs.resources or {}),
-    )
-    with context:
-        found = ticks.sensor.evaluate_tick(context)
-    ticks.cursor = found.cursor
-    events = [one for one in found.asset_events if isinstance(one, dg.AssetMaterialization)]
-    return [one for one in events if one.asset_key == KEY]
-
-
+@pytest.mark.alone
 @pytest.mark.full
 @pytest.mark.timeout(900)
 def test_a_chain_publishes_tenants_and_jobs_that_outlive_it_are_reported(there: Made) -> None:
@@ -122,7 +108,7 @@ def test_a_chain_publishes_tenants_and_jobs_that_outlive_it_are_reported(there: 
         due = Ticks(shops.definitions, instance, "unpublished")
         heard = Ticks(shops.definitions, instance, "partitions")
         assert due.requests() == []
-        assert reported(heard) == []
+        assert heard.reported(KEY) == []
 
         shim.running = True
         sql("INSERT INTO orders VALUES (100, 'b@mail')")
@@ -137,9 +123,9 @@ def test_a_chain_publishes_tenants_and_jobs_that_outlive_it_are_reported(there: 
         with Workspace.open(shops.config) as workspace:
             [table] = workspace.config.tenants
             assert publish_table(workspace, table, open_for(workspace, [table])).rows == 51
-        [event] = reported(heard)
+        [event] = heard.reported(KEY)
         assert event.metadata["dagster/row_count"].value == 51
-        assert reported(heard) == []
+        assert heard.reported(KEY) == []
         assert due.requests() == []
 
         defs = shops.definitions

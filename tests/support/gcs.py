@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from gcp_storage_emulator.server import create_server
 from google.cloud import storage
 
 from mirrorlake.sources.files.gcs_store import gcs_client
+from tests.support.serving import serving
 
 
 @contextmanager
@@ -54,12 +54,5 @@ class _Forbids(BaseHTTPRequestHandler):
 @contextmanager
 def forbidding() -> Iterator[str]:
     """The endpoint of a store in which nothing is allowed."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Forbids)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5)
+    with serving(_Forbids) as url:
+        yield url

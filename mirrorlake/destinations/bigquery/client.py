@@ -62,15 +62,20 @@ class TableLayout:
 
 
 @dataclass(frozen=True)
-class ViewThere:
-    """A view as BigQuery has it.
+class TableThere:
+    """A table, or a view, as BigQuery has it.
 
     Attributes:
-        sql: its text; '' of a table.
+        sql: the view's text; '' of a table.
     """
 
+    fields: list[FieldJson]
     sql: str
-    columns: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of its columns, in order."""
+        return tuple(field["name"] for field in self.fields)
 
 
 class BigQuery(AccessRequests):
@@ -122,11 +127,8 @@ class BigQuery(AccessRequests):
 
     def fields_of(self, table: BigQueryTable) -> list[FieldJson] | None:
         """A table's columns; None where there is no such table."""
-        with translated(f"table {table}"):
-            found = self._unless_missing(self._warehouse.get_table, str(table))
-        if found is None:
-            return None
-        return canonical(field.to_api_repr() for field in found.schema)
+        found = self.find(table)
+        return None if found is None else found.fields
 
     def layout_of(self, table: BigQueryTable) -> TableLayout | None:
         """How a table is partitioned and clustered; None where there is no such table."""
@@ -139,14 +141,14 @@ class BigQuery(AccessRequests):
             return TableLayout(clustered=clustered)
         return TableLayout(str(parted.field or ""), str(parted.type_ or ""), clustered)
 
-    def view(self, view: BigQueryTable) -> ViewThere | None:
-        """A view's text and columns; None where there is nothing of this name."""
-        with translated(f"view {view}"):
-            found = self._unless_missing(self._warehouse.get_table, str(view))
+    def find(self, table: BigQueryTable) -> TableThere | None:
+        """A table, or a view; None where there is nothing of this name."""
+        with translated(f"table {table}"):
+            found = self._unless_missing(self._warehouse.get_table, str(table))
         if found is None:
             return None
-        names = tuple(str(field.name) for field in found.schema)
-        return ViewThere(str(found.view_query or ""), names)
+        fields = canonical(field.to_api_repr() for field in found.schema)
+        return TableThere(fields, str(found.view_query or ""))
 
     def write_view(self, view: BigQueryTable, sql: str) -> None:
         """Make a view, or replace it in one step."""

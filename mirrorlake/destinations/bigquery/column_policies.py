@@ -1,8 +1,8 @@
 """Who sees a column's values, and who sees them masked: data policies, made, granted and put on
 columns by DDL.
 
-Each column has two of its own, whose names follow from the column's: one for whoever sees values,
-and where there is a mask one for whoever sees that.
+Each column has two of its own, whose names follow from the column's: one for those who see values,
+and where there is a mask one for those who see that.
 
 Source: BigQuery, "Mask data by applying data policies to a column"; BigQuery Data Policy API v2;
 IAM, "Principal identifiers: v2".

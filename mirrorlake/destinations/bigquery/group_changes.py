@@ -69,8 +69,8 @@ class MemberChange:
 def changes_between(
     there: Iterable[Membership], declared: frozenset[Grant]
 ) -> tuple[MemberChange, ...]:
-    """What brings a group's members to those that are declared: first whoever comes or rises, so
-    that there is an owner at every moment."""
+    """What brings a group's members to those that are declared: first those who join or are
+    promoted, so that there is an owner at every moment."""
     before = {one.principal: one for one in there}
     after = {grant.principal: grant.role for grant in declared}
     found = [
@@ -82,7 +82,8 @@ def changes_between(
 
 
 def lockout_of(there: Iterable[Membership], declared: frozenset[Grant], runner: str) -> str | None:
-    """Why what is declared would lock out whoever applies it, as a sentence; None: it does not."""
+    """Why what is declared would lock out the account that applies it, as a sentence; None: it does
+    not."""
     for one in there:
         kept = max(
             (RANKS[grant.role] for grant in declared if grant.principal == runner), default=0

@@ -27,7 +27,7 @@ _SCOPES: Final = ("https://www.googleapis.com/auth/cloud-identity.groups",)
 
 
 class GroupDirectory(Protocol):
-    """Whoever knows who is in which group."""
+    """What knows who is in which group."""
 
     def members(self, group: str) -> tuple[Membership, ...]:
         """All members of a group, by its address.

@@ -11,7 +11,7 @@ from sqlglot.dialects.bigquery import BigQuery
 from sqlglot.errors import ParseError, TokenError
 
 ALL_ROWS = "TRUE"
-"""The condition of whoever sees all rows, by which alone tables can be copied and changed."""
+"""The condition that shows all rows. An account without it can neither copy nor change a table."""
 _NO_BLANK_BEFORE = (",", ")", ".", "]")
 _NO_BLANK_AFTER = ("(", ".", "[")
 

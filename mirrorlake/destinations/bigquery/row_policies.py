@@ -56,8 +56,8 @@ def policy_changes(
 ) -> list[PolicyChange]:
     """The statements that bring a table's policies to those that are declared.
 
-    Whoever is to see all rows is first, and what goes is last: without any policy everybody sees
-    all rows, and there is no such moment on the way from some to others.
+    Policies that show all rows come first, and those that go come last: without any policy
+    everybody sees all rows, and there is no such moment on the way from some to others.
     """
     if there and not declared:
         sql = f"DROP ALL ROW ACCESS POLICIES ON `{table}`"

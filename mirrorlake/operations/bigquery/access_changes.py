@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from mirrorlake.config.grants import Grant
 from mirrorlake.destinations.bigquery.access import AccessChange
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import BigQueryError, MirrorlakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.access import GrantRecord
 
@@ -81,6 +81,15 @@ def difference_words(change: AccessChange) -> str:
     parts = [f"{grant} is missing" for grant in change.adds]
     parts += [f"{grant} is there and not declared" for grant in change.removes]
     return ", ".join(parts)
+
+
+def unknown_outcome(error: BigQueryError, what: str = "it") -> BigQueryError:
+    """A request failed whose answer may be lost: the next run sees whether it was done."""
+    return BigQueryError(
+        f"{error.message}; whether {what} was changed is not known",
+        next_step="Apply it again: what was done already is seen then",
+        retryable=True,
+    )
 
 
 def settle_changes(ledger: Ledger, place: str, there: frozenset[Grant]) -> None:

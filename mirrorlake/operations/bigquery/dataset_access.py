@@ -7,13 +7,14 @@ somebody changed the dataset since it was read. Each change is in the ledger bef
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from mirrorlake.config import Config
 from mirrorlake.config.grants import AUTHORISED, Grant
 from mirrorlake.config.permissions import DatasetPermissions
-from mirrorlake.config.settings import ViewsThere
+from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.bigquery.access import AccessChange, change_between, refusal_of
 from mirrorlake.destinations.bigquery.access_requests import DatasetAccess
 from mirrorlake.destinations.bigquery.client import BigQuery
@@ -30,6 +31,7 @@ from mirrorlake.operations.bigquery.access_changes import (
     difference_words,
     records,
     settle_changes,
+    unknown_outcome,
     verified,
 )
 
@@ -51,16 +53,10 @@ def with_views(
     settings = config.bigquery
     if settings is None:
         return tuple(declared)
-    kinds_of: dict[str, tuple[ViewsThere, ...]] = {
-        **dict.fromkeys(
-            (one.table[0] for one in _externals(config) if one.clean is not None), ("clean",)
-        ),
-        **dict.fromkeys((c.namespaces.deduped for c in config.in_bigquery), settings.views),
-    }
+    names_of = _datasets_of_views(config, settings)
     found: list[DatasetPermissions] = []
     for one in declared:
-        kinds = kinds_of.get(one.dataset, ())
-        names = [settings.views_dataset(one.dataset, kind) for kind in kinds]
+        names = names_of.get(one.dataset, ())
         views = {Grant(f"dataset:{settings.project}.{name}", AUTHORISED) for name in names}
         new = dict.fromkeys(views - one.grants, f"views of {config.path.name}")
         found.append(replace(one, grants=one.grants | views, reasons={**one.reasons, **new}))
@@ -152,11 +148,22 @@ def _datasets(config: Config) -> set[str]:
     settings = config.bigquery
     if settings is None:
         return set()
-    loaded = {contract.namespaces.deduped for contract in config.in_bigquery}
-    views = {settings.views_dataset(one, kind) for one in loaded for kind in settings.views}
-    shown = (one.table[0] for one in _externals(config) if one.clean is not None)
-    views |= {settings.views_dataset(one, "clean") for one in shown}
-    return loaded | views | {one.identifier.namespace for one in models_in_bigquery(config)}
+    views = chain.from_iterable(_datasets_of_views(config, settings).values())
+    of_models = (one.identifier.namespace for one in models_in_bigquery(config))
+    return {*config.datasets_of_tables, *views, *of_models}
+
+
+def _datasets_of_views(config: Config, settings: BigQueryConfig) -> Mapping[str, Sequence[str]]:
+    """Dataset of tables → those of its views: of tables that are loaded, and of tables made
+    elsewhere whose files say `clean`.
+
+    Raises:
+        ModelError: a file of a table that is made elsewhere can't be read.
+    """
+    shown = {one.table[0] for one in _externals(config) if one.clean is not None}
+    return {one: [settings.views_dataset(one, "clean")] for one in shown} | {
+        one: settings.views_datasets(one) for one in config.datasets_of_tables
+    }
 
 
 def models_in_bigquery(config: Config) -> Sequence[PublishedModel]:
@@ -209,12 +216,7 @@ def _write(
         written = bigquery.write_access(read, declared.grants)
     except BigQueryError as error:
         if error.retryable:
-            # The answer may be lost: the next run sees whether it was done.
-            raise BigQueryError(
-                f"{error.message}; whether it was changed is not known",
-                next_step="Apply it again: what was done already is seen then",
-                retryable=True,
-            ) from error
+            raise unknown_outcome(error) from error
         ledger.access_change_ended(number, "refused", str(error))
         raise
     failpoint("access.written")

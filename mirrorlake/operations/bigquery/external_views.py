@@ -7,22 +7,26 @@ What belongs here: a view of one declared table. What doesn't: what it shows
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mirrorlake.config import Config
 from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
 from mirrorlake.destinations.bigquery.names import BigQueryTable, in_dataset
-from mirrorlake.models.external import ExternalDeclaration, read_externals
+from mirrorlake.models.external import ExternalDeclaration
 from mirrorlake.models.external_clean import clean_view
 from mirrorlake.models.external_tables import ExternalLook
-from mirrorlake.models.model_files import FOLDER
 from mirrorlake.operations.bigquery.views import ViewForm, ViewState, keep_view
 
 
-def keep_clean_view(look: ExternalLook, config: Config) -> tuple[str, ViewState]:
+def keep_clean_view(
+    look: ExternalLook, config: Config, others: Iterable[ExternalDeclaration]
+) -> tuple[str, ViewState]:
     """See that a table's view is what its file says; its name, and what became of it.
 
     Args:
         look: the table, compared with its file.
+        others: all tables that are declared.
 
     Raises:
         ModelError: the table is not as it is declared, of another project than the contract's, in
@@ -33,10 +37,10 @@ def keep_clean_view(look: ExternalLook, config: Config) -> tuple[str, ViewState]
     """
     declared = look.table.declaration
     bigquery, table = _opened(declared, config.bigquery)
-    _refuse_views_of_others(declared, table, config)
+    _refuse_views_of_others(declared, table, config, others)
     view, wanted = _view_of(bigquery, table), _wanted(look, table)
     for difference in look.drift:
-        found = bigquery.view(view)
+        found = bigquery.find(view)
         if found is not None and found.sql and (found.columns, found.sql) != wanted:
             # It may show what the file hides by now.
             bigquery.drop(view)
@@ -45,17 +49,19 @@ def keep_clean_view(look: ExternalLook, config: Config) -> tuple[str, ViewState]
 
 
 def _refuse_views_of_others(
-    declared: ExternalDeclaration, table: BigQueryTable, config: Config
+    declared: ExternalDeclaration,
+    table: BigQueryTable,
+    config: Config,
+    others: Iterable[ExternalDeclaration],
 ) -> None:
     """See that nobody else says what is in the table's view: the contract's rules, another file."""
-    if table.dataset in {one.namespaces.deduped for one in config.in_bigquery}:
+    if table.dataset in config.datasets_of_tables:
         raise declared.wrong(
             f"Mirrorlake fills {table.dataset}, and the views of its tables are those of the "
-            f"contract's rules",
+            "contract's rules",
             next_step="Leave out `clean`, or have the table written to another dataset",
         )
-    # A file that can't be read makes no view.
-    for one in read_externals(config.path.parent / FOLDER)[0]:
+    for one in others:
         same = (one.project or table.project, one.table) == (table.project, declared.table)
         if one.name != declared.name and one.clean is not None and same:
             raise declared.wrong(
@@ -74,7 +80,7 @@ def find_other_view(look: ExternalLook, settings: BigQueryConfig | None) -> str:
     declared = look.table.declaration
     bigquery, table = _opened(declared, settings)
     view = _view_of(bigquery, table)
-    found, wanted = bigquery.view(view), _wanted(look, table)
+    found, wanted = bigquery.find(view), _wanted(look, table)
     if found is None:
         return f"{view} is not there"
     if (found.columns, found.sql) != wanted:

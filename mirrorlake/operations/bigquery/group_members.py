@@ -30,6 +30,7 @@ from mirrorlake.operations.bigquery.access_changes import (
     difference_words,
     records,
     settle_changes,
+    unknown_outcome,
     verified,
 )
 
@@ -173,12 +174,7 @@ class _Applied:
             made = self.directory.change(group.address, change)
         except BigQueryError as error:
             if error.retryable:
-                # The answer may be lost: the next run sees whether it was done.
-                raise BigQueryError(
-                    f"{error.message}; whether {change.principal} was changed is not known",
-                    next_step="Apply it again: what was done already is seen then",
-                    retryable=True,
-                ) from error
+                raise unknown_outcome(error, change.principal) from error
             self.ledger.access_change_ended(number, "refused", str(error))
             raise
         failpoint("access.written")

@@ -25,7 +25,7 @@ from mirrorlake.operations.bigquery.table_rows import TableAccess, open_tables, 
 
 @dataclass(frozen=True)
 class OpenPermissions:
-    """What is declared, and whoever knows what is.
+    """What is declared, and what knows how it is now.
 
     Attributes:
         tables, groups: None where none is declared: nobody has to be able to ask for one.

@@ -34,7 +34,7 @@ from mirrorlake.operations.bigquery.settle import (
 )
 from mirrorlake.operations.bigquery.stage import StagedFiles, staged_as, upload_rows
 from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of, terms_of
-from mirrorlake.operations.bigquery.views import ViewState, renew_views, views_datasets
+from mirrorlake.operations.bigquery.views import ViewState, renew_views
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -232,7 +232,7 @@ def _begin(
     views = (
         ()
         if isinstance(shown.contract, PublishedModel)
-        else views_datasets(bigquery, target.dataset)
+        else bigquery.config.views_datasets(target.dataset)
     )
     bigquery.refuse_missing([target.dataset, *views])
     ledger, name = workspace.ledger, shown.contract.name

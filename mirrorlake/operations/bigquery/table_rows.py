@@ -37,7 +37,6 @@ from mirrorlake.destinations.bigquery.row_policies import (
     open_row_policies,
     policy_changes,
 )
-from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.errors import BigQueryError, ConfigError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
@@ -47,6 +46,7 @@ from mirrorlake.operations.bigquery.access_changes import (
     difference_words,
     records,
     settle_changes,
+    unknown_outcome,
     verified,
 )
 from mirrorlake.operations.bigquery.dataset_access import models_in_bigquery
@@ -84,8 +84,8 @@ def refuse_rows(config: Config, declared: Sequence[TableRows]) -> None:
             raise ConfigError(
                 f"{one.place}: nobody would see all rows of {one.resource}, so that nobody could"
                 " copy, change or read it as a whole",
-                next_step="Declare one with where: 'TRUE' for whoever fills it and whoever reads"
-                " it for Mirrorlake",
+                next_step="Declare one with where: 'TRUE' for the accounts that fill it, and that"
+                " read it for Mirrorlake",
             )
 
 
@@ -98,7 +98,7 @@ def _policies(declared: TableRows) -> list[RowPolicy]:
 
 @dataclass(frozen=True)
 class TableAccess:
-    """Tables with policies, and whoever changes them."""
+    """Tables with policies, and what reads and changes them."""
 
     bigquery: BigQuery
     rows: RowPolicies
@@ -158,11 +158,7 @@ class TableAccess:
                 self.bigquery.run(place, sql)
             except BigQueryError as error:
                 if error.retryable:
-                    raise BigQueryError(
-                        f"{error.message}; whether it was changed is not known",
-                        next_step="Apply it again: what was done already is seen then",
-                        retryable=True,
-                    ) from error
+                    raise unknown_outcome(error) from error
                 # What came before it was done.
                 ledger.access_change_ended(number, "unknown" if index else "refused", str(error))
                 raise
@@ -177,27 +173,26 @@ class TableAccess:
 
     def _changes(self, declared: TableRows) -> list[PolicyChange]:
         table = self._table(declared)
-        fields = self.bigquery.fields_of(table)
-        if fields is None:
+        there = self.bigquery.find(table)
+        if there is None:
             raise BigQueryError(
                 f"{declared.place}: there is no table {table} in BigQuery",
                 next_step="Correct its name, have it made, or leave it out here",
             )
-        view = self.bigquery.view(table)
-        if view is not None and view.sql and (declared.policies or declared.columns):
+        if there.sql and (declared.policies or declared.columns):
             raise ConfigError(
                 f"{declared.place}: {table} is a view, and only tables have policies",
                 next_step="Declare them of the tables under it, or show less in the view",
             )
-        kinds = {one["name"].lower(): str(one["type"]) for one in fields}
+        kinds = {one["name"].lower(): str(one["type"]) for one in there.fields}
         for name, rows in declared.policies.items():
             _refuse_columns(name, rows, kinds)
-        wanted = _columns(table, declared, {name.lower(): name for name in _names(fields)})
-        there = self.columns.of(table, frozenset(one.column for one in wanted))
+        wanted = _columns(table, declared, {name.lower(): name for name in there.columns})
+        columns = self.columns.of(table, frozenset(one.column for one in wanted))
         location = self.bigquery.config.location
         return [
             *policy_changes(table, self.rows.of(table), _policies(declared)),
-            *column_changes(table, location, there, wanted),
+            *column_changes(table, location, columns, wanted),
         ]
 
     def _table(self, declared: TableRows) -> BigQueryTable:
@@ -223,10 +218,6 @@ def _refuse_columns(name: str, rows: DeclaredRows, kinds: dict[str, str]) -> Non
             f"{rows.place}: the condition of policy {name} names the column {column}, {what}",
             next_step=f"The table has {', '.join(sorted(kinds))}",
         )
-
-
-def _names(fields: Sequence[FieldJson]) -> list[str]:
-    return [one["name"] for one in fields]
 
 
 def _columns(

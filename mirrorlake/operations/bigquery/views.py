@@ -32,11 +32,6 @@ from mirrorlake.workspace import Workspace
 ViewState: TypeAlias = Literal["made", "unchanged", "none"]
 
 
-def views_datasets(bigquery: BigQuery, dataset: str) -> list[str]:
-    """The datasets of the views of a dataset's tables."""
-    return [bigquery.config.views_dataset(dataset, kind) for kind in bigquery.config.views]
-
-
 def renew_views(
     workspace: Workspace,
     contract: PublishedContract,
@@ -108,7 +103,7 @@ def keep_view(
     Raises:
         BigQueryError: it can't be made. One that shows what a rule hides does not stay.
     """
-    found = bigquery.view(view)
+    found = bigquery.find(view)
     if found is not None and not found.sql:
         raise BigQueryError(
             f"{view} is a table, where a view of {target} is to be",

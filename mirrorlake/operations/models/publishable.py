@@ -7,6 +7,7 @@ the lake's table once more.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 
 import pyarrow as pa
 from sqlglot import exp
@@ -50,8 +51,8 @@ def _datasets_of_views(config: Config) -> set[str]:
     settings = config.bigquery
     if settings is None:
         return set()
-    loaded = {contract.namespaces.deduped for contract in config.in_bigquery}
-    return {settings.views_dataset(one, kind).lower() for one in loaded for kind in settings.views}
+    datasets = map(settings.views_datasets, config.datasets_of_tables)
+    return {name.lower() for name in chain.from_iterable(datasets)}
 
 
 def _refuse_columns(model: Model) -> None:

@@ -8,16 +8,16 @@ loopback; Google's own client speaks to it.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.support.bigquery.data_policies import DataPolicyServer
 from tests.support.bigquery.grants import RUNNER
 from tests.support.bigquery.table_policies import Tables
+from tests.support.serving import serving
 
 _SPELLED = {
     "roles/bigquery.dataViewer": "READER",
@@ -78,15 +78,9 @@ def datasets_server() -> Iterator[Datasets]:
     class Handler(_Handler):
         there: Datasets
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Handler.there = Datasets(f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with serving(Handler) as url:
+        Handler.there = Datasets(url)
         yield Handler.there
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

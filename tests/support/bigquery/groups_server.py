@@ -8,12 +8,13 @@ whose answer is then lost.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.support.serving import serving
 
 _KINDS = {"user": "USER", "serviceAccount": "SERVICE_ACCOUNT", "group": "GROUP"}
 
@@ -122,15 +123,9 @@ def groups_server() -> Iterator[Groups]:
     class Handler(_Handler):
         there: Groups
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Handler.there = Groups(f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+    with serving(Handler) as url:
+        Handler.there = Groups(url)
         yield Handler.there
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.support.serving import serving
 
 _JOB = re.compile(r"/jobs/([^/?]+)")
 
@@ -110,14 +111,9 @@ def shim_before(emulator: str) -> Iterator[Shim]:
     class Handler(_Handler):
         target = emulator
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Handler.shim = Shim(f"http://127.0.0.1:{server.server_port}")
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    try:
+    with serving(Handler) as url:
+        Handler.shim = Shim(url)
         yield Handler.shim
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
+from mirrorlake.ledger import Ledger
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
+from tests.support.bigquery.access_server import Datasets, datasets_server
 from tests.support.bigquery.cloud import Cloud
 from tests.support.bigquery.emulator import google_cloud
 from tests.support.bigquery.live import PROJECT_VARIABLE, LiveCloud, live_cloud
@@ -40,6 +43,20 @@ def cloud(running_cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clo
         billed, most = running_cloud.billed(), running_cloud.most_billed
         if billed > most:
             pytest.exit(f"the run's queries billed {billed:,} bytes, and {most:,} are allowed", 3)
+
+
+@pytest.fixture
+def access(monkeypatch: pytest.MonkeyPatch) -> Iterator[Datasets]:
+    """A server of who may do what, without a dataset, which this process takes for Google's."""
+    with datasets_server() as found:
+        monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", found.url)
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", found.url)
+        yield found
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
 
 
 @pytest.fixture

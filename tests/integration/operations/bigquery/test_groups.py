@@ -42,11 +42,6 @@ def there(monkeypatch: pytest.MonkeyPatch) -> Iterator[Groups]:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
-
-
-@pytest.fixture
 def directory(there: Groups) -> GroupDirectory:
     return open_groups(PROJECT)
 

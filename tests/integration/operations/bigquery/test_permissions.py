@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from mirrorlake.operations.bigquery.permissions import (
     plan_permissions,
 )
 from tests.integration.contract_files import write_contract
-from tests.support.bigquery.access_server import Datasets, datasets_server
+from tests.support.bigquery.access_server import Datasets
 from tests.support.bigquery.emulator import BUCKET, PROJECT, GoogleCloud
 from tests.support.bigquery.grants import RUNNER, owned
 
@@ -142,18 +142,10 @@ def _opened(path: Path) -> BigQuery:
 
 
 @pytest.fixture
-def there(monkeypatch: pytest.MonkeyPatch) -> Iterator[Datasets]:
-    """A server that has one dataset, which the platform and whoever runs this own."""
-    with datasets_server() as found:
-        monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", found.url)
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", found.url)
-        found.put("d", [PLATFORM, MINE])
-        yield found
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+def there(access: Datasets) -> Datasets:
+    """One dataset, which the platform and the account of these tests own."""
+    access.put("d", [PLATFORM, MINE])
+    return access
 
 
 @pytest.fixture

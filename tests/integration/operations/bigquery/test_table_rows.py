@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,7 @@ from mirrorlake.operations.bigquery.permissions import (
 from mirrorlake.operations.bigquery.table_rows import TableAccess, open_tables
 from tests.integration.contract_files import write_contract
 from tests.integration.operations.bigquery.test_groups import said
-from tests.support.bigquery.access_server import Datasets, datasets_server
+from tests.support.bigquery.access_server import Datasets
 from tests.support.bigquery.emulator import BUCKET, PROJECT
 from tests.support.bigquery.grants import RUNNER
 from tests.support.bigquery.policies import policies
@@ -82,19 +82,11 @@ def file(where: str = "region = 'EU'") -> str:
 
 
 @pytest.fixture
-def there(monkeypatch: pytest.MonkeyPatch) -> Iterator[Datasets]:
-    """A server that has one table in a dataset, which whoever runs this owns."""
-    with datasets_server() as found:
-        monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", found.url)
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", found.url)
-        found.put("d", [OWNER, MINE])
-        found.tables.put("d.t", {})
-        yield found
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+def there(access: Datasets) -> Datasets:
+    """One table in a dataset, which the account of these tests owns."""
+    access.put("d", [OWNER, MINE])
+    access.tables.put("d.t", {})
+    return access
 
 
 @pytest.fixture
