@@ -331,7 +331,7 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
         *([build_unpublished_sensor(there, running=running)] if there else []),
         *(
             [build_partitions_sensor(mirror.tables, mirror.snapshots, mirror.tenants, there)]
-            if _has_lake(mirror)
+            if _has_lake(mirror) or there
             else []
         ),
     ]

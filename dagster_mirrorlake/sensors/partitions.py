@@ -64,7 +64,7 @@ def build_partitions_sensor(
         tenants: those that many databases have.
         published: what BigQuery has of all of these, and of models.
     """
-    names = [*tables, *snapshots, *tenants][0].names
+    names = [*tables, *snapshots, *tenants, *published][0].names
 
     @dg.sensor(
         name=names.of("partitions"),
@@ -94,7 +94,7 @@ def _look(
     before = read_cursor(LakeCursor, context.cursor, LakeCursor())
     by_name = {table.contract.name: table for table in tables}
     with dagster_errors(0, again=False):
-        resources = [*tables, *snapshots, *tenants][0].names.resources(context)
+        resources = [*tables, *snapshots, *tenants, *published_there][0].names.resources(context)
         lake, ledger = resources.lake.lake, resources.ledger.ledger
         found = find_reports(
             lake,

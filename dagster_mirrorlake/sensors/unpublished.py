@@ -1,6 +1,7 @@
 """One sensor for the location: tables that BigQuery does not have as the lake shows them, and a run
 that publishes them."""
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.tenants import MirroredTenants
 
 if TYPE_CHECKING:
+    from mirrorlake.destinations.iceberg.locations import SeenHeads
     from mirrorlake.operations.bigquery.due import DueThere
 
 INTERVAL_SECONDS = 60
@@ -32,6 +34,13 @@ def build_unpublished_sensor(
         tables: those that are published in BigQuery.
     """
     names = tables[0].names
+
+    @functools.cache
+    def seen() -> "SeenHeads":
+        """For as long as the code server lives."""
+        from mirrorlake.destinations.iceberg.locations import SeenHeads
+
+        return SeenHeads()
 
     @dg.sensor(
         name=names.of("unpublished"),
@@ -54,7 +63,8 @@ def build_unpublished_sensor(
             resources = names.resources(context)
             config, lake = resources.lake.contracts, resources.lake.lake
             ledger = resources.ledger.ledger
-            due = list(find_unpublished(config, lake, ledger, free, requested, now))
+            head = seen().look(config.lake, lake)
+            due = list(find_unpublished(config, head, ledger, free, requested, now))
         if not due:
             return dg.SkipReason("BigQuery has what the lake shows, or it was requested")
         return dg.SensorResult(

@@ -18,6 +18,7 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
+from mirrorlake.cli.bigquery import print_published, publish_all
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.work_options import (
     DAY,
@@ -27,11 +28,14 @@ from mirrorlake.cli.work_options import (
     work_options,
 )
 from mirrorlake.config import Config
+from mirrorlake.models.published import published_models
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
     from mirrorlake.ledger.dirty import DirtyMark
     from mirrorlake.operations.backfill import Filled, ModelFilled
+    from mirrorlake.operations.bigquery.publish import PublishedThere
+    from mirrorlake.operations.bigquery.tables import PublishedContract
     from mirrorlake.operations.models.declare import Declared
     from mirrorlake.operations.work import Work
 
@@ -72,10 +76,25 @@ def backfill(
             count(next(done))
 
         filled, models = run_work(workspace, states.project, states.catalogue, work, advance)
-    _report(work, filled, models, which, as_json=as_json)
+    loaded, failures = publish_all(config, _moved(work, filled, models))
+    _report(work, filled, models, which, loaded, as_json=as_json)
+    show.print_errors(failures)
     codes = [one.code for one in (*filled, *models) if one.code]
+    codes += [error.exit_code for _, error in failures]
     if codes:
         sys.exit(codes[0])
+
+
+def _moved(
+    work: Work, filled: Sequence[Filled], models: Sequence[ModelFilled]
+) -> list[PublishedContract]:
+    """What is to be in BigQuery of the tables and models of which something was loaded."""
+    failed = {one.table for one in filled if one.code}
+    tables = [*(windows[0].contract for windows in work.windows), *work.folds]
+    loaded = {one.name: one for one in tables if one.in_bigquery and one.name not in failed}
+    computed = {one.model for one in models if one.computed}
+    declared = (one.model.declaration for one in work.models if one.model.name in computed)
+    return [*loaded.values(), *published_models(declared)]
 
 
 def _report(
@@ -83,12 +102,14 @@ def _report(
     filled: Sequence[Filled],
     models: Sequence[ModelFilled],
     which: str,
+    loaded: Sequence[PublishedThere],
     *,
     as_json: bool,
 ) -> None:
     print_warnings(work.warnings)
     if as_json:
-        show.print_json([asdict(one) for one in (*filled, *models)])
+        there = [{"bigquery": asdict(one)} for one in loaded]
+        show.print_json([*(asdict(one) for one in (*filled, *models)), *there])
         return
     if filled:
         _print_filled(filled)
@@ -100,6 +121,8 @@ def _report(
                 escape(one.model), *counts, f"{one.seconds:,.1f}", escape(one.error or "")
             )
         show.console.print(table)
+    if loaded:
+        print_published(loaded)
     if work.nothing:
         words = "Nothing is declared invalid: `mirrorlake invalidate` declares it."
         if which != "invalid":

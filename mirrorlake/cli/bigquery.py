@@ -208,17 +208,17 @@ def _print_estimates(found: Sequence[CheckEstimate], as_json: bool) -> None:
 
 
 def _print_costs(found: Sequence[TableCosts]) -> None:
-    table = show.table(
-        *("table", "for", "loads", "copies", "queries", "MB processed", "MB billed", "slot s", "")
-    )
+    unknown = any(part.unknown for one in found for part in (one.publish, one.check))
+    more = ["unknown queries"] if unknown else []
+    table = show.table("table", "for", "jobs", "MB processed", "MB billed", "slot s", *more)
     for one in found:
         for words, part in (("loads", one.publish), ("checks", one.check)):
-            counts = (f"{part.jobs.get(kind, 0):,}" for kind in ("load", "copy", "query"))
+            jobs = ", ".join(f"{kind} {count:,}" for kind, count in part.jobs.items())
             sizes = (show.megabytes(part.bytes_processed), show.megabytes(part.bytes_billed))
             slots = "unknown" if part.slot_ms is None else f"{part.slot_ms / 1000:,.1f}"
-            left = f"unknown of {part.unknown:,} queries" if part.unknown else ""
             figures = (*sizes, slots) if part.jobs else ("-", "-", "-")
-            table.add_row(escape(one.table), words, *counts, *figures, left)
+            left = [f"{part.unknown:,}"] if unknown else []
+            table.add_row(escape(one.table), words, jobs or "-", *figures, *left)
     show.console.print(table)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
+from rich.table import Table
 
 from mirrorlake.cli import show as shown
 from mirrorlake.cli.contract import open_contract
@@ -185,16 +186,29 @@ def print_external(found: ShownExternal, *, as_json: bool) -> None:
     console.print(f"{escape(found.name)} ({escape(kind)}), made elsewhere: {escape(found.path)}")
     if found.description:
         console.print(escape(found.description))
-    table = shown.table("column", "type", "NULL")
-    for one in found.columns:
-        table.add_row(
-            escape(one.name), escape(one.value.type), "yes" if one.value.nullable else "no"
-        )
-    console.print(table)
+    console.print(_columns_of(found))
     console.print(escape(f"{found.place}: {_seen(seen)}."), soft_wrap=True, highlight=False)
     if found.partition_by:
         console.print(f"Partitioned by {escape(', '.join(found.partition_by))}.")
+    if found.view is not None:
+        words = f"Readers have the view {escape(found.view)}: `mirrorlake external views` makes it."
+        console.print(words, soft_wrap=True, highlight=False)
     console.print(f"Read by {escape(', '.join(found.read_by) or 'no model')}.")
+
+
+def _columns_of(found: ShownExternal) -> Table:
+    """Its columns; which have personal data, and what its view does with each, where that is said
+    of any."""
+    more = {"personal data": bool(found.hidden), "in the view": bool(found.in_view)}
+    table = shown.table("column", "type", "NULL", *(name for name, said in more.items() if said))
+    for one in found.columns:
+        cells = [escape(one.name), escape(one.value.type), "yes" if one.value.nullable else "no"]
+        if found.hidden:
+            cells.append("yes" if one.name.lower() in found.hidden else "-")
+        if found.in_view:
+            cells.append(found.in_view.get(one.name, "-"))
+        table.add_row(*cells)
+    return table
 
 
 def _seen(seen: ExternalSeen) -> str:

@@ -54,7 +54,7 @@ def show_command(
     config = open_contract(config_path)
     lake = Lake(config.lake)
     project, catalogue = compile_project(config, lake)
-    external = show_external(project, lake, model)
+    external = show_external(project, lake, config.bigquery, model)
     if external is not None:
         print_external(external, as_json=as_json)
         return

@@ -16,9 +16,13 @@ from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.config import Config, TenantTable
 from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.models.published import OF_MODELS, PublishedModel
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Hold, Ledger
+    from mirrorlake.operations.bigquery.tables import PublishedContract
+    from mirrorlake.operations.recover import Recovered
+    from mirrorlake.workspace import Workspace
 
 
 @click.command()
@@ -134,42 +138,86 @@ def _moment(text: str) -> datetime:
 def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: float) -> None:
     """Put right what dead runs left of TABLES (all by default).
 
-    Pending loads are settled by the lake's own history, and files that no snapshot names are
-    removed once they are older than --grace hours. No source is queried.
+    Pending loads are settled by the lake's own history, and jobs in BigQuery by what became of
+    them: of models, too, named as `dataset.name`. Files that no snapshot names are removed once
+    they are older than --grace hours. No source is queried.
     """
-    from mirrorlake.operations.recover import recover_table
-    from mirrorlake.operations.tenant_upkeep import recover_tenants
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
-    done: list[dict[str, object]] = []
-    failures: list[tuple[str, MirrorlakeError]] = []
-    age = timedelta(hours=grace)
-    contracts, tenants = config.split(tables)
+    done: list[Recovered] = []
     with Workspace.open(config) as workspace:
-        for contract in (*contracts, *tenants):
+        chosen, failures = _to_recover(workspace, tables)
+        for contract in chosen:
             try:
-                found = (
-                    recover_tenants(workspace, contract, age)
-                    if isinstance(contract, TenantTable)
-                    else recover_table(workspace, contract, age)
-                )
-                done.append(asdict(found))
+                done.append(_recover(workspace, contract, timedelta(hours=grace)))
             except MirrorlakeError as error:
                 failures.append((contract.name, error))
     if as_json:
         errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        show.print_json({"tables": done, "errors": errors})
+        show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
     else:
-        table = show.table("table", "found committed", "marked errored", "files removed", "MB")
-        for one in done:
-            cells = (one["committed"], one["errored"], one["orphans"])
-            size = f"{float(str(one['bytes'])) / 1e6:.2f}"
-            table.add_row(escape(str(one["table"])), *(str(cell) for cell in cells), size)
-        show.console.print(table)
+        _print_recovered(done)
         show.print_errors(failures)
     if failures:
         sys.exit(failures[0][1].exit_code)
+
+
+def _to_recover(
+    workspace: Workspace, names: Sequence[str]
+) -> tuple[list[PublishedContract], list[tuple[str, MirrorlakeError]]]:
+    """What is to be recovered; and the models with jobs in BigQuery that nobody may go on with,
+    since they do not compile."""
+    from mirrorlake.operations.models.compiled import has_model, models_there
+
+    config = workspace.config
+    of_models = [name for name in names if has_model(config, name)]
+    others = [name for name in names if name not in of_models]
+    found: list[PublishedContract] = []
+    broken: Mapping[str, MirrorlakeError] = {}
+    if of_models or not names:
+        models, broken = models_there(config, lambda: workspace.lake, of_models)
+        found += models
+    if others or not found:
+        contracts, tenants = config.split(others)
+        return [*contracts, *tenants, *found], _with_jobs(workspace, broken)
+    mirrored = [] if names else [*config.tables, *config.tenants]
+    return [*mirrored, *found], _with_jobs(workspace, broken)
+
+
+def _with_jobs(
+    workspace: Workspace, broken: Mapping[str, MirrorlakeError]
+) -> list[tuple[str, MirrorlakeError]]:
+    newest = workspace.ledger.newest_publications()
+    named = {f"{OF_MODELS}{name}": error for name, error in broken.items()}
+    return [
+        (name, error)
+        for name, error in named.items()
+        if name in newest and newest[name].state == "pending"
+    ]
+
+
+def _recover(workspace: Workspace, contract: PublishedContract, grace: timedelta) -> Recovered:
+    from mirrorlake.operations.recover import recover_model, recover_table
+    from mirrorlake.operations.tenant_upkeep import recover_tenants
+
+    match contract:
+        case PublishedModel():
+            return recover_model(workspace, contract)
+        case TenantTable():
+            return recover_tenants(workspace, contract, grace)
+        case _:
+            return recover_table(workspace, contract, grace)
+
+
+def _print_recovered(done: Sequence[Recovered]) -> None:
+    there = ["in BigQuery"] if any(one.bigquery for one in done) else []
+    table = show.table("table", "found committed", "marked errored", "files removed", "MB", *there)
+    for one in done:
+        counts = (str(n) for n in (one.committed, one.errored, one.orphans))
+        state = [one.bigquery or "-"] if there else []
+        table.add_row(escape(one.table), *counts, f"{one.bytes / 1e6:.2f}", *state)
+    show.console.print(table)
 
 
 @click.command()

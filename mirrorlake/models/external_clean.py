@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
-from mirrorlake.destinations.bigquery.names import BigQueryTable
+from mirrorlake.destinations.bigquery.names import BigQueryTable, in_dataset
 from mirrorlake.destinations.bigquery.read_types import ColumnJson
 from mirrorlake.destinations.bigquery.views import as_bigquery
 from mirrorlake.merge.statements import view_sql
@@ -21,20 +22,35 @@ from mirrorlake.models.external import ExternalDeclaration
 from mirrorlake.schema.masking import mask_sql
 
 
-def shown_columns(declared: ExternalDeclaration) -> dict[str, str]:
-    """The columns of a table's view, each with its SQL over the table, in Spark's."""
+def rules_of_view(declared: ExternalDeclaration) -> dict[str, str]:
+    """Each declared column, and what its table's view does with it: ``show``, ``drop``, ``null`` or
+    ``mask``."""
     rules: Mapping[str, str] = declared.clean or {}
     found: dict[str, str] = {}
     for one in declared.columns:
-        lowered, name = one.name.lower(), as_sql_identifier(one.name)
-        rule = rules.get(lowered, "drop" if lowered in declared.hidden else "show")
-        if rule == "null":
-            found[one.name] = "CAST(NULL AS string)"
-        elif rule == "mask":
-            found[one.name] = mask_sql(name)
-        elif rule == "show":
-            found[one.name] = name
+        lowered = one.name.lower()
+        found[one.name] = rules.get(lowered, "drop" if lowered in declared.hidden else "show")
     return found
+
+
+def shown_columns(declared: ExternalDeclaration) -> dict[str, str]:
+    """The columns of a table's view, each with its SQL over the table, in Spark's."""
+    found: dict[str, str] = {}
+    for column, rule in rules_of_view(declared).items():
+        name = as_sql_identifier(column)
+        if rule == "null":
+            found[column] = "CAST(NULL AS string)"
+        elif rule == "mask":
+            found[column] = mask_sql(name)
+        elif rule == "show":
+            found[column] = name
+    return found
+
+
+def view_of(declared: ExternalDeclaration, settings: BigQueryConfig) -> BigQueryTable:
+    """The view that readers have of a table, if its file says `clean`."""
+    table = BigQueryTable(settings.project, *declared.table)
+    return in_dataset(table, settings.views_dataset(table.dataset, "clean"))
 
 
 def clean_view(

@@ -18,6 +18,7 @@ from mirrorlake.load.copies import kept_indexes
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.resume import files_of
 from mirrorlake.load.verify import drop_kept
+from mirrorlake.models.published import PublishedModel
 from mirrorlake.operations.bigquery.publish import open_for, settle_newest
 from mirrorlake.operations.bigquery.tables import PublishedContract
 from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
@@ -92,6 +93,18 @@ def recover_table(
         bytes=sum(removed),
         bigquery=published,
     )
+
+
+def recover_model(workspace: Workspace, model: PublishedModel) -> Recovered:
+    """Settle what was submitted to BigQuery of a model; nothing is loaded, and nothing of the lake
+    is looked at.
+
+    Raises:
+        BigQueryError: BigQuery can't be asked.
+        LeaseHeld: a live run holds the model.
+    """
+    with workspace.leased(model) as leased:
+        return Recovered(model.name, 0, 0, 0, 0, 0, bigquery=settle_published(leased, model))
 
 
 def settle_published(workspace: Workspace, contract: PublishedContract) -> str | None:

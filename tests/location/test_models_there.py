@@ -55,6 +55,16 @@ def test_a_published_model_has_an_asset_below_it(path: Path) -> None:
     assert defs.resolve_sensor_def("unpublished").name == "unpublished"
 
 
+def test_a_location_of_models_alone_reports_what_was_loaded(
+    contract_file: Callable[[Any], Path],
+) -> None:
+    path = with_section(contract_file({}))
+    write(path, 1)
+    defs = load_definitions(path)
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert Ticks(defs, instance, "partitions").reported(KEY) == []
+
+
 def made(defs: dg.Definitions, instance: dg.DagsterInstance, **chosen: Any) -> Any:
     """A run of some assets, or checks alone."""
     job = dg.define_asset_job("chosen", **chosen)

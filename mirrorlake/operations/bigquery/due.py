@@ -5,12 +5,12 @@ What belongs here: the decision. What doesn't: starting anything, and asking Goo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mirrorlake.config import Config
-from mirrorlake.destinations.base import Destination
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.bigquery.names import publication_stem, table_there
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.publications import Publication
@@ -53,7 +53,7 @@ def loaded_there(
 
 def find_unpublished(
     config: Config,
-    lake: Destination,
+    head: Callable[[Identifier], int | None],
     ledger: Ledger,
     contracts: Sequence[PublishedContract],
     requested: Mapping[str, datetime],
@@ -63,6 +63,7 @@ def find_unpublished(
     next look, will see to it.
 
     Args:
+        head: the version that a lake table shows.
         requested: when each was requested before (UTC).
 
     Raises:
@@ -71,7 +72,7 @@ def find_unpublished(
     """
     newest = loaded_there(config, ledger.newest_publications(), contracts)
     for contract in contracts:
-        version = lake.head(lake_table_of(contract))
+        version = head(lake_table_of(contract))
         if version is None:
             continue
         publication = newest.get(contract.name)

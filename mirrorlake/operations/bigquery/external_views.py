@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from mirrorlake.config import Config
 from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
-from mirrorlake.destinations.bigquery.names import BigQueryTable, in_dataset
+from mirrorlake.destinations.bigquery.names import BigQueryTable
 from mirrorlake.models.external import ExternalDeclaration
-from mirrorlake.models.external_clean import clean_view
+from mirrorlake.models.external_clean import clean_view, view_of
 from mirrorlake.models.external_tables import ExternalLook
 from mirrorlake.operations.bigquery.views import ViewForm, ViewState, keep_view
 
@@ -38,7 +38,7 @@ def keep_clean_view(
     declared = look.table.declaration
     bigquery, table = _opened(declared, config.bigquery)
     _refuse_views_of_others(declared, table, config, others)
-    view, wanted = _view_of(bigquery, table), _wanted(look, table)
+    view, wanted = view_of(declared, bigquery.config), _wanted(look, table)
     for difference in look.drift:
         found = bigquery.find(view)
         if found is not None and found.sql and (found.columns, found.sql) != wanted:
@@ -79,7 +79,7 @@ def find_other_view(look: ExternalLook, settings: BigQueryConfig | None) -> str:
     """
     declared = look.table.declaration
     bigquery, table = _opened(declared, settings)
-    view = _view_of(bigquery, table)
+    view = view_of(declared, bigquery.config)
     found, wanted = bigquery.find(view), _wanted(look, table)
     if found is None:
         return f"{view} is not there"
@@ -91,10 +91,6 @@ def find_other_view(look: ExternalLook, settings: BigQueryConfig | None) -> str:
 def _wanted(look: ExternalLook, table: BigQueryTable) -> ViewForm:
     there = look.table.there
     return clean_view(look.table.declaration, table, there.columns if there is not None else ())
-
-
-def _view_of(bigquery: BigQuery, table: BigQueryTable) -> BigQueryTable:
-    return in_dataset(table, bigquery.config.views_dataset(table.dataset, "clean"))
 
 
 def _opened(

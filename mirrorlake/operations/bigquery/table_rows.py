@@ -64,15 +64,8 @@ def refuse_rows(config: Config, declared: Sequence[TableRows]) -> None:
             with a condition that can't be read.
         ModelError: a model's file can't be read, so that nobody knows which table it fills.
     """
-    filled = {deduped_of(one).path for one in config.in_bigquery}
-    filled |= {one.identifier.path for one in models_in_bigquery(config)}
+    _refuse_filled(config, declared)
     for one in declared:
-        if (one.dataset, one.table) in filled and (one.policies or one.columns):
-            raise ConfigError(
-                f"{one.place}: table {one.resource} is filled by Mirrorlake, and each load that"
-                " replaces its rows would take the policies away: everybody would see everything",
-                next_step="Show what others may see by views of your own in another dataset",
-            )
         for name, rows in one.policies.items():
             refused = refusal_of_filter(rows.where)
             if refused is not None:
@@ -87,6 +80,22 @@ def refuse_rows(config: Config, declared: Sequence[TableRows]) -> None:
                 next_step="Declare one with where: 'TRUE' for the accounts that fill it, and that"
                 " read it for Mirrorlake",
             )
+
+
+def _refuse_filled(config: Config, declared: Sequence[TableRows]) -> None:
+    """See that no table with policies is one that Mirrorlake fills; all that are, are named."""
+    filled = {deduped_of(one).path for one in config.in_bigquery}
+    filled |= {one.identifier.path for one in models_in_bigquery(config)}
+    ours = [one for one in declared if (one.dataset, one.table) in filled]
+    refused = [one for one in ours if one.policies or one.columns]
+    if refused:
+        tables = ", ".join(f"{one.place}: table {one.resource}" for one in refused)
+        what = "is filled" if len(refused) == 1 else "are filled"
+        raise ConfigError(
+            f"{tables} {what} by Mirrorlake, and each load that replaces all rows would take the"
+            " policies away: everybody would see everything",
+            next_step="Show what others may see by views of your own in another dataset",
+        )
 
 
 def _policies(declared: TableRows) -> list[RowPolicy]:

@@ -6,15 +6,18 @@ What belongs here: what is said of one. What doesn't: what models read of it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.bigquery.reader import TableSeen
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import is_rewrite
 from mirrorlake.errors import LakeError, LandingError
 from mirrorlake.models.columns import NamedValue
+from mirrorlake.models.external_clean import rules_of_view, view_of
 from mirrorlake.models.external_tables import ExternalTable
 from mirrorlake.models.model import Project
 from mirrorlake.sources.files.parquet_folder import ParquetFolder
@@ -49,6 +52,9 @@ class ShownExternal:
 
     Attributes:
         place: where it is: a table of the lake or of BigQuery, or a folder.
+        hidden: columns with personal data, in lower case.
+        view: of BigQuery, what readers have of it; None where its file does not say `clean`.
+        in_view: what it does with each column: ``show``, ``drop``, ``null`` or ``mask``.
         read_by: models.
     """
 
@@ -62,6 +68,9 @@ class ShownExternal:
     partition_by: tuple[str, ...]
     seen: ExternalSeen
     read_by: tuple[str, ...]
+    hidden: tuple[str, ...]
+    view: str | None
+    in_view: Mapping[str, str]
 
 
 def observe(table: ExternalTable, lake: Lake, *, counted: bool = True) -> ExternalSeen:
@@ -134,8 +143,13 @@ def _of_iceberg(table: ExternalTable, lake: Lake) -> ExternalSeen:
     return ExternalSeen(version, rows, counted.data_files, counted.bytes, written)
 
 
-def show_external(project: Project, lake: Lake, name: str) -> ShownExternal | None:
+def show_external(
+    project: Project, lake: Lake, settings: BigQueryConfig | None, name: str
+) -> ShownExternal | None:
     """What is said of a table that is made elsewhere; None of another name.
+
+    Args:
+        settings: the contract's section `bigquery`.
 
     Raises:
         LandingError, LakeError: see `observe`.
@@ -144,6 +158,7 @@ def show_external(project: Project, lake: Lake, name: str) -> ShownExternal | No
     if table is None:
         return None
     declared = table.declaration
+    viewed = declared.clean is not None
     return ShownExternal(
         name=table.name,
         path=str(declared.path),
@@ -155,6 +170,9 @@ def show_external(project: Project, lake: Lake, name: str) -> ShownExternal | No
         partition_by=declared.partition_by,
         seen=observe(table, lake),
         read_by=project.readers.get(table.name, ()),
+        hidden=tuple(sorted(declared.hidden)),
+        view=str(view_of(declared, settings)) if settings and viewed else None,
+        in_view=rules_of_view(declared) if viewed else {},
     )
 
 

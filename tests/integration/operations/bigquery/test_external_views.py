@@ -77,6 +77,11 @@ def test_readers_see_what_the_file_says_and_no_more(written: Written) -> None:
     ]
     assert written.verdict() == ("passed", "The view for readers is as declared")
     assert written.views()["views"][0]["state"] == "unchanged"
+    shown = json.loads(said("show", "app.events", "--config", written.path, "--json"))
+    assert (shown["hidden"], shown["view"]) == (["born", "email"], made["view"])
+    assert shown["in_view"] == {"id": "show", "email": "mask", "born": "null", "note": "show"}
+    table = said("show", "app.events", "--config", written.path)
+    assert f"Readers have the view {made['view']}:" in table
 
 
 @pytest.mark.full

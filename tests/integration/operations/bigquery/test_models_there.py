@@ -233,6 +233,39 @@ def test_a_table_that_no_model_made_is_not_loaded(made: Callable[..., Made]) -> 
         model.publish()
 
 
+def said(path: str, *arguments: str) -> Any:
+    """What a command prints for programs."""
+    ended = CliRunner().invoke(cli, [*arguments, "--config", path, "--json"])
+    assert ended.exit_code == 0, ended.output
+    return json.loads(ended.stdout)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_a_backfill_loads_what_it_computed_and_recover_settles_jobs(
+    made: Callable[..., Made],
+    sql: Callable[..., Any],
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = made()
+    share_session(place, monkeypatch)
+    name, path = model.contract.model, str(model.workspace.config.path)
+    filled, there = said(path, "backfill", name)
+    assert (filled["model"], filled["error"]) == (name, None)
+    assert (there["bigquery"]["table"], there["bigquery"]["rows"]) == (f"model {name}", 100)
+    model.assert_exact()
+    sql("UPDATE t SET amount = 99 WHERE id = 9")
+    model.run()
+    killed(model.workspace.config.path, "bigquery.load_submitted", model=model.contract)
+    found = said(path, "recover")["tables"]
+    assert [(one["table"], one["bigquery"]) for one in found][1:] == [(f"model {name}", "success")]
+    assert len(found) == 2
+    model.assert_exact()
+    [again] = said(path, "recover", name)["tables"]
+    assert again["bigquery"] == "success"
+
+
 @pytest.mark.full
 @pytest.mark.timeout(600)
 def test_commands_name_it(
@@ -243,9 +276,7 @@ def test_commands_name_it(
     name, path = model.contract.model, str(model.workspace.config.path)
 
     def command(*arguments: str) -> Any:
-        ended = CliRunner().invoke(cli, [*arguments, "--config", path, "--json"])
-        assert ended.exit_code == 0, ended.output
-        return json.loads(ended.stdout)
+        return said(path, *arguments)
 
     [ran] = command("run", name)
     assert (ran["model"], ran["bigquery"]["state"], ran["bigquery"]["rows"]) == (

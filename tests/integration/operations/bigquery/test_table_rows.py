@@ -93,7 +93,7 @@ def there(access: Datasets) -> Datasets:
 def path(tmp_path: Path, there: Datasets) -> Path:
     full = {"mode": "full", "key": ["id"], "publish": ["lake", "bigquery"]}
     section = {"project": PROJECT, "bucket": BUCKET}
-    tables = {"db": {"tables": {"u": full}}}
+    tables = {"db": {"tables": {"u": full, "v": full}}}
     (tmp_path / "permissions.yaml").write_text(file())
     return write_contract(tmp_path / "mirrorlake.yaml", 1, tables, bigquery=section)
 
@@ -202,6 +202,9 @@ def test_what_would_hide_or_show_rows_unseen_is_refused(
     filled = file().replace("  d:\n", "  s_db:\n").replace("      t:\n", "      u:\n")
     with pytest.raises(ConfigError, match=r":5:7: table s_db\.u is filled by Mirrorlake"):
         applied(filled)
+    both = filled + filled.partition("    tables:\n")[2].replace("u:", "v:")
+    with pytest.raises(ConfigError, match=r"s_db\.u, .*: table s_db\.v are filled by Mirrorlake"):
+        applied(both)
     with pytest.raises(BigQueryError, match=r"there is no table local\.d\.gone"):
         applied(file().replace("      t:\n", "      gone:\n"))
     assert there.tables.statements == []
