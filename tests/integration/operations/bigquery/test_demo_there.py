@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from demo import nyc
+from demo import nyc, shop_rows
 from demo.mariadb import MariaDB
 from demo.oracle import check_clean, compare_rows
 from demo.oracle_text import read_source
@@ -34,6 +34,8 @@ FEW = 4_000
 DATASETS = ("nyc_nyc", "shop_shop")
 TELLING = ("email", "phone", "street", "holder", "iban", "card_number")
 """Columns of which a value tells a person, whoever finds it where."""
+SHORT = 5
+"""Texts of so many characters, such as a wrong phone number "0", are in many a column by chance."""
 
 
 @dataclass
@@ -74,6 +76,10 @@ def there(server: MariaDB, place: Place, running_cloud: Cloud) -> Iterator[There
     with pytest.MonkeyPatch.context() as patch:
         read = nyc.read_nyc
         patch.setattr(nyc, "read_nyc", lambda table: read(table).slice(0, FEW))
+        # DuckDB 1.5.5, in which the emulator keeps its tables, writes -0.0 as 0.0 into Parquet's
+        # dictionaries. On Google Cloud, test_google_alone.py has it.
+        double = shop_rows._some_double  # pyright: ignore[reportPrivateUsage]
+        patch.setattr(shop_rows, "_some_double", lambda rng: double(rng) or 0.0)
         patch.setenv("MIRRORLAKE_DEMO_PASSWORD", PASSWORD)
         patch.setenv("MIRRORLAKE_HASH_KEY", HASH_KEY)
         for name, value in running_cloud.environment().items():
@@ -84,12 +90,12 @@ def there(server: MariaDB, place: Place, running_cloud: Cloud) -> Iterator[There
         with server.admin() as admin:
             nyc.load_nyc(admin)
             create_shop(admin, customers=600)
-        contract = yaml.safe_load(demo_contract(server.port))
-        contract["defaults"] |= {"verify": False, "publish": ["lake", "bigquery"]}
-        contract |= {"bigquery": running_cloud.section(), "lake": {"warehouse": "lake"}}
-        contract["ledger"] = {"url": "sqlite:///ledger.db"}
+        chosen = "defaults:\n  verify: false\n  publish: [lake, bigquery]"
+        contract = demo_contract(server.port).replace("defaults:", chosen, 1)
+        where = {"bigquery": running_cloud.section(), "lake": {"warehouse": "lake"}}
+        where["ledger"] = {"url": "sqlite:///ledger.db"}
         path = place.folder / "demo.yaml"
-        path.write_text(yaml.safe_dump(contract), encoding="utf-8")
+        path.write_text(f"{contract}\n{yaml.safe_dump(where)}", encoding="utf-8")
         workspace = Workspace.open(load_config(path), spark=place.spark)
         for one in workspace.config.tables:
             assert synced(workspace, one.name).state == "success"
@@ -135,17 +141,18 @@ def test_every_clean_view_shows_its_masks(there: There) -> None:
 
 
 def test_no_personal_data_is_in_a_clean_view(there: There) -> None:
-    told: set[str] = set()
+    told: set[str | None] = set()
     for contract in there.contracts:
         source = there.source(contract, set())
         ruled = {*contract.rules, *contract.excluded} & {*TELLING}
-        told |= {text for name in ruled for text in source.rows[name].to_pylist() if text}
+        told |= {text for name in ruled for text in source.rows[name].to_pylist()}
+    told = {text for text in told if text and len(text) > SHORT}
     assert len(told) > 1000
     for contract in there.contracts:
         rows = there.view(contract)
         for name in rows.column_names:
             cells = {str(cell) for cell in rows[name].to_pylist()}
-            assert not cells & told, f"{contract.name}: {name}"
+            assert not cells & told, f"{contract.name}: {name}: {len(cells & told)} cells"
 
 
 def test_the_check_says_equal_of_all(there: There) -> None:
