@@ -3,7 +3,7 @@ clean view shows its masks, and nobody's personal data is in one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,7 +59,7 @@ class There:
             return []
         return sorted(self.writer.journal.surplus[contract.table])
 
-    def source(self, contract: TableContract, hidden: set[str]) -> Any:
+    def source(self, contract: TableContract, hidden: Set[str]) -> Any:
         with self.server.admin(contract.database) as admin:
             return read_source(admin, contract.database, contract.table, hidden)
 
