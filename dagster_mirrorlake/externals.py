@@ -15,6 +15,7 @@ import dagster as dg
 from dagster_mirrorlake.models import asset_owners, model_key
 from dagster_mirrorlake.names import Names
 from mirrorlake.config import Config
+from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.errors import ModelError
 from mirrorlake.models.external import (
     EXTERNAL_CHECKS,
@@ -33,6 +34,8 @@ class ExternalAsset:
 
     declaration: ExternalDeclaration
     names: Names
+    view: str | None = None
+    """The view for readers: ``project.dataset.name`` of BigQuery; None if there is none."""
 
     @property
     def key(self) -> dg.AssetKey:
@@ -55,24 +58,53 @@ class ExternalAsset:
         )
         columns = [
             dg.TableColumn(
-                one.name, one.type, constraints=dg.TableColumnConstraints(nullable=one.nullable)
+                one.name,
+                one.type,
+                constraints=dg.TableColumnConstraints(nullable=one.nullable),
+                tags=self._tags(one.name.lower()),
             )
             for one in declared.columns
         ]
         return dg.AssetSpec(
             self.key,
             group_name=declared.name.split(".")[0],
-            description=declared.description or None,
+            description=f"{declared.description}\n\n{self._origin}".strip(),
             owners=asset_owners(declared.owner),
             kinds={declared.format},
             metadata={
-                "dagster/table_name": declared.name,
+                "dagster/table_name": self._table,
                 "dagster/column_schema": dg.TableSchema(columns),
                 "dagster/code_references": dg.CodeReferencesMetadataValue(
                     code_references=[reference]
                 ),
             },
         )
+
+    @property
+    def _table(self) -> str:
+        """Where its rows are: of Parquet the folder."""
+        declared = self.declaration
+        if declared.format == "parquet":
+            return declared.url
+        return ".".join(part for part in (declared.project, *declared.table) if part)
+
+    @property
+    def _origin(self) -> str:
+        """One paragraph: who writes it, and what readers may see."""
+        declared = self.declaration
+        said = [f"Written by others, and read by Mirrorlake as `{declared.name}`."]
+        if declared.hidden:
+            said.append("Columns tagged `hidden` reach no model.")
+        if self.view is not None:
+            said.append(f"Its view for readers is `{self.view}`.")
+        return " ".join(said)
+
+    def _tags(self, column: str) -> dict[str, str]:
+        """What the file says of a column, by its name in lower case."""
+        declared = self.declaration
+        tags = {"hidden": ""} if column in declared.hidden else {}
+        rule = (declared.clean or {}).get(column)
+        return tags | ({"clean": rule} if rule else {})
 
 
 def mirror_externals(config: Config, names: Names) -> Sequence[ExternalAsset]:
@@ -81,7 +113,16 @@ def mirror_externals(config: Config, names: Names) -> Sequence[ExternalAsset]:
     found: list[ExternalAsset] = []
     for path in external_files(config.path.parent / FOLDER):
         try:
-            found.append(ExternalAsset(read_external(path), names))
+            declared = read_external(path)
         except ModelError as error:
             logger.warning("A table that is made elsewhere was left out: %s", error)
+            continue
+        there = config.bigquery if declared.clean is not None else None
+        found.append(ExternalAsset(declared, names, _view(declared, there) if there else None))
     return found
+
+
+def _view(declared: ExternalDeclaration, settings: BigQueryConfig) -> str:
+    """The name of a table's view; BigQuery's modules stay out of a location that loads."""
+    dataset, name = declared.table
+    return f"{settings.project}.{settings.views_dataset(dataset, 'clean')}.{name}"

@@ -5,7 +5,13 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_mirrorlake.assets.columns import COLUMN_LINEAGE, COLUMN_SCHEMA, column_tags, key_of
+from dagster_mirrorlake.assets.columns import (
+    COLUMN_LINEAGE,
+    COLUMN_SCHEMA,
+    column_tags,
+    key_of,
+    own_description,
+)
 from dagster_mirrorlake.published import PublishedAsset, PublishedModelAsset
 from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.ledger import Ledger
@@ -86,7 +92,7 @@ def _columns(table: PublishedAsset, form: PublishedForm) -> dict[str, Any]:
     upstream = table.key("deduped")
     return {
         COLUMN_SCHEMA: dg.TableSchema(
-            [_column(table, field) for field in form.columns], key_of(form.key)
+            [_column(table, form, field) for field in form.columns], key_of(form.key)
         ),
         COLUMN_LINEAGE: dg.TableColumnLineage(
             {name: [dg.TableColumnDep(upstream, of)] for name, of in origins.items()}
@@ -94,12 +100,17 @@ def _columns(table: PublishedAsset, form: PublishedForm) -> dict[str, Any]:
     }
 
 
-def _column(table: PublishedAsset, field: FieldJson) -> dg.TableColumn:
+def _column(table: PublishedAsset, form: PublishedForm, field: FieldJson) -> dg.TableColumn:
+    name = field["name"]
+    hashes = {hash_column(of): f"What clean shows of {of}." for of in form.hashed}
     rules = {} if isinstance(table, PublishedModelAsset) else table.contract.columns
     repeated = field["mode"] == "REPEATED"
     return dg.TableColumn(
-        field["name"],
+        name,
         f"ARRAY<{field['type']}>" if repeated else field["type"],
-        constraints=dg.TableColumnConstraints(nullable=field["mode"] == "NULLABLE"),
-        tags=column_tags(rules, field["name"]),
+        hashes.get(name) or own_description(name),
+        dg.TableColumnConstraints(
+            nullable=field["mode"] == "NULLABLE", unique=list(form.key) == [name]
+        ),
+        tags=column_tags(rules, name),
     )

@@ -9,8 +9,36 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from tests.location.test_bigquery import with_section
 from tests.location.test_models import SALES, definitions, node
 from tests.support.bigquery.emulator import PROJECT, google_cloud
+
+
+def test_its_page_says_who_writes_it_and_what_readers_see(
+    contract_file: Callable[[Any], Path],
+) -> None:
+    path = with_section(contract_file(SALES))
+    file = path.parent / "models" / "made" / "there.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        "format: bigquery\ntable: app.there\ncolumns: {n: bigint, Email: string, at: date}\n"
+        "hidden: [email]\nclean: {email: mask}\ndescription: What people click on.\n"
+    )
+    page = node(definitions(path, {}), "made/there")
+    assert page.description == (
+        "What people click on.\n\nWritten by others, and read by Mirrorlake as `made.there`. Columns"
+        " tagged `hidden` reach no model. Its view for readers is `local.app__views_clean.there`."
+    )
+    assert page.metadata["dagster/table_name"] == "app.there"
+    columns = page.metadata["dagster/column_schema"].columns
+    assert {one.name: one.tags for one in columns} == {
+        "n": {},
+        "Email": {"hidden": "", "clean": "mask"},
+        "at": {},
+    }
+    file.write_text("format: bigquery\ntable: app.there\ncolumns: {n: bigint}\n")
+    page = node(definitions(path, {}), "made/there")
+    assert page.description == "Written by others, and read by Mirrorlake as `made.there`."
 
 
 @pytest.mark.full
