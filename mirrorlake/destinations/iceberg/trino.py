@@ -103,7 +103,7 @@ def _client() -> Any:
 
 @contextmanager
 def _translated(client: Any, server: TrinoConfig, identifier: Identifier) -> Iterator[None]:
-    """Errors of Trino, of its client, of HTTP, and of a server that is no Trino, as LakeErrors."""
+    """Errors of Trino, of its client, of HTTP, and of what is no Trino, as LakeErrors."""
     errors = client.exceptions
     table = str(identifier)
     try:
@@ -128,9 +128,10 @@ def _translated(client: Any, server: TrinoConfig, identifier: Identifier) -> Ite
             next_step="See readers.trino in the contract file, and whether Trino is up",
             retryable=True,
         ) from error
-    except (ValueError, KeyError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        # Nor these: the client has no errors of its own for what is no answer of a Trino.
         raise LakeError(
-            f"what answers at {server.url} is no Trino: {type(error).__name__}",
+            f"Trino's client can't read what {server.url} answers ({type(error).__name__})",
             table=table,
             next_step="See readers.trino.url in the contract file",
         ) from None
