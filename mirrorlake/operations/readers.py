@@ -89,7 +89,11 @@ def compare_readers(workspace: Workspace, contract: TableContract) -> list[ReadA
 
     Raises:
         LakeError: the catalog can't be read.
+        ConfigError: the variable with Trino's password is not set.
     """
+    trino = workspace.config.readers.trino
+    if trino is not None and trino.password is not None:
+        trino.password.get_secret_value()  # before minutes of reading, not after them
     layers = {"deduped": deduped_of(contract)}
     if contract.clean == "table":
         layers["clean"] = Identifier(contract.namespaces.clean, contract.table)
@@ -249,7 +253,7 @@ def _verdict(readings: tuple[EngineRows, ...]) -> tuple[str, str]:
     if failed:
         return "undecided", "; ".join(f"{one.reader}: {one.words}" for one in failed)
     if len(read) < _LANES:
-        return "undecided", "only one engine is installed here"
+        return "undecided", "only one engine could be asked here"
     return "equal", ""
 
 

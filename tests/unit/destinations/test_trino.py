@@ -199,9 +199,10 @@ def test_a_server_that_refuses_or_is_not_there_is_named() -> None:
 
 @pytest.mark.parametrize("body", [b"<html>welcome</html>", b"{}", b'{"error": "no"}', b"[1]"])
 def test_what_is_no_trino_is_said(body: bytes) -> None:
-    with trino_server(recorded) as server, pytest.raises(LakeError) as error:
+    with trino_server(recorded) as server:
         server.body = body
-        read(server.url)
+        with pytest.raises(LakeError) as error:
+            read(server.url)
     assert f"Trino's client can't read what {server.url} answers" in str(error.value)
 
 
