@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from typing import Annotated
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
+from mirrorlake.config.address import ServerAddress
 from mirrorlake.config.fields import Findings, Section
 from mirrorlake.config.secrets import Secret
-
-
-def _server(url: str) -> str:
-    """An address without a path; what it holds is not repeated, as it may be a password."""
-    shape = "an address is written https://host:port or http://host:port"
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        raise ValueError(shape) from None
-    if "@" in url:
-        raise ValueError("the address has no login in it: write user and password beside it")
-    if parts.scheme not in ("http", "https") or not host or port == 0 or not _plain(parts):
-        raise ValueError(shape)
-    return url.rstrip("/")
-
-
-def _plain(parts: SplitResult) -> bool:
-    """Whether there is nothing but a host, its port and perhaps a closing slash."""
-    rest = parts.path not in ("", "/") or parts.query or parts.fragment
-    return not rest and re.search(r"[\s\\]", parts.netloc) is None
 
 
 class TrinoConfig(Section):
     """A Trino that reads this lake."""
 
-    url: Annotated[str, AfterValidator(_server)]
+    url: ServerAddress
     """The coordinator, ``https://host:8443``; ``http://`` only without a password. A password is
     never part of it."""
     user: str = Field(pattern=r"^[!-9;-~]+$", max_length=128)

@@ -81,7 +81,7 @@ REFUSED = {
     "a key of tenants that names a column twice": (tenants("a: {pii: show}", "[id, ID]"), "tables.t.key: the key names a column twice"),
     "a policy of a snapshot": (landed("{mode: snapshot, key: [id], schema_changes: fail}"), "mode snapshot reads what lands, and no window: remove schema_changes"),
     "a Trino without a catalog": ("readers: {trino: {url: \"https://t\", user: u}}\n" + TOP, "m.yaml:1:11: readers.trino.catalog: is missing"),
-    "a Trino with its login in the address": ("readers: {trino: {url: \"https://u:secret@t:8443\", user: u, catalog: c}}\n" + TOP, "readers.trino.url: the address has no login in it: write user and password beside it"),
+    "a Trino with its login in the address": ("readers: {trino: {url: \"https://u:secret@t:8443\", user: u, catalog: c}}\n" + TOP, "readers.trino.url: an address has no login in it"),
     "a Trino by another protocol": ("readers: {trino: {url: \"trino://t:8080\", user: u, catalog: c}}\n" + TOP, "readers.trino.url: an address is written https://host:port or http://host:port"),
     "a Trino with a path": ("readers: {trino: {url: \"https://t/v1\", user: u, catalog: c}}\n" + TOP, "readers.trino.url: an address is written https://host:port or http://host:port"),
     "a Trino at no port": ("readers: {trino: {url: \"https://t:x\", user: u, catalog: c}}\n" + TOP, "readers.trino.url: an address is written https://host:port or http://host:port"),
