@@ -131,7 +131,7 @@ def log_command(config_path: Path, as_json: bool) -> None:
     " for Polaris, or for Google's catalog.",
 )
 def lake(config_path: Path, file_path: Path | None, form: str) -> None:
-    """Print who may read which files and namespaces of the lake, as a script; nothing is changed."""
+    """Print who may read which files or namespaces of the lake, as text; nothing is changed."""
     from mirrorlake.config.lake_permissions import load_lake_permissions
     from mirrorlake.operations.lake_policies import as_gcloud, as_terraform, lake_policies
     from mirrorlake.operations.lake_roles import as_biglake, as_polaris

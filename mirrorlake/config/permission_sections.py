@@ -258,4 +258,4 @@ class PermissionsFile(Section):
     """A Google group's address → who is in it → ``owner``, ``manager`` or ``member``. Groups that
     are not here are left alone."""
     lake: LakeSection | None = None
-    """Who may read which files of the lake."""
+    """Who may read which files and namespaces of the lake."""

@@ -9,6 +9,7 @@ catalog table ACLs", `gcloud biglake iceberg namespaces set-iam-policy`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -50,22 +51,21 @@ def as_polaris(config: Config, declared: LakePermissions) -> str:
     if polaris is None:
         raise _unsaid("polaris")
     spaces, views = namespaces_with_files(config)
-    roles: dict[str, Any] = {
-        f"{polaris.server.roles}_{layer}_{access}": {
-            "namespaces": [namespace for namespace, of in spaces if of == layer],
-            "privileges": list(privileges),
-            "principal_roles": sorted(
-                name for name, role in polaris.layers[layer].items() if role == access
-            ),
-        }
-        for layer in LAYERS
-        for access, privileges in _POLARIS.items()
-    }
+    roles: dict[str, Any] = {}
+    for layer in LAYERS:
+        for access, privileges in _POLARIS.items():
+            whom = sorted(name for name, role in polaris.layers[layer].items() if role == access)
+            roles[f"{polaris.server.roles}_{layer}_{access}"] = {
+                # A role that nobody has gives nothing.
+                "namespaces": [name for name, of in spaces if of == layer and whom],
+                "privileges": list(privileges),
+                "principal_roles": whom,
+            }
     written = {"url": polaris.server.url, "catalog": polaris.server.catalog, "roles": roles}
     heading = "\n".join(["#!/usr/bin/env python3", *_heading(views)])
     said = json.dumps(written, indent=4, ensure_ascii=False)
-    place = _PLACE.replace("{}", said)
-    return f"{heading}\n" + _SCRIPT.read_text("utf-8").replace(_PLACE, place)
+    script = re.sub(r"  # noqa: \w+", "", _SCRIPT.read_text("utf-8"))
+    return f"{heading}\n" + script.replace(_PLACE, _PLACE.replace("{}", said))
 
 
 def as_biglake(config: Config, declared: LakePermissions) -> str:

@@ -3,7 +3,7 @@
     POLARIS_TOKEN=... python3 this_file.py --dry-run
     POLARIS_TOKEN=... python3 this_file.py
 
-The token is a bearer token of an account with CATALOG_MANAGE_ACCESS; POLARIS_REALM names a realm.
+The token is a bearer token of a service administrator; POLARIS_REALM names a realm.
 In these catalog roles nothing stays but what is declared. Other catalog roles are left alone: what
 they give is given as well. Needs Python alone. A second run changes nothing.
 
@@ -52,7 +52,7 @@ def change(words: str, method: str, path: list[str], body: Any = None) -> None:
     """Say a change and, unless it is a dry run, make it."""
     if not DRY_RUN:
         ask(method, path, body)
-    print(words)  # noqa: T201
+    print(words)
 
 
 def names(path: list[str]) -> set[str]:
@@ -91,10 +91,8 @@ def add(role: str, declared: dict[str, Any], there: bool) -> None:
 
 
 def key(grant: dict[str, Any]) -> tuple[str, tuple[str, ...], str]:
-    """A grant on a namespace; of any other kind one that is never declared."""
-    plain = set(grant) == {"type", "namespace", "privilege"}
-    kind = grant["type"] if plain else f"{grant['type']}: {sorted(grant)}"
-    return kind, tuple(grant.get("namespace", ())), grant["privilege"]
+    """What a grant gives; one whose type is not namespace is never declared."""
+    return grant["type"], tuple(grant.get("namespace") or ()), grant["privilege"]
 
 
 def keys(declared: dict[str, Any]) -> set[tuple[str, tuple[str, ...], str]]:
@@ -108,7 +106,7 @@ def keys(declared: dict[str, Any]) -> set[tuple[str, tuple[str, ...], str]]:
 
 def words_of(grant: dict[str, Any]) -> str:
     """A grant as a person reads it."""
-    place = [*grant.get("namespace", ()), grant.get("tableName") or grant.get("viewName") or ""]
+    place = [*(grant.get("namespace") or ()), grant.get("tableName") or grant.get("viewName") or ""]
     return f"{grant['privilege']} on {grant['type']} {'.'.join(filter(None, place))}".rstrip()
 
 
