@@ -21,7 +21,7 @@ collect_ignore = [] if os.environ.get(VARIABLE) else ["test_real_trino.py"]
 
 
 @pytest.fixture
-def with_trino(server: EmbeddedServer, place: Place, database: str) -> Callable[[str], Workspace]:
+def with_trino(server: EmbeddedServer, place: Place, database: str) -> Callable[..., Workspace]:
     """The test's lake, which a Trino at an address reads, too."""
 
     def make(url: str, **readers: Any) -> Workspace:

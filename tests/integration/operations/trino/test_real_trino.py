@@ -36,7 +36,7 @@ def trino(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 @pytest.mark.full
 def test_four_engines_read_the_same_rows(
-    trino: str, with_trino: Callable[[str], Workspace], sql: Callable[..., Any], place: Place
+    trino: str, with_trino: Callable[..., Workspace], sql: Callable[..., Any], place: Place
 ) -> None:
     sql(EVERY_TYPE, ROWS, "INSERT INTO t (id) SELECT seq FROM seq_10_to_30")
     workspace = with_trino(trino)
@@ -44,8 +44,10 @@ def test_four_engines_read_the_same_rows(
     sync_table(workspace, contract)
     sql(
         "UPDATE t SET s = 'new', at = UTC_TIMESTAMP(6) WHERE id IN (2, 11)",
-        "ALTER TABLE t ADD COLUMN more INT",
-        "INSERT INTO t (id, more) VALUES (40, 1)",
+        "ALTER TABLE t ADD COLUMN `MORE é` INT",
+        "INSERT INTO t (id, `MORE é`) VALUES (40, 1)",
+        "INSERT INTO t (id, f, g) VALUES (50, 0.1, 0.1), (51, -3.40282347e38, 5e-324),"
+        " (52, 1.40129846e-45, -1.7976931348623157e308), (53, 16777216, 9007199254740993)",
     )
     sync_table(workspace, contract)
     identifier = Identifier(contract.namespaces.deduped, "t")
@@ -58,3 +60,16 @@ def test_four_engines_read_the_same_rows(
             *("PyIceberg", "DuckDB", "Spark", "Trino"),
         ]
         assert len({one.digest for one in found.readings}) == 1
+
+
+@pytest.mark.full
+def test_what_trino_refuses_is_undecided(
+    trino: str, with_trino: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    sql(EVERY_TYPE, ROWS)
+    workspace = with_trino(trino, catalog="nope")
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    [found, _] = compare_readers(workspace, contract)
+    assert found.verdict == "undecided"
+    assert "Catalog 'nope' not found" in found.words
