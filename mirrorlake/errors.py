@@ -222,7 +222,7 @@ class CommitUnknown(CatalogFailed):
 
 
 class ReaderMissing(LakeError):
-    """An engine, or a part of it, is not installed here: it was not asked."""
+    """An engine is not installed here, or a part of it, or not configured: it was not asked."""
 
 
 class BigQueryError(LakeError):

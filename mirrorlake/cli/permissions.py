@@ -125,19 +125,26 @@ def log_command(config_path: Path, as_json: bool) -> None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["terraform", "gcloud"]),
+    type=click.Choice(["terraform", "gcloud", "polaris", "biglake"]),
     required=True,
-    help="As resources of Terraform, or as a script of gcloud commands.",
+    help="Of files: resources of Terraform, or a script of gcloud commands. Of namespaces: a script"
+    " for Polaris, or for Google's catalog.",
 )
 def lake(config_path: Path, file_path: Path | None, form: str) -> None:
-    """Print who may read which files of the lake, for Terraform or gcloud; nothing is changed."""
+    """Print who may read which files or namespaces of the lake, as text; nothing is changed."""
     from mirrorlake.config.lake_permissions import load_lake_permissions
     from mirrorlake.operations.lake_policies import as_gcloud, as_terraform, lake_policies
+    from mirrorlake.operations.lake_roles import as_biglake, as_polaris
 
     config = open_contract(config_path)
     declared = load_lake_permissions(file_path or permissions_path(config))
-    policies = lake_policies(config, declared)
-    click.echo(as_terraform(policies) if form == "terraform" else as_gcloud(policies), nl=False)
+    if form in ("polaris", "biglake"):
+        of_namespaces = as_polaris if form == "polaris" else as_biglake
+        text = of_namespaces(config, declared)
+    else:
+        of_files = as_terraform if form == "terraform" else as_gcloud
+        text = of_files(lake_policies(config, declared))
+    click.echo(text, nl=False)
 
 
 @permissions.command("schema")

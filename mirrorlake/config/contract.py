@@ -14,6 +14,7 @@ from mirrorlake.config.alerts import AlertsConfig
 from mirrorlake.config.fields import Section, matches
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES, LoadMode, Mode
+from mirrorlake.config.readers import ReadersConfig
 from mirrorlake.config.secrets import UnsetSecret
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.config.settings import (
@@ -252,6 +253,7 @@ class Config(Section):
     spark: SparkConfig
     privacy: PrivacyConfig
     bigquery: BigQueryConfig | None = None
+    readers: ReadersConfig = ReadersConfig()
     alerts: AlertsConfig = AlertsConfig()
     sources: dict[str, SourceConfig]
     tables: tuple[TableContract, ...]

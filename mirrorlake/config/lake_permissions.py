@@ -7,15 +7,34 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirrorlake.config.grants import EVERYBODY
-from mirrorlake.config.permission_sections import LakeRole, LakeSection
+from mirrorlake.config.permission_sections import (
+    BigLakeSection,
+    LakeRole,
+    LakeSection,
+    PolarisSection,
+)
 from mirrorlake.config.permissions import (
     Sets,
     members_of,
     read_permissions,
 )
+from mirrorlake.config.polaris import polaris_layers, polaris_problems
 from mirrorlake.config.problems import raise_problems
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class PolarisRoles:
+    """Who may do what in Polaris.
+
+    Attributes:
+        server: where it is, its catalog, and how our roles begin.
+        layers: layer → principal role → what it may.
+    """
+
+    server: PolarisSection
+    layers: Mapping[str, Mapping[str, LakeRole]]
 
 
 @dataclass(frozen=True)
@@ -25,10 +44,14 @@ class LakePermissions:
     Attributes:
         place: ``gs://bucket/folder``; None: the contract's warehouse.
         layers: layer → principal → its role.
+        polaris: the same, of principal roles of Apache Polaris, where that is the catalog.
+        biglake: where the catalog is Google's.
     """
 
     place: str | None
     layers: Mapping[str, Mapping[str, LakeRole]]
+    polaris: PolarisRoles | None = None
+    biglake: BigLakeSection | None = None
 
 
 def load_lake_permissions(path: Path) -> LakePermissions:
@@ -45,9 +68,12 @@ def load_lake_permissions(path: Path) -> LakePermissions:
             next_step="Write a section lake: docs/lake-permissions.md has a first one",
         )
     raise_problems(path, _problems(file, sections.lake, sections.sets))
-    written = sections.lake.layers
-    layers = {layer: _declared(written[layer], sections.sets) for layer in written}
-    return LakePermissions(sections.lake.place, layers)
+    lake, sets = sections.lake, sections.sets
+    layers = {layer: _declared(written, sets) for layer, written in lake.layers.items()}
+    polaris = (
+        None if lake.polaris is None else PolarisRoles(lake.polaris, polaris_layers(lake, sets))
+    )
+    return LakePermissions(lake.place, layers, polaris, lake.biglake)
 
 
 def _declared(written: Mapping[str, LakeRole], sets: Sets) -> dict[str, LakeRole]:
@@ -65,8 +91,13 @@ def _problems(file: YamlFile, section: LakeSection, sets: Sets) -> Iterator[Prob
                 words = _refusal(layer, principal, role)
                 if words is None and first.setdefault(principal, member) != member:
                     words = f"{principal} is declared already, by {first[principal]}"
+                if words is None and section.biglake is not None and principal in EVERYBODY:
+                    words = f"whether BigLake takes {principal} is not documented"
                 if words is not None:
                     yield file.problem(("lake", layer, member), words, at_key=True)
+    if section.polaris is not None:
+        for path, words in polaris_problems(section, section.polaris, sets):
+            yield file.problem(path, words, at_key=True)
 
 
 def _refusal(layer: str, principal: str, role: LakeRole) -> str | None:

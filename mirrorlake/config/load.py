@@ -43,6 +43,7 @@ from mirrorlake.errors import ConfigError
 _FIRST_FILE: Final = "`mirrorlake init --from mysql://…` writes a first one"
 _ENVIRONMENT_ALLOWED: Final = re.compile(
     r"/sources/[^/]*/(?:password|replica)|/privacy/hash_key|/ledger/url|/lake/catalog/uri"
+    r"|/readers/trino/password"
     r"|/alerts/(?:webhook|slack|email/password|services/[^/]*)"
     r"|/lake/catalog/properties/.*|/spark/conf/.*|/(?:sources|tenants)/.*/tables/.*",
     re.DOTALL,
@@ -62,7 +63,8 @@ def load_config(
         path: the file; paths in it are relative to its folder.
         environ: where ``${env:NAME}`` is looked up; the process's environment by default.
         secrets: whether a variable that is not set is a problem now, or where its secret is used
-            (passwords of sources and hooks, the hash key; what opens lake and ledger always now).
+            (passwords of sources, of hooks and of Trino, the hash key; what opens lake and ledger
+            always now).
         today: the day (UTC) after which a ``start`` lies in the future; today by default.
 
     Raises:
@@ -253,6 +255,7 @@ def _config(path: Path, sections: ConfigSections, tables: tuple[TableContract, .
         spark=sections.spark,
         privacy=sections.privacy,
         bigquery=sections.bigquery,
+        readers=sections.readers,
         alerts=sections.alerts,
         sources={
             name: _source(name, section, folder)

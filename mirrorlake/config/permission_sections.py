@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from mirrorlake.config.address import ServerAddress
 from mirrorlake.config.fields import Section, listed
 from mirrorlake.config.grants import Role, principal_of, role_of
 
@@ -192,8 +193,40 @@ class DatasetSection(Section):
     """A table's name → which of its rows who sees. Tables that are not here are left alone."""
 
 
+def _polaris_name(name: str) -> str:
+    if not name or len(name) > 256 or re.match(r"\s*system\$", name, re.IGNORECASE):
+        raise ValueError("a name in Polaris has 1 to 256 characters, and is not one of system$")
+    return name
+
+
+_PolarisName = Annotated[str, AfterValidator(_polaris_name)]
+
+
+class PolarisSection(Section):
+    """Apache Polaris as the lake's catalog: its roles on namespaces."""
+
+    url: ServerAddress
+    """The server, ``https://host:8181``, without ``/api``."""
+    catalog: _PolarisName
+    """What Polaris calls the lake's catalog."""
+    roles: str = Field(default="mirrorlake", pattern=r"^[a-z][a-z0-9_]{0,63}$")
+    """What the names of the catalog roles begin with that the script makes, and in which nothing
+    else stays: ``mirrorlake_clean_reader``. Another one for each contract file of a catalog."""
+    principal_roles: dict[_Member, _PolarisName] = Field(default_factory=dict)
+    """A principal, or a set, of this file → the principal role that Polaris has for it."""
+
+
+class BigLakeSection(Section):
+    """Google's Lakehouse runtime catalog (BigLake) as the lake's catalog: IAM on namespaces."""
+
+    project: str = Field(pattern=r"^(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]*[a-z0-9]$")
+    """The project of the catalog."""
+    catalog: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """Its name."""
+
+
 class LakeSection(Section):
-    """Who may read and write the files of the lake, layer by layer."""
+    """Who may read and write the lake, layer by layer: files, and namespaces of a catalog."""
 
     place: Annotated[str, Field(pattern=r"^gs://[^/]+(/.*[^/])?$")] | None = None
     """``gs://bucket`` or ``gs://bucket/folder``; by default the contract's ``lake.warehouse``."""
@@ -203,6 +236,10 @@ class LakeSection(Section):
     """Of deduped, and of clean views, which are deduped's files."""
     clean: dict[_Member, LakeRole] = Field(default_factory=dict)
     """Of clean tables."""
+    polaris: PolarisSection | None = None
+    """Where the catalog is Apache Polaris: who is who there."""
+    biglake: BigLakeSection | None = None
+    """Where the catalog is Google's Lakehouse runtime catalog (BigLake)."""
 
     @property
     def layers(self) -> Mapping[str, Mapping[str, LakeRole]]:
@@ -221,4 +258,4 @@ class PermissionsFile(Section):
     """A Google group's address → who is in it → ``owner``, ``manager`` or ``member``. Groups that
     are not here are left alone."""
     lake: LakeSection | None = None
-    """Who may read which files of the lake."""
+    """Who may read which files and namespaces of the lake."""

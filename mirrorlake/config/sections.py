@@ -33,6 +33,7 @@ from mirrorlake.config.fields import (
 )
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import Mode
+from mirrorlake.config.readers import ReadersConfig
 from mirrorlake.config.secrets import Secret, ServerUrl
 from mirrorlake.config.server import BackOff, TlsField
 from mirrorlake.config.settings import (
@@ -385,6 +386,8 @@ class ConfigSections(Section):
     """What the rules on columns need."""
     bigquery: BigQueryConfig | None = None
     """Where tables with ``publish: [lake, bigquery]`` are loaded, beside the lake."""
+    readers: ReadersConfig = ReadersConfig()
+    """Engines that `mirrorlake readers` asks beside those that are installed here."""
     alerts: AlertsConfig = AlertsConfig()
     """Who is notified, once, when a table becomes late or keeps failing, and when that is over."""
     defaults: DefaultsConfig = DefaultsConfig()

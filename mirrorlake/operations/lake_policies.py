@@ -67,8 +67,7 @@ def lake_policies(config: Config, declared: LakePermissions) -> LakePolicies:
             "copied to a bucket, write lake.place in permissions.yaml",
         )
     bucket, path = urlparse(place).netloc, urlparse(place).path.strip("/")
-    layers, views = _namespaces(config)
-    ordered = sorted(layers.items(), key=lambda one: (LAYERS.index(one[1]), one[0]))
+    ordered, views = namespaces_with_files(config)
     folders = [
         FolderPolicy(
             layer=layer,
@@ -82,8 +81,8 @@ def lake_policies(config: Config, declared: LakePermissions) -> LakePolicies:
     return LakePolicies(folders, views)
 
 
-def _namespaces(config: Config) -> tuple[dict[str, str], list[str]]:
-    """Namespace → its layer, and the tables whose clean is a view.
+def namespaces_with_files(config: Config) -> tuple[list[tuple[str, str]], list[str]]:
+    """Each namespace with its layer, in the layers' order, and the tables whose clean is a view.
 
     Raises:
         ConfigError: one has files of two layers.
@@ -104,7 +103,8 @@ def _namespaces(config: Config) -> tuple[dict[str, str], list[str]]:
                     table=one.name,
                     next_step="Give each layer namespaces of its own",
                 )
-    return found, sorted(views)
+    ordered = sorted(found.items(), key=lambda one: (LAYERS.index(one[1]), one[0]))
+    return ordered, sorted(views)
 
 
 def _bindings(principals: Mapping[str, str]) -> dict[str, list[str]]:
@@ -118,8 +118,13 @@ def _heading(policies: LakePolicies) -> Iterator[str]:
     yield "# Who may read which files of the lake. Written by `mirrorlake permissions lake`."
     yield "# Rights on the bucket or the project hold for each folder: give readers none there."
     yield "# Whoever may read a file reads all of its columns: raw and deduped have personal data."
-    if policies.views:
-        some = ", ".join(policies.views[:5]) + (" …" if len(policies.views) > 5 else "")
+    yield from about_views(policies.views)
+
+
+def about_views(views: Sequence[str]) -> Iterator[str]:
+    """A comment on tables whose clean is a view."""
+    if views:
+        some = ", ".join(views[:5]) + (" …" if len(views) > 5 else "")
         yield f"# Clean views have no files, so nobody is given any: {some}"
 
 
@@ -171,7 +176,7 @@ def as_gcloud(policies: LakePolicies) -> str:
     """The policies as a script of `gcloud` commands."""
     lines = ["#!/bin/sh", "set -eu", *_heading(policies), "policy=$(mktemp)"]
     for one in policies.folders:
-        url = _shell(f"gs://{one.bucket}/{one.folder}")
+        url = shell_text(f"gs://{one.bucket}/{one.folder}")
         bindings = [{"role": role, "members": list(m)} for role, m in one.bindings.items()]
         described = f"gcloud storage managed-folders describe {url} >/dev/null 2>&1"
         lines += [
@@ -186,5 +191,6 @@ def as_gcloud(policies: LakePolicies) -> str:
     return "\n".join([*lines, "", 'rm "$policy"', ""])
 
 
-def _shell(text: str) -> str:
+def shell_text(text: str) -> str:
+    """A text in quotes, in which a shell expands nothing."""
     return "'" + text.replace("'", "'\\''") + "'"

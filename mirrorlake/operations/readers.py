@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from mirrorlake.config import TableContract
+from mirrorlake.config.readers import TrinoConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.readers import (
@@ -28,6 +29,7 @@ from mirrorlake.destinations.iceberg.readers import (
     rows_of_spark,
 )
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.trino import read_by_trino
 from mirrorlake.errors import LakeError, ReaderMissing
 from mirrorlake.ledger import LayerProof
 from mirrorlake.load.fingerprint import Words, fingerprints
@@ -51,7 +53,7 @@ class EngineRows:
         rows, digest: of all rows, in no order; None and '' where it did not read them.
         columns: name → digest of that column alone.
         words: why it did not.
-        missing: it is not installed here.
+        missing: it is not installed here, or not configured: it was not asked.
     """
 
     reader: str
@@ -69,7 +71,7 @@ class ReadAlike:
     Attributes:
         layer: ``deduped`` or ``clean``.
         version: the snapshot that all of them read.
-        verdict: ``equal``: all that are installed read the same rows; ``different``; ``undecided``:
+        verdict: ``equal``: all that were asked read the same rows; ``different``; ``undecided``:
             one could not read it, or there are not two of them.
     """
 
@@ -87,7 +89,11 @@ def compare_readers(workspace: Workspace, contract: TableContract) -> list[ReadA
 
     Raises:
         LakeError: the catalog can't be read.
+        ConfigError: the variable with Trino's password is not set.
     """
+    trino = workspace.config.readers.trino
+    if trino is not None and trino.password is not None:
+        trino.password.get_secret_value()  # before minutes of reading, not after them
     layers = {"deduped": deduped_of(contract)}
     if contract.clean == "table":
         layers["clean"] = Identifier(contract.namespaces.clean, contract.table)
@@ -121,6 +127,7 @@ def _readings(
         "PyIceberg": lambda: digest(read_by_pyiceberg(workspace.lake, table, version), schema),
         "DuckDB": lambda: digest(read_by_duckdb(table, version), schema),
         "Spark": lambda: _by_spark(workspace.spark.get(), identifier, version, schema),
+        "Trino": lambda: _by_trino(workspace.config.readers.trino, identifier, version, schema),
     }
     for reader, read in engines.items():
         try:
@@ -144,6 +151,16 @@ def _by_spark(
     for part in parts:
         found += RowSums(part["rows"], tuple(int(one) for one in part["sums"]))
     return found
+
+
+def _by_trino(
+    server: TrinoConfig | None, identifier: Identifier, version: int, schema: pa.Schema
+) -> RowSums:
+    if server is None:
+        raise ReaderMissing(
+            "no Trino is configured", next_step="readers.trino in the contract file names one"
+        )
+    return digest(read_by_trino(server, identifier, version, schema), schema)
 
 
 def _digest_part(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -236,7 +253,7 @@ def _verdict(readings: tuple[EngineRows, ...]) -> tuple[str, str]:
     if failed:
         return "undecided", "; ".join(f"{one.reader}: {one.words}" for one in failed)
     if len(read) < _LANES:
-        return "undecided", "only one engine is installed here"
+        return "undecided", "only one engine could be asked here"
     return "equal", ""
 
 

@@ -122,7 +122,13 @@ class RestCatalogServer:
 def running_catalog(folder: Path, warehouse: str, **properties: str) -> Iterator[RestCatalogServer]:
     """A catalog that knows no table yet, until the block ends; ``properties`` are of its storage."""
     uri = f"sqlite:///{folder}/rest.db"
-    catalog = SqlCatalog("rest", uri=uri, warehouse=warehouse, **properties)
+    with serving(SqlCatalog("rest", uri=uri, warehouse=warehouse, **properties)) as server:
+        yield server
+
+
+@contextmanager
+def serving(catalog: SqlCatalog) -> Iterator[RestCatalogServer]:
+    """The tables of a SQL catalog by REST, until the block ends."""
     state = RestCatalogServer(catalog)
 
     class Handler(_Handler):

@@ -71,9 +71,12 @@ def test_three_engines_read_the_same_rows(
     assert result.exit_code == 0, result.output
     for layer, rows in zip(json.loads(result.output), (24, 25), strict=True):
         assert (layer["verdict"], layer["words"]) == ("equal", "")
-        assert [one["reader"] for one in layer["readings"]] == ["PyIceberg", "DuckDB", "Spark"]
-        assert {one["rows"] for one in layer["readings"]} == {rows}
-        assert len({one["digest"] for one in layer["readings"]}) == 1
+        *asked, trino = layer["readings"]
+        assert [one["reader"] for one in asked] == ["PyIceberg", "DuckDB", "Spark"]
+        assert {one["rows"] for one in asked} == {rows}
+        assert len({one["digest"] for one in asked}) == 1
+        assert (trino["reader"], trino["rows"], trino["missing"]) == ("Trino", None, True)
+        assert trino["words"].startswith("no Trino is configured")
     proofs = workspace.ledger.layer_proofs(contract.name)
     assert {one.layer: one.verdict for one in proofs if one.layer.startswith("readers")} == {
         "readers of deduped": "equal",
@@ -128,7 +131,7 @@ def test_what_is_not_installed_or_cannot_be_read_is_said(
         bare.setenv("HOME", "/nowhere")
         found = compared(workspace)
         assert found.verdict == "equal"
-        assert [one.missing for one in found.readings] == [False, True, False]
+        assert [one.missing for one in found.readings] == [False, True, False, True]
         assert "DuckDB's extension avro is not installed" in found.readings[1].words
     table = workspace.lake.load(Identifier(workspace.config.table("t").namespaces.deduped, "t"))
     assert table is not None

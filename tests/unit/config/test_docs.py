@@ -22,6 +22,8 @@ SECTIONS = {
     "spark": "SparkConfig",
     "privacy": "PrivacyConfig",
     "bigquery": "BigQueryConfig",
+    "readers": "ReadersConfig",
+    "readers.trino": "TrinoConfig",
     "alerts": "AlertsConfig",
     "alerts.email": "EmailConfig",
     "defaults": "DefaultsConfig",

@@ -189,8 +189,14 @@ def test_a_file_without_the_lake(tmp_path: Path) -> None:
 
 
 def test_every_field_is_documented_and_the_example_is_one(tmp_path: Path) -> None:
-    fields = permissions_schema()["$defs"]["LakeSection"]["properties"]
-    assert re.findall(r"^\| `(\w+)` \|", PAGE, flags=re.MULTILINE) == list(fields)
+    for head, section in (
+        ("field", "LakeSection"),
+        ("`lake.polaris`", "PolarisSection"),
+        ("`lake.biglake`", "BigLakeSection"),
+    ):
+        fields = permissions_schema()["$defs"][section]["properties"]
+        described = PAGE.partition(f"| {head} | default | meaning |")[2].partition("\n\n")[0]
+        assert re.findall(r"^\| `(\w+)` \|", described, flags=re.MULTILINE) == list(fields)
     path = tmp_path / "permissions.yaml"
     path.write_text(re.findall(r"```yaml\n(.+?)```", PAGE, flags=re.DOTALL)[0], "utf-8")
     found = load_lake_permissions(path)
