@@ -38,6 +38,7 @@ from mirrorlake.config.settings import (
     ShapePolicy,
     SparkConfig,
     VersionsAs,
+    WriteMode,
 )
 from mirrorlake.config.spelling import (
     FOR_TENANTS,
@@ -105,6 +106,8 @@ class TableContract(Section):
     namespaces: Namespaces
     snapshot: SnapshotConfig | None = None
     """How the table is kept by its snapshots; None unless its mode is ``snapshot``."""
+    write_mode: WriteMode = Field(default="merge-on-read", exclude=True)
+    """How folds change its rows. No part of what these are, and so of no dump."""
     publish: tuple[PublishTo, ...] = Field(default=("lake",), exclude=True)
     """Where it is published. No part of what its loads and layers depend on, and so of no dump."""
     bigquery: BigQueryLayout | None = Field(default=None, exclude=True)
@@ -213,6 +216,8 @@ class TenantTable(Section):
     freshness: Freshness | None = None
     columns: Mapping[str, ColumnRule] = {}
     namespaces: Namespaces
+    write_mode: WriteMode = Field(default="merge-on-read", exclude=True)
+    """How folds change its rows. No part of what these are, and so of no dump."""
     publish: tuple[PublishTo, ...] = Field(default=("lake",), exclude=True)
     """Where it is published. No part of what its loads and layers depend on, and so of no dump."""
     bigquery: BigQueryLayout | None = Field(default=None, exclude=True)

@@ -182,6 +182,7 @@ def _tenant_tables(sections: ConfigSections) -> Iterator[TenantTable]:
                 owners=defaults.owners if contract.owners is None else contract.owners,
                 freshness=contract.freshness if "freshness" in said else defaults.freshness,
                 columns=contract.columns,
+                write_mode=contract.write_mode or defaults.write_mode,
                 publish=contract.publish or defaults.publish,
                 bigquery=contract.bigquery,
                 namespaces=namespaces_of(group).model_copy(update=written),
@@ -239,6 +240,7 @@ def _contract(
         columns=table.columns,
         namespaces=namespaces,
         snapshot=(table.snapshot or SnapshotConfig()) if landed else None,
+        write_mode=table.write_mode or defaults.write_mode,
         publish=table.publish or defaults.publish,
         bigquery=table.bigquery,
     )

@@ -56,6 +56,7 @@ from mirrorlake.config.settings import (
     ShapePolicy,
     SparkConfig,
     VersionsAs,
+    WriteMode,
 )
 from mirrorlake.config.table_findings import (
     column_findings,
@@ -114,6 +115,10 @@ class DefaultsConfig(Section):
     """Whether full copies and first loads are proved before anybody sees them: MySQL digests the
     rows in the very state that is read, Spark what was written to a branch; main moves to it only
     if both are equal. Costs about another read."""
+    write_mode: WriteMode = "merge-on-read"
+    """How a fold changes rows of deduped, and of a clean table. ``merge-on-read``: beside their
+    files it says which rows count no more, and writes those that changed; ``copy-on-write``: it
+    writes whole files again, for readers that take no notice of such deletes."""
     publish: Publish = ("lake",)
     """Where tables are published: in the ``lake``, always, and in ``bigquery``, too."""
 
@@ -180,6 +185,8 @@ class TableSection(Section):
     deletes: Deletes | None = None
     """What becomes of rows that MySQL deleted: ``remove`` (the default); ``flag`` keeps them in
     deduped and clean with ``_mirror_deleted_at``; ``ignore`` keeps them as they are."""
+    write_mode: WriteMode | None = None
+    """The same for this table: ``merge-on-read`` or ``copy-on-write``."""
     publish: Publish | None = None
     """Where this table is published: ``[lake]`` or ``[lake, bigquery]``."""
     bigquery: BigQueryLayout | None = None
@@ -326,6 +333,8 @@ class TenantTableSection(Section):
     """Who answers for this table: e-mail addresses, or ``team:<name>``."""
     freshness: Freshness | None = None
     """When this table counts as late; ``null``: never."""
+    write_mode: WriteMode | None = None
+    """The same for this table: ``merge-on-read`` or ``copy-on-write``."""
     publish: Publish | None = None
     """Where this table is published: ``[lake]`` or ``[lake, bigquery]``."""
     bigquery: BigQueryLayout | None = None

@@ -38,6 +38,7 @@ ShapePolicy: TypeAlias = Literal["evolve", "fail"]
 PublishTo: TypeAlias = Literal["lake", "bigquery"]
 ViewsThere: TypeAlias = Literal["clean", "full"]
 PartitionSize: TypeAlias = Literal["hour", "day", "month"]
+WriteMode: TypeAlias = Literal["merge-on-read", "copy-on-write"]
 HASH_KEY_LENGTH: Final = 16
 PROJECT: Final = r"^(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]*[a-z0-9]$"
 """What the ids of Google's projects are like."""
