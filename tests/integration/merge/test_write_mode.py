@@ -12,6 +12,7 @@ from pyiceberg.manifest import DataFileContent
 from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.procedures import rewrites_files
+from mirrorlake.destinations.iceberg.tenants import bucket_of
 from mirrorlake.operations.maintain import maintain_table
 from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.sync import sync_table
@@ -65,27 +66,37 @@ def sync(workspace: Workspace) -> Workspace:
     return workspace
 
 
-@pytest.mark.parametrize(
-    ("mode", "left"), [(COPY, 0), pytest.param(None, 1, marks=pytest.mark.full)]
-)
+@pytest.mark.parametrize("mode", [COPY, pytest.param(None, marks=pytest.mark.full)])
 def test_a_fold_leaves_no_deletes_beside_files(
     engine_for: Callable[..., Workspace],
     sql: Callable[..., Any],
     server: EmbeddedServer,
     database: str,
     mode: str | None,
-    left: int,
 ) -> None:
     sql(*CREATE)
     sync(engine_for(contract(mode)))
     sql(*MORE)
     workspace = sync(engine_for(contract(mode)))
-    assert deletes(workspace) == dict.fromkeys(LAYERS, left)
+    assert deletes(workspace) == dict.fromkeys(LAYERS, 0 if mode else 1)
     assert_equal(workspace, server, database)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", [COPY, MERGE])
+def test_a_repair_leaves_none_either(
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+    mode: str,
+) -> None:
+    sql(*CREATE)
+    workspace = sync(engine_for(contract(mode)))
     sql(*AGAIN)
     sync(workspace)
     repair_table(workspace, workspace.config.table("t"), Ask())
-    assert deletes(workspace) == dict.fromkeys(LAYERS, left)
+    assert (deletes(workspace) == dict.fromkeys(LAYERS, 0)) is (mode == COPY)
     assert_equal(workspace, server, database)
 
 
@@ -145,11 +156,14 @@ def tenants(server: EmbeddedServer, place: Place, database: str) -> Iterator[Ten
 @pytest.mark.full
 @pytest.mark.parametrize("mode", [COPY, MERGE])
 def test_tenants(tenants: Tenants, mode: str) -> None:
+    """Of two whose rows share a file, one moves."""
+    buckets = [(bucket_of(tenants.name(f"t{n}")), f"t{n}") for n in range(100)]
+    first, other = [name for bucket, name in buckets if bucket == buckets[0][0]][:2]
     tenants.contract |= {"write_mode": mode, "clean": "table"}
-    for name in ("a", "b"):
+    for name in (first, other):
         tenants.make(name, "id INT PRIMARY KEY, v INT", "(1, 1)", "(2, 2)", "(3, NULL)")
     tenants.sync()
-    tenants.run("a", "UPDATE orders SET v = 7 WHERE id = 2", "DELETE FROM orders WHERE id = 3")
+    tenants.run(first, "UPDATE orders SET v = 7 WHERE id = 2", "DELETE FROM orders WHERE id = 3")
     tenants.sync()
     assert tenants.deduped("id", "v") == tenants.mysql("id", "v")
     with tenants.opened() as (workspace, table):
