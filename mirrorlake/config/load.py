@@ -184,7 +184,9 @@ def _tenant_tables(sections: ConfigSections) -> Iterator[TenantTable]:
                 columns=contract.columns,
                 write_mode=contract.write_mode or defaults.write_mode,
                 publish=contract.publish or defaults.publish,
-                bigquery=contract.bigquery,
+                bigquery=contract.bigquery and contract.bigquery.layout,
+                bigquery_load=(contract.bigquery and contract.bigquery.load)
+                or defaults.bigquery.load,
                 namespaces=namespaces_of(group).model_copy(update=written),
             )
 
@@ -242,7 +244,8 @@ def _contract(
         snapshot=(table.snapshot or SnapshotConfig()) if landed else None,
         write_mode=table.write_mode or defaults.write_mode,
         publish=table.publish or defaults.publish,
-        bigquery=table.bigquery,
+        bigquery=table.bigquery and table.bigquery.layout,
+        bigquery_load=(table.bigquery and table.bigquery.load) or defaults.bigquery.load,
     )
 
 

@@ -37,7 +37,8 @@ from mirrorlake.config.secrets import Secret, ServerUrl
 from mirrorlake.config.server import BackOff, TlsField
 from mirrorlake.config.settings import (
     BigQueryConfig,
-    BigQueryLayout,
+    BigQueryDefaults,
+    BigQueryTableSection,
     Clean,
     ColumnRule,
     Deletes,
@@ -121,6 +122,8 @@ class DefaultsConfig(Section):
     writes whole files again, for readers that take no notice of such deletes."""
     publish: Publish = ("lake",)
     """Where tables are published: in the ``lake``, always, and in ``bigquery``, too."""
+    bigquery: BigQueryDefaults = BigQueryDefaults()
+    """How tables come to BigQuery."""
 
 
 class TableSection(Section):
@@ -189,8 +192,8 @@ class TableSection(Section):
     """The same for this table: ``merge-on-read`` or ``copy-on-write``."""
     publish: Publish | None = None
     """Where this table is published: ``[lake]`` or ``[lake, bigquery]``."""
-    bigquery: BigQueryLayout | None = None
-    """How this table is laid out in BigQuery."""
+    bigquery: BigQueryTableSection | None = None
+    """How this table comes to BigQuery, and how it is laid out there."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is."""
 
@@ -337,8 +340,8 @@ class TenantTableSection(Section):
     """The same for this table: ``merge-on-read`` or ``copy-on-write``."""
     publish: Publish | None = None
     """Where this table is published: ``[lake]`` or ``[lake, bigquery]``."""
-    bigquery: BigQueryLayout | None = None
-    """How this table is laid out in BigQuery."""
+    bigquery: BigQueryTableSection | None = None
+    """How this table comes to BigQuery, and how it is laid out there."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is. A tenant that lacks
     one of them is mirrored without it."""
