@@ -3,22 +3,29 @@ with the lake's rows is read in its place, by a server before it that puts one n
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyiceberg.types import UUIDType
 
+from dagster_mirrorlake.assets.bigquery_figures import in_place_metadata
+from dagster_mirrorlake.table import mirrored_tables
+from demo.embedded import EmbeddedServer
 from mirrorlake.cli.bigquery import print_published
 from mirrorlake.config.settings import CatalogConfig
+from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
 from mirrorlake.errors import BigQueryError, TypeRefused
 from mirrorlake.operations.bigquery.check import estimate_check
 from mirrorlake.operations.bigquery.due import find_unpublished
 from mirrorlake.operations.status import status_of
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
+from tests.integration.contract_files import write_contract
 from tests.integration.operations.bigquery.published import (
     checked,
     client_of,
@@ -36,6 +43,10 @@ from tests.integration.operations.bigquery.test_views import (
 )
 from tests.support.bigquery.emulator import PROJECT, GoogleCloud
 from tests.support.bigquery.shim import Shim, shim_before
+from tests.support.command import COMMAND
+from tests.support.gcs_process import emulator_process
+from tests.support.google_tokens import running_tokens
+from tests.support.rest_catalog import running_catalog
 
 LAKE = "lake-project.company-lake"
 HIDING = {name: rule for name, rule in RULES.items() if name != "card"}
@@ -180,3 +191,79 @@ def test_a_type_that_bigquery_has_not_is_refused(
         update.add_column(("u",), UUIDType())
     with pytest.raises(TypeRefused, match="for which BigQuery has no exact type"):
         published(workspace)
+
+
+def test_dagster_says_that_nothing_is_loaded(
+    people: Callable[..., Workspace], dataset: str
+) -> None:
+    workspace = people()
+    done = published(workspace)
+    [table] = mirrored_tables(workspace.config.tables)
+    spec = table.specs["bigquery"]
+    assert "nothing is loaded" in str(spec.description)
+    assert "dagster/table_name" not in spec.metadata
+    told = in_place_metadata(workspace, table, done)
+    assert told["this run"] == "read in place: nothing is loaded"
+    assert told["dagster/table_name"] == f"{LAKE}.{dataset}.t"
+    assert not {"dagster/row_count", "rows loaded", "jobs", "loaded"} & told.keys()
+    columns = {one.name: one.type for one in told["dagster/column_schema"].columns}
+    assert (columns["id"], columns["salary"]) == ("INTEGER", "BIGNUMERIC")
+    assert columns["_mirror_original"] == "ARRAY<RECORD>"
+
+
+@pytest.mark.full
+def test_commands_over_a_lake_in_googles_catalog(
+    tmp_path: Path,
+    cloud: GoogleCloud,
+    shim: Shim,
+    dataset: str,
+    database: str,
+    server: EmbeddedServer,
+    sql: Callable[..., Any],
+    place: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The catalog on the tests' REST server, with Google's tokens; files in an emulator's bucket."""
+    bucket, four_part = "company-lake", f"a-project.company-lake.{dataset}.t"
+    shim.stand_ins[four_part] = f"{PROJECT}.{dataset}.stand_in"
+    cloud.client().query_and_wait(
+        f"CREATE TABLE `{PROJECT}.{dataset}.stand_in` AS SELECT 1 AS id, 'ann@x.example' AS mail"
+    )
+    sql("CREATE TABLE t (id INT PRIMARY KEY, mail VARCHAR(40))")
+    sql("INSERT INTO t VALUES (1, 'ann@x.example')")
+    with (
+        running_tokens(tmp_path) as tokens,
+        emulator_process(bucket) as host,
+        running_catalog(
+            tmp_path, f"gs://{bucket}", **{"gcs.service.host": host, "py-io-impl": IMPLEMENTATION}
+        ) as catalog,
+    ):
+        catalog.accepts = tokens.accepts
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tokens.file))
+        google = {"uri": catalog.uri, "auth": "google", "project": "a-project"}
+        lake = {
+            "warehouse": f"gs://{bucket}",
+            "catalog": google | {"properties": {"gcs.service.host": host}},
+        }
+        table = {**FULL, "clean": "table", "bigquery": {"load": "none"}}
+        path = write_contract(
+            tmp_path / "mirrorlake.yaml",
+            server.port,
+            {database: {"tables": {"t": {**table, "columns": {"mail": {"pii": "mask"}}}}}},
+            lake=lake,
+            bigquery=cloud.section(),
+            defaults={"verify": False, "publish": ["lake", "bigquery"]},
+        )
+
+        def run(*words: str) -> str:
+            command = [*COMMAND, *words, "--config", str(path)]
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+            assert ran.returncode == 0, ran.stdout + ran.stderr
+            return ran.stdout
+
+        assert "read in place: nothing is loaded" in run("sync")
+        assert shown(cloud, dataset)[0]["mail"] == "********le"
+        assert "equal" in run("bigquery", "check")
+        assert "unchanged" in run("bigquery", "publish", "--json")
+        assert catalog.headers[0]["query"] == f"warehouse=gs://{bucket}"
+        assert cloud.objects() == []
