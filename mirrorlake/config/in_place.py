@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from mirrorlake.config.contract import TableContract
+from mirrorlake.config.fields import bucket_of
 from mirrorlake.config.sections import ConfigSections
-from mirrorlake.config.settings import BigQueryTableSection, ColumnRule, LakeConfig, bucket_of
+from mirrorlake.config.settings import BigQueryTableSection, ColumnRule, LakeConfig
 
 _Found = Iterator[tuple[tuple[str | int, ...], str]]
 _INSTEAD = "write bigquery: {load: deduped}"

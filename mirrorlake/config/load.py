@@ -13,6 +13,7 @@ from pydantic import SecretStr, ValidationError
 
 from mirrorlake.config.contract import Config, TableContract, TenantTable
 from mirrorlake.config.fields import matches
+from mirrorlake.config.in_place import in_place_problems
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES
 from mirrorlake.config.problems import raise_problems, read_text, validation_problems
@@ -93,7 +94,10 @@ def load_config(
     today = today or datetime.now(UTC).date()
     problems += (
         file.problem(where, message)
-        for where, message in contract_problems(sections, tables, today)
+        for where, message in (
+            *contract_problems(sections, tables, today),
+            *in_place_problems(sections, tables),
+        )
     )
     raise_problems(path, problems)
     return _config(path, sections, tables)

@@ -9,7 +9,6 @@ from datetime import date
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.fields import matches, nearest
-from mirrorlake.config.in_place import in_place_problems
 from mirrorlake.config.modes import MODES
 from mirrorlake.config.sections import ConfigSections, TenantTableSection
 from mirrorlake.config.settings import (
@@ -42,7 +41,6 @@ def contract_problems(
     yield from _taken_by_streams(tables)
     yield from _in_bigquery(sections, tables)
     yield from _laid_out(sections, tables)
-    yield from in_place_problems(sections, tables)
     yield from _taken_by_views(sections, tables)
     yield from _tenants(sections)
     yield from _tenant_namespaces(sections)

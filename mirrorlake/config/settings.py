@@ -20,7 +20,15 @@ from pydantic import (
     model_validator,
 )
 
-from mirrorlake.config.fields import Duration, Findings, MysqlName, NamespaceName, Section, listed
+from mirrorlake.config.fields import (
+    Duration,
+    Findings,
+    MysqlName,
+    NamespaceName,
+    Section,
+    bucket_of,
+    listed,
+)
 from mirrorlake.config.secrets import DatabaseUrl, Properties, Secret, UnsetSecret
 from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.runtime.permissions import HADOOP_UMASK, Permissions
@@ -64,16 +72,6 @@ def _warehouse(text: str) -> str:
     if found := _CUT_OR_EXPANDED.search(text):
         raise ValueError(f"the name of a folder in Cloud Storage can't have {found[0]!r} in it")
     return text
-
-
-def bucket_of(warehouse: str) -> str:
-    """The bucket of a warehouse in Cloud Storage; '' of another one.
-
-    >>> bucket_of("gs://company-lake/mirror"), bucket_of("/srv/lake")
-    ('company-lake', '')
-    """
-    inside = warehouse.removeprefix("gs://")
-    return "" if inside == warehouse else inside.partition("/")[0]
 
 
 Warehouse: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_warehouse)]

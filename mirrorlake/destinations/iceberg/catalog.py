@@ -25,13 +25,14 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from mirrorlake.config.database_url import with_driver
+from mirrorlake.config.fields import bucket_of
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import CATALOG, Identifier
 from mirrorlake.destinations.iceberg.cloud_client import SCHEME, in_cloud_storage
 from mirrorlake.destinations.iceberg.cloud_storage import check_writable, storage_error
 from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
 from mirrorlake.destinations.iceberg.folders import table_uri, warehouse_uri
-from mirrorlake.destinations.iceberg.google_login import google_properties
+from mirrorlake.destinations.iceberg.google_login import GoogleCatalog, google_properties
 from mirrorlake.destinations.iceberg.rest_catalog import WAIT, RestLakeCatalog, rest_errors
 from mirrorlake.destinations.iceberg.row_counts import count_shown
 from mirrorlake.destinations.iceberg.sql_catalog import LakeCatalog
@@ -68,7 +69,7 @@ class Connection:
             # What such a server calls a warehouse is a name that it gave out, not a place.
             properties |= {"type": "rest", WAIT: str(wait)}
             if self.config.catalog.auth == "google":
-                properties |= google_properties(self.config)
+                properties |= google_properties(self.google)
         else:
             properties |= {"type": "sql", "warehouse": self.warehouse}
         if self.warehouse.startswith(("file://", SCHEME)):
@@ -80,6 +81,12 @@ class Connection:
         elif not self.config.catalog.is_rest:
             properties["uri"] = with_driver(uri).render_as_string(hide_password=False)
         return {**properties, **self.config.catalog.properties}
+
+    @property
+    def google(self) -> GoogleCatalog:
+        """The catalog, where ``auth`` says that it is Google's."""
+        catalog = self.config.catalog
+        return GoogleCatalog(catalog.project or "", catalog.name or "", bucket_of(self.warehouse))
 
     def catalog_uri(self) -> str:
         """The catalog's address: a REST server's, or a database's for SQLAlchemy; by default a
@@ -98,7 +105,11 @@ class Connection:
     def translated(self, what: object) -> Iterator[None]:
         """Turn what the catalog and the file system raise into LakeErrors."""
         catalog = self.config.catalog
-        of_server = rest_errors(catalog, what) if catalog.is_rest else nullcontext()
+        of_server = (
+            rest_errors(catalog.uri or "", what, catalog.project)
+            if catalog.is_rest
+            else nullcontext()
+        )
         try:
             with of_server:
                 yield

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from mirrorlake.config.settings import bucket_of
+from mirrorlake.config.fields import bucket_of
 from mirrorlake.destinations.iceberg.cloud_client import SCHEME, open_store
 from mirrorlake.errors import LakeError
 

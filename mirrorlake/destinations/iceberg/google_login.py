@@ -13,11 +13,11 @@ import functools
 import importlib
 import os
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 from pyiceberg.catalog.rest.auth import AuthManager
 
-from mirrorlake.config.settings import LakeConfig
 from mirrorlake.errors import CatalogFailed, LakeError
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -97,20 +97,32 @@ def _as_ours(error: Exception) -> Exception:
     )
 
 
-def google_properties(config: LakeConfig) -> dict[str, Any]:
+@dataclass(frozen=True)
+class GoogleCatalog:
+    """A catalog of Google's.
+
+    Attributes:
+        project: that has it, and that its requests are billed to.
+        name: its own; '' where it has that of its bucket.
+    """
+
+    project: str
+    name: str
+    bucket: str
+
+    def shared(self) -> dict[str, str]:
+        """The properties that both clients call alike."""
+        named = f"bl://projects/{self.project}/catalogs/{self.name}"
+        return {"warehouse": named if self.name else f"gs://{self.bucket}", _PROJECT: self.project}
+
+
+def google_properties(catalog: GoogleCatalog) -> dict[str, Any]:
     """PyIceberg's properties of a catalog of Google's."""
     login = {"type": "custom", "impl": f"{__name__}.{GoogleLogin.__name__}"}
-    return {**_shared(config), "auth": login}
+    return {**catalog.shared(), "auth": login}
 
 
-def google_settings(config: LakeConfig) -> dict[str, str]:
+def google_settings(catalog: GoogleCatalog) -> dict[str, str]:
     """The same for Spark's catalog."""
     login = {"rest.auth.type": _OF_SPARK, "rest-metrics-reporting-enabled": "false"}
-    return {**_shared(config), **login, "gcp.auth.scopes": SCOPE}
-
-
-def _shared(config: LakeConfig) -> dict[str, str]:
-    catalog = config.catalog
-    named = f"bl://projects/{catalog.project}/catalogs/{catalog.name}"
-    warehouse = named if catalog.name else f"gs://{config.runtime_catalog}"
-    return {"warehouse": warehouse, _PROJECT: catalog.project or ""}
+    return {**catalog.shared(), **login, "gcp.auth.scopes": SCOPE}

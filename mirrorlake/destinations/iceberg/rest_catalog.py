@@ -32,7 +32,6 @@ from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
 from mirrorlake.config.fields import hide_url
-from mirrorlake.config.settings import CatalogConfig
 from mirrorlake.destinations.iceberg.google_login import DELEGATION
 from mirrorlake.errors import CatalogFailed, LakeError
 
@@ -89,15 +88,18 @@ class _Patient(HTTPAdapter):
 
 
 @contextmanager
-def rest_errors(catalog: CatalogConfig, what: object) -> Iterator[None]:
-    """Turn what a REST catalog answers, or that it does not, into LakeErrors."""
-    uri = catalog.uri or ""
+def rest_errors(uri: str, what: object, project: str | None = None) -> Iterator[None]:
+    """Turn what a REST catalog answers, or that it does not, into LakeErrors.
+
+    Args:
+        project: of a catalog of Google's.
+    """
     try:
         yield
     except _REFUSED as error:
         raise LakeError(
             f"the catalog {hide_url(uri)} refuses this account: {_words(error)}",
-            next_step=_OF_GOOGLE.format(catalog.project) if catalog.auth else _OF_PROPERTIES,
+            next_step=_OF_GOOGLE.format(project) if project else _OF_PROPERTIES,
             table=str(what),
         ) from error
     except _FAILED as error:

@@ -89,7 +89,7 @@ def _rest_settings(lake: Connection) -> dict[str, str]:
     properties = lake.config.catalog.properties
     shared = {k: v for k, v in properties.items() if not k.startswith(_OF_PYICEBERG)}
     milliseconds = str(round(lake.config.catalog.wait.total_seconds() * 1000))
-    google = google_settings(lake.config) if lake.config.catalog.auth == "google" else {}
+    google = google_settings(lake.google) if lake.config.catalog.auth == "google" else {}
     return {
         **google,
         "rest.client.socket-timeout-ms": milliseconds,

@@ -10,7 +10,11 @@ import yaml
 
 from mirrorlake.config import load_config
 from mirrorlake.config.settings import LakeConfig
-from mirrorlake.destinations.iceberg.google_login import google_properties, google_settings
+from mirrorlake.destinations.iceberg.google_login import (
+    GoogleCatalog,
+    google_properties,
+    google_settings,
+)
 from mirrorlake.errors import ConfigError
 
 URI = "https://biglake.googleapis.com/iceberg/v1/restcatalog"
@@ -30,13 +34,18 @@ def lake_of(
     return load_config(path, environ={"TOKEN": "x"}).lake
 
 
+def of(lake: LakeConfig) -> GoogleCatalog:
+    catalog = lake.catalog
+    return GoogleCatalog(catalog.project or "", catalog.name or "", "company-lake")
+
+
 def test_it_has_the_buckets_name_unless_it_is_said(tmp_path: Path) -> None:
     lake = lake_of(tmp_path, GOOGLE)
     assert lake.runtime_catalog == "company-lake"
-    assert google_properties(lake)["warehouse"] == "gs://company-lake"
+    assert google_properties(of(lake))["warehouse"] == "gs://company-lake"
     named = lake_of(tmp_path, {**GOOGLE, "name": "mirror"})
     assert named.runtime_catalog == "mirror"
-    assert google_settings(named)["warehouse"] == "bl://projects/my-project/catalogs/mirror"
+    assert google_settings(of(named))["warehouse"] == "bl://projects/my-project/catalogs/mirror"
     assert lake_of(tmp_path, {"uri": URI}).runtime_catalog is None
 
 

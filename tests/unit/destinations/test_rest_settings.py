@@ -64,7 +64,7 @@ def test_both_clients_have_the_address_and_the_properties(lake: Connection) -> N
 def test_what_a_server_says_is_one_line(
     raised: Exception, kind: type[LakeError], words: str, retryable: bool
 ) -> None:
-    with pytest.raises(kind) as caught, rest_errors(CatalogConfig.model_construct(uri=URI), "s.t"):
+    with pytest.raises(kind) as caught, rest_errors(URI, "s.t"):
         raise raised
     assert words in str(caught.value)
     assert "hunter2" not in str(caught.value)
@@ -74,6 +74,6 @@ def test_what_a_server_says_is_one_line(
 def test_what_is_not_there_is_no_error_of_the_server() -> None:
     with (
         pytest.raises(NoSuchTableError),
-        rest_errors(CatalogConfig.model_construct(uri=URI), "s.t"),
+        rest_errors(URI, "s.t"),
     ):
         raise NoSuchTableError("t")
