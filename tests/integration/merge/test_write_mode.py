@@ -13,6 +13,7 @@ from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.procedures import rewrites_files
 from mirrorlake.destinations.iceberg.tenants import bucket_of
+from mirrorlake.merge import compaction
 from mirrorlake.operations.maintain import maintain_table
 from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.sync import sync_table
@@ -52,6 +53,15 @@ def deletes_of(workspace: Workspace, identifier: Identifier) -> int:
     assert table is not None
     files = table.inspect.files()["content"].to_pylist()
     return sum(content == DataFileContent.POSITION_DELETES.value for content in files)
+
+
+def data_files(workspace: Workspace) -> set[str]:
+    """The data files of deduped."""
+    there = Identifier(workspace.config.table("t").namespaces.deduped, "t")
+    table = workspace.lake.load(there)
+    assert table is not None
+    files = table.inspect.files().select(["content", "file_path"]).to_pylist()
+    return {file["file_path"] for file in files if file["content"] == 0}
 
 
 def deletes(workspace: Workspace) -> dict[str, int]:
@@ -120,6 +130,30 @@ def test_another_mode_holds_from_the_next_fold_on(
     sql(AGAIN[0])
     workspace = sync(engine_for(contract(MERGE)))
     assert deletes(workspace) == dict.fromkeys(LAYERS, 1)
+    assert_equal(workspace, server, database)
+
+
+@pytest.mark.full
+def test_deletes_go_though_other_files_stay(
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a large table compaction writes those files again that have deletes, and no others."""
+    few = {**compaction._OPTIONS, "min-file-size-bytes": "0"}
+    monkeypatch.setattr(compaction, "_OPTIONS", few)
+    sql(*CREATE)
+    sync(engine_for(contract(MERGE)))
+    for statement in MORE:
+        sql(statement)
+        sync(engine_for(contract(MERGE)))
+    before = data_files(engine_for(contract(MERGE)))
+    sql("UPDATE t SET v = 'last', at = UTC_TIMESTAMP(6) WHERE id = 1001")
+    workspace = sync(engine_for(contract(COPY)))
+    assert before & data_files(workspace), "a file without deletes is as it was"
+    assert deletes(workspace) == dict.fromkeys(LAYERS, 0)
     assert_equal(workspace, server, database)
 
 
