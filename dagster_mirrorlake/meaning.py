@@ -21,6 +21,10 @@ _WORDS = {
     "bigquery": "deduped as BigQuery has it, in a dataset that nobody reads, and its views for "
     "readers; one materialisation for each version of deduped that was loaded",
 }
+_IN_PLACE = (
+    "deduped, which BigQuery reads where the lake has it, and its views for readers; nothing is "
+    "loaded"
+)
 _MODES = {
     "full": "copied as a whole",
     "append": "rows are only added",
@@ -89,6 +93,8 @@ def describe(contract: TableContract, layer: str) -> str:
             return f"The folder in which complete copies of {name} land; only read."
         return f"The table {name} in MySQL ({contract.source}); never written. {_how(contract)}"
     words = _WORDS[layer]
+    if layer == "bigquery" and contract.in_place:
+        words = _IN_PLACE
     if contract.landed and layer == "raw":
         words = "complete copies where they landed, with files, sizes and digests"
     return " ".join(
@@ -105,7 +111,7 @@ def describe_tenants(table: TenantTable, layer: str) -> str:
         "raw": "each tenant's newest copy, a lake table for each schema version",
         "deduped": "the rows of all tenants in one table, in the columns of all schema versions",
         "clean": _WORDS["clean"],
-        "bigquery": _WORDS["bigquery"],
+        "bigquery": _IN_PLACE if table.in_place else _WORDS["bigquery"],
     }[layer]
     key = ", ".join(f"`{name}`" for name in table.key)
     key = f"Key {key}, unique within a tenant." if key else "Without a key."

@@ -130,7 +130,7 @@ class MirrorlakeTranslator:
             owners=table.owners,
             freshness_policy=_freshness(table.freshness) if layer == "clean" else None,
             metadata={
-                "dagster/table_name": _tenant_table_name(data),
+                **_tenant_table_name(data),
                 "sources": ", ".join(table.sources),
                 "databases": ", ".join(table.databases),
                 "key": ", ".join(table.key) or "none",
@@ -184,13 +184,16 @@ def _tenant_kinds(layer: Layer) -> set[str]:
     return {"bigquery"} if layer == "bigquery" else _KINDS
 
 
-def _tenant_table_name(data: TenantLayerData) -> str:
+def _tenant_table_name(data: TenantLayerData) -> dict[str, str]:
     table, layer = data.table, data.layer
     if layer == "source":
-        return table.table
+        return {"dagster/table_name": table.table}
+    if layer == "bigquery" and table.in_place:
+        return {}
     if layer == "bigquery":
-        return ".".join(filter(None, (data.project, table.namespaces.deduped, table.table)))
-    return f"{getattr(table.namespaces, layer)}.{table.table}"
+        parts = (data.project, table.namespaces.deduped, table.table)
+        return {"dagster/table_name": ".".join(filter(None, parts))}
+    return {"dagster/table_name": f"{getattr(table.namespaces, layer)}.{table.table}"}
 
 
 def _table_name(data: LayerData) -> dict[str, str]:
@@ -199,6 +202,8 @@ def _table_name(data: LayerData) -> dict[str, str]:
         return {"dagster/table_name": f"{contract.database}.{contract.table}"}
     if data.layer == "raw" and contract.landed:
         return {}
+    if data.layer == "bigquery" and contract.in_place:
+        return {}  # its name there has the catalog's in it, and is said by the materialisation
     if data.layer == "bigquery":
         project = data.place.project if data.place is not None else None
         parts = (project, contract.namespaces.deduped, contract.table)

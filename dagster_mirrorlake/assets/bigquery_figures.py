@@ -18,8 +18,16 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.operations.bigquery.costs import sum_costs
 from mirrorlake.operations.bigquery.form import PublishedForm
+from mirrorlake.operations.bigquery.in_place import (
+    fields_in_place,
+    name_in_catalog,
+    read_in_place,
+)
+from mirrorlake.operations.bigquery.publish import PublishedThere
 from mirrorlake.operations.bigquery.settle import jobs_of
+from mirrorlake.operations.bigquery.tables import lake_table_of
 from mirrorlake.schema.own_columns import hash_column
+from mirrorlake.workspace import Workspace
 
 PUBLICATION_TAG = "mirrorlake/publication"
 """Of a materialisation: the publication that it reflects."""
@@ -83,6 +91,34 @@ def publication_metadata(
     if publication.state == "success" and publication.rows is not None:
         found["dagster/row_count"] = publication.rows
     return found
+
+
+def views_words(done: PublishedThere) -> str:
+    """What became of the views."""
+    return ", ".join(f"{kind}: {state}" for kind, state in done.views.items()) or "none"
+
+
+def in_place_metadata(
+    workspace: Workspace, table: PublishedAsset, done: PublishedThere
+) -> dict[str, Any]:
+    """By which name BigQuery reads a table of the lake. No figure of a load: there was none."""
+    found: dict[str, Any] = {
+        "this run": done.why,
+        "lake version": str(done.version),
+        "views": views_words(done),
+    }
+    contract = read_in_place(table.contract)
+    there = workspace.lake.load(lake_table_of(table.contract))
+    if contract is None or there is None:
+        return found
+    fields = fields_in_place(contract, there)
+    deps = {one["name"]: [dg.TableColumnDep(table.key("deduped"), one["name"])] for one in fields}
+    return {
+        **found,
+        "dagster/table_name": str(name_in_catalog(workspace.config, contract)),
+        COLUMN_SCHEMA: dg.TableSchema([_column(table, field) for field in fields], key_of(())),
+        COLUMN_LINEAGE: dg.TableColumnLineage(deps),
+    }
 
 
 def _columns(table: PublishedAsset, form: PublishedForm) -> dict[str, Any]:

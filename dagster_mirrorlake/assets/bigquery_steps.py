@@ -5,7 +5,12 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_mirrorlake.assets.bigquery_figures import publication_metadata, publication_tags
+from dagster_mirrorlake.assets.bigquery_figures import (
+    in_place_metadata,
+    publication_metadata,
+    publication_tags,
+    views_words,
+)
 from dagster_mirrorlake.published import PublishedAsset, PublishedModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
 from mirrorlake.operations.bigquery.publish import PublishedThere, open_for, publish_table
@@ -40,6 +45,9 @@ def publish_there(
             f"table {contract.name}: the lake has none: materialise what is upstream first",
             allow_retries=False,
         )
+    if done.state == "in place":
+        yield dg.MaterializeResult(metadata=shown)
+        return
     if done.state == "pending":
         context.log.warning("table %s: BigQuery's jobs of %s still run", contract.name, done.job)
         yield dg.AssetObservation(mirrored.key("bigquery"), metadata=shown)
@@ -48,15 +56,16 @@ def publish_there(
 
 
 def _shown(workspace: Workspace, mirrored: PublishedAsset, done: PublishedThere) -> dict[str, Any]:
+    if done.state == "in place":
+        return in_place_metadata(workspace, mirrored, done)
     known = workspace.ledger.publications(mirrored.contract.name)
     publication = next((one for one in known if one.id == done.job), None)
     if publication is None:
         return {}
-    views = ", ".join(f"{kind}: {state}" for kind, state in done.views.items())
     return {
         "this run": _OUTCOMES.get(done.state, done.state),
         **publication_metadata(workspace.ledger, mirrored, publication),
-        "views": views or "none",
+        "views": views_words(done),
     }
 
 

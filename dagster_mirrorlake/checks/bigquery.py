@@ -54,7 +54,7 @@ def _compared(context: dg.AssetCheckExecutionContext, table: PublishedAsset) -> 
     with dagster_errors(0, again=False):
         workspace = table.names.resources(context).mirrorlake.workspace
         bigquery = open_for(workspace, [table.contract])
-        estimate = estimate_check(table.contract, bigquery)
+        estimate = estimate_check(workspace, table.contract, bigquery)
         size = "unknown" if estimate.bytes is None else f"{estimate.bytes:,} bytes"
         context.log.info("table %s: BigQuery is to read: %s", table.contract.name, size)
         found = check_published(workspace, table.contract, bigquery)

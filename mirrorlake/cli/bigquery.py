@@ -80,17 +80,18 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool, dry_run: bool
     with Workspace.open(config) as workspace:
         client = open_for(workspace, chosen)
         if dry_run:
-            _print_estimates([estimate_check(one, client) for one in chosen], as_json)
+            found = [estimate_check(workspace, one, client) for one in chosen]
+            _print_estimates(found, as_json)
             return
-        found = [check_published(workspace, contract, client) for contract in chosen]
+        verdicts = [check_published(workspace, contract, client) for contract in chosen]
     if as_json:
-        show.print_json([asdict(one) for one in found])
+        show.print_json([asdict(one) for one in verdicts])
     else:
-        _print_checked(found)
+        _print_checked(verdicts)
     if broken:
         show.print_errors(broken)
         sys.exit(broken[0][1].exit_code)
-    sys.exit(CODES[worst(*(one.verdict for one in found))])
+    sys.exit(CODES[worst(*(one.verdict for one in verdicts))])
 
 
 @bigquery.command()
@@ -183,12 +184,15 @@ def print_published(done: Sequence[PublishedThere]) -> None:
         show.console.print(table)
     if len(moved) < len(done):
         none = [one.table for one in done if one.state == "not loaded"]
-        same = len(done) - len(moved) - len(none)
+        in_place = [one for one in done if one.state == "in place"]
+        same = len(done) - len(moved) - len(none) - len(in_place)
         if same:
             words = f"{same:,} of {len(done):,} in BigQuery as the lake shows them"
             show.console.print(words, highlight=False, soft_wrap=True)
         for name in none:
             show.console.print(f"{escape(name)}: not in the lake yet", soft_wrap=True)
+        for one in in_place:
+            show.console.print(f"{escape(one.table)}: {one.why}", soft_wrap=True)
     for one in done:
         for view, state in one.views.items():
             if state != "unchanged":

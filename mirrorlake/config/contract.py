@@ -28,6 +28,7 @@ from mirrorlake.config.settings import (
     Freshness,
     LakeConfig,
     LedgerConfig,
+    LoadThere,
     Namespaces,
     NewColumns,
     PartitionSize,
@@ -39,6 +40,7 @@ from mirrorlake.config.settings import (
     ShapePolicy,
     SparkConfig,
     VersionsAs,
+    WriteMode,
 )
 from mirrorlake.config.spelling import (
     FOR_TENANTS,
@@ -106,10 +108,14 @@ class TableContract(Section):
     namespaces: Namespaces
     snapshot: SnapshotConfig | None = None
     """How the table is kept by its snapshots; None unless its mode is ``snapshot``."""
+    write_mode: WriteMode = Field(default="merge-on-read", exclude=True)
+    """How folds change its rows. No part of what these are, and so of no dump."""
     publish: tuple[PublishTo, ...] = Field(default=("lake",), exclude=True)
     """Where it is published. No part of what its loads and layers depend on, and so of no dump."""
     bigquery: BigQueryLayout | None = Field(default=None, exclude=True)
     """How it is laid out there; None: clustered by its key alone."""
+    bigquery_load: LoadThere = Field(default="deduped", exclude=True)
+    """What of it is loaded there."""
 
     @property
     def loads(self) -> LoadMode:
@@ -143,8 +149,13 @@ class TableContract(Section):
 
     @property
     def in_bigquery(self) -> bool:
-        """Whether its rows are loaded into BigQuery, too."""
+        """Whether it is published in BigQuery, too."""
         return "bigquery" in self.publish
+
+    @property
+    def in_place(self) -> bool:
+        """Whether BigQuery reads it in the lake: nothing is loaded."""
+        return self.in_bigquery and self.bigquery_load == "none"
 
     @property
     def excluded(self) -> frozenset[str]:
@@ -214,15 +225,24 @@ class TenantTable(Section):
     freshness: Freshness | None = None
     columns: Mapping[str, ColumnRule] = {}
     namespaces: Namespaces
+    write_mode: WriteMode = Field(default="merge-on-read", exclude=True)
+    """How folds change its rows. No part of what these are, and so of no dump."""
     publish: tuple[PublishTo, ...] = Field(default=("lake",), exclude=True)
     """Where it is published. No part of what its loads and layers depend on, and so of no dump."""
     bigquery: BigQueryLayout | None = Field(default=None, exclude=True)
     """How it is laid out there; None: clustered by its key alone."""
+    bigquery_load: LoadThere = Field(default="deduped", exclude=True)
+    """What of it is loaded there."""
 
     @property
     def in_bigquery(self) -> bool:
-        """Whether its rows are loaded into BigQuery, too."""
+        """Whether it is published in BigQuery, too."""
         return "bigquery" in self.publish
+
+    @property
+    def in_place(self) -> bool:
+        """Whether BigQuery reads it in the lake: nothing is loaded."""
+        return self.in_bigquery and self.bigquery_load == "none"
 
     @property
     def name(self) -> str:
@@ -267,14 +287,20 @@ class Config(Section):
 
     @property
     def in_bigquery(self) -> tuple[TableContract | TenantTable, ...]:
-        """All tables that are loaded into BigQuery."""
+        """All tables that are published in BigQuery."""
         everything = (*self.tables, *self.snapshots, *self.tenants)
         return tuple(table for table in everything if table.in_bigquery)
 
     @property
     def datasets_of_tables(self) -> frozenset[str]:
         """The datasets of BigQuery that these are loaded into."""
-        return frozenset(table.namespaces.deduped for table in self.in_bigquery)
+        loaded = (table for table in self.in_bigquery if not table.in_place)
+        return frozenset(table.namespaces.deduped for table in loaded)
+
+    @property
+    def namespaces_in_place(self) -> frozenset[str]:
+        """The namespaces of the lake that BigQuery reads tables of where they are."""
+        return frozenset(table.namespaces.deduped for table in self.in_bigquery if table.in_place)
 
     def chosen(self, names: Sequence[str]) -> tuple[TableContract, ...]:
         """The contracts of these names, as `table` takes them; all without a name.

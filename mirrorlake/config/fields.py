@@ -94,6 +94,16 @@ def hide_url(url: str) -> str:
     return head + mark + re.sub(r"=[^&]*", "=***", query)
 
 
+def bucket_of(warehouse: str) -> str:
+    """The bucket of a warehouse in Cloud Storage; '' of another one.
+
+    >>> bucket_of("gs://company-lake/mirror"), bucket_of("/srv/lake")
+    ('company-lake', '')
+    """
+    inside = warehouse.removeprefix("gs://")
+    return "" if inside == warehouse else inside.partition("/")[0]
+
+
 def listed(value: object) -> object:
     """What may be written as one text or as a list of them, as a list.
 

@@ -13,6 +13,7 @@ from pydantic import SecretStr, ValidationError
 
 from mirrorlake.config.contract import Config, TableContract, TenantTable
 from mirrorlake.config.fields import matches
+from mirrorlake.config.in_place import in_place_problems
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES
 from mirrorlake.config.problems import raise_problems, read_text, validation_problems
@@ -95,7 +96,10 @@ def load_config(
     today = today or datetime.now(UTC).date()
     problems += (
         file.problem(where, message)
-        for where, message in contract_problems(sections, tables, today)
+        for where, message in (
+            *contract_problems(sections, tables, today),
+            *in_place_problems(sections, tables),
+        )
     )
     raise_problems(path, problems)
     return _config(path, sections, tables)
@@ -184,8 +188,11 @@ def _tenant_tables(sections: ConfigSections) -> Iterator[TenantTable]:
                 owners=defaults.owners if contract.owners is None else contract.owners,
                 freshness=contract.freshness if "freshness" in said else defaults.freshness,
                 columns=contract.columns,
+                write_mode=contract.write_mode or defaults.write_mode,
                 publish=contract.publish or defaults.publish,
-                bigquery=contract.bigquery,
+                bigquery=contract.bigquery and contract.bigquery.layout,
+                bigquery_load=(contract.bigquery and contract.bigquery.load)
+                or defaults.bigquery.load,
                 namespaces=namespaces_of(group).model_copy(update=written),
             )
 
@@ -241,8 +248,10 @@ def _contract(
         columns=table.columns,
         namespaces=namespaces,
         snapshot=(table.snapshot or SnapshotConfig()) if landed else None,
+        write_mode=table.write_mode or defaults.write_mode,
         publish=table.publish or defaults.publish,
-        bigquery=table.bigquery,
+        bigquery=table.bigquery and table.bigquery.layout,
+        bigquery_load=(table.bigquery and table.bigquery.load) or defaults.bigquery.load,
     )
 
 

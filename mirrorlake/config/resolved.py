@@ -13,6 +13,7 @@ from mirrorlake.config.modes import MODES
 from mirrorlake.config.sections import ConfigSections, TenantTableSection
 from mirrorlake.config.settings import (
     STREAM_SUFFIX,
+    BigQueryTableSection,
     Namespaces,
     default_namespaces,
     namespaces_of,
@@ -260,20 +261,27 @@ def _in_bigquery(sections: ConfigSections, tables: tuple[TableContract, ...]) ->
 def _laid_out(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:
     """A layout in BigQuery is of a table that is there, by a column that is there."""
     loaded = {table.path for table in _loaded(sections, tables)}
-    wanted = {_path(contract): (contract.bigquery, contract.columns) for contract in tables}
+    wanted = {
+        _path(contract): (_section_of(sections, contract), contract.columns) for contract in tables
+    }
     for group, tenants in sections.tenants.items():
         for table, section in tenants.tables.items():
             wanted["tenants", group, "tables", table] = (section.bigquery, section.columns)
     for path, (layout, rules) in wanted.items():
         if layout is None:
             continue
-        by = layout.partition_by
+        by = layout.partition_by or ""
         if path not in loaded:
             words = "the table is published in the lake alone: remove bigquery, or write publish:"
             yield (*path, "bigquery"), f"{words} [lake, bigquery]"
         elif any(n.lower() == by.lower() and (r.pci or r.pii == "drop") for n, r in rules.items()):
             words = f"{by!r} is not loaded into BigQuery, by its rule: name another column"
             yield (*path, "bigquery", "partition_by"), words
+
+
+def _section_of(sections: ConfigSections, contract: TableContract) -> BigQueryTableSection | None:
+    database = sections.sources[contract.source].databases[contract.database]
+    return database.tables[contract.table].bigquery
 
 
 def _taken_by_views(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:

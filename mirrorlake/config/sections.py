@@ -38,7 +38,8 @@ from mirrorlake.config.secrets import Secret, ServerUrl
 from mirrorlake.config.server import BackOff, TlsField
 from mirrorlake.config.settings import (
     BigQueryConfig,
-    BigQueryLayout,
+    BigQueryDefaults,
+    BigQueryTableSection,
     Clean,
     ColumnRule,
     Deletes,
@@ -57,6 +58,7 @@ from mirrorlake.config.settings import (
     ShapePolicy,
     SparkConfig,
     VersionsAs,
+    WriteMode,
 )
 from mirrorlake.config.table_findings import (
     column_findings,
@@ -115,8 +117,14 @@ class DefaultsConfig(Section):
     """Whether full copies and first loads are proved before anybody sees them: MySQL digests the
     rows in the very state that is read, Spark what was written to a branch; main moves to it only
     if both are equal. Costs about another read."""
+    write_mode: WriteMode = "merge-on-read"
+    """How a fold changes rows of deduped, and of a clean table. ``merge-on-read``: beside their
+    files it says which rows count no more, and writes those that changed; ``copy-on-write``: it
+    writes whole files again, for readers that take no notice of such deletes."""
     publish: Publish = ("lake",)
     """Where tables are published: in the ``lake``, always, and in ``bigquery``, too."""
+    bigquery: BigQueryDefaults = BigQueryDefaults()
+    """How tables come to BigQuery."""
 
 
 class TableSection(Section):
@@ -181,10 +189,12 @@ class TableSection(Section):
     deletes: Deletes | None = None
     """What becomes of rows that MySQL deleted: ``remove`` (the default); ``flag`` keeps them in
     deduped and clean with ``_mirror_deleted_at``; ``ignore`` keeps them as they are."""
+    write_mode: WriteMode | None = None
+    """The same for this table: ``merge-on-read`` or ``copy-on-write``."""
     publish: Publish | None = None
     """Where this table is published: ``[lake]`` or ``[lake, bigquery]``."""
-    bigquery: BigQueryLayout | None = None
-    """How this table is laid out in BigQuery."""
+    bigquery: BigQueryTableSection | None = None
+    """How this table comes to BigQuery, and how it is laid out there."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is."""
 
@@ -327,10 +337,12 @@ class TenantTableSection(Section):
     """Who answers for this table: e-mail addresses, or ``team:<name>``."""
     freshness: Freshness | None = None
     """When this table counts as late; ``null``: never."""
+    write_mode: WriteMode | None = None
+    """The same for this table: ``merge-on-read`` or ``copy-on-write``."""
     publish: Publish | None = None
     """Where this table is published: ``[lake]`` or ``[lake, bigquery]``."""
-    bigquery: BigQueryLayout | None = None
-    """How this table is laid out in BigQuery."""
+    bigquery: BigQueryTableSection | None = None
+    """How this table comes to BigQuery, and how it is laid out there."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is. A tenant that lacks
     one of them is mirrored without it."""

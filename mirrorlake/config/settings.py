@@ -7,6 +7,7 @@ The descriptions are the JSON schema's, and ``docs/configuration.md`` must name 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -19,7 +20,15 @@ from pydantic import (
     model_validator,
 )
 
-from mirrorlake.config.fields import Duration, Findings, MysqlName, NamespaceName, Section, listed
+from mirrorlake.config.fields import (
+    Duration,
+    Findings,
+    MysqlName,
+    NamespaceName,
+    Section,
+    bucket_of,
+    listed,
+)
 from mirrorlake.config.secrets import DatabaseUrl, Properties, Secret, UnsetSecret
 from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.runtime.permissions import HADOOP_UMASK, Permissions
@@ -37,8 +46,10 @@ ShapePolicy: TypeAlias = Literal["evolve", "fail"]
 PublishTo: TypeAlias = Literal["lake", "bigquery"]
 ViewsThere: TypeAlias = Literal["clean", "full"]
 PartitionSize: TypeAlias = Literal["hour", "day", "month"]
+WriteMode: TypeAlias = Literal["merge-on-read", "copy-on-write"]
 HASH_KEY_LENGTH: Final = 16
-
+PROJECT: Final = r"^(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]*[a-z0-9]$"
+"""What the ids of Google's projects are like."""
 
 _IN_CLOUD_STORAGE = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[^/]+)*/?")
 _CUT_OR_EXPANDED = re.compile(r"[#?%*\[\]\\\x00-\x1f\x7f]")
@@ -78,11 +89,52 @@ class CatalogConfig(Section):
     properties: Properties = {}
     """Further properties of PyIceberg's catalog; of a REST catalog Spark has them, too. A value may
     hold ``${env:NAME}``; one whose name says that it is a secret must."""
+    auth: Literal["google"] | None = None
+    """How a REST server knows who asks: ``google``, by the Google Cloud account that runs
+    Mirrorlake (Application Default Credentials), as the Lakehouse runtime catalog does. Without it:
+    by ``properties``."""
+    project: str | None = Field(default=None, pattern=PROJECT)
+    """With ``auth: google``: the project that has the catalog, and that its requests are billed
+    to."""
+    name: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """With ``auth: google``: what the catalog is called there. Without it, it has the name of the
+    bucket of ``lake.warehouse``."""
 
     @property
     def is_rest(self) -> bool:
         """Whether a REST server keeps the catalog."""
         return (self.uri or "").startswith(("http:", "https:"))
+
+    @model_validator(mode="after")
+    def _google(self) -> CatalogConfig:
+        found = list(_login_findings(self))
+        if found:
+            raise Findings(found)
+        return self
+
+
+def _login_findings(catalog: CatalogConfig) -> Iterable[tuple[str, str]]:
+    """What is wrong with how the catalog is logged in to."""
+    if catalog.auth is None:
+        for field in ("project", "name"):
+            if getattr(catalog, field) is not None:
+                yield field, f"{field} is Google's: write auth: google beside it, or remove it"
+        return
+    if not catalog.is_rest:
+        yield "auth", "auth: google is for a REST server: uri is its https:// address"
+    elif not _ENCRYPTED.match(catalog.uri or ""):
+        yield "uri", "a Google account's token goes over https:// alone"
+    if catalog.project is None:
+        yield "project", "auth: google needs the project that the catalog's requests are billed to"
+    for name in sorted(catalog.properties):
+        if name in _LOGINS or name.startswith(("rest.auth.", "auth.")):
+            yield "properties", f"auth: google logs in by itself: remove {name}"
+
+
+_LOGINS: Final = frozenset(
+    {"token", "credential", "scope", "oauth2-server-uri", "auth", "header.Authorization"}
+)
+_ENCRYPTED: Final = re.compile(r"https://|http://(?:127\.0\.0\.1|localhost|\[::1\])(?:[:/]|$)")
 
 
 class LakeConfig(Section):
@@ -96,6 +148,21 @@ class LakeConfig(Section):
     permissions: Permissions = "private"
     """Who on this machine may read what is written, the lake, the ledger and evidence alike:
     ``private``, its owner alone; ``group``, the owner's group too; ``open``, everybody."""
+
+    @property
+    def runtime_catalog(self) -> str | None:
+        """What Google's Lakehouse runtime catalog calls the lake's catalog; None where it does not
+        keep it."""
+        if self.catalog.auth is None:
+            return None
+        return self.catalog.name or bucket_of(self.warehouse)
+
+    @model_validator(mode="after")
+    def _named(self) -> LakeConfig:
+        if self.catalog.auth is not None and not self.runtime_catalog:
+            message = "lake.warehouse is in no bucket that the catalog could have its name of"
+            raise Findings([("catalog", f"{message}: write name")])
+        return self
 
 
 class LedgerConfig(Section):
@@ -169,7 +236,7 @@ class BigQueryConfig(Section):
     """Where tables with ``publish: [lake, bigquery]`` are loaded, beside the lake. No secret:
     whoever runs Mirrorlake is logged in by Google's own means."""
 
-    project: str = Field(pattern=r"^(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]*[a-z0-9]$")
+    project: str = Field(pattern=PROJECT)
     """The project that has the datasets, and in which jobs run."""
     location: str = Field(default="US", pattern=r"^[A-Za-z]+(?:-[a-z0-9]+)*$")
     """Where the datasets are: ``US``, ``EU``, ``europe-west1``. The bucket must suit it."""
@@ -202,6 +269,37 @@ class BigQueryLayout(Section):
     more."""
     partition: Literal["day", "month"] = "day"
     """What one partition has: a ``day``, for up to 4,000 days, or a ``month``."""
+
+
+LoadThere: TypeAlias = Literal["deduped", "none"]
+
+
+class BigQueryTableSection(Section):
+    """How one table comes to BigQuery, and how it is laid out there."""
+
+    load: LoadThere | None = None
+    """What is loaded: ``deduped``, one row a key; or ``none``: BigQuery reads the lake's table
+    where it is, by Google's Lakehouse runtime catalog, and views are made over that."""
+    partition_by: MysqlName | None = None
+    """The column by whose days the table is partitioned: a DATE, DATETIME or TIMESTAMP, and best
+    one that never changes for a row. A row whose value changes is exact all the same, and costs
+    more."""
+    partition: Literal["day", "month"] = "day"
+    """What one partition has: a ``day``, for up to 4,000 days, or a ``month``."""
+
+    @property
+    def layout(self) -> BigQueryLayout | None:
+        """How deduped is laid out; None: clustered by its key alone."""
+        if self.partition_by is None:
+            return None
+        return BigQueryLayout(partition_by=self.partition_by, partition=self.partition)
+
+
+class BigQueryDefaults(Section):
+    """How tables come to BigQuery whose contracts say nothing themselves."""
+
+    load: LoadThere = "deduped"
+    """What is loaded of a table: ``deduped``, or ``none``."""
 
 
 class Freshness(Section):

@@ -12,9 +12,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.commit import statistics_of
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable, is_rewrite
-from mirrorlake.destinations.iceberg.procedures import rewrite_data_files
+from mirrorlake.destinations.iceberg.procedures import rewrite_data_files, rewrites_files
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.destinations.iceberg.tables import TARGET_BYTES
 from mirrorlake.errors import LakeError
@@ -37,13 +38,14 @@ _OPTIONS = {
 
 
 def compact_if_due(spark: SparkSession, lake: Lake, identifier: Identifier) -> bool:
-    """Compact a layer that `COMMITS` commits were made to since it last was; whether it was due.
+    """Compact a layer that `COMMITS` commits were made to since it last was, or that still has
+    deletes from before its rows were changed by writing files again; whether it was due.
 
     The caller holds the table's lease. The rows stay the same, in one commit that replaces files; a
     failure leaves the layer as it is, is logged, and is tried again after the next fold.
     """
     table = lake.load(identifier)
-    if table is None or commits_since(table) < COMMITS:
+    if table is None or (commits_since(table) < COMMITS and not _has_old_deletes(table)):
         return False
     try:
         with spark_errors(str(identifier)):
@@ -51,6 +53,13 @@ def compact_if_due(spark: SparkSession, lake: Lake, identifier: Identifier) -> b
     except LakeError as error:
         logger.warning("table %s was not compacted: %s", identifier, error)
     return True
+
+
+def _has_old_deletes(table: LakeTable) -> bool:
+    snapshot = table.current_snapshot()
+    if snapshot is None or not rewrites_files(table):
+        return False
+    return statistics_of(snapshot).delete_files > 0
 
 
 def commits_since(table: LakeTable) -> int:

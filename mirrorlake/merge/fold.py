@@ -206,7 +206,10 @@ def ensure_layer(
     days_of = FIRST_CREATED if plan.entity else None
     beside = next_names(plan.key)
     key = [name if name in layer.names else beside[name] for name in plan.key]
-    return ensure_current_table(workspace.lake, layer.identifier, schema, key, days_of, location)
+    mode = plan.contract.write_mode
+    return ensure_current_table(
+        workspace.lake, layer.identifier, schema, key, days_of, location, mode
+    )
 
 
 def _apply(
@@ -413,6 +416,10 @@ def _merge(
             statement = _merge_statement(plan, layer, bounds, key, todo)
             tasks = 1 + todo.rows // ROWS_A_TASK
             rows = changes.coalesce(tasks) if listed else changes
+            if plan.contract.write_mode == "copy-on-write":
+                # Spark 4.1 looks for the files to write again by a query of its own over these
+                # rows, and has no plan for it where they are read from a table of the lake.
+                rows = rows.localCheckpoint()
             _run_merge(workspace.spark.get(), rows, statement, max(todo.held))
     finally:
         if listed:

@@ -287,7 +287,7 @@ def _ensure(
     spelled = {name.lower(): name for name in shapes.columns}
     key = [spelled[name.lower()] for name in table.key if name.lower() in spelled]
     sorted_by = [beside.get(name, name) for name in key]
-    ensure_current_tenants(workspace.lake, identifier, schema, sorted_by)
+    ensure_current_tenants(workspace.lake, identifier, schema, sorted_by, table.write_mode)
 
 
 # --- Spark ----------------------------------------------------------------------------------------

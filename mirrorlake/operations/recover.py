@@ -120,6 +120,7 @@ def settle_published(workspace: Workspace, contract: PublishedContract) -> str |
         return None
     newest = workspace.ledger.newest_publications().get(contract.name)
     if newest is not None and newest.state == "pending":
+        # Of a table that is read in place by now, too: its jobs were submitted.
         newest = settle_newest(workspace, contract, open_for(workspace, [contract]))
     return newest.state if newest is not None else None
 

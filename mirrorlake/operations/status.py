@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config import Config, TableContract, TenantTable
 from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.ledger import Hold, Ledger, Load, Receipt, Refusal, Stamp, age_of
 from mirrorlake.ledger.publications import Publication
@@ -177,13 +177,16 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         held_columns=_held_columns(contract, known) if good else (),
         not_mirrored=_left_out(contract, known),
         suspected_pii=_suspected(contract, known),
-        bigquery=published_status(known.publications.get(name)),
+        bigquery=published_status(contract, known.publications.get(name)),
     )
 
 
-def published_status(newest: Publication | None) -> PublicationStatus | None:
-    """The state of a table's newest load into BigQuery."""
-    if newest is None:
+def published_status(
+    contract: TableContract | TenantTable | None, newest: Publication | None
+) -> PublicationStatus | None:
+    """The state of the newest load into BigQuery of a table, or of a model, which has no contract;
+    of a table that is read in place by now, none."""
+    if newest is None or (contract is not None and contract.in_place):
         return None
     ended = newest.completed_at
     return PublicationStatus(
@@ -201,7 +204,7 @@ def published_status(newest: Publication | None) -> PublicationStatus | None:
 def status_of_models(ledger: Ledger) -> dict[str, PublicationStatus]:
     """The newest load into BigQuery of each model that has one, by ``model dataset.name``."""
     newest = ledger.newest_publications().items()
-    found = {name: published_status(one) for name, one in newest if name.startswith(OF_MODELS)}
+    found = {n: published_status(None, one) for n, one in newest if n.startswith(OF_MODELS)}
     return {name: one for name, one in found.items() if one is not None}
 
 
@@ -225,7 +228,7 @@ def _snapshot_status(
         error=newest.error if newest and newest.state == "refused" else None,
         originals={},
         suspected_pii=_suspected(contract, known),
-        bigquery=published_status(known.publications.get(contract.name)),
+        bigquery=published_status(contract, known.publications.get(contract.name)),
     )
 
 

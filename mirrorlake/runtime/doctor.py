@@ -29,7 +29,7 @@ PieceState = Literal["ok", "missing", "broken"]
 ENOUGH_BYTES = 2 * 1024**3
 # What each group of jars is for, and whether `mirrorlake sync` needs it.
 OPTIONAL = {
-    "gcs": "a warehouse in Cloud Storage",
+    "gcs": "a warehouse in Cloud Storage, or a catalog of Google's",
     "mariadb": "the demo and the tests",
     "mysql": "the tests",
     "postgres": "the tests",

@@ -251,7 +251,8 @@ def _ensure(
     schema = current_schema(columns, wanted.original is not None)
     shown = {name.lower(): name for name, _ in wanted.stored}
     key = [shown[name.lower()] for name in table.key if name.lower() in shown]
-    ensure_current_tenants(workspace.lake, clean, schema, [beside.get(n, n) for n in key])
+    sorted_by = [beside.get(n, n) for n in key]
+    ensure_current_tenants(workspace.lake, clean, schema, sorted_by, table.write_mode)
     return beside
 
 

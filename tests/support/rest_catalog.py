@@ -90,6 +90,12 @@ class RestCatalogServer:
     views: dict[Place, dict[str, Any]] = field(default_factory=dict[Place, dict[str, Any]])
     asked: list[str] = field(default_factory=list[str])
     """Each request's method and path."""
+    headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    """Each request's headers, by their names in lower case, and what follows ``?`` as ``query``."""
+    accepts: Callable[[str], bool] | None = None
+    """Which tokens are good, where somebody else gives them out."""
+    forbids: bool = False
+    """Whether every account is refused."""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -172,6 +178,8 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         text = self.rfile.read(length) if length else b""
         state.asked.append(f"{self.command} {url.path}")
+        found = {name.lower(): value for name, value in self.headers.items()}
+        state.headers.append(found | {"query": unquote(url.query)})
         try:
             if url.path == "/v1/oauth/tokens":
                 self._send(200, _token(state, text))
@@ -382,7 +390,11 @@ class _Views:
 
 
 def _check_token(state: RestCatalogServer, header: str) -> None:
-    if header.removeprefix("Bearer ") not in state.tokens:
+    if state.forbids:
+        raise _Refused(403, "ForbiddenException", "Permission 'biglake.catalogs.get' denied")
+    token = header.removeprefix("Bearer ")
+    good = state.accepts(token) if state.accepts is not None else token in state.tokens
+    if not good:
         raise _Refused(401, "NotAuthorizedException", "no such token")
 
 

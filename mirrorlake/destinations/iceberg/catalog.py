@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pydantic
 from pyiceberg.catalog import PY_CATALOG_IMPL, Catalog, load_catalog
@@ -24,12 +25,14 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from mirrorlake.config.database_url import with_driver
+from mirrorlake.config.fields import bucket_of
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import CATALOG, Identifier
 from mirrorlake.destinations.iceberg.cloud_client import SCHEME, in_cloud_storage
 from mirrorlake.destinations.iceberg.cloud_storage import check_writable, storage_error
 from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
 from mirrorlake.destinations.iceberg.folders import table_uri, warehouse_uri
+from mirrorlake.destinations.iceberg.google_login import GoogleCatalog, google_properties
 from mirrorlake.destinations.iceberg.rest_catalog import WAIT, RestLakeCatalog, rest_errors
 from mirrorlake.destinations.iceberg.row_counts import count_shown
 from mirrorlake.destinations.iceberg.sql_catalog import LakeCatalog
@@ -57,14 +60,16 @@ class Connection:
                 check_writable(self.warehouse, properties)
             self.catalog: Catalog = _open(properties)
 
-    def catalog_properties(self) -> dict[str, str]:
+    def catalog_properties(self) -> dict[str, Any]:
         """What PyIceberg is given; the configured properties win."""
         uri = self.catalog_uri()
         wait = _seconds(self.config.catalog.wait)
-        properties = {"uri": uri}
+        properties: dict[str, Any] = {"uri": uri}
         if self.config.catalog.is_rest:
             # What such a server calls a warehouse is a name that it gave out, not a place.
             properties |= {"type": "rest", WAIT: str(wait)}
+            if self.config.catalog.auth == "google":
+                properties |= google_properties(self.google)
         else:
             properties |= {"type": "sql", "warehouse": self.warehouse}
         if self.warehouse.startswith(("file://", SCHEME)):
@@ -76,6 +81,12 @@ class Connection:
         elif not self.config.catalog.is_rest:
             properties["uri"] = with_driver(uri).render_as_string(hide_password=False)
         return {**properties, **self.config.catalog.properties}
+
+    @property
+    def google(self) -> GoogleCatalog:
+        """The catalog, where ``auth`` says that it is Google's."""
+        catalog = self.config.catalog
+        return GoogleCatalog(catalog.project or "", catalog.name or "", bucket_of(self.warehouse))
 
     def catalog_uri(self) -> str:
         """The catalog's address: a REST server's, or a database's for SQLAlchemy; by default a
@@ -94,7 +105,11 @@ class Connection:
     def translated(self, what: object) -> Iterator[None]:
         """Turn what the catalog and the file system raise into LakeErrors."""
         catalog = self.config.catalog
-        of_server = rest_errors(catalog.uri or "", what) if catalog.is_rest else nullcontext()
+        of_server = (
+            rest_errors(catalog.uri or "", what, catalog.project)
+            if catalog.is_rest
+            else nullcontext()
+        )
         try:
             with of_server:
                 yield
@@ -210,7 +225,7 @@ class Connection:
             return
         with self.translated(namespace):
             try:
-                self.catalog.create_namespace((namespace,))
+                self.catalog.create_namespace((namespace,), self._namespace_properties(namespace))
             except NamespaceAlreadyExistsError:
                 pass
             except IntegrityError:
@@ -219,13 +234,19 @@ class Connection:
                     raise
         self._namespaces.add(namespace)
 
+    def _namespace_properties(self, namespace: str) -> dict[str, str]:
+        """Google's catalog takes tables in their namespace's folder alone: it is told which."""
+        if self.config.catalog.auth is None:
+            return {}
+        return {"location": table_uri(self.warehouse, (namespace,))}
+
     def location(self, identifier: Identifier) -> str:
         """Where a table's files live: names are escaped where a file system would take them
         apart."""
         return table_uri(self.warehouse, identifier.path)
 
 
-def _open(properties: dict[str, str]) -> Catalog:
+def _open(properties: dict[str, Any]) -> Catalog:
     if properties.get("type") == "sql" and PY_CATALOG_IMPL not in properties:
         try:
             return LakeCatalog(CATALOG, **properties)

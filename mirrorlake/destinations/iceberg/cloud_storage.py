@@ -9,20 +9,12 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from mirrorlake.config.fields import bucket_of
 from mirrorlake.destinations.iceberg.cloud_client import SCHEME, open_store
 from mirrorlake.errors import LakeError
 
 _SAID = re.compile(r'"message":\s*"([^"]*)"')
 _GIVEN_UP = re.compile(r"with a last message of (.*?)( error_info=|$)", re.DOTALL)
-
-
-def bucket_of(place: str) -> str:
-    """The bucket of a place.
-
-    >>> bucket_of("gs://bucket/lake")
-    'bucket'
-    """
-    return place.removeprefix(SCHEME).partition("/")[0]
 
 
 def check_writable(warehouse: str, properties: Mapping[str, str]) -> None:

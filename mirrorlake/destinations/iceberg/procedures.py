@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 def rewrite_data_files(
     spark: SparkSession, table: LakeTable, identifier: Identifier, options: Mapping[str, str]
 ) -> None:
-    """Take small files together, in the table's order if it has one."""
+    """Take small files together, in the table's order if it has one. Of a table whose rows are
+    changed by writing files again, every file with a delete is written again, too."""
+    if rewrites_files(table):
+        options = {**options, "delete-file-threshold": "1"}
     strategy = "sort" if table.sort_order().fields else "binpack"
     listed = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
     _call(
@@ -30,6 +33,11 @@ def rewrite_data_files(
         identifier,
         f"strategy => '{strategy}', options => map({listed})",
     )
+
+
+def rewrites_files(table: LakeTable) -> bool:
+    """Whether changes of a table's rows leave no deletes beside its files."""
+    return table.properties.get("write.merge.mode") == "copy-on-write"
 
 
 def rewrite_position_deletes(spark: SparkSession, identifier: Identifier) -> None:

@@ -32,10 +32,16 @@ from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
 from mirrorlake.config.fields import hide_url
+from mirrorlake.destinations.iceberg.google_login import DELEGATION
 from mirrorlake.errors import CatalogFailed, LakeError
 
 WAIT = "mirrorlake.wait-seconds"
 """The property by which a `RestLakeCatalog` is told how long to wait for an answer."""
+_OF_PROPERTIES = "Look at what lake.catalog.properties says of it (token, credential, scope)"
+_OF_GOOGLE = (
+    "See that the account is the one that you mean; give it roles/biglake.editor and "
+    "roles/serviceusage.serviceUsageConsumer on the project {}"
+)
 _BUSY = (429, 502, 503, 504)
 _REFUSED = (UnauthorizedError, ForbiddenError, OAuthError, AuthorizationExpiredError)
 _FAILED = (
@@ -55,6 +61,9 @@ class RestLakeCatalog(RestCatalog):
         patient = _Patient(float(self.properties[WAIT]))
         for scheme in ("http://", "https://"):
             session.mount(scheme, patient)
+        if "auth" in self.properties and DELEGATION not in self.properties:
+            # A login that is lent for an hour is not renewed here: files are opened by our own.
+            session.headers.pop(DELEGATION.removeprefix("header."), None)
         return session
 
 
@@ -79,14 +88,18 @@ class _Patient(HTTPAdapter):
 
 
 @contextmanager
-def rest_errors(uri: str, what: object) -> Iterator[None]:
-    """Turn what a REST catalog answers, or that it does not, into LakeErrors."""
+def rest_errors(uri: str, what: object, project: str | None = None) -> Iterator[None]:
+    """Turn what a REST catalog answers, or that it does not, into LakeErrors.
+
+    Args:
+        project: of a catalog of Google's.
+    """
     try:
         yield
     except _REFUSED as error:
         raise LakeError(
             f"the catalog {hide_url(uri)} refuses this account: {_words(error)}",
-            next_step="Look at what lake.catalog.properties says of it (token, credential, scope)",
+            next_step=_OF_GOOGLE.format(project) if project else _OF_PROPERTIES,
             table=str(what),
         ) from error
     except _FAILED as error:

@@ -12,6 +12,7 @@ from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.destinations.base import CATALOG
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.cloud_client import in_cloud_storage, spark_settings
+from mirrorlake.destinations.iceberg.google_login import google_settings
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LakeError
 from mirrorlake.runtime.permissions import HADOOP_UMASK, hadoop_umask
@@ -88,7 +89,9 @@ def _rest_settings(lake: Connection) -> dict[str, str]:
     properties = lake.config.catalog.properties
     shared = {k: v for k, v in properties.items() if not k.startswith(_OF_PYICEBERG)}
     milliseconds = str(round(lake.config.catalog.wait.total_seconds() * 1000))
+    google = google_settings(lake.google) if lake.config.catalog.auth == "google" else {}
     return {
+        **google,
         "rest.client.socket-timeout-ms": milliseconds,
         "rest.client.connection-timeout-ms": milliseconds,
         **shared,

@@ -265,7 +265,7 @@ class LazySpark:
     def _start(self) -> SparkSession:
         few = self._expected is not None and self._expected <= QUICKLY_COMPILED_ROWS
         os.environ.update(java_environment(quick=few))
-        cloud = in_cloud_storage(self._lake.warehouse)
+        cloud = in_cloud_storage(self._lake.warehouse) or self._lake.config.catalog.auth == "google"
         jars = ensure_jars(["spark", "gcs"] if cloud else ["spark"])
         from pyspark.sql import SparkSession
 

@@ -39,6 +39,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from mirrorlake.config.settings import WriteMode
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.errors import LakeError
@@ -82,8 +83,6 @@ _COMMON = {
 TARGET_BYTES = 32 * 2**20
 """The size of deduped's files: each holds a range of keys, and a fold opens those it needs."""
 _CURRENT = {
-    # Only rows that changed are written; what they replace is marked deleted beside the old files.
-    **{f"write.{verb}.mode": "merge-on-read" for verb in ("merge", "update", "delete")},
     # One file of deletes for each data file at most: a later one takes in what it holds.
     "write.delete.granularity": "file",
     "write.target-file-size-bytes": str(TARGET_BYTES),
@@ -214,9 +213,26 @@ def refuse_edited(table: Table, version: SchemaVersion) -> None:
     )
 
 
-def current_properties() -> dict[str, str]:
+def current_properties(mode: WriteMode = "merge-on-read") -> dict[str, str]:
     """The properties of deduped and clean tables."""
-    return dict(_CURRENT)
+    return {**_CURRENT, **mode_properties(mode)}
+
+
+def mode_properties(mode: WriteMode) -> dict[str, str]:
+    """How Spark changes rows of a table: of those that changed it writes the new ones, and what
+    they replace is marked deleted beside the old files; or it writes these files again."""
+    return {f"write.{verb}.mode": mode for verb in ("merge", "update", "delete")}
+
+
+def set_mode(lake: Connection, identifier: Identifier, table: Table, mode: WriteMode) -> Table:
+    """A table whose rows are changed so from now on. Deletes that are there stay until the files
+    that they are of are written again."""
+    wanted = mode_properties(mode)
+    if wanted.items() <= table.properties.items():
+        return table
+    with lake.translated(identifier), table.transaction() as transaction:
+        transaction.set_properties(wanted)
+    return table.refresh()
 
 
 def add_missing(
@@ -240,11 +256,13 @@ def ensure_current_table(
     key: Sequence[str] = (),
     days_of: str | None = None,
     location: str | None = None,
+    mode: WriteMode | None = None,
 ) -> Table:
     """A deduped or clean table, made if it isn't there, sorted by its key; columns and properties
     that it lacks are added, and columns become wider where the schema has them so.
 
     Args:
+        mode: how its rows are changed; None: as it is.
         days_of: a column by whose days the table is partitioned; what was written before
             stays as it is until it is compacted.
         location: where a new table's files go; by its name if not given.
@@ -257,11 +275,14 @@ def ensure_current_table(
     if days_of is not None:
         source = schema.find_field(days_of).field_id
         spec = PartitionSpec(PartitionField(source, 1000, DayTransform(), f"{days_of}_day"))
-    table = create_table(lake, identifier, schema, spec, _CURRENT, order, location)
-    lacking = {k: v for k, v in _CURRENT.items() if k not in table.properties}
+    properties = current_properties(mode or "merge-on-read")
+    table = create_table(lake, identifier, schema, spec, properties, order, location)
+    lacking = {k: v for k, v in properties.items() if k not in table.properties}
     if lacking:
         with lake.translated(identifier), table.transaction() as transaction:
             transaction.set_properties(lacking)
+    if mode is not None:
+        table = set_mode(lake, identifier, table, mode)
     existing = {f.name: f.field_type for f in table.schema().fields}
     missing = [f for f in schema.fields if f.name not in existing]
     wider = _wider_fields(identifier, existing, schema)

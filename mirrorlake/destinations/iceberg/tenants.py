@@ -18,6 +18,7 @@ from pyiceberg.table.sorting import SortOrder
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import NestedField, StringType
 
+from mirrorlake.config.settings import WriteMode
 from mirrorlake.destinations.base import Condition, Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.expressions import expression
@@ -72,6 +73,7 @@ def ensure_current_tenants(
     identifier: Identifier,
     schema: Schema,
     key: Sequence[str],
+    mode: WriteMode,
 ) -> Table:
     """The deduped table of all tenants, made if it isn't there, sorted by tenant and key; columns
     that it lacks are added, and columns become wider.
@@ -80,8 +82,8 @@ def ensure_current_tenants(
         LakeError: a column of it has a type that can't become the one requested.
     """
     order = SortOrder(*(ascending(schema, name) for name in (DATABASE, SOURCE, *key)))
-    create_table(lake, identifier, schema, _spec(schema), current_properties(), order)
-    return ensure_current_table(lake, identifier, schema)
+    create_table(lake, identifier, schema, _spec(schema), current_properties(mode), order)
+    return ensure_current_table(lake, identifier, schema, mode=mode)
 
 
 def _with_tenant(schema: Schema) -> Schema:

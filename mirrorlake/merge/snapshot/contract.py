@@ -38,4 +38,5 @@ def snapshot_table(contract: TableContract, schema: LandedSchema) -> SnapshotTab
         duplicates=settings.duplicates,
         shrink_limit=contract.shrink_limit,
         uncompared=(spelled[settings.id_column.casefold()],) if settings.id_column else (),
+        write_mode=contract.write_mode,
     )

@@ -14,6 +14,7 @@ from datetime import date
 from functools import cached_property
 
 from mirrorlake.config.landing import Duplicates, Missing, Strategy
+from mirrorlake.config.settings import WriteMode
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.errors import ConfigError
 
@@ -45,6 +46,7 @@ class SnapshotTable:
             None: any.
         uncompared: columns that alone make no row a changed one (the source's own number of the
             copy).
+        write_mode: how the rows are changed; the side tables always merge-on-read.
 
     Raises:
         ConfigError: the key is empty, unknown or a FLOAT; the day is unknown or no day.
@@ -61,6 +63,7 @@ class SnapshotTable:
     duplicates: Duplicates = "refused"
     shrink_limit: float | None = 0.9
     uncompared: tuple[str, ...] = ()
+    write_mode: WriteMode = "merge-on-read"
 
     def __post_init__(self) -> None:
         types = dict(self.columns)

@@ -16,7 +16,9 @@ from mirrorlake.destinations.iceberg.tables import (
     create_table,
     current_schema,
     iceberg_type,
+    mode_properties,
     partitioned_by_day,
+    set_mode,
 )
 from mirrorlake.errors import SchemaError
 from mirrorlake.merge.snapshot.shape import MISSED_DAY, MISSED_FIRST, SNAPSHOT, SnapshotTable
@@ -24,16 +26,18 @@ from mirrorlake.schema.own_columns import ORIGINAL
 
 _WIDER = "Types are widened from int to long, float to double and to more digits, no other way"
 TARGET_BYTES = 128 * 2**20
-_MERGE_ON_READ = {f"write.{verb}.mode": "merge-on-read" for verb in ("merge", "update", "delete")}
 _ROWS = {
-    **_MERGE_ON_READ,
     "write.delete.granularity": "file",
     "write.target-file-size-bytes": str(TARGET_BYTES),
     # Files of one day each; few of them, whatever the number of tasks.
     "write.distribution-mode": "hash",
     "write.merge.distribution-mode": "hash",
 }
-_SIDE = {**_MERGE_ON_READ, "write.delete.granularity": "file", "write.distribution-mode": "none"}
+_SIDE = {
+    **mode_properties("merge-on-read"),
+    "write.delete.granularity": "file",
+    "write.distribution-mode": "none",
+}
 
 
 def ensure_rows(lake: Lake, table: SnapshotTable) -> LakeTable:
@@ -47,9 +51,10 @@ def ensure_rows(lake: Lake, table: SnapshotTable) -> LakeTable:
     plain = [(name, kind) for name, kind in table.columns if name != ORIGINAL]
     with_original = len(plain) < len(table.columns)
     schema = current_schema((*plain, (SNAPSHOT, "long")), with_original=with_original)
-    made = create_table(
-        lake, table.identifier, schema, partitioned_by_day(schema, table.day), _ROWS
-    )
+    properties = {**mode_properties(table.write_mode), **_ROWS}
+    spec = partitioned_by_day(schema, table.day)
+    made = create_table(lake, table.identifier, schema, spec, properties)
+    made = set_mode(lake, table.identifier, made, table.write_mode)
     # Originals have one type for good; in another table its fields have other numbers.
     same = {ORIGINAL: iceberg_type("string")}
     there = {f.name: same.get(f.name, f.field_type) for f in made.schema().fields}

@@ -25,10 +25,19 @@ from mirrorlake.ledger import LayerProof
 from mirrorlake.models.published import OF_MODELS
 from mirrorlake.operations.bigquery.costs import record_cost
 from mirrorlake.operations.bigquery.form import PublishedForm
+from mirrorlake.operations.bigquery.in_place import (
+    fields_in_place,
+    name_in_catalog,
+    read_in_place,
+)
 from mirrorlake.operations.bigquery.lake_digest import digest_rows
 from mirrorlake.operations.bigquery.publish import settle_newest
 from mirrorlake.operations.bigquery.settle import publications_there
-from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of
+from mirrorlake.operations.bigquery.tables import (
+    MirroredContract,
+    PublishedContract,
+    lake_table_of,
+)
 from mirrorlake.proof.report import code_version
 from mirrorlake.workspace import Workspace
 
@@ -76,7 +85,8 @@ class CheckEstimate:
 def check_published(
     workspace: Workspace, contract: PublishedContract, bigquery: BigQuery
 ) -> CheckedThere:
-    """Compare every row of the version that was loaded last, and keep the verdict.
+    """Compare every row of the version that was loaded last, and keep the verdict; of a table that
+    BigQuery reads in the lake, of the version that the lake shows.
 
     Raises:
         BigQueryError: BigQuery can't be read.
@@ -94,19 +104,50 @@ def check_published(
     return found
 
 
-def estimate_check(contract: PublishedContract, bigquery: BigQuery) -> CheckEstimate:
+def estimate_check(
+    workspace: Workspace, contract: PublishedContract, bigquery: BigQuery
+) -> CheckEstimate:
     """What a check would read in BigQuery, and bill; nothing is compared.
 
     Raises:
         BigQueryError: BigQuery can't be asked.
+        LakeError: the lake can't be read.
     """
+    if (in_place := read_in_place(contract)) is not None:
+        table = workspace.lake.load(lake_table_of(contract))
+        if table is None or table.current_snapshot() is None:
+            return CheckEstimate(contract.name, None)
+        source = name_in_catalog(workspace.config, in_place)
+        fields = fields_in_place(in_place, table)
+        return CheckEstimate(contract.name, bigquery.estimate(digest_sql(str(source), fields)))
     target = table_there(bigquery.config.project, lake_table_of(contract))
     there = bigquery.fields_of(target)
     read = None if there is None else bigquery.estimate(digest_sql(str(target), there))
     return CheckEstimate(contract.name, read)
 
 
+def _compare_in_place(
+    workspace: Workspace, contract: MirroredContract, bigquery: BigQuery
+) -> CheckedThere:
+    """What BigQuery reads of the lake's table, and what the lake has. The caller holds the lease:
+    nobody folds into it between the two."""
+    source = name_in_catalog(workspace.config, contract)
+    table = workspace.lake.load(lake_table_of(contract))
+    snapshot = table.current_snapshot() if table is not None else None
+    if table is None or snapshot is None:
+        return CheckedThere(contract.name, "undecided", "the lake has no such table yet")
+    fields, version = fields_in_place(contract, table), snapshot.snapshot_id
+    job = f"mirrorlake_check_{uuid.uuid4().hex}"
+    found, cost = bigquery.read_counted(job, digest_sql(str(source), fields))
+    names = [field["name"] for field in fields]
+    batches = read_rows(workspace.lake, table, names, EVERY_ROW, version)
+    rows = digest_rows(batch.select(names) for batch in batches)
+    return _verdict(contract.name, version, found, rows, cost)
+
+
 def _compare(workspace: Workspace, contract: PublishedContract, bigquery: BigQuery) -> CheckedThere:
+    if (in_place := read_in_place(contract)) is not None:
+        return _compare_in_place(workspace, in_place, bigquery)
     target = table_there(bigquery.config.project, lake_table_of(contract))
     newest = next(iter(publications_there(workspace.ledger, contract.name, target)), None)
     if newest is None:

@@ -150,7 +150,8 @@ def _datasets(config: Config) -> set[str]:
         return set()
     views = chain.from_iterable(_datasets_of_views(config, settings).values())
     of_models = (one.identifier.namespace for one in models_in_bigquery(config))
-    return {*config.datasets_of_tables, *views, *of_models}
+    in_place = chain.from_iterable(map(settings.views_datasets, config.namespaces_in_place))
+    return {*config.datasets_of_tables, *views, *in_place, *of_models}
 
 
 def _datasets_of_views(config: Config, settings: BigQueryConfig) -> Mapping[str, Sequence[str]]:

@@ -14,6 +14,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.bigquery.names import publication_stem, table_there
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.publications import Publication
+from mirrorlake.operations.bigquery.in_place import read_in_place
 from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of
 
 SETTLE_AFTER = timedelta(minutes=5)
@@ -43,7 +44,7 @@ def loaded_there(
     found: dict[str, Publication] = {}
     for contract in contracts:
         publication = newest.get(contract.name)
-        if publication is None or not contract.in_bigquery:
+        if publication is None or not contract.in_bigquery or read_in_place(contract):
             continue
         target = table_there(project, lake_table_of(contract))
         if publication.id.startswith(f"{publication_stem(target, publication.version)}_"):
@@ -72,6 +73,8 @@ def find_unpublished(
     """
     newest = loaded_there(config, ledger.newest_publications(), contracts)
     for contract in contracts:
+        if read_in_place(contract):
+            continue  # nothing is loaded, and each run of its chain sees to its views
         version = head(lake_table_of(contract))
         if version is None:
             continue

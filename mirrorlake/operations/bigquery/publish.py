@@ -26,6 +26,12 @@ from mirrorlake.ledger.publications import Publication
 from mirrorlake.models.published import PublishedModel
 from mirrorlake.operations.bigquery.choose import LoadChoice, choose
 from mirrorlake.operations.bigquery.form import PublishedForm, form_of
+from mirrorlake.operations.bigquery.in_place import (
+    SAID,
+    fields_in_place,
+    name_in_catalog,
+    read_in_place,
+)
 from mirrorlake.operations.bigquery.settle import (
     base_of,
     load_job,
@@ -33,8 +39,13 @@ from mirrorlake.operations.bigquery.settle import (
     settle,
 )
 from mirrorlake.operations.bigquery.stage import StagedFiles, staged_as, upload_rows
-from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of, terms_of
-from mirrorlake.operations.bigquery.views import ViewState, renew_views
+from mirrorlake.operations.bigquery.tables import (
+    MirroredContract,
+    PublishedContract,
+    lake_table_of,
+    terms_of,
+)
+from mirrorlake.operations.bigquery.views import ViewState, renew_views, renew_views_in_place
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -46,7 +57,8 @@ class PublishedThere:
 
     Attributes:
         state: ``unchanged`` (BigQuery has what the lake shows), ``success``, ``pending`` (its jobs
-            run; a later sync settles them) or ``not loaded`` (the lake has no such table yet).
+            run; a later sync settles them), ``in place`` (BigQuery reads the lake's table: nothing
+            is loaded) or ``not loaded`` (the lake has no such table yet).
         how: ``all rows`` or ``changes``; None where nothing was loaded.
         why: why so, in words.
         loaded: rows of the files; rows: of the table with them; bytes: of the files.
@@ -146,6 +158,9 @@ def publish_table(
 def _publish(
     workspace: Workspace, contract: PublishedContract, bigquery: BigQuery, patience: float
 ) -> PublishedThere:
+    if (in_place := read_in_place(contract)) is not None:
+        settle_newest(workspace, contract, bigquery, patience)
+        return _in_place(workspace, in_place, bigquery)
     target = table_there(bigquery.config.project, lake_table_of(contract))
     ledger = workspace.ledger
     before = ledger.newest_publications().get(contract.name)
@@ -178,6 +193,21 @@ def _publish(
         made: dict[str, ViewState] = {k: "made" for k, state in views.items() if state == "made"}
         views = again | made
     return _result(ended, views)
+
+
+def _in_place(
+    workspace: Workspace, contract: MirroredContract, bigquery: BigQuery
+) -> PublishedThere:
+    """See to the views over a table that BigQuery reads in the lake."""
+    source = name_in_catalog(workspace.config, contract)
+    table = workspace.lake.load(lake_table_of(contract))
+    snapshot = table.current_snapshot() if table is not None else None
+    if table is None or snapshot is None:
+        return PublishedThere(contract.name, "not loaded")
+    fields = fields_in_place(contract, table)
+    views = renew_views_in_place(workspace, contract, table, bigquery, source, fields)
+    version = snapshot.snapshot_id
+    return PublishedThere(contract.name, "in place", why=SAID, version=version, views=views)
 
 
 def settle_newest(

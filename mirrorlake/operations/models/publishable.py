@@ -51,7 +51,8 @@ def _datasets_of_views(config: Config) -> set[str]:
     settings = config.bigquery
     if settings is None:
         return set()
-    datasets = map(settings.views_datasets, config.datasets_of_tables)
+    namespaces = config.datasets_of_tables | config.namespaces_in_place
+    datasets = map(settings.views_datasets, namespaces)
     return {name.lower() for name in chain.from_iterable(datasets)}
 
 

@@ -63,6 +63,8 @@ class Shim:
         jobs: how the next jobs whose ids end so end, in order.
         statistics: of every job that is looked at; their part ``query`` of queries alone.
         seen: the method and path of each request.
+        stand_ins: names of tables that the emulator can't have; each with that of the table that it
+            has for it. Texts of statements have the latter, those of views the former again.
     """
 
     url: str
@@ -71,6 +73,7 @@ class Shim:
     jobs: list[tuple[str, Refused]] = field(default_factory=list[tuple[str, Refused]])
     statistics: dict[str, Any] = field(default_factory=dict[str, Any])
     seen: list[str] = field(default_factory=list[str])
+    stand_ins: dict[str, str] = field(default_factory=dict[str, str])
     _failed: dict[str, Refused] = field(default_factory=dict[str, Refused])
 
     def refusal(self, request: str) -> Refused | None:
@@ -82,8 +85,18 @@ class Shim:
                 return refused
         return None
 
+    def sent(self, body: bytes | None) -> bytes | None:
+        """What the emulator is sent."""
+        for name, stand_in in self.stand_ins.items():
+            body = body and body.replace(f"`{name}`".encode(), f"`{stand_in}`".encode())
+        return body
+
     def changed(self, request: str, found: dict[str, Any]) -> dict[str, Any]:
         """The emulator's answer as Google's would be."""
+        for name, stand_in in self.stand_ins.items():
+            if "view" in found:
+                text = found["view"]["query"].replace(f"`{stand_in}`", f"`{name}`")
+                found["view"]["query"] = text
         job = _JOB.search(request)
         if job is None or not request.startswith("GET") or "status" not in found:
             return found
@@ -128,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
         if refused is not None:
             self._answer(refused.status, refused.as_answer())
             return
-        status, found = self._asked(body)
+        status, found = self._asked(self.shim.sent(body))
         self._answer(status, self.shim.changed(request, found) if found else None)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _forward

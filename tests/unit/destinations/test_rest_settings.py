@@ -72,5 +72,8 @@ def test_what_a_server_says_is_one_line(
 
 
 def test_what_is_not_there_is_no_error_of_the_server() -> None:
-    with pytest.raises(NoSuchTableError), rest_errors(URI, "s.t"):
+    with (
+        pytest.raises(NoSuchTableError),
+        rest_errors(URI, "s.t"),
+    ):
         raise NoSuchTableError("t")
