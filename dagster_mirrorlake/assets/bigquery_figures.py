@@ -1,6 +1,7 @@
 """A load into BigQuery in Dagster's words: the same from the step that made it and from the sensor
 that reports what others made."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -128,7 +129,7 @@ def _columns(table: PublishedAsset, form: PublishedForm) -> dict[str, Any]:
     upstream = table.key("deduped")
     return {
         COLUMN_SCHEMA: dg.TableSchema(
-            [_column(table, form, field) for field in form.columns], key_of(form.key)
+            [_column(table, field, form.key) for field in form.columns], key_of(form.key)
         ),
         COLUMN_LINEAGE: dg.TableColumnLineage(
             {name: [dg.TableColumnDep(upstream, of)] for name, of in origins.items()}
@@ -136,17 +137,16 @@ def _columns(table: PublishedAsset, form: PublishedForm) -> dict[str, Any]:
     }
 
 
-def _column(table: PublishedAsset, form: PublishedForm, field: FieldJson) -> dg.TableColumn:
+def _column(table: PublishedAsset, field: FieldJson, key: Sequence[str] = ()) -> dg.TableColumn:
     name = field["name"]
-    hashes = {hash_column(of): f"What clean shows of {of}." for of in form.hashed}
     rules = {} if isinstance(table, PublishedModelAsset) else table.contract.columns
     repeated = field["mode"] == "REPEATED"
     return dg.TableColumn(
         name,
         f"ARRAY<{field['type']}>" if repeated else field["type"],
-        hashes.get(name) or own_description(name),
+        own_description(name),
         dg.TableColumnConstraints(
-            nullable=field["mode"] == "NULLABLE", unique=list(form.key) == [name]
+            nullable=field["mode"] == "NULLABLE", unique=list(key) == [name]
         ),
         tags=column_tags(rules, name),
     )

@@ -13,6 +13,7 @@ from dagster_mirrorlake.table import UPSTREAM, MirroredTable
 from dagster_mirrorlake.translator import Layer
 from mirrorlake.config import ColumnRule, TableContract
 from mirrorlake.ledger import Ledger
+from mirrorlake.schema.own_columns import hash_column
 from mirrorlake.table.source_columns import SourceColumn, recorded_columns
 
 if TYPE_CHECKING:
@@ -218,6 +219,8 @@ class _Described:
 
 def own_description(name: str) -> str | None:
     """What a column of Mirrorlake's own has; None of any other."""
+    if name.startswith(prefix := hash_column("")):
+        return f"What clean shows of {name.removeprefix(prefix)}."
     return _OURS.get(name) if name.startswith("_mirror_") else None
 
 
