@@ -145,8 +145,6 @@ def _column(table: PublishedAsset, field: FieldJson, key: Sequence[str] = ()) ->
         name,
         f"ARRAY<{field['type']}>" if repeated else field["type"],
         own_description(name),
-        dg.TableColumnConstraints(
-            nullable=field["mode"] == "NULLABLE", unique=list(key) == [name]
-        ),
+        dg.TableColumnConstraints(nullable=field["mode"] == "NULLABLE", unique=list(key) == [name]),
         tags=column_tags(rules, name),
     )
