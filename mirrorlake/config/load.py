@@ -183,7 +183,7 @@ def _tenant_tables(sections: ConfigSections) -> Iterator[TenantTable]:
                 freshness=contract.freshness if "freshness" in said else defaults.freshness,
                 columns=contract.columns,
                 publish=contract.publish or defaults.publish,
-                bigquery=contract.bigquery,
+                bigquery=contract.bigquery and contract.bigquery.layout,
                 namespaces=namespaces_of(group).model_copy(update=written),
             )
 
@@ -207,6 +207,7 @@ def _contract(
 ) -> TableContract:
     source, database, bare = name
     written, landed = table.model_fields_set, MODES[table.mode].landed
+    there = table.bigquery
     return TableContract(
         source=source,
         database=database,
@@ -240,7 +241,9 @@ def _contract(
         namespaces=namespaces,
         snapshot=(table.snapshot or SnapshotConfig()) if landed else None,
         publish=table.publish or defaults.publish,
-        bigquery=table.bigquery,
+        bigquery=there and there.layout,
+        bigquery_load=(there and there.load) or defaults.bigquery.load,
+        bigquery_partition=there.partition if there else "day",
     )
 
 

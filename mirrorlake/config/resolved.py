@@ -10,6 +10,7 @@ from datetime import date
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.fields import matches, nearest
 from mirrorlake.config.modes import MODES
+from mirrorlake.config.raw_there import raw_there, section_of
 from mirrorlake.config.sections import ConfigSections, TenantTableSection
 from mirrorlake.config.settings import (
     STREAM_SUFFIX,
@@ -40,6 +41,7 @@ def contract_problems(
     yield from _taken_by_streams(tables)
     yield from _in_bigquery(sections, tables)
     yield from _laid_out(sections, tables)
+    yield from raw_there(sections, tables)
     yield from _taken_by_views(sections, tables)
     yield from _tenants(sections)
     yield from _tenant_namespaces(sections)
@@ -231,6 +233,7 @@ class _LoadedTable:
     path: tuple[str, ...]
     name: str
     dataset: str
+    layer: str = "deduped"
 
 
 def _loaded(sections: ConfigSections, tables: tuple[TableContract, ...]) -> Iterator[_LoadedTable]:
@@ -260,14 +263,16 @@ def _in_bigquery(sections: ConfigSections, tables: tuple[TableContract, ...]) ->
 def _laid_out(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:
     """A layout in BigQuery is of a table that is there, by a column that is there."""
     loaded = {table.path for table in _loaded(sections, tables)}
-    wanted = {_path(contract): (contract.bigquery, contract.columns) for contract in tables}
+    wanted = {
+        _path(contract): (section_of(sections, contract), contract.columns) for contract in tables
+    }
     for group, tenants in sections.tenants.items():
         for table, section in tenants.tables.items():
             wanted["tenants", group, "tables", table] = (section.bigquery, section.columns)
     for path, (layout, rules) in wanted.items():
         if layout is None:
             continue
-        by = layout.partition_by
+        by = layout.partition_by or ""
         if path not in loaded:
             words = "the table is published in the lake alone: remove bigquery, or write publish:"
             yield (*path, "bigquery"), f"{words} [lake, bigquery]"
@@ -283,13 +288,17 @@ def _taken_by_views(sections: ConfigSections, tables: tuple[TableContract, ...])
         return
     loaded = [*_loaded(sections, tables)]
     of_tables = {table.dataset.casefold(): table for table in loaded}
+    for contract in tables:
+        if contract.raw_in_bigquery:
+            table = _LoadedTable(_path(contract), contract.name, contract.namespaces.raw, "raw")
+            of_tables.setdefault(table.dataset.casefold(), table)
     for table in loaded:
         for kind in settings.views:
             dataset = settings.views_dataset(table.dataset, kind)
             other = of_tables.get(dataset.casefold())
             if other is not None:
                 yield (
-                    (*other.path[:-2], "namespaces", "deduped"),
+                    (*other.path[:-2], "namespaces", other.layer),
                     f"the dataset {dataset} has the views of {table.name} in BigQuery: name"
                     " another namespace",
                 )

@@ -37,7 +37,8 @@ from mirrorlake.config.secrets import Secret, ServerUrl
 from mirrorlake.config.server import BackOff, TlsField
 from mirrorlake.config.settings import (
     BigQueryConfig,
-    BigQueryLayout,
+    BigQueryDefaults,
+    BigQueryTableSection,
     Clean,
     ColumnRule,
     Deletes,
@@ -116,6 +117,8 @@ class DefaultsConfig(Section):
     if both are equal. Costs about another read."""
     publish: Publish = ("lake",)
     """Where tables are published: in the ``lake``, always, and in ``bigquery``, too."""
+    bigquery: BigQueryDefaults = BigQueryDefaults()
+    """How tables come to BigQuery."""
 
 
 class TableSection(Section):
@@ -182,8 +185,8 @@ class TableSection(Section):
     deduped and clean with ``_mirror_deleted_at``; ``ignore`` keeps them as they are."""
     publish: Publish | None = None
     """Where this table is published: ``[lake]`` or ``[lake, bigquery]``."""
-    bigquery: BigQueryLayout | None = None
-    """How this table is laid out in BigQuery."""
+    bigquery: BigQueryTableSection | None = None
+    """How this table comes to BigQuery, and how it is laid out there."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is."""
 
@@ -328,8 +331,8 @@ class TenantTableSection(Section):
     """When this table counts as late; ``null``: never."""
     publish: Publish | None = None
     """Where this table is published: ``[lake]`` or ``[lake, bigquery]``."""
-    bigquery: BigQueryLayout | None = None
-    """How this table is laid out in BigQuery."""
+    bigquery: BigQueryTableSection | None = None
+    """How this table comes to BigQuery, and how it is laid out there."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is. A tenant that lacks
     one of them is mirrored without it."""
