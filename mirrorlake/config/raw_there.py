@@ -47,6 +47,7 @@ def _inexact(contract: TableContract) -> Iterator[str]:
     """Why views over a table's raw could not say what deduped says."""
     if not contract.loads.by_windows:
         yield f"load: raw adds what each load saw, and mode {contract.mode} makes complete copies"
+        return
     if not contract.key:
         yield "load: raw needs a key, by which the current row is found"
     if contract.entity is not None:

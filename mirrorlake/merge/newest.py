@@ -56,9 +56,19 @@ def newest_columns(plan: ResolvedTable, apart: Sequence[str] = ()) -> list[tuple
     Args:
         apart: columns by which a key's rows are taken for those of several keys.
     """
-    key = f"PARTITION BY {', '.join([*key_parts(plan), *apart])}"
+    return newest_by([*key_parts(plan), *apart], flagged=flags(plan))
+
+
+def newest_by(parts: Sequence[str], *, flagged: bool) -> list[tuple[str, str]]:
+    """The same of rows whose key is shared where these parts are.
+
+    Args:
+        parts: SQL of what rows of one key share.
+        flagged: whether deleted rows are flagged.
+    """
+    key = f"PARTITION BY {', '.join(parts)}"
     order = f"{SEQ} DESC"
-    if not flags(plan):
+    if not flagged:
         return [(RANK, f"row_number() OVER ({key} ORDER BY {order})")]
     later = f"CASE WHEN {GONE} AND {SEQ} > coalesce({ALIVE}, 0) THEN {DELETED_AT} END"
     return [

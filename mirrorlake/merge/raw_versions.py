@@ -51,8 +51,19 @@ def unified_types(plan: ResolvedTable, tables: Sequence[LakeTable]) -> dict[str,
     Args:
         tables: raw's, of all versions, oldest first.
     """
+    return types_over(plan, {exact.name: exact.iceberg for exact in plan.columns}, tables)
+
+
+def types_over(
+    plan: Naming, now: Mapping[str, str], tables: Sequence[LakeTable]
+) -> dict[str, StoredType]:
+    """The same of a table that was not resolved against its server.
+
+    Args:
+        now: the columns of now, each with its type in Iceberg's words.
+    """
     versions = [stored_types(table) for table in tables]
-    found = {exact.name: [exact.iceberg] for exact in plan.columns}
+    found = {name: [kind] for name, kind in now.items()}
     then = (plan.name_in(there, name) for there in versions for name in found)
     # To MySQL and to Spark a name in another case is the same one.
     ours = {name.lower() for name in (*found, *then) if name is not None}
@@ -68,7 +79,7 @@ def unified_types(plan: ResolvedTable, tables: Sequence[LakeTable]) -> dict[str,
             if then is not None:
                 types.append(there[then].iceberg)
     return {
-        name: StoredType(common_type(types, utc=plan.source.is_utc).type)
+        name: StoredType(common_type(types, utc=plan.is_utc).type)
         for name, types in found.items()
     }
 

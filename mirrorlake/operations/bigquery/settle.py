@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from mirrorlake.destinations.bigquery.client import BigQuery, JobLook
 from mirrorlake.destinations.bigquery.names import BigQueryTable, publication_stem, staging_of
 from mirrorlake.destinations.bigquery.statements import (
+    append_sql,
     bounds_sql,
     merge_sql,
     parts_sql,
@@ -162,10 +163,15 @@ def _write(
 
 
 def _drop_other_layout(bigquery: BigQuery, staging: BigQueryTable, target: BigQueryTable) -> None:
-    """Drop a table that is partitioned or clustered otherwise than the one that is to replace it:
-    BigQuery copies over none but one of the same layout."""
-    there = bigquery.layout_of(target)
-    if there is not None and there != bigquery.layout_of(staging):
+    """Drop a table that is partitioned or clustered otherwise than the one that is to replace it,
+    and a view: BigQuery copies over none but a table of the same layout."""
+    found = bigquery.find(target)
+    there = bigquery.layout_of(target) if found is not None else None
+    if found is not None and found.sql:
+        logger.warning("view %s becomes a table: it is dropped, and made", target)
+        bigquery.drop(target)
+        failpoint("bigquery.dropped")
+    elif there is not None and there != bigquery.layout_of(staging):
         logger.warning("table %s gets another layout: it is dropped, and made again", target)
         bigquery.drop(target)
         failpoint("bigquery.dropped")
@@ -176,6 +182,8 @@ def _merge(publication: Publication, staging: BigQueryTable, target: BigQueryTab
     if form.parts:
         fields = {one["name"]: one for one in form.columns}
         parts = json.loads(publication.days or "{}")["parts"]
+        if form.appends and not parts:
+            return append_sql(str(target), str(staging), form.names)
         leaving = parts_sql([fields[name] for name in form.parts], parts)
         return replace_sql(str(target), str(staging), form.names, leaving or "FALSE")
     bounds = ""
