@@ -79,8 +79,7 @@ def types_over(
             if then is not None:
                 types.append(there[then].iceberg)
     return {
-        name: StoredType(common_type(types, utc=plan.is_utc).type)
-        for name, types in found.items()
+        name: StoredType(common_type(types, utc=plan.is_utc).type) for name, types in found.items()
     }
 
 

@@ -20,7 +20,12 @@ from mirrorlake.destinations.iceberg.model import LakeTable, column_names
 from mirrorlake.destinations.iceberg.tables import stored_types
 from mirrorlake.errors import TypeRefused
 from mirrorlake.merge.newest import ALIVE, newest_by
-from mirrorlake.merge.raw_versions import types_over, version_columns, version_originals
+from mirrorlake.merge.raw_versions import (
+    NO_ORIGINALS,
+    types_over,
+    version_columns,
+    version_originals,
+)
 from mirrorlake.merge.statements import GONE
 from mirrorlake.schema.lattice import StoredType
 from mirrorlake.schema.own_columns import (
@@ -93,6 +98,10 @@ class OverRaw:
         key = [KEY] if self.keyed else []
         return (*self.types, *map(hash_column, self.hashed), *own, VERSION, *_META, *key)
 
+    def offers(self, name: str) -> bool:
+        """Whether the view of current rows may have a column of this name."""
+        return name in self.columns or name in (ORIGINAL, DELETED_AT)
+
     def rows_sql(self, name: str) -> str:
         """The rows of one raw table in these columns."""
         table = self.tables[name]
@@ -127,7 +136,7 @@ class OverRaw:
             kept = "*" if name == ALIVE else f"* EXCEPT ({DELETED_AT})"
             rows = f"SELECT {kept}, {sql} AS {name} FROM ({rows})"  # noqa: S608
         listed = ", ".join(self._current_column(name, shown) for name in shown)
-        return f"SELECT {listed} FROM ({rows}) QUALIFY {rank} = 1 AND NOT {GONE}"  # noqa: S608
+        return f"SELECT {listed} FROM ({rows}) WHERE TRUE QUALIFY {rank} = 1 AND NOT {GONE}"  # noqa: S608
 
     def _key(self) -> list[str]:
         spelled = {name.lower(): name for name in self.types}
@@ -135,11 +144,14 @@ class OverRaw:
 
     def _current_column(self, name: str, shown: Sequence[str]) -> str:
         former = [one for one in self.types if one not in shown]
+        if name == ORIGINAL and not self.originals:
+            return NO_ORIGINALS
         if name != ORIGINAL or not former:
             return as_sql_identifier(name)
         # Deduped has no original texts of columns that MySQL has no more.
         names = ", ".join(text_literal(one) for one in shown if one in self.types)
-        return f"filter({ORIGINAL}, x -> x.column IN ({names})) AS {ORIGINAL}"
+        kept = f"filter({ORIGINAL}, x -> x.column IN ({names}))"
+        return f"CASE WHEN size({kept}) > 0 THEN {kept} END AS {ORIGINAL}"
 
     def _hash_sql(self, table: LakeTable, name: str) -> str:
         column = as_sql_identifier(hash_column(name))

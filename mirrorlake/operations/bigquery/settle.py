@@ -23,7 +23,7 @@ from mirrorlake.destinations.bigquery.statements import (
 )
 from mirrorlake.errors import BigQueryError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger.publications import Publication
+from mirrorlake.ledger.publications import Publication, table_of
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.operations.bigquery.costs import record_cost
 from mirrorlake.operations.bigquery.days import read_ranges
@@ -209,7 +209,7 @@ def _end(
     """
     for look in ended:
         if look.cost is not None:
-            record_cost(ledger, publication.table, "publish", look.cost)
+            record_cost(ledger, table_of(publication.table), "publish", look.cost)
     bigquery.drop(staging_of(target, publication.id))
     bigquery.remove_files(publication.id)
     failpoint("bigquery.removed")
