@@ -1,5 +1,5 @@
-"""What keeps raw from being loaded into BigQuery: where the views there could not be exact, and what
-a layout there can't be."""
+"""What keeps raw from being loaded into BigQuery: where the views there could not be exact, and
+what a layout there can't be."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INSTEAD = "write bigquery: {load: deduped}"
 
 
 def raw_there(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:
-    """Path and message of each table whose raw can't be loaded, and of each layout that can't be."""
+    """Path and message of each table whose raw can't be loaded, and of layouts that can't be."""
     for contract in tables:
         place = ("sources", contract.source, "databases", contract.database)
         section = section_of(sections, contract)

@@ -211,8 +211,8 @@ class BigQueryTableSection(Section):
     """How one table comes to BigQuery, and how it is laid out there."""
 
     load: LoadThere | None = None
-    """What is loaded: ``deduped``, one row a key; or ``raw``, what every load saw, and over it views
-    of the current rows."""
+    """What is loaded: ``deduped``, one row a key; or ``raw``, what every load saw, and over it
+    views of the current rows."""
     partition_by: MysqlName | None = None
     """The column by whose days the table is partitioned: a DATE, DATETIME or TIMESTAMP, and best
     one that never changes for a row. A row whose value changes is exact all the same, and costs

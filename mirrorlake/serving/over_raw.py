@@ -1,5 +1,5 @@
-"""Views over raw, for a home that has raw's tables and reads no Iceberg view: all schema versions in
-one set of columns, and of these the current row of each key.
+"""Views over raw, for a home that has raw's tables and reads no Iceberg view: all schema versions
+in one set of columns, and of these the current row of each key.
 
 Written once, in Spark's SQL (`mirrorlake.destinations.bigquery.over_raw` translates it), from the
 SQL that the lake's own views and folds are made of. What another engine would convert otherwise is

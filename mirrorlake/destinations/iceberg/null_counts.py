@@ -43,9 +43,7 @@ def raw_files(lake: Connection, table: LakeTable, columns: Sequence[str]) -> lis
     Raises:
         LakeError: the catalog or the storage failed.
     """
-    fields = {name: table.schema().find_field(name, False) for name in columns if name}
-    there = {field.name for field in table.schema().fields}
-    ids = {name: field.field_id for name, field in fields.items() if name in there}
+    ids = {field.name: field.field_id for field in table.schema().fields}
     number = table.schema().find_field(SEQ).field_id
     with lake.translated(".".join(table.name())):
         files = [task.file for task in table.scan().plan_files()]

@@ -1,6 +1,6 @@
-"""What BigQuery is to have of a table whose raw is loaded, by the contract, the ledger and the lake:
-raw's tables, and the views over them. What would not be exact is refused here, before anything is
-loaded."""
+"""What BigQuery is to have of a table whose raw is loaded, by the contract, the ledger and the
+lake: raw's tables, and the views over them. What would not be exact is refused here, before
+anything is loaded."""
 
 from __future__ import annotations
 
@@ -74,35 +74,25 @@ def look_at_raw(workspace: Workspace, contract: TableContract) -> RawShown | Non
     lake, ledger = workspace.lake, workspace.ledger
     deduped = lake.load(deduped_of(contract))
     snapshot = deduped.current_snapshot() if deduped is not None else None
-    tables = [one for one in raw_tables(lake, ledger, contract) if one.current_snapshot()]
-    if deduped is None or snapshot is None or not tables:
+    found = ((one, one.current_snapshot()) for one in raw_tables(lake, ledger, contract))
+    heads = [(one, head.snapshot_id) for one, head in found if head is not None]
+    if deduped is None or snapshot is None or not heads:
         return None
-    hash_key = workspace.config.privacy.hash_key
-    rules = rules_of(contract)
-    layout = BigQueryLayout(partition_by=DAY, partition=contract.bigquery_partition)
-    terms = FormTerms(contract.name, (), rules, layout, (DAY,))
-    versions: list[ShownTable] = []
-    for table in tables:
-        head, name = table.current_snapshot(), Identifier(*table.name()[-2:])
-        assert head is not None
-        form = replace(form_of(terms, table, hash_key), appends=True)
-        known_as = raw_publication(contract.name, name.name)
-        versions.append(ShownTable(known_as, name, table, head.snapshot_id, form))
-    of_view = form_of(FormTerms(contract.name, contract.key, rules), deduped, hash_key)
-    heads = tuple((one.identifier.name, one.version) for one in versions)
-    form = replace(of_view, raw=heads)
+    versions = _versions(workspace, contract, heads)
+    rules, hash_key = rules_of(contract), workspace.config.privacy.hash_key
+    form = form_of(FormTerms(contract.name, contract.key, rules), deduped, hash_key)
     if not form.key:
         raise _inexact_key(contract, "is not, or not exactly, in BigQuery")
+    form = replace(form, raw=tuple((one.identifier.name, one.version) for one in versions))
+    loads = ledger.successful_loads(contract.name, ever=True)
     names = RecordedNames(
         contract,
         workspace.config.sources[contract.source].is_utc,
-        taken_names(
-            contract, ledger.schema_versions(contract.name), ledger.successful_loads(contract.name)
-        ),
+        taken_names(contract, ledger.schema_versions(contract.name), loads),
     )
     shown = RawShown(
         contract,
-        tuple(versions),
+        versions,
         ShownTable(contract.name, deduped_of(contract), deduped, snapshot.snapshot_id, form),
         names,
         {
@@ -110,11 +100,27 @@ def look_at_raw(workspace: Workspace, contract: TableContract) -> RawShown | Non
             for field in deduped.schema().fields
             if not field.name.startswith("_mirror_")
         },
-        _look_at_files(workspace, contract, names, tables),
+        _look_at_files(workspace, contract, names, [one for one, _ in heads]),
         ledger.history_start(contract.name),
     )
-    texts_of(shown, {one.identifier.name: one.form.names for one in versions}, "p")
+    # Whatever BigQuery has: what can't be exact is refused before anything is loaded.
+    texts_of(shown, {one.identifier.name: one.form.names for one in versions}, "project")
     return shown
+
+
+def _versions(
+    workspace: Workspace, contract: TableContract, heads: Sequence[tuple[LakeTable, int]]
+) -> tuple[ShownTable, ...]:
+    """Raw's tables, as they are loaded."""
+    layout = BigQueryLayout(partition_by=DAY, partition=contract.bigquery_partition)
+    terms = FormTerms(contract.name, (), rules_of(contract), layout, (DAY,))
+    found: list[ShownTable] = []
+    for table, version in heads:
+        name = Identifier(*table.name()[-2:])
+        form = form_of(terms, table, workspace.config.privacy.hash_key)
+        known_as = raw_publication(contract.name, name.name)
+        found.append(ShownTable(known_as, name, table, version, replace(form, appends=True)))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
