@@ -80,7 +80,7 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool, dry_run: bool
     with Workspace.open(config) as workspace:
         client = open_for(workspace, chosen)
         if dry_run:
-            _print_estimates([estimate_check(one, client) for one in chosen], as_json)
+            _print_estimates([estimate_check(workspace, one, client) for one in chosen], as_json)
             return
         found = [check_published(workspace, contract, client) for contract in chosen]
     if as_json:
