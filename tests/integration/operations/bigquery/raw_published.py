@@ -76,3 +76,9 @@ def sparks_rows(workspace: Workspace) -> list[dict[str, Any]]:
     text = text.replace(shown.unified.sql, f"({union})")
     spark = sqlglot.transpile(text, read="databricks", write="spark")[0]
     return [row.asDict(recursive=True) for row in workspace.spark.get().sql(spark).collect()]
+
+
+def comparable(rows: list[dict[str, Any]]) -> list[list[tuple[str, Any]]]:
+    """Rows of either side, in one order; BigQuery has no NULL where a column repeats."""
+    plain = [{name: None if value == [] else value for name, value in row.items()} for row in rows]
+    return sorted((sorted(row.items()) for row in plain), key=repr)
