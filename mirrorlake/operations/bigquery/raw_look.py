@@ -18,7 +18,7 @@ from mirrorlake.errors import ConfigError, LakeError, TypeRefused
 from mirrorlake.ledger.publications import raw_publication
 from mirrorlake.operations.bigquery.bring import ShownTable
 from mirrorlake.operations.bigquery.form import FormTerms, PublishedForm, form_of
-from mirrorlake.schema.own_columns import DAY, KEY
+from mirrorlake.schema.own_columns import DAY, DELETED_AT, KEY
 from mirrorlake.serving.over_raw import OverRaw, RecordedNames, over_raw
 from mirrorlake.table.clean_rules import rules_of
 from mirrorlake.table.lake_tables import deduped_of, raw_tables
@@ -83,6 +83,12 @@ def look_at_raw(workspace: Workspace, contract: TableContract) -> RawShown | Non
     form = form_of(FormTerms(contract.name, contract.key, rules), deduped, hash_key)
     if not form.key:
         raise _inexact_key(contract, "is not, or not exactly, in BigQuery")
+    if (DELETED_AT in form.names) != (contract.deletes == "flag"):
+        raise LakeError(
+            f"table {contract.name}: deduped was folded with other `deletes` than the contract's",
+            table=contract.name,
+            next_step=f"mirrorlake sync {contract.name}",
+        )
     form = replace(form, raw=tuple((one.identifier.name, one.version) for one in versions))
     loads = ledger.successful_loads(contract.name, ever=True)
     names = RecordedNames(

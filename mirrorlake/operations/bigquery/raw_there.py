@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.destinations.bigquery.names import BigQueryTable, publication_stem, table_there
+from mirrorlake.errors import ConfigError, TypeRefused
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.publications import Publication, raw_publication
 from mirrorlake.operations.bigquery.bring import ShownTable, bring, refuse_failed, was_loaded
@@ -25,7 +26,8 @@ from mirrorlake.operations.bigquery.raw_views import (
     narrow_views,
 )
 from mirrorlake.operations.bigquery.settle import publications_there, settle
-from mirrorlake.operations.bigquery.views import ViewState
+from mirrorlake.operations.bigquery.views import ViewState, renew_views
+from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 
 
@@ -61,7 +63,12 @@ def publish_raw(
         LakeError: the lake can't be read, or raw has loads that are not folded.
         TypeRefused, ConfigError: what would not be exact there; nothing was loaded.
     """
-    shown = look_at_raw(workspace, contract)
+    try:
+        shown = look_at_raw(workspace, contract)
+    except (TypeRefused, ConfigError):
+        # What can't be loaded must not keep a stricter rule from holding for what was.
+        _renew_readers(workspace, contract, bigquery)
+        raise
     if shown is None:
         return RawPublished(None)
     ledger, project = workspace.ledger, bigquery.config.project
@@ -132,6 +139,14 @@ def settle_raw(
         return ledger.publication_ended(publication.id, words)
     ended, _ = _complete(workspace, shown, bigquery, publication)
     return ended
+
+
+def _renew_readers(workspace: Workspace, contract: TableContract, bigquery: BigQuery) -> None:
+    """See that the views for readers are by the rules of now, over what is there."""
+    deduped = workspace.lake.load(deduped_of(contract))
+    target = table_there(bigquery.config.project, deduped_of(contract))
+    if deduped is not None:
+        renew_views(workspace, contract, deduped, bigquery, target, bigquery.fields_of(target))
 
 
 def _not_loaded(

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.bigquery.client import BigQuery
-from mirrorlake.destinations.bigquery.names import BigQueryTable, table_there
+from mirrorlake.destinations.bigquery.names import BigQueryTable, in_dataset, table_there
 from mirrorlake.destinations.bigquery.over_raw import over_tables, union_of
 from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.errors import BigQueryError
@@ -62,13 +62,21 @@ def narrow_views(
         for name, fields in there.items()
     }
     if below is None or not both:
-        return {}
+        # They show nothing now, and by the rules of before when what is under them is there again.
+        return drop_views_of(bigquery, target)
     texts = texts_of(shown, both, bigquery.config.project, below.columns)
     fields = [field for field in found.fields if field["name"] in texts.shown]
     views = renew_views(workspace, shown.contract, shown.view.table, bigquery, target, fields)
     keep_view(bigquery, over, target, (texts.shown, texts.current))
     _keep_unified(workspace, bigquery, shown, texts)
     return views
+
+
+def drop_views_of(bigquery: BigQuery, target: BigQueryTable) -> dict[str, ViewState]:
+    """Drop the views for readers that are over the view of current rows; which → none."""
+    for kind in bigquery.config.views:
+        bigquery.drop(in_dataset(target, bigquery.config.views_dataset(target.dataset, kind)))
+    return dict.fromkeys(bigquery.config.views, "none")
 
 
 def make_views_over_raw(

@@ -4,7 +4,7 @@ has MySQL's rows whatever happened to the table."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -21,7 +21,6 @@ from mirrorlake.operations.status import status_of
 from mirrorlake.operations.sync import load_table, reload_days, sync_table
 from mirrorlake.proof.report import Ask
 from mirrorlake.workspace import Workspace
-from tests.integration.conftest import Place
 from tests.integration.operations.bigquery.published import (
     INCREMENTAL,
     checked,
@@ -40,7 +39,6 @@ from tests.integration.operations.bigquery.raw_published import (
     looked,
     raw_contract,
     sparks_rows,
-    typed,
     view_rows,
 )
 from tests.support.bigquery.cloud import Cloud
@@ -93,7 +91,7 @@ def test_new_loads_are_added_once_and_the_view_has_mysqls_rows(
     [status] = status_of(workspace.config, workspace.ledger, [raw_contract(workspace)])
     assert status.bigquery is not None
     assert (status.bigquery.state, status.bigquery.rows) == ("success", 24)
-    start = datetime(2026, 1, 1)  # noqa: DTZ001 - as the ledger writes it
+    start = datetime(2026, 1, 1)
     [costs] = costs_of(workspace.ledger, [raw_contract(workspace).name], start)
     assert costs.publish.jobs == {"copy": 1, "load": 2, "query": 1}
     assert costs.check.jobs == {"query": 2}
@@ -326,7 +324,7 @@ def test_what_is_not_exact_there_is_refused_before_anything_is_loaded(
         with pytest.raises(ConfigError, match="characters, and it takes 100"):
             published(workspace)
     sql("ALTER TABLE t MODIFY p VARCHAR(20)")
-    with pytest.raises(TypeRefused, match="column 'p' is decimal.5,2. in t_v_.*, and a text in"):
+    with pytest.raises(TypeRefused, match=r"column 'p' is decimal.5,2. in t_v_.*, and a text in"):
         synced(workspace)
     sql("ALTER TABLE t MODIFY p DECIMAL(5,2), MODIFY q INT")
     sync_table(workspace, raw_contract(workspace))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from mirrorlake.destinations.bigquery.over_raw import in_parts, over_tables, union_of
@@ -56,5 +58,5 @@ def test_no_part_is_longer_than_a_view_may_be_and_none_is_lost(most: int) -> Non
     parts = [*in_parts(selects, most)]
     assert [one for part in parts for one in part] == selects
     assert all(len(part) == 1 or len(union_of(part)) <= most for part in parts)
-    fewer = [len(union_of([*one, other[0]])) for one, other in zip(parts, parts[1:], strict=False)]
+    fewer = [len(union_of([*one, other[0]])) for one, other in itertools.pairwise(parts)]
     assert all(length > most for length in fewer)
