@@ -22,6 +22,7 @@ from mirrorlake.operations.bigquery.raw_look import RawShown, look_at_raw
 from mirrorlake.operations.bigquery.raw_views import (
     Fields,
     fields_there,
+    has_table,
     make_views_over_raw,
     narrow_views,
 )
@@ -73,6 +74,7 @@ def publish_raw(
         return RawPublished(None)
     ledger, project = workspace.ledger, bigquery.config.project
     target = table_there(project, shown.view.identifier)
+    has_table(workspace, bigquery, shown)
     there = fields_there(bigquery, shown)
     views = narrow_views(workspace, shown, bigquery, there)
     if newest is not None and newest.state == "pending":

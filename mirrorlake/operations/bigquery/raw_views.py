@@ -18,6 +18,7 @@ from mirrorlake.destinations.bigquery.over_raw import over_tables, union_of
 from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.errors import BigQueryError
 from mirrorlake.failpoints import failpoint
+from mirrorlake.operations.bigquery.form import PublishedForm
 from mirrorlake.operations.bigquery.raw_look import RawShown, RawTexts, texts_of
 from mirrorlake.operations.bigquery.settle import publications_there
 from mirrorlake.operations.bigquery.views import ViewState, keep_view, renew_views
@@ -105,21 +106,35 @@ def make_views_over_raw(
     return states
 
 
+def has_table(workspace: Workspace, bigquery: BigQuery, shown: RawShown) -> bool:
+    """Whether the table that deduped was loaded into is where the view of current rows is to be.
+
+    Raises:
+        BigQueryError: it is a table that Mirrorlake did not load.
+    """
+    target, name = _target(bigquery, shown), shown.contract.name
+    found = bigquery.find(target)
+    if found is None or found.sql:
+        return False
+    known = publications_there(workspace.ledger, name, target)
+    newest = next((one for one in known if one.state == "success"), None)
+    if newest is None or PublishedForm.from_json(newest.form).raw:
+        raise BigQueryError(
+            f"{target} is a table that Mirrorlake did not load, where the view of current rows is"
+            " to be",
+            table=name,
+            next_step=f"Drop it, if nobody needs it: bq rm {target.project}:{target.dataset}."
+            f"{target.name}",
+        )
+    return True
+
+
 def _drop_table(
     workspace: Workspace, bigquery: BigQuery, shown: RawShown, target: BigQueryTable
 ) -> None:
     """Drop the table that deduped was loaded into: BigQuery makes no view in a table's place."""
-    found = bigquery.find(target)
-    if found is None or found.sql:
+    if not has_table(workspace, bigquery, shown):
         return
-    if not publications_there(workspace.ledger, shown.contract.name, target):
-        raise BigQueryError(
-            f"{target} is a table that Mirrorlake did not load, where the view of current rows is"
-            " to be",
-            table=shown.contract.name,
-            next_step=f"Drop it, if nobody needs it: bq rm {target.project}:{target.dataset}."
-            f"{target.name}",
-        )
     logger.warning("table %s becomes a view: it is dropped, and the view is made", target)
     bigquery.drop(target)
     failpoint("bigquery.raw_dropped")
