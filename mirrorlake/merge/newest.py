@@ -11,15 +11,12 @@ from collections.abc import Sequence
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.merge.raw_versions import version_columns, version_originals, wanted_types
-from mirrorlake.merge.statements import GONE, flags, original_of, text_literal, unplaced_key
+from mirrorlake.merge.ranks import GONE, newest_by
+from mirrorlake.merge.raw_versions import wanted_types
+from mirrorlake.merge.statements import flags, original_of, text_literal, unplaced_key
+from mirrorlake.merge.version_sql import version_columns, version_originals
 from mirrorlake.schema.own_columns import DELETED, DELETED_AT, KEY, LOADED_AT, ORIGINAL, SEQ, TOKEN
 from mirrorlake.table.resolve import ResolvedTable
-
-RANK = "_mirror_rank"
-"""1 in the row that is its key's current one."""
-ALIVE = "_mirror_alive"
-"""The number of the last load that saw a key's row, and no tombstone of it."""
 
 
 def raw_rows_sql(plan: ResolvedTable, raw: Identifier, table: LakeTable | None, where: str) -> str:
@@ -57,25 +54,6 @@ def newest_columns(plan: ResolvedTable, apart: Sequence[str] = ()) -> list[tuple
         apart: columns by which a key's rows are taken for those of several keys.
     """
     return newest_by([*key_parts(plan), *apart], flagged=flags(plan))
-
-
-def newest_by(parts: Sequence[str], *, flagged: bool) -> list[tuple[str, str]]:
-    """The same of rows whose key is shared where these parts are.
-
-    Args:
-        parts: SQL of what rows of one key share.
-        flagged: whether deleted rows are flagged.
-    """
-    key = f"PARTITION BY {', '.join(parts)}"
-    order = f"{SEQ} DESC"
-    if not flagged:
-        return [(RANK, f"row_number() OVER ({key} ORDER BY {order})")]
-    later = f"CASE WHEN {GONE} AND {SEQ} > coalesce({ALIVE}, 0) THEN {DELETED_AT} END"
-    return [
-        (ALIVE, f"max(CASE WHEN NOT {GONE} THEN {SEQ} END) OVER ({key})"),
-        (DELETED_AT, f"min({later}) OVER ({key})"),
-        (RANK, f"row_number() OVER ({key} ORDER BY {GONE}, {order})"),
-    ]
 
 
 def key_parts(plan: ResolvedTable) -> list[str]:

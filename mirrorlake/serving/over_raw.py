@@ -19,14 +19,13 @@ from mirrorlake.destinations.base import Identifier, as_sql_identifier, text_lit
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names
 from mirrorlake.destinations.iceberg.tables import stored_types
 from mirrorlake.errors import TypeRefused
-from mirrorlake.merge.newest import ALIVE, newest_by
-from mirrorlake.merge.raw_versions import (
+from mirrorlake.merge.ranks import ALIVE, GONE, newest_by
+from mirrorlake.merge.version_sql import (
     NO_ORIGINALS,
     types_over,
     version_columns,
     version_originals,
 )
-from mirrorlake.merge.statements import GONE
 from mirrorlake.schema.lattice import StoredType
 from mirrorlake.schema.own_columns import (
     DAY,

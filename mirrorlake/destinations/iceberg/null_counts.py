@@ -19,7 +19,7 @@ from mirrorlake.schema.own_columns import SEQ
 
 
 @dataclass(frozen=True)
-class RawFile:
+class CountedFile:
     """One file of raw.
 
     Attributes:
@@ -34,7 +34,7 @@ class RawFile:
     nulls: Mapping[str, int | None]
 
 
-def raw_files(lake: Connection, table: LakeTable, columns: Sequence[str]) -> list[RawFile]:
+def raw_files(lake: Connection, table: LakeTable, columns: Sequence[str]) -> list[CountedFile]:
     """The files that a raw table shows.
 
     Args:
@@ -48,7 +48,7 @@ def raw_files(lake: Connection, table: LakeTable, columns: Sequence[str]) -> lis
     with lake.translated(".".join(table.name())):
         files = [task.file for task in table.scan().plan_files()]
     return [
-        RawFile(
+        CountedFile(
             _number(file, number),
             file.record_count,
             {

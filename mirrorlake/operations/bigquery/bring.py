@@ -9,38 +9,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.destinations.bigquery.names import BigQueryTable, publication_stem, staging_of
 from mirrorlake.destinations.bigquery.quotas import QUOTA_STEP, is_used_up, passes
 from mirrorlake.destinations.bigquery.types import FieldJson
-from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.partition_changes import PartitionChanges
 from mirrorlake.errors import BigQueryError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.operations.bigquery.choose import LoadChoice, choose
-from mirrorlake.operations.bigquery.form import PublishedForm
+from mirrorlake.operations.bigquery.form import PublishedForm, ShownTable
 from mirrorlake.operations.bigquery.settle import base_of, load_job, publications_there, settle
 from mirrorlake.operations.bigquery.stage import StagedFiles, staged_as, upload_rows
 from mirrorlake.workspace import Workspace
-
-
-@dataclass(frozen=True)
-class ShownTable:
-    """A table as the lake shows it now, and what of it goes to BigQuery.
-
-    Attributes:
-        name: what the ledger calls its publications.
-    """
-
-    name: str
-    identifier: Identifier
-    table: LakeTable
-    version: int
-    form: PublishedForm
 
 
 def was_loaded(shown: ShownTable, newest: Publication) -> bool:

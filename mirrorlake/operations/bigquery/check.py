@@ -25,11 +25,10 @@ from mirrorlake.destinations.iceberg.stream import read_rows
 from mirrorlake.ledger import LayerProof
 from mirrorlake.ledger.publications import Publication, raw_publication
 from mirrorlake.models.published import OF_MODELS, PublishedModel
-from mirrorlake.operations.bigquery.costs import record_cost
 from mirrorlake.operations.bigquery.form import PublishedForm
 from mirrorlake.operations.bigquery.lake_digest import digest_rows
-from mirrorlake.operations.bigquery.publish import settle_newest
-from mirrorlake.operations.bigquery.settle import publications_there
+from mirrorlake.operations.bigquery.raw_there import settle_newest
+from mirrorlake.operations.bigquery.settle import publications_there, record_cost
 from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of
 from mirrorlake.proof.report import code_version
 from mirrorlake.workspace import Workspace

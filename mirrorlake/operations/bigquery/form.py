@@ -11,6 +11,7 @@ import pyarrow as pa
 from pydantic import SecretStr
 
 from mirrorlake.config.settings import BigQueryLayout
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.bigquery.client import TableLayout
 from mirrorlake.destinations.bigquery.statements import LITERALS
 from mirrorlake.destinations.bigquery.types import FieldJson, fields_of
@@ -102,6 +103,21 @@ class PublishedForm:
             arrays += [_hashes(batch, name, function) for name in self.hashed]
             names += [hash_column(name) for name in self.hashed]
         return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """A table as the lake shows it now, and what of it goes to BigQuery.
+
+    Attributes:
+        name: what the ledger calls its publications.
+    """
+
+    name: str
+    identifier: Identifier
+    table: LakeTable
+    version: int
+    form: PublishedForm
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,9 @@ from mirrorlake.destinations.bigquery.quotas import passes
 from mirrorlake.errors import BigQueryError, ConfigError, MirrorlakeError
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.models.published import PublishedModel
-from mirrorlake.operations.bigquery.bring import ShownTable, begin_load, refuse_failed, was_loaded
-from mirrorlake.operations.bigquery.form import PublishedForm, form_of
-from mirrorlake.operations.bigquery.raw_look import is_of_view
-from mirrorlake.operations.bigquery.raw_there import publish_raw, settle_raw
+from mirrorlake.operations.bigquery.bring import begin_load, refuse_failed, was_loaded
+from mirrorlake.operations.bigquery.form import ShownTable, form_of
+from mirrorlake.operations.bigquery.raw_there import publish_raw, settle_newest
 from mirrorlake.operations.bigquery.settle import publications_there, settle
 from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of, terms_of
 from mirrorlake.operations.bigquery.views import ViewState, renew_views
@@ -162,23 +161,6 @@ def _publish(
         made: dict[str, ViewState] = {k: "made" for k, state in views.items() if state == "made"}
         views = again | made
     return _result(ended, views)
-
-
-def settle_newest(
-    workspace: Workspace, contract: PublishedContract, bigquery: BigQuery, patience: float = 0.0
-) -> Publication | None:
-    """The newest publication of a table, as far as its jobs are now; None where there is none.
-
-    Raises:
-        BigQueryError: BigQuery can't be asked.
-    """
-    newest = workspace.ledger.newest_publications().get(contract.name)
-    if newest is None or newest.state != "pending":
-        return newest
-    if is_of_view(PublishedForm.from_json(newest.form)):
-        return settle_raw(workspace, contract, bigquery, newest, patience)
-    target = table_there(bigquery.config.project, lake_table_of(contract))
-    return settle(bigquery, workspace.ledger, target, newest, patience)
 
 
 def _shown(workspace: Workspace, contract: PublishedContract) -> ShownTable | None:

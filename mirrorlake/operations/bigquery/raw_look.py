@@ -12,12 +12,11 @@ from mirrorlake.config.settings import BigQueryLayout
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.bigquery.over_raw import MOST_CHARACTERS, in_parts, over_tables
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.null_counts import RawFile, raw_files
+from mirrorlake.destinations.iceberg.null_counts import CountedFile, raw_files
 from mirrorlake.destinations.iceberg.tables import stored_types
 from mirrorlake.errors import ConfigError, LakeError, TypeRefused
 from mirrorlake.ledger.publications import raw_publication
-from mirrorlake.operations.bigquery.bring import ShownTable
-from mirrorlake.operations.bigquery.form import FormTerms, PublishedForm, form_of
+from mirrorlake.operations.bigquery.form import FormTerms, ShownTable, form_of
 from mirrorlake.schema.own_columns import DAY, DELETED_AT, KEY
 from mirrorlake.serving.over_raw import OverRaw, RecordedNames, over_raw
 from mirrorlake.table.clean_rules import rules_of
@@ -217,7 +216,7 @@ def _look_at_files(
     return True in having
 
 
-def _has_own_key(contract: TableContract, file: RawFile) -> bool:
+def _has_own_key(contract: TableContract, file: CountedFile) -> bool:
     nulls = file.nulls[KEY]
     if nulls not in (0, file.rows):
         raise _inexact_key(contract, "is compared by its collation in a part of raw alone")
@@ -231,8 +230,3 @@ def _inexact_key(contract: TableContract, words: str) -> TypeRefused:
         table=contract.name,
         next_step=INSTEAD,
     )
-
-
-def is_of_view(form: PublishedForm) -> bool:
-    """Whether a publication's form is of views over raw."""
-    return bool(form.raw)

@@ -16,8 +16,8 @@ from mirrorlake.destinations.bigquery.names import BigQueryTable, publication_st
 from mirrorlake.errors import ConfigError, TypeRefused
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.publications import Publication, raw_publication
-from mirrorlake.operations.bigquery.bring import ShownTable, bring, refuse_failed, was_loaded
-from mirrorlake.operations.bigquery.form import PublishedForm
+from mirrorlake.operations.bigquery.bring import bring, refuse_failed, was_loaded
+from mirrorlake.operations.bigquery.form import PublishedForm, ShownTable
 from mirrorlake.operations.bigquery.raw_look import RawShown, look_at_raw
 from mirrorlake.operations.bigquery.raw_views import (
     Fields,
@@ -27,6 +27,7 @@ from mirrorlake.operations.bigquery.raw_views import (
     narrow_views,
 )
 from mirrorlake.operations.bigquery.settle import publications_there, settle
+from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of
 from mirrorlake.operations.bigquery.views import ViewState, renew_views
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
@@ -102,6 +103,23 @@ def publish_raw(
         return RawPublished(_ended_as(workspace, begun, done[-1]), views)
     ended, made = _complete(workspace, shown, bigquery, begun)
     return RawPublished(ended, _both(views, made))
+
+
+def settle_newest(
+    workspace: Workspace, contract: PublishedContract, bigquery: BigQuery, patience: float = 0.0
+) -> Publication | None:
+    """The newest publication of a table, as far as its jobs are now; None where there is none.
+
+    Raises:
+        BigQueryError: BigQuery can't be asked.
+    """
+    newest = workspace.ledger.newest_publications().get(contract.name)
+    if newest is None or newest.state != "pending":
+        return newest
+    if PublishedForm.from_json(newest.form).raw:
+        return settle_raw(workspace, contract, bigquery, newest, patience)
+    target = table_there(bigquery.config.project, lake_table_of(contract))
+    return settle(bigquery, workspace.ledger, target, newest, patience)
 
 
 def settle_raw(

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 
 from mirrorlake.destinations.bigquery.client import BigQuery, JobLook
+from mirrorlake.destinations.bigquery.job_costs import JobCost
 from mirrorlake.destinations.bigquery.names import BigQueryTable, publication_stem, staging_of
 from mirrorlake.destinations.bigquery.statements import (
     append_sql,
@@ -23,9 +24,9 @@ from mirrorlake.destinations.bigquery.statements import (
 )
 from mirrorlake.errors import BigQueryError
 from mirrorlake.failpoints import failpoint
+from mirrorlake.ledger.job_costs import JobPurpose
 from mirrorlake.ledger.publications import Publication, table_of
 from mirrorlake.ledger.store import Ledger
-from mirrorlake.operations.bigquery.costs import record_cost
 from mirrorlake.operations.bigquery.days import read_ranges
 from mirrorlake.operations.bigquery.form import PublishedForm
 
@@ -33,6 +34,16 @@ logger = logging.getLogger(__name__)
 
 LONGEST_PAUSE = 5.0
 """Seconds between two looks at a job that runs."""
+
+
+def record_cost(ledger: Ledger, table: str, purpose: JobPurpose, cost: JobCost) -> None:
+    """Keep what a job took that has ended."""
+    took = {
+        "bytes_processed": cost.bytes_processed,
+        "bytes_billed": cost.bytes_billed,
+        "slot_ms": cost.slot_ms,
+    }
+    ledger.record_job_cost(table, purpose, cost.job, cost.job_type, took)
 
 
 def load_job(publication: Publication) -> str:
