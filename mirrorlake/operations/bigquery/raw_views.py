@@ -68,8 +68,8 @@ def narrow_views(
     texts = texts_of(shown, both, bigquery.config.project, below.columns)
     fields = [field for field in found.fields if field["name"] in texts.shown]
     views = renew_views(workspace, shown.contract, shown.view.table, bigquery, target, fields)
-    keep_view(bigquery, over, target, (texts.shown, texts.current))
-    _keep_unified(workspace, bigquery, shown, texts)
+    views["current rows"] = keep_view(bigquery, over, target, (texts.shown, texts.current))
+    views["all versions"] = _keep_unified(workspace, bigquery, shown, texts)
     return views
 
 

@@ -4,6 +4,7 @@ sides."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC
 from typing import Any
 
 import pyarrow as pa
@@ -75,7 +76,13 @@ def sparks_rows(workspace: Workspace) -> list[dict[str, Any]]:
     assert text.count(shown.unified.sql) == 1
     text = text.replace(shown.unified.sql, f"({union})")
     spark = sqlglot.transpile(text, read="databricks", write="spark")[0]
-    return [row.asDict(recursive=True) for row in workspace.spark.get().sql(spark).collect()]
+    rows = workspace.spark.get().sql(spark)
+    found = [row.asDict(recursive=True) for row in rows.collect()]
+    # Spark's client gives instants without their zone.
+    instants = [name for name, kind in rows.dtypes if kind == "timestamp"]
+    for row in found:
+        row |= {name: row[name].astimezone(UTC) for name in instants if row[name] is not None}
+    return found
 
 
 def comparable(rows: list[dict[str, Any]]) -> list[list[tuple[str, Any]]]:
