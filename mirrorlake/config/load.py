@@ -16,6 +16,7 @@ from mirrorlake.config.fields import matches
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES
 from mirrorlake.config.problems import raise_problems, read_text, validation_problems
+from mirrorlake.config.raw_there import raw_there
 from mirrorlake.config.resolved import contract_problems
 from mirrorlake.config.secrets import PLACEHOLDER, UnsetSecret, has_placeholder
 from mirrorlake.config.sections import (
@@ -93,7 +94,10 @@ def load_config(
     today = today or datetime.now(UTC).date()
     problems += (
         file.problem(where, message)
-        for where, message in contract_problems(sections, tables, today)
+        for where, message in (
+            *contract_problems(sections, tables, today),
+            *raw_there(sections, tables),
+        )
     )
     raise_problems(path, problems)
     return _config(path, sections, tables)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.fields import matches, nearest
 from mirrorlake.config.modes import MODES
-from mirrorlake.config.raw_there import raw_there, section_of
 from mirrorlake.config.sections import ConfigSections, TenantTableSection
 from mirrorlake.config.settings import (
     STREAM_SUFFIX,
+    BigQueryTableSection,
+    ColumnRule,
     Namespaces,
     default_namespaces,
     namespaces_of,
@@ -41,7 +42,6 @@ def contract_problems(
     yield from _taken_by_streams(tables)
     yield from _in_bigquery(sections, tables)
     yield from _laid_out(sections, tables)
-    yield from raw_there(sections, tables)
     yield from _taken_by_views(sections, tables)
     yield from _tenants(sections)
     yield from _tenant_namespaces(sections)
@@ -263,9 +263,10 @@ def _in_bigquery(sections: ConfigSections, tables: tuple[TableContract, ...]) ->
 def _laid_out(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:
     """A layout in BigQuery is of a table that is there, by a column that is there."""
     loaded = {table.path for table in _loaded(sections, tables)}
-    wanted = {
-        _path(contract): (section_of(sections, contract), contract.columns) for contract in tables
-    }
+    wanted: dict[tuple[str, ...], tuple[BigQueryTableSection | None, Mapping[str, ColumnRule]]] = {}
+    for one in tables:
+        section = sections.sources[one.source].databases[one.database].tables[one.table]
+        wanted[_path(one)] = (section.bigquery, section.columns)
     for group, tenants in sections.tenants.items():
         for table, section in tenants.tables.items():
             wanted["tenants", group, "tables", table] = (section.bigquery, section.columns)
