@@ -49,7 +49,7 @@ def build_bigquery_checks(table: PublishedAsset) -> dg.AssetChecksDefinition:
 
 def _compared(context: dg.AssetCheckExecutionContext, table: PublishedAsset) -> dg.AssetCheckResult:
     from mirrorlake.operations.bigquery.check import check_published, estimate_check
-    from mirrorlake.operations.bigquery.publish import open_for
+    from mirrorlake.operations.bigquery.opened import open_for
 
     with dagster_errors(0, again=False):
         workspace = table.names.resources(context).mirrorlake.workspace

@@ -71,7 +71,7 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool, dry_run: bool
     BigQuery bills what it reads: each table as a whole.
     """
     from mirrorlake.operations.bigquery.check import check_published, estimate_check
-    from mirrorlake.operations.bigquery.publish import open_for
+    from mirrorlake.operations.bigquery.opened import open_for
     from mirrorlake.operations.check_layers import worst
     from mirrorlake.workspace import Workspace
 

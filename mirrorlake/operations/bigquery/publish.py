@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from mirrorlake.config.contract import TableContract
-from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
+from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.destinations.bigquery.google import again_while
 from mirrorlake.destinations.bigquery.names import table_there
 from mirrorlake.destinations.bigquery.quotas import passes
-from mirrorlake.errors import BigQueryError, ConfigError, MirrorlakeError
+from mirrorlake.errors import BigQueryError, MirrorlakeError
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.models.published import PublishedModel
 from mirrorlake.operations.bigquery.bring import begin_load, refuse_failed, was_loaded
 from mirrorlake.operations.bigquery.form import ShownTable, form_of
+from mirrorlake.operations.bigquery.opened import open_for
 from mirrorlake.operations.bigquery.raw_there import publish_raw, settle_newest
 from mirrorlake.operations.bigquery.settle import publications_there, settle
 from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of, terms_of
@@ -81,26 +82,6 @@ def publish_tables(
             yield PublishTried(contract, publish_table(workspace, contract, bigquery, wait))
         except MirrorlakeError as error:
             yield PublishTried(contract, error=error)
-
-
-def open_for(workspace: Workspace, contracts: Sequence[PublishedContract]) -> BigQuery:
-    """The clients for some tables.
-
-    Raises:
-        ConfigError: one of them is published in the lake alone.
-        BigQueryError: nobody is logged in, or Google's libraries are not installed.
-    """
-    config = workspace.config.bigquery
-    for contract in contracts:
-        if config is None or not contract.in_bigquery:
-            raise ConfigError(
-                f"table {contract.name} is published in the lake alone",
-                next_step="Write publish: [lake, bigquery] in its contract",
-                table=contract.name,
-            )
-    if config is None:
-        raise ConfigError(f"{workspace.config.path} has no section bigquery")
-    return open_bigquery(config)
 
 
 def publish_table(
