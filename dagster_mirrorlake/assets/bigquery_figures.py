@@ -1,7 +1,9 @@
 """A load into BigQuery in Dagster's words: the same from the step that made it and from the sensor
 that reports what others made."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -57,7 +59,7 @@ def shown_number(number: int | None) -> int | str:
 def cost_metadata(ledger: Ledger, publication: Publication) -> dict[str, Any]:
     """What the jobs of a load took."""
     records = ledger.job_costs(publication.submitted_at, [publication.table])
-    jobs = jobs_of(publication)
+    jobs = _jobs(publication)
     found = sum_costs(one for one in records if one.job in jobs)
     if not found.jobs:
         return {}
@@ -78,7 +80,7 @@ def publication_metadata(
         "lake version": str(publication.version),
         "loaded": how if changed else "nothing: no row changed",
         "because": publication.why,
-        "jobs": ", ".join(jobs_of(publication)) if changed else "none",
+        "jobs": ", ".join(_jobs(publication)) if changed else "none",
         "submitted": f"{publication.submitted_at:%Y-%m-%d %H:%M:%S} UTC",
         **cost_metadata(ledger, publication),
         **_columns(table, PublishedForm.from_json(publication.form)),
@@ -89,8 +91,12 @@ def publication_metadata(
         found["rows loaded"] = publication.staged
     if publication.bytes is not None:
         found["bytes of files"] = publication.bytes
+    form = PublishedForm.from_json(publication.form)
     if publication.state == "success" and publication.rows is not None:
-        found["dagster/row_count"] = publication.rows
+        # A view's rows are counted by its check alone: BigQuery bills it.
+        found["rows of raw" if form.raw else "dagster/row_count"] = publication.rows
+    if form.raw:
+        found["raw tables"] = ", ".join(f"{name} ({version})" for name, version in form.raw)
     return found
 
 
@@ -120,6 +126,14 @@ def in_place_metadata(
         COLUMN_SCHEMA: dg.TableSchema([_column(table, field) for field in fields], key_of(())),
         COLUMN_LINEAGE: dg.TableColumnLineage(deps),
     }
+
+
+def _jobs(publication: Publication) -> tuple[str, ...]:
+    """The ids of all jobs of a load; of views over raw those of raw's tables that it loaded."""
+    if not PublishedForm.from_json(publication.form).raw:
+        return jobs_of(publication)
+    parts = json.loads(publication.days or "{}").get("parts", [])
+    return tuple(job for part in parts for job in jobs_of(replace(publication, id=part)))
 
 
 def _columns(table: PublishedAsset, form: PublishedForm) -> dict[str, Any]:

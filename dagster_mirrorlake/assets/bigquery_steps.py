@@ -13,7 +13,8 @@ from dagster_mirrorlake.assets.bigquery_figures import (
 )
 from dagster_mirrorlake.published import PublishedAsset, PublishedModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
-from mirrorlake.operations.bigquery.publish import PublishedThere, open_for, publish_table
+from mirrorlake.operations.bigquery.opened import open_for
+from mirrorlake.operations.bigquery.publish import PublishedThere, publish_table
 from mirrorlake.operations.models.compiled import models_there
 from mirrorlake.workspace import Workspace
 

@@ -49,7 +49,7 @@ def build_bigquery_checks(table: PublishedAsset) -> dg.AssetChecksDefinition:
 
 def _compared(context: dg.AssetCheckExecutionContext, table: PublishedAsset) -> dg.AssetCheckResult:
     from mirrorlake.operations.bigquery.check import check_published, estimate_check
-    from mirrorlake.operations.bigquery.publish import open_for
+    from mirrorlake.operations.bigquery.opened import open_for
 
     with dagster_errors(0, again=False):
         workspace = table.names.resources(context).mirrorlake.workspace
@@ -78,6 +78,7 @@ def _shown(found: "CheckedThere") -> dict[str, Any]:
         "lake version": "none" if found.version is None else str(found.version),
         "rows in BigQuery": "not read" if found.rows is None else found.rows,
         "rows in the lake": "not read" if found.lake_rows is None else found.lake_rows,
+        **({"tables of raw under it": found.under} if found.under else {}),
         "bytes billed": "nothing was read" if cost is None else shown_number(billed),
     }
 

@@ -71,7 +71,7 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool, dry_run: bool
     BigQuery bills what it reads: each table as a whole.
     """
     from mirrorlake.operations.bigquery.check import check_published, estimate_check
-    from mirrorlake.operations.bigquery.publish import open_for
+    from mirrorlake.operations.bigquery.opened import open_for
     from mirrorlake.operations.check_layers import worst
     from mirrorlake.workspace import Workspace
 
@@ -80,8 +80,7 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool, dry_run: bool
     with Workspace.open(config) as workspace:
         client = open_for(workspace, chosen)
         if dry_run:
-            found = [estimate_check(workspace, one, client) for one in chosen]
-            _print_estimates(found, as_json)
+            _print_estimates([estimate_check(workspace, one, client) for one in chosen], as_json)
             return
         verdicts = [check_published(workspace, contract, client) for contract in chosen]
     if as_json:

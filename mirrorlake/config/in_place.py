@@ -14,7 +14,7 @@ _INSTEAD = "write bigquery: {load: deduped}"
 
 
 def in_place_problems(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:
-    """Path and message of each table that can't be read where it is, and of each layout of none."""
+    """Path and message of each table that can't be read where it is, and of each layout of it."""
     for contract in tables:
         place = ("sources", contract.source, "databases", contract.database, "tables")
         database = sections.sources[contract.source].databases[contract.database]
@@ -39,8 +39,6 @@ def _table(
     place = (*path, "bigquery")
     load = said or sections.defaults.bigquery.load
     partitioned = section is not None and section.partition_by is not None
-    if section is not None and "partition" in section.model_fields_set and not partitioned:
-        yield (*place, "partition"), "partition is of a column: name it under partition_by"
     if load != "none":
         return
     # A default stands at the table that can't have it.

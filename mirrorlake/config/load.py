@@ -17,6 +17,7 @@ from mirrorlake.config.in_place import in_place_problems
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES
 from mirrorlake.config.problems import raise_problems, read_text, validation_problems
+from mirrorlake.config.raw_there import raw_there
 from mirrorlake.config.resolved import contract_problems
 from mirrorlake.config.secrets import PLACEHOLDER, UnsetSecret, has_placeholder
 from mirrorlake.config.sections import (
@@ -99,6 +100,7 @@ def load_config(
         for where, message in (
             *contract_problems(sections, tables, today),
             *in_place_problems(sections, tables),
+            *raw_there(sections, tables),
         )
     )
     raise_problems(path, problems)
@@ -216,6 +218,7 @@ def _contract(
 ) -> TableContract:
     source, database, bare = name
     written, landed = table.model_fields_set, MODES[table.mode].landed
+    there = table.bigquery
     return TableContract(
         source=source,
         database=database,
@@ -250,8 +253,9 @@ def _contract(
         snapshot=(table.snapshot or SnapshotConfig()) if landed else None,
         write_mode=table.write_mode or defaults.write_mode,
         publish=table.publish or defaults.publish,
-        bigquery=table.bigquery and table.bigquery.layout,
-        bigquery_load=(table.bigquery and table.bigquery.load) or defaults.bigquery.load,
+        bigquery=there and there.layout,
+        bigquery_load=(there and there.load) or defaults.bigquery.load,
+        bigquery_partition=there.partition if there else "day",
     )
 
 

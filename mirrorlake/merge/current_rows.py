@@ -11,23 +11,10 @@ from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Load
 from mirrorlake.merge.conversions import spark_type
-from mirrorlake.merge.newest import (
-    ALIVE,
-    RANK,
-    key_originals,
-    key_parts,
-    newest_columns,
-    raw_rows_sql,
-)
+from mirrorlake.merge.newest import key_originals, key_parts, newest_columns, raw_rows_sql
 from mirrorlake.merge.pruning import bounds_of, bounds_sql, may_prune
-from mirrorlake.merge.statements import (
-    GONE,
-    Layer,
-    flags,
-    original_of,
-    same_value,
-    unplaced_key,
-)
+from mirrorlake.merge.ranks import ALIVE, GONE, RANK
+from mirrorlake.merge.statements import Layer, flags, original_of, same_value, unplaced_key
 from mirrorlake.schema.masking import keyed_hash
 from mirrorlake.schema.own_columns import DELETED_AT, KEY, ORIGINAL, SEQ, TOKEN
 from mirrorlake.schema.versions import FIRST_CREATED

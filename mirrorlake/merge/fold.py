@@ -36,6 +36,7 @@ from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.conversions import spark_type
 from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune
+from mirrorlake.merge.ranks import GONE
 from mirrorlake.merge.reshape import (
     is_made_otherwise,
     next_layer,
@@ -44,7 +45,7 @@ from mirrorlake.merge.reshape import (
     reshape_layer,
 )
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
-from mirrorlake.merge.statements import GONE, Layer, merge_sql, replace_sql
+from mirrorlake.merge.statements import Layer, merge_sql, replace_sql
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.table.chains import chain_of

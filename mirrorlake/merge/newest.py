@@ -11,15 +11,12 @@ from collections.abc import Sequence
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.merge.raw_versions import version_columns, version_originals, wanted_types
-from mirrorlake.merge.statements import GONE, flags, original_of, text_literal, unplaced_key
+from mirrorlake.merge.ranks import GONE, newest_by
+from mirrorlake.merge.raw_versions import wanted_types
+from mirrorlake.merge.statements import flags, original_of, text_literal, unplaced_key
+from mirrorlake.merge.version_sql import version_columns, version_originals
 from mirrorlake.schema.own_columns import DELETED, DELETED_AT, KEY, LOADED_AT, ORIGINAL, SEQ, TOKEN
 from mirrorlake.table.resolve import ResolvedTable
-
-RANK = "_mirror_rank"
-"""1 in the row that is its key's current one."""
-ALIVE = "_mirror_alive"
-"""The number of the last load that saw a key's row, and no tombstone of it."""
 
 
 def raw_rows_sql(plan: ResolvedTable, raw: Identifier, table: LakeTable | None, where: str) -> str:
@@ -56,16 +53,7 @@ def newest_columns(plan: ResolvedTable, apart: Sequence[str] = ()) -> list[tuple
     Args:
         apart: columns by which a key's rows are taken for those of several keys.
     """
-    key = f"PARTITION BY {', '.join([*key_parts(plan), *apart])}"
-    order = f"{SEQ} DESC"
-    if not flags(plan):
-        return [(RANK, f"row_number() OVER ({key} ORDER BY {order})")]
-    later = f"CASE WHEN {GONE} AND {SEQ} > coalesce({ALIVE}, 0) THEN {DELETED_AT} END"
-    return [
-        (ALIVE, f"max(CASE WHEN NOT {GONE} THEN {SEQ} END) OVER ({key})"),
-        (DELETED_AT, f"min({later}) OVER ({key})"),
-        (RANK, f"row_number() OVER ({key} ORDER BY {GONE}, {order})"),
-    ]
+    return newest_by([*key_parts(plan), *apart], flagged=flags(plan))
 
 
 def key_parts(plan: ResolvedTable) -> list[str]:

@@ -11,12 +11,10 @@ from mirrorlake.destinations.base import Identifier, as_sql_identifier, text_lit
 from mirrorlake.destinations.iceberg.tables import has_original
 from mirrorlake.errors import ConfigError
 from mirrorlake.merge.conversions import spark_type
+from mirrorlake.merge.ranks import GONE
 from mirrorlake.schema.masking import HASHABLE, mask_sql
 from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
-
-GONE = "_mirror_gone"
-"""In a set of changes: the key is no more."""
 
 
 @dataclass(frozen=True)

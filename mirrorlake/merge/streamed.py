@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.merge.newest import RANK, key_originals, newest_columns, raw_rows_sql
-from mirrorlake.merge.statements import GONE, Layer, deduped_layer, same_key, unplaced_key
+from mirrorlake.merge.newest import key_originals, newest_columns, raw_rows_sql
+from mirrorlake.merge.ranks import GONE, RANK
+from mirrorlake.merge.statements import Layer, deduped_layer, same_key, unplaced_key
 from mirrorlake.schema.own_columns import DELETED, DELETED_AT, KEY, ORIGINAL, SEQ
 from mirrorlake.table.resolve import ResolvedTable
 

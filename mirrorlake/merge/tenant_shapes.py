@@ -18,7 +18,7 @@ from mirrorlake.destinations.base import text_literal
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names
 from mirrorlake.destinations.iceberg.tables import refuse_edited, stored_types
 from mirrorlake.ledger import Tenant, TenantPlace
-from mirrorlake.merge.raw_versions import version_columns, version_originals
+from mirrorlake.merge.version_sql import version_columns, version_originals
 from mirrorlake.schema.lattice import StoredType, common_type
 from mirrorlake.schema.own_columns import DATABASE, LOAD, ORIGINAL, SOURCE, VERSION
 from mirrorlake.table.tenants import raw_of

@@ -19,7 +19,8 @@ from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.resume import files_of
 from mirrorlake.load.verify import drop_kept
 from mirrorlake.models.published import PublishedModel
-from mirrorlake.operations.bigquery.publish import open_for, settle_newest
+from mirrorlake.operations.bigquery.opened import open_for
+from mirrorlake.operations.bigquery.raw_there import settle_newest
 from mirrorlake.operations.bigquery.tables import PublishedContract
 from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
 from mirrorlake.operations.refold import drop_beside

@@ -14,8 +14,8 @@ from mirrorlake.destinations.base import text_literal
 from mirrorlake.destinations.iceberg.model import LakeSchema, chosen_columns
 from mirrorlake.destinations.iceberg.tables import current_schema
 from mirrorlake.destinations.iceberg.views import read_view
-from mirrorlake.merge.raw_versions import version_columns, version_originals
 from mirrorlake.merge.tenant_shapes import TenantShapes
+from mirrorlake.merge.version_sql import version_columns, version_originals
 from mirrorlake.schema.own_columns import (
     DATABASE,
     DAY,

@@ -22,12 +22,7 @@ from mirrorlake.destinations.iceberg.tables import current_schema, iceberg_type
 from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view, write_view
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.merge.reshape import find_outdated
-from mirrorlake.merge.statements import (
-    Layer,
-    clean_layer,
-    clean_view_sql,
-    deduped_layer,
-)
+from mirrorlake.merge.statements import Layer, clean_layer, clean_view_sql, deduped_layer
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_hashed, record_hash_key
 from mirrorlake.table.resolve import ResolvedTable

@@ -8,7 +8,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.tables import refuse_edited
 from mirrorlake.errors import LakeError
-from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.store import Ledger
 
 
 def deduped_of(contract: TableContract | TenantTable) -> Identifier:

@@ -18,7 +18,7 @@ from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.views import read_view
-from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.store import Ledger
 from mirrorlake.table.clean_columns import unnamed_columns
 
 NEXT_STEP = "give each a rule under `columns` in the contract; `pii: show` shows it as it is"

@@ -11,7 +11,8 @@ import pytest
 
 from dagster_mirrorlake.location import load_definitions
 from mirrorlake.config import load_config
-from mirrorlake.operations.bigquery.publish import open_for, publish_table
+from mirrorlake.operations.bigquery.opened import open_for
+from mirrorlake.operations.bigquery.publish import publish_table
 from mirrorlake.operations.models.compiled import models_there
 from mirrorlake.workspace import Workspace
 from tests.location.test_bigquery import with_section

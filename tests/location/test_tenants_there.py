@@ -12,7 +12,8 @@ import yaml
 
 from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
-from mirrorlake.operations.bigquery.publish import open_for, publish_table
+from mirrorlake.operations.bigquery.opened import open_for
+from mirrorlake.operations.bigquery.publish import publish_table
 from mirrorlake.workspace import Workspace
 from tests.location.contracts import PASSWORD
 from tests.location.test_sensors import Ticks

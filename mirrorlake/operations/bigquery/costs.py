@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from mirrorlake.destinations.bigquery.job_costs import JobCost
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.job_costs import JobCostRecord, JobPurpose
+from mirrorlake.ledger.job_costs import JobCostRecord
 
 
 @dataclass(frozen=True)
@@ -37,16 +36,6 @@ class TableCosts:
     table: str
     publish: CostSum
     check: CostSum
-
-
-def record_cost(ledger: Ledger, table: str, purpose: JobPurpose, cost: JobCost) -> None:
-    """Keep what a job took that has ended."""
-    took = {
-        "bytes_processed": cost.bytes_processed,
-        "bytes_billed": cost.bytes_billed,
-        "slot_ms": cost.slot_ms,
-    }
-    ledger.record_job_cost(table, purpose, cost.job, cost.job_type, took)
 
 
 def costs_of(ledger: Ledger, tables: Sequence[str], since: datetime) -> list[TableCosts]:

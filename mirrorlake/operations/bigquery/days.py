@@ -14,9 +14,6 @@ from datetime import date, timedelta
 import numpy as np
 import pyarrow as pa
 
-from mirrorlake.errors import ConfigError
-from mirrorlake.operations.bigquery.form import PublishedForm
-
 MOST_PARTITIONS = 4_000
 """BigQuery: how many partitions one job may write."""
 MOST_RANGES = 50
@@ -74,24 +71,6 @@ def read_ranges(text: str) -> tuple[list[tuple[date, date]], bool]:
     found = json.loads(text)
     ranges = [(date.fromisoformat(lo), date.fromisoformat(hi)) for lo, hi in found["ranges"]]
     return ranges, found["unset"]
-
-
-def refuse_too_many(table: str, form: PublishedForm, days: DaysTouched) -> None:
-    """See that BigQuery takes a load's rows in one job.
-
-    Raises:
-        ConfigError: they are of too many partitions; nothing was submitted.
-    """
-    found = days.partitions(form.per) if form.column else 0
-    if found > MOST_PARTITIONS:
-        raise ConfigError(
-            f"table {table}: its rows are of {found:,} days in {form.column}, and BigQuery takes "
-            f"{MOST_PARTITIONS:,} partitions at once",
-            table=table,
-            column=form.column,
-            next_step=f"Write bigquery: {{partition_by: {form.column}, partition: month}} in its "
-            "contract, or in the model's header",
-        )
 
 
 def _joined(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

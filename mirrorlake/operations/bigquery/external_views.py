@@ -55,7 +55,7 @@ def _refuse_views_of_others(
     others: Iterable[ExternalDeclaration],
 ) -> None:
     """See that nobody else says what is in the table's view: the contract's rules, another file."""
-    if table.dataset in config.datasets_of_tables:
+    if table.dataset in {*config.datasets_of_tables, *config.datasets_of_raw}:
         raise declared.wrong(
             f"Mirrorlake fills {table.dataset}, and the views of its tables are those of the "
             "contract's rules",

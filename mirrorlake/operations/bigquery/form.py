@@ -11,6 +11,7 @@ import pyarrow as pa
 from pydantic import SecretStr
 
 from mirrorlake.config.settings import BigQueryLayout
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.bigquery.client import TableLayout
 from mirrorlake.destinations.bigquery.statements import LITERALS
 from mirrorlake.destinations.bigquery.types import FieldJson, fields_of
@@ -37,6 +38,8 @@ class PublishedForm:
         hashed: the columns whose hashes are loaded; under: the fingerprint of the hash key.
         parts: the columns by which a model's table is partitioned in the lake: its partitions are
             replaced as wholes; none where one of them has no exact literal.
+        appends: whether rows never change in it, so that files that came are added: of raw.
+        raw: of views over raw, the tables of its versions and the lake's version of each.
         column, per: by whose days or months the table is partitioned (``DAY``, ``MONTH``); '' where
             it is not.
     """
@@ -49,6 +52,8 @@ class PublishedForm:
     column: str = ""
     per: str = ""
     parts: tuple[str, ...] = ()
+    appends: bool = False
+    raw: tuple[tuple[str, int], ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -82,7 +87,9 @@ class PublishedForm:
             name: tuple(found.get(name, ())) for name in ("key", "withheld", "hashed", "parts")
         }
         texts = {name: found.get(name, "") for name in ("under", "column", "per")}
-        return PublishedForm(found["columns"], **lists, **texts)
+        raw = tuple((str(name), int(version)) for name, version in found.get("raw", ()))
+        appends = bool(found.get("appends", False))
+        return PublishedForm(found["columns"], **lists, **texts, appends=appends, raw=raw)
 
     def shown(self, batch: pa.RecordBatch, hash_key: SecretStr | None) -> pa.RecordBatch:
         """Rows of the lake as they are loaded: without original texts of withheld columns, and with
@@ -96,6 +103,21 @@ class PublishedForm:
             arrays += [_hashes(batch, name, function) for name in self.hashed]
             names += [hash_column(name) for name in self.hashed]
         return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """A table as the lake shows it now, and what of it goes to BigQuery.
+
+    Attributes:
+        name: what the ledger calls its publications.
+    """
+
+    name: str
+    identifier: Identifier
+    table: LakeTable
+    version: int
+    form: PublishedForm
 
 
 @dataclass(frozen=True)

@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
+from mirrorlake.config.contract import TableContract
+from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.destinations.bigquery.google import again_while
-from mirrorlake.destinations.bigquery.names import (
-    BigQueryTable,
-    publication_stem,
-    staging_of,
-    table_there,
-)
-from mirrorlake.destinations.bigquery.quotas import QUOTA_STEP, is_used_up, passes
-from mirrorlake.destinations.bigquery.types import FieldJson
-from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.partition_changes import PartitionChanges
-from mirrorlake.errors import BigQueryError, ConfigError, MirrorlakeError
-from mirrorlake.failpoints import failpoint
+from mirrorlake.destinations.bigquery.names import table_there
+from mirrorlake.destinations.bigquery.quotas import passes
+from mirrorlake.errors import BigQueryError, MirrorlakeError
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.models.published import PublishedModel
-from mirrorlake.operations.bigquery.choose import LoadChoice, choose
-from mirrorlake.operations.bigquery.form import PublishedForm, form_of
+from mirrorlake.operations.bigquery.bring import begin_load, refuse_failed, was_loaded
+from mirrorlake.operations.bigquery.form import ShownTable, form_of
 from mirrorlake.operations.bigquery.in_place import (
     SAID,
     fields_in_place,
     name_in_catalog,
     read_in_place,
 )
-from mirrorlake.operations.bigquery.settle import (
-    base_of,
-    load_job,
-    publications_there,
-    settle,
-)
-from mirrorlake.operations.bigquery.stage import StagedFiles, staged_as, upload_rows
+from mirrorlake.operations.bigquery.opened import open_for
+from mirrorlake.operations.bigquery.raw_there import publish_raw, settle_newest
+from mirrorlake.operations.bigquery.settle import publications_there, settle
 from mirrorlake.operations.bigquery.tables import (
     MirroredContract,
     PublishedContract,
@@ -109,26 +96,6 @@ def publish_tables(
             yield PublishTried(contract, error=error)
 
 
-def open_for(workspace: Workspace, contracts: Sequence[PublishedContract]) -> BigQuery:
-    """The clients for some tables.
-
-    Raises:
-        ConfigError: one of them is published in the lake alone.
-        BigQueryError: nobody is logged in, or Google's libraries are not installed.
-    """
-    config = workspace.config.bigquery
-    for contract in contracts:
-        if config is None or not contract.in_bigquery:
-            raise ConfigError(
-                f"table {contract.name} is published in the lake alone",
-                next_step="Write publish: [lake, bigquery] in its contract",
-                table=contract.name,
-            )
-    if config is None:
-        raise ConfigError(f"{workspace.config.path} has no section bigquery")
-    return open_bigquery(config)
-
-
 def publish_table(
     workspace: Workspace,
     contract: PublishedContract,
@@ -161,6 +128,8 @@ def _publish(
     if (in_place := read_in_place(contract)) is not None:
         settle_newest(workspace, contract, bigquery, patience)
         return _in_place(workspace, in_place, bigquery)
+    if isinstance(contract, TableContract) and contract.raw_in_bigquery:
+        return _publish_raw(workspace, contract, bigquery, patience)
     target = table_there(bigquery.config.project, lake_table_of(contract))
     ledger = workspace.ledger
     before = ledger.newest_publications().get(contract.name)
@@ -173,20 +142,15 @@ def _publish(
     if newest is not None and newest.state == "pending":
         return _result(newest, views)
     known = publications_there(ledger, contract.name, target)
-    if there is not None and known and _was_loaded(shown, known[0]):
+    if there is not None and known and was_loaded(shown, known[0]):
         unchanged = known[0] == before
         return _unchanged(known[0], views) if unchanged else _result(known[0], views)
-    begun = _begin(workspace, bigquery, target, shown, known, there)
+    datasets = [target.dataset]
+    if not isinstance(contract, PublishedModel):
+        datasets += bigquery.config.views_datasets(target.dataset)
+    begun = begin_load(workspace, bigquery, target, shown, known, there, datasets)
     ended = settle(bigquery, ledger, target, begun, patience)
-    if ended.state == "errored":
-        words = ended.error or ""
-        step = "The lake is as it was, and the next sync tries again"
-        raise BigQueryError(
-            f"table {contract.name} was not loaded into BigQuery: {words}",
-            table=contract.name,
-            next_step=QUOTA_STEP if is_used_up(words) else step,
-            retryable=passes(words),
-        )
+    refuse_failed(contract.name, ended)
     if ended.state == "success":
         there = bigquery.fields_of(target)
         again = renew_views(workspace, contract, shown.table, bigquery, target, there)
@@ -210,113 +174,29 @@ def _in_place(
     return PublishedThere(contract.name, "in place", why=SAID, version=version, views=views)
 
 
-def settle_newest(
-    workspace: Workspace, contract: PublishedContract, bigquery: BigQuery, patience: float = 0.0
-) -> Publication | None:
-    """The newest publication of a table, as far as its jobs are now; None where there is none.
-
-    Raises:
-        BigQueryError: BigQuery can't be asked.
-    """
-    newest = workspace.ledger.newest_publications().get(contract.name)
-    if newest is None or newest.state != "pending":
-        return newest
-    target = table_there(bigquery.config.project, lake_table_of(contract))
-    return settle(bigquery, workspace.ledger, target, newest, patience)
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """A table as the lake shows it now, and what of it goes to BigQuery."""
-
-    contract: PublishedContract
-    table: LakeTable
-    version: int
-    form: PublishedForm
-
-
-def _shown(workspace: Workspace, contract: PublishedContract) -> _Shown | None:
-    table = workspace.lake.load(lake_table_of(contract))
+def _shown(workspace: Workspace, contract: PublishedContract) -> ShownTable | None:
+    identifier = lake_table_of(contract)
+    table = workspace.lake.load(identifier)
     snapshot = table.current_snapshot() if table is not None else None
     if table is None or snapshot is None:
         return None
     form = form_of(terms_of(contract, table), table, workspace.config.privacy.hash_key)
-    return _Shown(contract, table, snapshot.snapshot_id, form)
+    return ShownTable(contract.name, identifier, table, snapshot.snapshot_id, form)
 
 
-def _was_loaded(shown: _Shown, newest: Publication) -> bool:
-    """Whether what the lake shows was loaded, in the form that it is to have now."""
-    loaded = (newest.state, newest.version, PublishedForm.from_json(newest.form))
-    return loaded == ("success", shown.version, shown.form)
+def _publish_raw(
+    workspace: Workspace, contract: TableContract, bigquery: BigQuery, patience: float
+) -> PublishedThere:
+    newest = settle_newest(workspace, contract, bigquery, patience)
+    done = publish_raw(workspace, contract, bigquery, newest, patience)
+    if done.publication is None:
+        return PublishedThere(contract.name, "not loaded")
+    if done.moved or done.publication != newest:
+        return _result(done.publication, done.views)
+    return _unchanged(done.publication, done.views)
 
 
-def _begin(
-    workspace: Workspace,
-    bigquery: BigQuery,
-    target: BigQueryTable,
-    shown: _Shown,
-    known: Sequence[Publication],
-    there: list[FieldJson] | None,
-) -> Publication:
-    """Submit what brings BigQuery to the version that the lake shows."""
-    views = (
-        ()
-        if isinstance(shown.contract, PublishedModel)
-        else bigquery.config.views_datasets(target.dataset)
-    )
-    bigquery.refuse_missing([target.dataset, *views])
-    ledger, name = workspace.ledger, shown.contract.name
-    base = base_of(bigquery, known)
-    rows = workspace.lake.count_rows(lake_table_of(shown.contract)) or 0
-    choice = choose(workspace.lake, shown.table, rows, shown.form, base, there)
-    begun = ledger.begin_publication(
-        publication_stem(target, shown.version),
-        name,
-        shown.version,
-        choice.since,
-        choice.why,
-        shown.form.to_json(),
-    )
-    failpoint("bigquery.begun")
-    if choice.same:
-        ledger.publication_staged(begun.id, 0, rows, 0)
-        return ledger.publication_ended(begun.id)
-    return _submit(workspace, bigquery, target, shown, choice, begun, rows)
-
-
-def _submit(
-    workspace: Workspace,
-    bigquery: BigQuery,
-    target: BigQueryTable,
-    shown: _Shown,
-    choice: LoadChoice,
-    begun: Publication,
-    rows: int,
-) -> Publication:
-    """Upload a publication's rows, and submit the job that loads them."""
-    lake, hash_key = workspace.lake, workspace.config.privacy.hash_key
-    staged = upload_rows(bigquery, begun.id, lake, shown.table, shown.form, choice, hash_key)
-    failpoint("bigquery.uploaded")
-    workspace.check_lease()
-    days = _touched(choice, shown.form, staged)
-    begun = workspace.ledger.publication_staged(begun.id, staged.rows, rows, staged.bytes, days)
-    failpoint("bigquery.staged")
-    fields, layout = staged_as(shown.form, changes=choice.changes is not None)
-    staging = staging_of(target, begun.id)
-    bigquery.submit_load(load_job(begun), staged.addresses, staging, fields, layout)
-    failpoint("bigquery.load_submitted")
-    return begun
-
-
-def _touched(choice: LoadChoice, form: PublishedForm, staged: StagedFiles) -> str | None:
-    """What the statement that brings changes into the table names: days, or a model's
-    partitions."""
-    if isinstance(choice.changes, PartitionChanges):
-        return json.dumps({"parts": choice.changes.parts})
-    return staged.days.to_json() if choice.changes is not None and form.column else None
-
-
-def _unchanged(newest: Publication, views: dict[str, ViewState]) -> PublishedThere:
+def _unchanged(newest: Publication, views: Mapping[str, ViewState]) -> PublishedThere:
     return PublishedThere(
         newest.table,
         "unchanged",
@@ -327,7 +207,7 @@ def _unchanged(newest: Publication, views: dict[str, ViewState]) -> PublishedThe
     )
 
 
-def _result(publication: Publication, views: dict[str, ViewState]) -> PublishedThere:
+def _result(publication: Publication, views: Mapping[str, ViewState]) -> PublishedThere:
     return PublishedThere(
         table=publication.table,
         state=publication.state,

@@ -13,8 +13,10 @@ import time
 from collections.abc import Sequence
 
 from mirrorlake.destinations.bigquery.client import BigQuery, JobLook
+from mirrorlake.destinations.bigquery.job_costs import JobCost
 from mirrorlake.destinations.bigquery.names import BigQueryTable, publication_stem, staging_of
 from mirrorlake.destinations.bigquery.statements import (
+    append_sql,
     bounds_sql,
     merge_sql,
     parts_sql,
@@ -22,9 +24,9 @@ from mirrorlake.destinations.bigquery.statements import (
 )
 from mirrorlake.errors import BigQueryError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger.publications import Publication
+from mirrorlake.ledger.job_costs import JobPurpose
+from mirrorlake.ledger.publications import Publication, table_of
 from mirrorlake.ledger.store import Ledger
-from mirrorlake.operations.bigquery.costs import record_cost
 from mirrorlake.operations.bigquery.days import read_ranges
 from mirrorlake.operations.bigquery.form import PublishedForm
 
@@ -32,6 +34,16 @@ logger = logging.getLogger(__name__)
 
 LONGEST_PAUSE = 5.0
 """Seconds between two looks at a job that runs."""
+
+
+def record_cost(ledger: Ledger, table: str, purpose: JobPurpose, cost: JobCost) -> None:
+    """Keep what a job took that has ended."""
+    took = {
+        "bytes_processed": cost.bytes_processed,
+        "bytes_billed": cost.bytes_billed,
+        "slot_ms": cost.slot_ms,
+    }
+    ledger.record_job_cost(table, purpose, cost.job, cost.job_type, took)
 
 
 def load_job(publication: Publication) -> str:
@@ -162,10 +174,15 @@ def _write(
 
 
 def _drop_other_layout(bigquery: BigQuery, staging: BigQueryTable, target: BigQueryTable) -> None:
-    """Drop a table that is partitioned or clustered otherwise than the one that is to replace it:
-    BigQuery copies over none but one of the same layout."""
-    there = bigquery.layout_of(target)
-    if there is not None and there != bigquery.layout_of(staging):
+    """Drop a table that is partitioned or clustered otherwise than the one that is to replace it,
+    and a view: BigQuery copies over none but a table of the same layout."""
+    found = bigquery.find(target)
+    there = bigquery.layout_of(target) if found is not None else None
+    if found is not None and found.sql:
+        logger.warning("view %s becomes a table: it is dropped, and made", target)
+        bigquery.drop(target)
+        failpoint("bigquery.dropped")
+    elif there is not None and there != bigquery.layout_of(staging):
         logger.warning("table %s gets another layout: it is dropped, and made again", target)
         bigquery.drop(target)
         failpoint("bigquery.dropped")
@@ -176,6 +193,8 @@ def _merge(publication: Publication, staging: BigQueryTable, target: BigQueryTab
     if form.parts:
         fields = {one["name"]: one for one in form.columns}
         parts = json.loads(publication.days or "{}")["parts"]
+        if form.appends and not parts:
+            return append_sql(str(target), str(staging), form.names)
         leaving = parts_sql([fields[name] for name in form.parts], parts)
         return replace_sql(str(target), str(staging), form.names, leaving or "FALSE")
     bounds = ""
@@ -201,7 +220,7 @@ def _end(
     """
     for look in ended:
         if look.cost is not None:
-            record_cost(ledger, publication.table, "publish", look.cost)
+            record_cost(ledger, table_of(publication.table), "publish", look.cost)
     bigquery.drop(staging_of(target, publication.id))
     bigquery.remove_files(publication.id)
     failpoint("bigquery.removed")

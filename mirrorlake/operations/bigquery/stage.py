@@ -20,8 +20,9 @@ from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.changes import VersionChanges
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
 from mirrorlake.destinations.iceberg.stream import read_batches
+from mirrorlake.errors import ConfigError
 from mirrorlake.operations.bigquery.choose import LoadChoice
-from mirrorlake.operations.bigquery.days import DaysTouched, refuse_too_many
+from mirrorlake.operations.bigquery.days import MOST_PARTITIONS, DaysTouched
 from mirrorlake.operations.bigquery.form import PublishedForm
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
@@ -93,6 +94,26 @@ def upload_rows(
         staged.days.add(choice.changes.find_left(lake, form.key, form.column))
     refuse_too_many(".".join(table.name()), form, staged.days)
     return staged
+
+
+def refuse_too_many(table: str, form: PublishedForm, days: DaysTouched) -> None:
+    """See that BigQuery takes a load's rows in one job.
+
+    Raises:
+        ConfigError: they are of too many partitions; nothing was submitted.
+    """
+    found = days.partitions(form.per) if form.column else 0
+    if found > MOST_PARTITIONS:
+        raise ConfigError(
+            f"table {table}: its rows are of {found:,} days in {form.column}, and BigQuery takes "
+            f"{MOST_PARTITIONS:,} partitions at once",
+            table=table,
+            column=form.column,
+            next_step="Write bigquery: {load: raw, partition: month} in its contract"
+            if form.appends
+            else f"Write bigquery: {{partition_by: {form.column}, partition: month}} in its "
+            "contract, or in the model's header",
+        )
 
 
 def _dated(batch: pa.RecordBatch, column: str) -> pa.Array:

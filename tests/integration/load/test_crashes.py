@@ -35,6 +35,7 @@ from mirrorlake.failpoints import (
     OF_ACCESS,
     OF_BIGQUERY,
     OF_BIGQUERY_LAYOUT,
+    OF_BIGQUERY_RAW,
     OF_CARRIED_ROWS,
     OF_CLEAN_TENANTS,
     OF_DELTAS,
@@ -585,6 +586,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
             *OF_STREAMS,
             *OF_BIGQUERY,
             *OF_BIGQUERY_LAYOUT,
+            *OF_BIGQUERY_RAW,
             *OF_ACCESS,
         )
     )

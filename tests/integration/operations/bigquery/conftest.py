@@ -70,6 +70,13 @@ def dataset(cloud: Cloud, database: str) -> str:
 
 
 @pytest.fixture
+def raw(cloud: Cloud, dataset: str) -> str:
+    """The dataset that raw of the test's database is loaded into; the others are there, too."""
+    cloud.make_dataset(f"{dataset}__raw")
+    return f"{dataset}__raw"
+
+
+@pytest.fixture
 def mirror(
     server: EmbeddedServer, place: Place, database: str, cloud: Cloud
 ) -> Callable[..., Workspace]:

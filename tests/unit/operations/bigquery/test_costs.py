@@ -7,7 +7,8 @@ from pathlib import Path
 
 from mirrorlake.destinations.bigquery.job_costs import JobCost, cost_from
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.bigquery.costs import costs_of, record_cost
+from mirrorlake.operations.bigquery.costs import costs_of
+from mirrorlake.operations.bigquery.settle import record_cost
 
 QUERY = {"query": {"totalBytesBilled": "10485760", "totalBytesProcessed": "77"}}
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)

@@ -16,9 +16,9 @@ from mirrorlake.operations.bigquery.days import (
     MOST_RANGES,
     DaysTouched,
     read_ranges,
-    refuse_too_many,
 )
 from mirrorlake.operations.bigquery.form import PublishedForm
+from mirrorlake.operations.bigquery.stage import refuse_too_many
 
 EVERY = st.dates(date(1, 1, 1), date(9999, 12, 31))
 NEAR = st.dates(date(2026, 1, 1), date(2027, 1, 1))
