@@ -98,6 +98,7 @@ def test_new_loads_are_added_once_and_the_view_has_mysqls_rows(
     estimate_check(workspace, raw_contract(workspace), client_of(workspace))
 
 
+@pytest.mark.full
 def test_versions_of_all_kinds_are_one_view(
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
@@ -154,6 +155,7 @@ def test_versions_of_all_kinds_are_one_view(
     assert comparable(view_rows(cloud, dataset)) == comparable(sparks_rows(workspace))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("deletes", ["remove", "flag", "ignore"])
 def test_reloads_and_sweeps_leave_what_the_fold_leaves(
     deletes: str,
@@ -194,6 +196,7 @@ def test_reloads_and_sweeps_leave_what_the_fold_leaves(
     assert ("k4" in {row["id"] for row in there}) is (deletes != "remove")
 
 
+@pytest.mark.full
 def test_raw_is_loaded_after_deduped_and_deduped_after_raw(
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
@@ -258,6 +261,7 @@ def test_what_is_hidden_is_in_no_table_of_raw(
     assert found.verdict == "equal", found.words
 
 
+@pytest.mark.full
 def test_what_others_changed_is_found_and_made_again(
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
@@ -288,6 +292,7 @@ def test_what_others_changed_is_found_and_made_again(
     assert checked(workspace).verdict == "equal"
 
 
+@pytest.mark.full
 def test_a_table_that_is_not_ours_is_not_dropped(
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
@@ -339,6 +344,7 @@ def test_what_is_not_exact_there_is_refused_before_anything_is_loaded(
     assert checked(workspace).verdict == "equal"
 
 
+@pytest.mark.full
 def test_rows_that_are_not_folded_wait(
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
