@@ -25,6 +25,11 @@ _IN_PLACE = (
     "deduped, which BigQuery reads where the lake has it, and its views for readers; nothing is "
     "loaded"
 )
+_OVER_RAW = (
+    "raw as BigQuery has it, a table for each schema version in a dataset that nobody reads; over "
+    "them the current rows as a view, and its views for readers; one materialisation for each "
+    "version of deduped whose raw was loaded"
+)
 _MODES = {
     "full": "copied as a whole",
     "append": "rows are only added",
@@ -49,6 +54,7 @@ def code_version(contract: TableContract, layer: str) -> str | None:
         names.update(_CLEAN)
     if layer == "bigquery":
         names.add("new_columns")
+        said |= {"load": contract.bigquery_load} if contract.bigquery_load != "deduped" else {}
     if layer in ("clean", "bigquery"):
         said |= {"rules": sorted(contract.rules.items())} if contract.rules else {}
     # Defaults are left out: a setting that a later release adds changes nothing by being there.
@@ -95,6 +101,8 @@ def describe(contract: TableContract, layer: str) -> str:
     words = _WORDS[layer]
     if layer == "bigquery" and contract.in_place:
         words = _IN_PLACE
+    if layer == "bigquery" and contract.raw_in_bigquery:
+        words = _OVER_RAW
     if contract.landed and layer == "raw":
         words = "complete copies where they landed, with files, sizes and digests"
     return " ".join(
