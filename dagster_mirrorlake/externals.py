@@ -82,10 +82,10 @@ class ExternalAsset:
 
     @property
     def _table(self) -> str:
-        """Where its rows are: of Parquet the folder."""
+        """What the table is called where it is; a folder of Parquet has its file's name alone."""
         declared = self.declaration
         if declared.format == "parquet":
-            return declared.url
+            return declared.name
         return ".".join(part for part in (declared.project, *declared.table) if part)
 
     @property

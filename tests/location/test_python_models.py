@@ -75,6 +75,7 @@ def test_each_is_an_asset_with_what_it_reads(
         False,
         {"parquet"},
     )
-    assert prices.description == "By the pricing team"
+    written = "Written by others, and read by Mirrorlake as `made.prices`."
+    assert prices.description == f"By the pricing team\n\n{written}"
     (column,) = node(defs, "made/stock").metadata["dagster/column_schema"].columns
     assert (column.name, column.type, column.constraints.nullable) == ("n", "bigint", False)
