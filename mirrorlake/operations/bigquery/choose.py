@@ -119,7 +119,7 @@ def _all_because(form: PublishedForm, base: Publication, there: list[FieldJson] 
         return "no key and no partitions of it can be compared in BigQuery"
     before = PublishedForm.from_json(base.form)
     if before.raw:
-        return "it was a view over raw before: that is dropped, and a table made"
+        return "it was a view over raw, whose tables stay: it is dropped, and a table made"
     if (before.column, before.per) != (form.column, form.per):
         return "its partitions are others: the table is dropped, and made again"
     if there != form.columns or before != form:

@@ -226,7 +226,7 @@ def test_raw_is_loaded_after_deduped_and_deduped_after_raw(
     workspace = mirror({"t": INCREMENTAL})
     back = published(workspace)
     assert (back.how, back.views["clean"]) == ("all rows", "unchanged")
-    assert back.why == "it was a view over raw before: that is dropped, and a table made"
+    assert back.why == "it was a view over raw, whose tables stay: it is dropped, and a table made"
     assert cloud.client().get_table(f"{dataset}.t").table_type == "TABLE"
     assert rows_there(cloud, dataset) == before
     assert checked(workspace).verdict == "equal"
