@@ -73,7 +73,7 @@ def publication_metadata(
 ) -> dict[str, Any]:
     """Which version of the lake was loaded, how and why so, by which jobs, what they took, and the
     table's columns."""
-    changed = publication.bytes != 0
+    changed, form = publication.bytes != 0, PublishedForm.from_json(publication.form)
     how = "all rows" if publication.since is None else "changes"
     found: dict[str, Any] = {
         # As text: a browser rounds numbers of this length.
@@ -83,7 +83,7 @@ def publication_metadata(
         "jobs": ", ".join(_jobs(publication)) if changed else "none",
         "submitted": f"{publication.submitted_at:%Y-%m-%d %H:%M:%S} UTC",
         **cost_metadata(ledger, publication),
-        **_columns(table, PublishedForm.from_json(publication.form)),
+        **_columns(table, form),
     }
     if publication.completed_at is not None:
         found["completed"] = f"{publication.completed_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -91,7 +91,6 @@ def publication_metadata(
         found["rows loaded"] = publication.staged
     if publication.bytes is not None:
         found["bytes of files"] = publication.bytes
-    form = PublishedForm.from_json(publication.form)
     if publication.state == "success" and publication.rows is not None:
         # A view's rows are counted by its check alone: BigQuery bills it.
         found["rows of raw" if form.raw else "dagster/row_count"] = publication.rows

@@ -14,13 +14,12 @@ _INSTEAD = "write bigquery: {load: deduped}"
 
 
 def in_place_problems(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:
-    """Path and message of each table that can't be read where it is, and of each layout of it."""
+    """Path and message of each table that can't be read where it is."""
     for contract in tables:
         place = ("sources", contract.source, "databases", contract.database, "tables")
-        database = sections.sources[contract.source].databases[contract.database]
-        section = database.tables[contract.table].bigquery
-        path = (*place, contract.table)
         if contract.in_bigquery:
+            path = (*place, contract.table)
+            section = sections.bigquery_of(contract.source, contract.database, contract.table)
             yield from _table(sections, path, section, contract.columns)
     for group, tenants in sections.tenants.items():
         for table, said in tenants.tables.items():

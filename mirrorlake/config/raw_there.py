@@ -10,19 +10,19 @@ from mirrorlake.config.sections import ConfigSections
 from mirrorlake.config.settings import BigQueryTableSection
 
 _Found = Iterator[tuple[tuple[str | int, ...], str]]
-INSTEAD = "write bigquery: {load: deduped}"
+_INSTEAD = "write bigquery: {load: deduped}"
 
 
 def raw_there(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:
     """Path and message of each table whose raw can't be loaded, and of layouts that can't be."""
     for contract in tables:
         place = ("sources", contract.source, "databases", contract.database)
-        section = section_of(sections, contract)
+        section = sections.bigquery_of(contract.source, contract.database, contract.table)
         path = (*place, "tables", contract.table)
         # A default stands at the table that can't have it.
         at = (*path, "bigquery", "load") if section is not None and section.load else path
         if contract.raw_in_bigquery:
-            yield from ((at, f"{words}: {INSTEAD}") for words in _inexact(contract))
+            yield from ((at, f"{words}: {_INSTEAD}") for words in _inexact(contract))
         yield from _layout((*path, "bigquery"), section, contract.bigquery_load)
     for group, tenants in sections.tenants.items():
         for table, said in tenants.tables.items():
@@ -32,15 +32,9 @@ def raw_there(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _F
                 if "bigquery" in (said.publish or sections.defaults.publish):
                     at = (*path, "bigquery", "load") if load else path
                     words = "load: raw is of tables of one server, and tenants are copied as wholes"
-                    yield at, f"{words}: {INSTEAD}"
+                    yield at, f"{words}: {_INSTEAD}"
             else:
                 yield from _layout((*path, "bigquery"), said.bigquery, "deduped")
-
-
-def section_of(sections: ConfigSections, contract: TableContract) -> BigQueryTableSection | None:
-    """What the file says of a table in BigQuery."""
-    database = sections.sources[contract.source].databases[contract.database]
-    return database.tables[contract.table].bigquery
 
 
 def _inexact(contract: TableContract) -> Iterator[str]:

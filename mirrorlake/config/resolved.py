@@ -13,7 +13,6 @@ from mirrorlake.config.modes import MODES
 from mirrorlake.config.sections import ConfigSections, TenantTableSection
 from mirrorlake.config.settings import (
     STREAM_SUFFIX,
-    BigQueryTableSection,
     Namespaces,
     default_namespaces,
     namespaces_of,
@@ -263,7 +262,11 @@ def _laid_out(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _F
     """A layout in BigQuery is of a table that is there, by a column that is there."""
     loaded = {table.path for table in _loaded(sections, tables)}
     wanted = {
-        _path(contract): (_section_of(sections, contract), contract.columns) for contract in tables
+        _path(contract): (
+            sections.bigquery_of(contract.source, contract.database, contract.table),
+            contract.columns,
+        )
+        for contract in tables
     }
     for group, tenants in sections.tenants.items():
         for table, section in tenants.tables.items():
@@ -278,11 +281,6 @@ def _laid_out(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _F
         elif any(n.lower() == by.lower() and (r.pci or r.pii == "drop") for n, r in rules.items()):
             words = f"{by!r} is not loaded into BigQuery, by its rule: name another column"
             yield (*path, "bigquery", "partition_by"), words
-
-
-def _section_of(sections: ConfigSections, contract: TableContract) -> BigQueryTableSection | None:
-    database = sections.sources[contract.source].databases[contract.database]
-    return database.tables[contract.table].bigquery
 
 
 def _taken_by_views(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:

@@ -409,3 +409,7 @@ class ConfigSections(Section):
     tenants: dict[SourceName, TenantsSection] = {}
     """Databases that hold the same tables, by a name of your own: each table is mirrored as one,
     with the tenant as a column."""
+
+    def bigquery_of(self, source: str, database: str, table: str) -> BigQueryTableSection | None:
+        """What the file says of a table in BigQuery."""
+        return self.sources[source].databases[database].tables[table].bigquery

@@ -61,7 +61,7 @@ def names(path: list[str]) -> set[str]:
 
 
 def remove(role: str, declared: dict[str, Any]) -> None:
-    """Take from a catalog role whoever and whatever is not declared."""
+    """Revoke from a catalog role every grant and assignment that is not declared."""
     of_role = ["catalogs", DECLARED["catalog"], "catalog-roles", role]
     for whom in sorted(names([*of_role, "principal-roles"]) - set(declared["principal_roles"])):
         path = ["principal-roles", whom, "catalog-roles", DECLARED["catalog"], role]

@@ -46,7 +46,7 @@ from mirrorlake.table.clean_rules import rules_of
 _META = (LOAD, SEQ, POSITION, LOADED_AT, DELETED, DAY)
 _AS_TEXT = ("int", "long", "date")
 """Types whose texts all engines write alike, and whose own text says all of a value."""
-_INSTEAD = "Write bigquery: {load: deduped} in its contract: the lake folds it exactly"
+INSTEAD = "Write bigquery: {load: deduped} in its contract: the lake folds it exactly"
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ def _refuse_inexact(
             f" {wanted.iceberg} holds: a view in BigQuery can't say which of them have a place",
             table=table,
             column=column,
-            next_step=_INSTEAD,
+            next_step=INSTEAD,
         )
     for version, raw in tables.items():
         stored = stored_types(raw)
@@ -247,7 +247,7 @@ def _refuse_inexact(
                 " BigQuery writes its values as other texts than the lake does",
                 table=table,
                 column=column,
-                next_step=_INSTEAD,
+                next_step=INSTEAD,
             )
         if hashed == "hash" and {held, wanted.iceberg} != {"int", "long"}:
             raise TypeRefused(
@@ -255,5 +255,5 @@ def _refuse_inexact(
                 f" {wanted.iceberg} now: its hashes of then are of other texts",
                 table=table,
                 column=column,
-                next_step=_INSTEAD,
+                next_step=INSTEAD,
             )

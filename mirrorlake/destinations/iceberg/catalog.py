@@ -235,7 +235,8 @@ class Connection:
         self._namespaces.add(namespace)
 
     def _namespace_properties(self, namespace: str) -> dict[str, str]:
-        """Google's catalog takes tables in their namespace's folder alone: it is told which."""
+        """Google's catalog accepts tables only inside their namespace's folder, so it needs its
+        location."""
         if self.config.catalog.auth is None:
             return {}
         return {"location": table_uri(self.warehouse, (namespace,))}

@@ -18,13 +18,11 @@ from mirrorlake.errors import ConfigError, LakeError, TypeRefused
 from mirrorlake.ledger.publications import raw_publication
 from mirrorlake.operations.bigquery.form import FormTerms, ShownTable, form_of
 from mirrorlake.schema.own_columns import DAY, DELETED_AT, KEY
-from mirrorlake.serving.over_raw import OverRaw, RecordedNames, over_raw
+from mirrorlake.serving.over_raw import INSTEAD, OverRaw, RecordedNames, over_raw
 from mirrorlake.table.clean_rules import rules_of
 from mirrorlake.table.lake_tables import deduped_of, raw_tables
 from mirrorlake.table.shape import taken_names
 from mirrorlake.workspace import Workspace
-
-INSTEAD = "Write bigquery: {load: deduped} in its contract: the lake folds it exactly"
 
 
 @dataclass(frozen=True)
