@@ -7,7 +7,6 @@
 - No two types of the engine have one name, classes and names for types, but for private ones.
 - What follows from a table's mode stands in one place: nothing else compares its name.
 - Each kind of lake is in the contract that keeps destinations apart.
-- No chain of imports is longer than `LONGEST_CHAIN`.
 - Git holds nothing that .gitignore names: no virtual environment, no file made by running.
 """
 
@@ -20,8 +19,6 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import grimp
-
 ROOT = Path(__file__).resolve().parent.parent
 ENGINE = ROOT / "mirrorlake"
 PACKAGES = ("mirrorlake", "dagster_mirrorlake", "assets", "checks", "resources", "sensors", "demo")
@@ -31,10 +28,6 @@ ROOMS = {
     "apprise": ("mirrorlake/operations/alert_services.py",),
 }
 """Libraries, and who may import them: the oracle reads the lake by itself, as it checks us."""
-LONGEST_CHAIN = 15
-"""It may only become smaller."""
-CIRCLES = {("mirrorlake.config.table_findings", "mirrorlake.config.sections")}
-"""For annotations alone; import-linter knows of it, too."""
 MODES_SAY = ("mirrorlake/config/modes.py", "mirrorlake/scaffold", "demo")
 """Where what a mode means stands; what `init` writes and the demo shows is by the mode's name."""
 WORDS = ("What belongs here", "What doesn't")
@@ -136,37 +129,6 @@ def unheld() -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}: no contract of independence names it"
 
 
-def chains() -> Iterator[str]:
-    """The longest chain of imports, if it is too long: each module imports the next.
-
-    Imports inside functions and for annotations count: they are dependencies, too. What the
-    engine's own name gives on demand does not, nor does one of `CIRCLES`.
-    """
-    chain = longest_chain(ENGINE.name)
-    if len(chain) > LONGEST_CHAIN:
-        yield f"{' > '.join(chain)}: a chain of {len(chain)}; {LONGEST_CHAIN} is the most"
-
-
-def longest_chain(package: str) -> list[str]:
-    """The longest chain of imports within a package."""
-    sys.path.insert(0, str(ROOT))
-    try:
-        graph = grimp.build_graph(package, cache_dir=None)
-    finally:
-        sys.path.remove(str(ROOT))
-    found: dict[str, list[str]] = {}
-
-    def from_(module: str) -> list[str]:
-        if module not in found:
-            found[module] = []  # what comes back to it is no longer
-            below = graph.find_modules_directly_imported_by(module) - {package}
-            ways = [from_(other) for other in sorted(below) if (module, other) not in CIRCLES]
-            found[module] = [module, *max(ways, key=len, default=[])]
-        return found[module]
-
-    return max((from_(m) for m in sorted(graph.modules - {package})), key=len, default=[])
-
-
 def _imported(path: Path) -> set[str]:
     """The packages that a module imports, wherever in it."""
     found: set[str] = set()
@@ -196,7 +158,6 @@ def main() -> int:
         *doubles(),
         *moded(),
         *unheld(),
-        *chains(),
         *tracked(),
     ]
     for line in found:

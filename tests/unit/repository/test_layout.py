@@ -116,20 +116,6 @@ modules = ["mirrorlake.destinations.heap"]
     assert check_layout.main() == 0
 
 
-def test_a_chain_of_imports_has_an_end(
-    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(check_layout, "LONGEST_CHAIN", 2)
-    load = tree / "mirrorlake" / "load"
-    (load / "protocol.py").write_text("import mirrorlake.load.one")
-    (load / "one.py").write_text("from mirrorlake import errors")
-    assert check_layout.main() == 1
-    words = "mirrorlake.load.protocol > mirrorlake.load.one > mirrorlake.errors: a chain of 3"
-    assert words in capsys.readouterr().err
-    (load / "one.py").write_text("")
-    assert check_layout.main() == 0
-
-
 @pytest.mark.parametrize(
     "text", ["class Found: ...", "Found: TypeAlias = int", 'Found = Literal["a", "b"]']
 )
