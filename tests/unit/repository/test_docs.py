@@ -291,3 +291,19 @@ def test_a_catalogs_address_is_in_the_pages_own_warehouse(page: Path) -> None:
     for folder in re.findall(r"sqlite:/+([^\s?\"]+)/catalog\.db", text):
         named = re.findall(r"(?:in|warehouse[:=]) ?`?(?:file:/+)?/?([\w./]+)", text)
         assert folder in named, f"{page.name}: no warehouse {folder}"
+
+
+def test_contributing_names_files_and_symbols_that_exist() -> None:
+    """Each path under "Find it" is there; a name behind one is defined in that file."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    rows = re.findall(r"^\| .+ \| .+ \|$", text.partition("## Find it")[2].partition("## ")[0], re.M)
+    assert len(rows) > 10
+    for row in rows:
+        place = ROOT
+        for name in re.findall(r"`([^`]+)`", row.partition(" | ")[2]):
+            if "/" in name:
+                place = ROOT / name
+                assert place.exists(), name
+            else:
+                defined = rf"^(?:class|def) {re.escape(name)}\b|^{re.escape(name)}\b.* ="
+                assert re.search(defined, place.read_text("utf-8"), re.M), (name, place)
