@@ -296,7 +296,9 @@ def test_a_catalogs_address_is_in_the_pages_own_warehouse(page: Path) -> None:
 def test_contributing_names_files_and_symbols_that_exist() -> None:
     """Each path under "Find it" is there; a name behind one is defined in that file."""
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    rows = re.findall(r"^\| .+ \| .+ \|$", text.partition("## Find it")[2].partition("## ")[0], re.M)
+    rows = re.findall(
+        r"^\| .+ \| .+ \|$", text.partition("## Find it")[2].partition("## ")[0], re.M
+    )
     assert len(rows) > 10
     for row in rows:
         place = ROOT
