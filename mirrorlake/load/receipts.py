@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -18,7 +19,10 @@ from mirrorlake.proof.report import digest_text
 from mirrorlake.sources.mysql.open_writes import OpenWrites, Waited
 from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.table.progress import Progress
-from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.table.resolve import ResolvedTable, by_time
+from mirrorlake.table.windows import settled_before
+
+logger = logging.getLogger(__name__)
 
 
 def receipt_of(
@@ -77,10 +81,23 @@ def receipt_of(
     )
 
 
-def with_waited(now: OpenWrites, last: Load | None) -> OpenWrites:
-    """What is open now, with what the last load saw waiting and is open still."""
+def still_open(
+    plan: ResolvedTable, now: OpenWrites, last: Load | None, window: Window
+) -> OpenWrites:
+    """What is open now, with what the last load saw waiting and is open still; what the server
+    recovered when it started is bounded by what that load left open."""
     waited = last.receipt.waiting if last and last.receipt else []
-    return now.after([Waited.from_plain(one) for one in waited])
+    found = now.after([Waited.from_plain(one) for one in waited])
+    if not found.recovered or not by_time(plan):
+        return found
+    found = found.since(settled_before(window))
+    logger.warning(
+        "table %s: source %s has a prepared transaction (XA) from before its last start, and can't "
+        "say when that wrote its rows: windows reach back to %s UTC until it is committed or "
+        "rolled back",
+        *(plan.name, plan.source.name, found.oldest),
+    )
+    return found
 
 
 def _source_digest(chunks: Sequence[ChunkReceipt]) -> str | None:

@@ -22,7 +22,7 @@ from mirrorlake.ledger import Load
 from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.protocol import load_window
-from mirrorlake.load.receipts import with_waited
+from mirrorlake.load.receipts import still_open
 from mirrorlake.load.verify import form_of_rows
 from mirrorlake.operations.courses import plan_next_load
 from mirrorlake.operations.fold import fold_layers, fold_table
@@ -358,7 +358,7 @@ def _load(
         # Its rows may mean something else than those before: they are shown once they are folded.
         hold_streamed(workspace, plan)
     if reach is not None:
-        found = with_waited(reach.open, last) if reach.open else NOTHING_OPEN
+        found = still_open(plan, reach.open, last, windows[0]) if reach.open else NOTHING_OPEN
         terms = replace(terms, open_writes=found, shown=reach.shown, clock_ahead=reach.ahead)
     return [load_window(workspace, connection, plan, window, terms) for window in windows]
 

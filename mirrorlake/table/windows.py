@@ -13,6 +13,7 @@ from mirrorlake.table.resolve import ResolvedTable, by_time
 
 _MARGIN = timedelta(minutes=1)
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock without a zone, like DATETIME
+_BEGINNING = datetime(1000, 1, 1)  # noqa: DTZ001 - the first DATETIME that MySQL supports
 
 
 def plan_window(
@@ -70,6 +71,14 @@ def _oldest_open(last: Load) -> datetime:
     if oldest is None:
         return datetime.max.replace(tzinfo=UTC)
     return datetime.fromisoformat(oldest).replace(tzinfo=UTC) - _MARGIN
+
+
+def settled_before(window: Window) -> datetime:
+    """Before which moment (UTC, without a zone) no row was still to be committed when the load
+    before this window looked: the window's own lower bound; the beginning of time without one."""
+    if window.lo is None or window.kind != "live":
+        return _BEGINNING
+    return datetime.fromisoformat(window.lo)
 
 
 def _first_moment(plan: ResolvedTable, start: date) -> datetime:

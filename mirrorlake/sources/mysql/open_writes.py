@@ -43,12 +43,14 @@ logger = logging.getLogger(__name__)
 Began = Mapping[int, datetime]
 """When (UTC, by the server's clock) something began, by the id of its connection."""
 NO_CONNECTION: Final = 0
-"""That of a transaction which was recovered after a crash."""
+"""That of a transaction whose session is gone: prepared (XA), then detached from its connection or
+recovered by a server that started again."""
 _SECOND: Final = timedelta(seconds=1)
 _DAY_SECONDS: Final = 86_400
 _TRIES, _CACHED_SECONDS = 4, 0.12
 # Two ways to look give a transaction's start to the second.
 _BLUR: Final = timedelta(seconds=3)
+_STARTING: Final = timedelta(minutes=1)
 # None of them stamps rows of a table that is mirrored. Any other word may.
 _NO_WRITES: Final = frozenset(
     (
@@ -97,6 +99,8 @@ class OpenWrites:
     Attributes:
         statements: that run or wait, and may write.
         transactions: that have written, or run a statement.
+        recovered: whether one of them was recovered as the server started: the server shows its own
+            start as that of the transaction, which wrote its rows before.
         waited: statements of earlier looks whose transaction, begun after the wait, is open still.
         readers_since: when the oldest transaction began that has not written yet; None where there
             is none.
@@ -104,6 +108,7 @@ class OpenWrites:
 
     statements: Began = field(default_factory=dict[int, datetime])
     transactions: Began = field(default_factory=dict[int, datetime])
+    recovered: bool = False
     waited: tuple[Waited, ...] = ()
     readers_since: datetime | None = field(default=None, compare=False)
 
@@ -112,6 +117,14 @@ class OpenWrites:
         """From when on rows may be stamped that are not committed yet; None where none are."""
         began = [*self.statements.values(), *self.transactions.values()]
         return min((*began, *(one.began for one in self.waited)), default=None)
+
+    def since(self, settled: datetime) -> OpenWrites:
+        """The same with a bound for what was recovered: nothing stamped before ``settled`` was open
+        when the last load looked, and what has begun later is stamped later."""
+        if not self.recovered:
+            return self
+        began = min(settled, self.transactions[NO_CONNECTION])
+        return replace(self, transactions={**self.transactions, NO_CONNECTION: began})
 
     def after(self, before: Sequence[Waited]) -> OpenWrites:
         """The same with what the look before remembered, where its transaction is open still."""
@@ -150,12 +163,14 @@ def read_open_writes(connection: Connection[Any]) -> OpenWrites | None:
     try:
         statements = _read_statements(connection)
         transactions, readers = _read_transactions(connection)
+        recovered = _was_recovered(connection, transactions.get(NO_CONNECTION))
     except SourceError as error:
         if error.retryable:
             raise
         logger.info("open transactions can't be seen, so the overlap alone holds: %s", error)
         return None
-    return OpenWrites(statements, transactions, readers_since=min(readers, default=None))
+    oldest_reader = min(readers, default=None)
+    return OpenWrites(statements, transactions, recovered, readers_since=oldest_reader)
 
 
 def may_write(text: str | None, state: str | None = None) -> bool:
@@ -198,6 +213,17 @@ def _read_statements(connection: Connection[Any]) -> dict[int, datetime]:
     return {
         thread: clock - timedelta(seconds=seconds) - _SECOND for thread, seconds, clock in running
     }
+
+
+def _was_recovered(connection: Connection[Any], began: datetime | None) -> bool:
+    """Whether a transaction without a session is one of before the server's start."""
+    if began is None:
+        return False
+    clock = read_clock(connection)
+    uptime = int(rows_of(connection, "SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1])
+    # The server counts its uptime from when it has recovered, or from before. One that began so
+    # soon after the start is taken for recovered: that only reads more.
+    return began <= clock - timedelta(seconds=uptime) + _STARTING
 
 
 _Transactions = tuple[dict[int, datetime], list[datetime]]
