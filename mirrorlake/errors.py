@@ -9,6 +9,7 @@
     ├── SourceError        MySQL can't be reached, refuses us, or answers what we can't use
     │   ├── SourceHeld     a person asked us to leave the source alone for now
     │   ├── SourceBusy     the source has more to do than its contract lets us add to
+    │   ├── TableLocked    another session holds a table's lock for longer than we wait
     │   ├── LandingError   what landed is missing, changed, malformed or not to be read
     │   │   └── LandingClosed  the landing may not be read: nothing is said of what is in it
     │   └── ReadGivenUp    a read of ours stood in somebody's way, and was ended
@@ -133,6 +134,10 @@ class SourceHeld(SourceError):
 
 class SourceBusy(SourceError):
     """The source did not come to rest while we waited; it was left alone."""
+
+
+class TableLocked(SourceError):
+    """Another session holds a table's lock for longer than we wait; other tables can be read."""
 
 
 class ReadGivenUp(SourceError):

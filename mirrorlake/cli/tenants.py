@@ -270,6 +270,7 @@ def print_synced(results: Sequence[TenantsSynced]) -> None:
             show.console.print(escape(words), highlight=False, soft_wrap=True)
         _print_listed(one.table, one.replaced, "more were made again, truncated or altered: --json")
         _print_listed(one.table, one.failed, "more: `mirrorlake tenants --failed`")
+        _print_kept(one.table, one.kept)
         _print_left_out(one.table, one.left_out, one.without, show.errors)
         _print_held(one.table, one.held_columns, show.errors)
 
@@ -281,6 +282,18 @@ def _print_held(table: str, columns: Sequence[str], console: Console) -> None:
 
         words = f"{table}: {held_words(columns)}"
         console.print(f"[yellow]{escape(words)}[/]", highlight=False, soft_wrap=True)
+
+
+def _print_kept(table: str, kept: Mapping[str, int]) -> None:
+    """Whose rows are counted although MySQL has them no more, or has them elsewhere."""
+    if kept:
+        have = "1 tenant is" if len(kept) == 1 else f"{len(kept):,} tenants are"
+        some = ", ".join(list(kept)[:MOST_SHOWN]) + (" …" if len(kept) > MOST_SHOWN else "")
+        words = (
+            f"{table}: {have} gone from MySQL and still in every total, with "
+            f"{sum(kept.values()):,} rows: {some}. `dropped: remove` takes them out"
+        )
+        show.console.print(f"[yellow]{escape(words)}[/]", highlight=False, soft_wrap=True)
 
 
 def _print_listed(table: str, tenants: Mapping[str, str], more: str) -> None:

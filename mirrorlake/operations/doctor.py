@@ -20,7 +20,8 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import LEDGER_VERSION, Ledger
-from mirrorlake.operations.tenant_survey import survey_tenants
+from mirrorlake.load.tenants.readable import find_unreadable
+from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
 from mirrorlake.proof.evidence import evidence_folder
 from mirrorlake.runtime.doctor import Diagnosis
 from mirrorlake.runtime.permissions import Opened, find_wider, held, narrowing
@@ -157,6 +158,7 @@ def _tenants(config: Config, table: TenantTable) -> list[Diagnosis]:
         lake, ledger = Lake(config.lake), Ledger(config.ledger.url, config.ledger.wait)
         workspace = Workspace(config, ledger, lake, LazySpark(config.spark, lake), "doctor")
         survey = survey_tenants(workspace, table)
+        _look_into(config, survey)
     except MirrorlakeError as error:
         return [Diagnosis(name, "", "broken", "", str(error))]
     there = len(survey.plans) + len(survey.failed)
@@ -175,6 +177,16 @@ def _tenants(config: Config, table: TenantTable) -> list[Diagnosis]:
         if more > 0:
             pieces.append(Diagnosis(name, "", "missing", "", f"and {more:,} more", optional=True))
     return pieces
+
+
+def _look_into(config: Config, survey: TenantSurvey) -> None:
+    """Move the tenants that can't be read among the failed."""
+    for name in sorted({source for source, _ in survey.plans}):
+        plans = [plan for (source, _), plan in survey.plans.items() if source == name]
+        with session(config.sources[name]) as connection:
+            for database, error in find_unreadable(connection, plans).items():
+                del survey.plans[name, database]
+                survey.failed[name, database] = error
 
 
 def _looked_at(name: str, where: str, look: Callable[[], tuple[str, str]]) -> Diagnosis:

@@ -34,6 +34,9 @@ class TenantsSynced:
             again, truncated, rebuilt or altered, or a partition of which was → what showed it, and
             what was done.
         gone: those whose database, or table, this sync was the first to miss.
+        kept: all that are no more and whose rows readers still see, whenever they went → how many
+            rows those are. A database that was renamed or moved to another server is such a tenant,
+            and its rows are there under the new name as well.
         folded: of how many deduped got other rows.
         removed: tenants that are no more and whose rows left deduped and clean → how many rows
             those were; they are in ``tenants`` no more.
@@ -75,6 +78,7 @@ class TenantsSynced:
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     without: tuple[str, ...] = ()
     replaced: Mapping[str, str] = field(default_factory=dict[str, str])
+    kept: Mapping[str, int] = field(default_factory=dict[str, int])
     held_columns: tuple[str, ...] = ()
 
 

@@ -19,14 +19,27 @@ from mirrorlake.config.contract import TenantTable
 from mirrorlake.config.fields import matches
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.iceberg.tables import stored_types
-from mirrorlake.errors import ConfigError, MirrorlakeError, SourceError, SourceHeld
-from mirrorlake.ledger import TenantPlace
+from mirrorlake.errors import (
+    ConfigError,
+    MirrorlakeError,
+    SourceError,
+    SourceHeld,
+    TableLocked,
+)
+from mirrorlake.ledger import Ledger, TenantPlace
+from mirrorlake.load.tenants.readable import find_unreadable
 from mirrorlake.merge.statements import check_rules
+from mirrorlake.operations.shapes import ddl_name
 from mirrorlake.operations.tenant_looks import LeftOut, TenantLook
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.sources.mysql.change_stamps import ChangeStamp, read_stamps_in
 from mirrorlake.sources.mysql.connect import read_clock, read_machine, read_position, session
-from mirrorlake.sources.mysql.introspect import read_databases, read_in_databases, read_listed_in
+from mirrorlake.sources.mysql.introspect import (
+    read_databases,
+    read_ddl,
+    read_in_databases,
+    read_listed_in,
+)
 from mirrorlake.sources.mysql.replica import read_reach
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.resolve import ResolvedTable
@@ -234,6 +247,50 @@ def _unmatched(table: TenantTable, databases: Collection[str]) -> list[LeftOut]:
         for label, pattern in written
         if not any(matches((pattern,), name) for name in databases)
     ]
+
+
+def record_version(
+    ledger: Ledger, table: str, plans: Mapping[TenantPlace, ResolvedTable]
+) -> dict[TenantPlace, MirrorlakeError]:
+    """Write down a version that these tenants share, with the definition that it was first seen
+    with. Returns why tenants of it can't be read, as far as that was found: what is visible of a
+    table with hidden columns looks like a version of its own."""
+    version = next(iter(plans.values())).version
+    failed: dict[TenantPlace, MirrorlakeError] = {}
+    if version in ledger.schema_versions(table):
+        return failed
+    for source in dict.fromkeys(source for source, _ in plans):
+        places = [place for place in plans if place[0] == source]
+        try:
+            with session(plans[places[0]].source) as connection:
+                for place in places:
+                    found = _definition(connection, plans[place])
+                    if isinstance(found, str):
+                        ledger.record_schema_version(table, version)
+                        ledger.record_definition(ddl_name(table, version), found)
+                        return failed
+                    failed[place] = found
+        except SourceError as error:
+            failed |= dict.fromkeys(places, error)
+    return failed
+
+
+def _definition(connection: Connection[Any], plan: ResolvedTable) -> str | MirrorlakeError:
+    """A tenant's table as SQL, or why it can't be read.
+
+    Raises:
+        SourceError: the server was lost.
+    """
+    database = plan.table.database
+    unreadable = find_unreadable(connection, [plan])
+    if unreadable:
+        return unreadable[database]
+    try:
+        return read_ddl(connection, database, plan.table.name)
+    except SourceError as error:
+        if error.retryable and not isinstance(error, TableLocked):
+            raise
+        return error
 
 
 def key_types(workspace: Workspace, table: TenantTable) -> dict[str, str]:

@@ -26,7 +26,6 @@ from mirrorlake.load.tenants.protocol import load_tenants
 from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
 from mirrorlake.merge.tenants import TenantsFolded, breaks_views, fold_tenants
 from mirrorlake.operations.recorded_contracts import record_contract
-from mirrorlake.operations.shapes import ddl_name
 from mirrorlake.operations.tenant_detect import (
     gone_tenants,
     is_same,
@@ -46,7 +45,12 @@ from mirrorlake.operations.tenant_names import no_tenant, refuse_unknown
 from mirrorlake.operations.tenant_reports import record_shown
 from mirrorlake.operations.tenant_results import SyncTerms, TenantsSynced, count_tenants
 from mirrorlake.operations.tenant_rules import refuse_idle_rules, refuse_read_already
-from mirrorlake.operations.tenant_survey import TenantSurvey, look_of, survey_tenants
+from mirrorlake.operations.tenant_survey import (
+    TenantSurvey,
+    look_of,
+    record_version,
+    survey_tenants,
+)
 from mirrorlake.proof.report import digest_text
 from mirrorlake.serving.tenant_clean import CleanMade, clean_columns_of, refuse_hashes
 from mirrorlake.serving.tenants import (
@@ -55,8 +59,6 @@ from mirrorlake.serving.tenants import (
     show_raw_tenants,
 )
 from mirrorlake.serving.views import hold_view
-from mirrorlake.sources.mysql.connect import session
-from mirrorlake.sources.mysql.introspect import read_ddl
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import Plans, clean_of, deduped_of, held_of, terms_of
 from mirrorlake.workspace import Workspace
@@ -177,6 +179,7 @@ class _Sync:
             joined=tuple(f"{s}.{d}" for s, d in self.joined),
             replaced=self._replaced(),
             gone=tuple(f"{s}.{d}" for s, d in gone),
+            kept={f"{s}.{d}": t.rows or 0 for (s, d), t in sorted(everything.items()) if t.gone_at},
             folded=len(folded.moved),
             removed={f"{s}.{d}": count for (s, d), count in removed.items()},
             rows_removed=sum(removed.values()),
@@ -301,7 +304,6 @@ class _Sync:
         """Read the tenants of one schema version, and write down what the ledger must know."""
         survey = self.survey
         ledger, name = self.workspace.ledger, self.table.name
-        lead = next(iter(plans.values()))
         before = {
             place: rows
             for place in plans
@@ -309,7 +311,11 @@ class _Sync:
             and (tenant := known.get(place)) is not None
             and (rows := tenant.rows) is not None
         }
-        self._record_version(lead)
+        refused = record_version(ledger, name, plans)
+        self.failed |= refused
+        plans = {place: plan for place, plan in plans.items() if place not in refused}
+        if not plans:
+            return
         found = load_tenants(
             self.workspace, name, list(plans.values()), survey.servers, before, self.terms.progress
         )
@@ -343,16 +349,6 @@ class _Sync:
             )
         self.read |= found.copies.keys()
         ledger.record_tenants(name, records)
-
-    def _record_version(self, lead: ResolvedTable) -> None:
-        """Write a version down, with the definition that it was first seen with."""
-        ledger, name = self.workspace.ledger, self.table.name
-        if lead.version in ledger.schema_versions(name):
-            return
-        with session(lead.source) as connection:
-            ddl = read_ddl(connection, lead.table.database, lead.table.name)
-        ledger.record_schema_version(name, lead.version)
-        ledger.record_definition(ddl_name(name, lead.version), ddl)
 
     def _note_failed(self, known: Mapping[TenantPlace, Tenant]) -> None:
         now = datetime.now(UTC)

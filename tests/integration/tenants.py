@@ -31,6 +31,7 @@ class Tenants:
     Attributes:
         contract: what the file says of the table.
         table: what it calls the table.
+        user: the account that reads.
         group: what it says of the tenants, beside their patterns.
         file: what it says beside that.
         environment: what the file takes from there.
@@ -44,6 +45,7 @@ class Tenants:
     group: dict[str, Any] = field(default_factory=dict[str, Any])
     made: list[str] = field(default_factory=list[str])
     table: str = "orders"
+    user: str = USER
     others: dict[str, int] = field(default_factory=dict[str, int])
     file: dict[str, Any] = field(default_factory=dict[str, Any])
     environment: dict[str, str] = field(
@@ -95,7 +97,7 @@ class Tenants:
                 name: {
                     "host": "127.0.0.1",
                     "port": port,
-                    "user": USER,
+                    "user": self.user,
                     "password": "${env:TEST_PASSWORD}",
                 }
                 for name, port in {"s": self.server.port, **self.others}.items()

@@ -15,9 +15,10 @@ from typing import Any, Final
 from pymysql.connections import Connection
 
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.errors import MirrorlakeError, SourceError
+from mirrorlake.errors import MirrorlakeError, SourceError, TableLocked
 from mirrorlake.ledger import TenantPlace
 from mirrorlake.load.tenants.batches import Batch, digests_statement, plan_batches, tallies
+from mirrorlake.load.tenants.readable import locked
 from mirrorlake.proof.loaded import load_form
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import RowForm
@@ -85,11 +86,14 @@ def _read(connection: Connection[Any], batch: Batch, form: RowForm, found: Tenan
     try:
         [answer] = rows_of(connection, digests_statement(batch, form, NO_LOAD))
     except SourceError as error:
-        if error.retryable:
+        waited = isinstance(error, TableLocked)
+        if error.retryable and not waited:
             raise
         if len(places) == 1:
-            found.failed[places[0]] = error
+            found.failed[places[0]] = locked(batch.lead, error) if waited else error
             return
+        if waited:
+            rows_of(connection, "SET SESSION lock_wait_timeout = 1")
         for half in batch.halves():
             _read(connection, half, form, found)
         return

@@ -46,6 +46,7 @@ from mirrorlake.errors import (
     SchemaError,
     SourceBusy,
     SourceError,
+    TableLocked,
 )
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, Receipt, TenantPlace, Window
@@ -55,13 +56,14 @@ from mirrorlake.load.raw_files import record_written
 from mirrorlake.load.tenants.batches import Batch, plan_batches
 from mirrorlake.load.tenants.digests import form_of
 from mirrorlake.load.tenants.read import ReadBatch, find_unequal, read_batch
+from mirrorlake.load.tenants.readable import find_unreadable, locked
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.report import digest_text
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.schema.own_columns import DATABASE, SOURCE
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.innodb_ids import InnodbNumbers, read_numbers_in
-from mirrorlake.sources.mysql.introspect import check_whole, read_columns
+from mirrorlake.sources.mysql.introspect import read_columns
 from mirrorlake.sources.mysql.lock_watch import Guard
 from mirrorlake.sources.mysql.tables import Column
 from mirrorlake.table.progress import OnProgress, Pace
@@ -203,14 +205,16 @@ class _Reader:
         try:
             self._take_whole(batch)
         except SourceError as error:
-            lost = error.retryable and not error.column and not isinstance(error, ReadGivenUp)
+            own = error.column or isinstance(error, ReadGivenUp | TableLocked)
+            lost = error.retryable and not own
             if lost:
                 # The server, not a tenant: another batch is tried once, unless it asked for rest.
                 if source in self._lost or isinstance(error, SourceBusy):
                     self._given_up[source] = error
                 self._lost[source] = error
             if lost or len(batch.plans) == 1:
-                self._fail(batch, error)
+                waited = isinstance(error, TableLocked)
+                self._fail(batch, locked(batch.lead, error) if waited else error)
                 return
             for half in batch.halves():
                 self.take(half)
@@ -218,13 +222,9 @@ class _Reader:
     def _take_whole(self, batch: Batch) -> None:
         plan = batch.lead
         with session(plan.source) as connection:
-            hidden = {
-                p.table.database: error
-                for p in batch.plans
-                if (error := _hidden(connection, p)) is not None
-            }
-            if hidden:
-                self._leave(batch, hidden)
+            unreadable = find_unreadable(connection, batch.plans)
+            if unreadable:
+                self._leave(batch, unreadable)
                 return
             form = None
             if plan.contract.verify:
@@ -307,7 +307,8 @@ class _Reader:
                     found = read_batch(batch, again, schema, form, self.pace.advance, heed)
             except SourceError as error:
                 last = number + 1 == ATTEMPTS or batch.lead.source.name in self._lost
-                if last or not error.retryable or error.column:
+                # Which one is locked is found by smaller batches, not by waiting again.
+                if last or not error.retryable or error.column or isinstance(error, TableLocked):
                     raise
                 logger.warning("table %s: %s Tried again", chunk.name, error)
                 time.sleep(PAUSE_SECONDS * 2**number)
@@ -388,18 +389,6 @@ def _heedless() -> None:
 def _definitions(columns: Sequence[Column]) -> list[tuple[object, ...]]:
     """What decides how columns are read."""
     return [(c.name, c.column_type, c.charset, c.collation, c.generated) for c in columns]
-
-
-def _hidden(connection: Connection[Any], plan: ResolvedTable) -> MirrorlakeError | None:
-    try:
-        check_whole(connection, plan.table)
-    except SchemaError as error:
-        return error
-    except SourceError as error:
-        if error.retryable:
-            raise
-        return error
-    return None
 
 
 def _replaced(

@@ -19,7 +19,7 @@ import pymysql
 from pymysql.connections import Connection
 
 from mirrorlake.config.server import SourceConfig
-from mirrorlake.errors import SourceError
+from mirrorlake.errors import SourceError, TableLocked
 
 SESSION = {
     "time_zone": "+00:00",
@@ -34,6 +34,13 @@ _RETRYABLE = {
     *(1040, 1042, 1053, 1203, 1205, 1213, 1317, 1412, 1927),
     *(2002, 2003, 2006, 2013, 2014, 2055, 4031),
 }
+LOCK_SECONDS = 30
+"""How long a statement of ours waits for a table's lock."""
+LOCKED = 1205  # ER_LOCK_WAIT_TIMEOUT
+LOCKED_STEP = (
+    "See SHOW PROCESSLIST and performance_schema.metadata_locks for who holds it (LOCK TABLES, a "
+    "dump, a DDL), and sync again once it is free"
+)
 # The server stopped a statement at its time limit. The same one would take as long again.
 STOPPED = {1969, 3024}
 # Plugins by which a server has the client send its password itself, or a hash that is soon undone.
@@ -80,7 +87,7 @@ def session_statements(source: SourceConfig | None = None) -> tuple[str, ...]:
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         # A DDL may hold the table for hours: give up, and come back. The reader waits with the
         # interpreter's lock held, so that no lease is renewed meanwhile: shorter than a lease.
-        "SET SESSION lock_wait_timeout = 30",
+        f"SET SESSION lock_wait_timeout = {LOCK_SECONDS}",
         *_time_limit(source.statement_seconds if source else None),
     )
 
@@ -155,9 +162,12 @@ def source_error(error: Exception, source: SourceConfig | None = None) -> Source
         step = "Raise `statement_seconds` of the source, or ask the server for less at once"
     elif code == 1049:
         step = "Check the database's name in the contract"
+    elif code == LOCKED:
+        step = LOCKED_STEP
     else:
         step = ""
-    return SourceError(
+    kind = TableLocked if code == LOCKED else SourceError
+    return kind(
         f"{where} answered: {words} [{code}]",
         source=source.name if source else None,
         retryable=code in _RETRYABLE and not certificate,

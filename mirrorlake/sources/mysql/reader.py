@@ -21,8 +21,10 @@ import connectorx
 import pyarrow as pa
 
 from mirrorlake.config.server import SourceConfig
-from mirrorlake.errors import MirrorlakeError, SourceError
+from mirrorlake.errors import MirrorlakeError, SourceError, TableLocked
 from mirrorlake.sources.mysql.connect import (
+    LOCKED,
+    LOCKED_STEP,
     SESSION,
     STOPPED,
     SourcePosition,
@@ -166,11 +168,13 @@ def _failed(
     code = re.match(r"ERROR (\d+)", words) if found and found[1] == "MySqlError" else None
     if code and int(code[1]) in STOPPED:
         return _stopped(source, table or f"of database {database}")
-    return SourceError(
+    locked = bool(code) and int(code[1]) == LOCKED
+    kind = TableLocked if locked else SourceError
+    return kind(
         f"reading database {database} of source {source.name} failed: {words}",
         source=source.name,
         table=table,
-        next_step="Nothing of this load is visible: sync again",
+        next_step=LOCKED_STEP if locked else "Nothing of this load is visible: sync again",
         retryable=is_retryable(int(code[1])) if code else found is not None,
     )
 

@@ -24,6 +24,7 @@ from click.testing import CliRunner
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
 from mirrorlake.cli import cli
+from mirrorlake.cli.tenants import print_synced
 from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.destinations.iceberg.tenants import bucket_of, count_opened
 from mirrorlake.errors import (
@@ -36,10 +37,12 @@ from mirrorlake.errors import (
 )
 from mirrorlake.failpoints import OF_TENANTS
 from mirrorlake.load.tenants import batches, protocol, read
+from mirrorlake.operations.doctor import diagnose_contract
 from mirrorlake.operations.tenant_checks import check_tenants
 from mirrorlake.operations.tenant_status import tenants_status
 from mirrorlake.operations.tenant_upkeep import maintain_tenants, recover_tenants
 from mirrorlake.operations.tenant_verdicts import TenantsChecked
+from mirrorlake.runtime.doctor import Diagnosis
 from mirrorlake.table.tenants import clean_of, deduped_of, raw_of
 from tests.integration.conftest import PASSWORD, USER, Place
 from tests.integration.tenants import Tenants
@@ -73,6 +76,11 @@ def rows(*numbers: int) -> list[str]:
 def check(tenants: Tenants, *databases: str) -> TenantsChecked:
     with tenants.opened() as (workspace, table):
         return check_tenants(workspace, table, frozenset(databases))
+
+
+def doctor(tenants: Tenants) -> list[Diagnosis]:
+    with tenants.opened():
+        return diagnose_contract(tenants.write())
 
 
 def verdicts(found: TenantsChecked) -> dict[str, str]:
@@ -467,6 +475,59 @@ def test_a_tenant_that_cant_be_kept_stops_no_other(tenants: Tenants) -> None:
         assert known["s", tenants.name("keyless")].error is None
 
 
+def test_a_tenant_of_which_some_columns_are_hidden_fails_alone(
+    tenants: Tenants, server: EmbeddedServer
+) -> None:
+    """What the account sees of it is a shape of its own, whose definition it may not read."""
+    for name in ("partly", "whole"):
+        tenants.make(name, COLUMNS, *rows(1, 2))
+    user = f"u{uuid.uuid4().hex[:8]}"
+    grants = {
+        f"{tenants.name('whole')}.*": "SELECT",
+        f"{tenants.name('partly')}.orders": "SELECT (id, name)",
+        "*.*": "PROCESS, REPLICATION CLIENT",
+    }
+    server.create_user(user, PASSWORD, grants)
+    tenants.user = user
+    [found] = [d for d in doctor(tenants) if d.name.endswith(": tenant")]
+    assert tenants.name("partly") in found.detail
+    assert "may not read every column" in found.detail
+    done = tenants.sync()
+    [(name, words)] = done.failed.items()
+    assert (name, done.read) == (f"s.{tenants.name('partly')}", 1)
+    assert "may not read every column" in words
+    assert "Grant SELECT on the whole table" in words
+    assert set(tenants.deduped("id")) == {tenants.name("whole")}
+    # The others go on.
+    tenants.run("whole", "INSERT INTO orders VALUES (9, 'n', NULL, 1)")
+    tenants.make("new", COLUMNS, *rows(3))
+    server.create_user(user, PASSWORD, {**grants, f"{tenants.name('new')}.*": "SELECT"})
+    assert tenants.sync().read == 2
+    assert set(tenants.deduped("id")) == {tenants.name("whole"), tenants.name("new")}
+
+
+def test_a_tenant_that_is_locked_fails_alone(
+    tenants: Tenants, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mirrorlake.sources.mysql.connect.LOCK_SECONDS", 1)
+    for name in ("locked", "one", "two"):
+        tenants.make(name, COLUMNS, *rows(1, 2))
+    before = tenants.sync()
+    assert before.read == 3
+    for name in ("locked", "one"):
+        tenants.run(name, "INSERT INTO orders VALUES (9, 'n', NULL, 1)")
+    with server.admin(tenants.name("locked")) as other, other.cursor() as cursor:
+        cursor.execute("LOCK TABLES orders WRITE")
+        done = tenants.sync()
+        [(name, words)] = done.failed.items()
+        assert (name, done.counts["read"]) == (f"s.{tenants.name('locked')}", done.read)
+        assert len(tenants.deduped("id")[tenants.name("one")]) == 3
+        assert f"{tenants.name('locked')}.orders: another session holds it locked" in words
+        assert "SHOW PROCESSLIST" in words
+    assert tenants.sync().failed == {}
+    assert_mirrored(tenants)
+
+
 @pytest.mark.full
 def test_a_tenant_that_fails_later_keeps_its_rows(tenants: Tenants) -> None:
     for name in ("a", "b", "c"):
@@ -659,14 +720,19 @@ def test_two_servers_with_databases_of_one_name(tenants: Tenants, tmp_path: Path
 
 
 @pytest.mark.full
-def test_a_tenant_that_is_dropped_is_kept(tenants: Tenants) -> None:
+def test_a_tenant_that_is_dropped_is_kept(
+    tenants: Tenants, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in ("a", "b"):
         tenants.make(name, COLUMNS, *rows(1, 2))
     tenants.sync()
     tenants.drop("b")
     done = tenants.sync()
     assert done.gone == (f"s.{tenants.name('b')}",)
-    assert tenants.sync().gone == ()
+    again = tenants.sync()
+    assert (again.gone, again.kept) == ((), {f"s.{tenants.name('b')}": 2})
+    print_synced([again])
+    assert "1 tenant is gone from MySQL and still in every total" in capsys.readouterr().out
     assert tenants.name("b") in tenants.deduped("id")
     found = check(tenants)
     assert (found.verdict, verdicts(found)) == ("equal", {"a": "equal", "b": "gone"})
