@@ -172,8 +172,9 @@ def open_session(source: SourceConfig, database: str | None = None) -> Connectio
     """
     connection = _connect(source, database)
     try:
-        _check_tls(connection, source)
+        # First: the server's own limits may keep the answer about TLS away.
         _set(connection, source)
+        _check_tls(connection, source)
     except BaseException:
         connection.close()
         raise

@@ -61,7 +61,8 @@ SETTINGS: Final = (
     Setting("collation_connection", "utf8mb4_bin"),
     # How many rows a SELECT may give: fewer come without a word.
     Setting("sql_select_limit", UNLIMITED),
-    # It also lifts max_join_size.
+    # In this order: a limit of joins decides about large selects, too.
+    Setting("max_join_size", UNLIMITED),
     Setting("sql_big_selects", 1),
     # Rows of another day; DEFAULT is today's, whatever the server's own value is.
     Setting("system_versioning_asof", "DEFAULT", ("M!100300",), "DEFAULT"),
@@ -101,6 +102,11 @@ a proxy hands one statement to another session. The others are compared once, se
 
 MARK: Final = "@mirrorlake_session"
 """A variable of the session that is 1 where everything held after it was set."""
+
+
+REFUSE: Final = f"SET {MARK} = IF({MARK} = 1, 1, (SELECT 1 UNION ALL SELECT 2))"
+"""A statement that a session refuses (`REFUSED`) in which a setting did not hold."""
+REFUSED: Final = 1242  # ER_SUBQUERY_NO_1_ROW
 
 
 def set_all(*more: str) -> str:
@@ -202,7 +208,7 @@ _HARMLESS: Final[Mapping[str, str]] = {
     "a limit that ends a statement or a connection with an error, never with fewer rows": """
         connection_memory_chunk_size connection_memory_limit global_connection_memory_tracking
         idle_readonly_transaction_timeout idle_transaction_timeout idle_write_transaction_timeout
-        interactive_timeout max_allowed_packet max_join_size max_session_mem_used
+        interactive_timeout max_allowed_packet max_session_mem_used
         max_sp_recursion_depth max_tmp_session_space_usage max_user_connections net_read_timeout
         net_retry_count parser_max_mem_size wait_timeout""",
     "logs, traces, warnings and their language; we decide by an error's number": """
