@@ -190,7 +190,7 @@ def test_the_server_s_own_values_change_nothing(
         *(f"CREATE TABLE u{n} (id INT PRIMARY KEY)" for n in range(5)),
         *(f"INSERT INTO t VALUES ({n}, {day}, 'ß ', {n} / 3, {day}, 'ü')" for n in range(7)),
     )
-    workspace = engine_for({"t": INCREMENTAL})
+    workspace = engine_for({"t": INCREMENTAL}, {"time_zone_of": "application"})
     contract = workspace.config.table("t")
     with server_set(server, hostile(server)):
         sync_table(workspace, contract)
