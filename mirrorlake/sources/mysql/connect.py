@@ -62,7 +62,7 @@ def session_statements(source: SourceConfig | None = None) -> tuple[str, ...]:
         # A DDL may hold the table for hours: give up, and come back. The reader waits with the
         # interpreter's lock held, so that no lease is renewed meanwhile: shorter than a lease.
         session_variables.set_all("lock_wait_timeout = 30"),
-        "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        session_variables.ISOLATION,
         *_time_limit(source.statement_seconds if source else None),
         session_variables.mark_held(),
     )

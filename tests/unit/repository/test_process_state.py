@@ -19,7 +19,7 @@ STATE = re.compile(
 )
 ALLOWED = {
     ("mirrorlake/runtime/permissions.py", "os.umask"): "under a lock, counted: see its docstring",
-    ("mirrorlake/runtime/launch.py", "os.environ"): "PySpark reads its arguments there alone",
+    ("mirrorlake/runtime/launch.py", "os.environ"): "PySpark reads it there alone; under a lock",
     ("mirrorlake/runtime/launch.py", "del os.environ"): "the same",
     ("mirrorlake/destinations/iceberg/spark.py", "os.environ"): "set for good, for the JVM",
     ("mirrorlake/destinations/iceberg/spark.py", "signal.signal("): "in the main thread alone",

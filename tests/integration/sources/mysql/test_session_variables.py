@@ -41,6 +41,7 @@ Sql = Callable[..., Any]
 
 HOSTILE: dict[str, Any] = {
     "time_zone": "+05:00",
+    "transaction_isolation": "READ-UNCOMMITTED",
     "sql_mode": "ANSI_QUOTES,PAD_CHAR_TO_FULL_LENGTH,NO_BACKSLASH_ESCAPES",
     "character_set_results": "latin1",
     "character_set_client": "latin1",
@@ -67,10 +68,8 @@ MARIADB: dict[str, Any] = {
     "system_versioning_asof": "2020-01-01",
     "old_mode": "ZERO_DATE_TIME_CAST",
     "default_regex_flags": "DOTALL",
-    "tx_isolation": "READ-UNCOMMITTED",
 }
 MYSQL: dict[str, Any] = {
-    "transaction_isolation": "READ-UNCOMMITTED",
     "show_create_table_verbosity": 1,
     "windowing_use_high_precision": 0,
 }
