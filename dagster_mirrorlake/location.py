@@ -64,14 +64,14 @@ def find_config(path: Path) -> Config | None:
         raise without_trace(error) from None
 
 
-def load_definitions(path: Path) -> dg.Definitions:
+def load_definitions(path: str | os.PathLike[str]) -> dg.Definitions:
     """Everything of the file at ``path``; nothing if it isn't there.
 
     Raises:
         DagsterUserCodeProcessError: as `find_config`.
     """
     with few_collections():
-        config = find_config(path)
+        config = find_config(Path(path))
         if config is None:
             return dg.Definitions()
         return build_definitions(config, running=sensors_run())

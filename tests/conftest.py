@@ -24,8 +24,7 @@ settings.load_profile("mirrorlake")
 # A test's JVM ends before the optimising compiler has paid for itself, and so do Spark's compiled
 # plans: together half of the suite's CPU time went there. `make demo` and users' runs have Java's
 # own choice, and compiled plans; `make test-full` has the plans.
-# Without that compiler Java reserves a fifth of the room for what it compiles: hours of tests fill it.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
 
 # Files that take longest, in this order; all others follow as they come, units last. A worker takes

@@ -14,6 +14,7 @@ doesn't: anything that reads or writes a table.
 ============ ==================================================================
 """
 
+import os
 from typing import Any
 
 from dagster_mirrorlake.inputs import CLEAN_IO
@@ -36,7 +37,9 @@ __all__ = [
 
 
 def build_resources(
-    config_path: str, config: Config | None = None, names: Names | None = None
+    config_path: str | os.PathLike[str],
+    config: Config | None = None,
+    names: Names | None = None,
 ) -> dict[str, Any]:
     """All resources over one contract file; nothing is opened here.
 
@@ -44,6 +47,7 @@ def build_resources(
         config: what the file says: with landings in ``gs://`` there is a resource for them.
         names: what they are called beside those of other mirrors.
     """
+    config_path = os.fspath(config_path)
     workspace = WorkspaceResource(config_path=config_path)
     found = {
         "mirrorlake": workspace,

@@ -53,7 +53,7 @@ _ENVIRONMENT_ALLOWED: Final = re.compile(
 
 
 def load_config(
-    path: Path,
+    path: str | os.PathLike[str],
     *,
     environ: Mapping[str, str] | None = None,
     today: date | None = None,
@@ -73,6 +73,7 @@ def load_config(
         ConfigError: the file can't be read, or has problems: all of them, one a line, each with
             file, line and column.
     """
+    path = Path(path)
     file = YamlFile(read_text(path, "config file", _FIRST_FILE))
     raise_problems(path, file.problems)
     if not isinstance(file.root, dict):

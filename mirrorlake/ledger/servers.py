@@ -113,8 +113,11 @@ def _open_server(url: sa.URL, kind: str, seconds: int) -> sa.Engine:
     )
     settings = {
         "postgresql": f"SET lock_timeout = '{seconds}s'",
-        # Without a strict mode a text that is too long is cut, silently.
-        "mysql": f"SET SESSION sql_mode = 'TRADITIONAL', innodb_lock_wait_timeout = {seconds}",
+        # Without a strict mode a text that is too long is cut, silently; the server's own limit of
+        # rows would leave windows out, and a chained transaction would see none that come later.
+        "mysql": "SET SESSION sql_mode = 'TRADITIONAL', sql_select_limit = 18446744073709551615, "
+        "sql_big_selects = 1, sql_auto_is_null = 0, completion_type = 'NO_CHAIN', "
+        f"innodb_lock_wait_timeout = {seconds}",
     }
 
     @event.listens_for(engine, "connect")

@@ -28,7 +28,7 @@ from mirrorlake.schema.own_columns import (
 )
 from mirrorlake.schema.versions import Exact
 from mirrorlake.sources.mysql.calendar import dates_of, datetimes_of
-from mirrorlake.sources.mysql.reader import WITNESS
+from mirrorlake.sources.mysql.reader import WITNESS, other_session
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
@@ -37,12 +37,7 @@ _DECODERS = {"date": dates_of, "datetime": datetimes_of}
 
 def check_witness(plan: ChunkPlan, other: bool) -> None:
     if other:
-        raise SourceError(
-            f"source {plan.source.name}: the reader's session has other settings than requested: "
-            "another server answered, or something between us and MySQL drops its settings",
-            source=plan.source.name,
-            next_step="Point the contract at the server itself",
-        )
+        raise other_session(plan.source)
 
 
 def _check_nothing_lost(plan: ChunkPlan, found: pa.Table) -> None:

@@ -25,6 +25,8 @@ FRAME = "DataFrame"
 
 _OPENED = re.compile(r"""[rR]?(\"{3}|'{3})""")
 _FENCE = "---"
+_PARSED = "<a model in Python>"
+"""What Python takes for the file's name, and for the module of its warnings."""
 
 
 @dataclass(frozen=True)
@@ -150,9 +152,10 @@ def parse_python(path: Path, source: str) -> ast.Module:
         ModelError: it is no Python, with line and column.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source)
+        # What Python warns of is the author's affair. Not for a block alone: filters belong to the
+        # process, and threads that put them back would put back each other's.
+        warnings.filterwarnings("ignore", module=re.escape(_PARSED))
+        return ast.parse(source, _PARSED)
     except SyntaxError as error:
         place = (error.lineno or 1, error.offset or 1)
         words = f"{path}:{place[0]}:{place[1]}: not valid Python: {error.msg}"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
+import os
 import time
 import uuid
 from collections import Counter
@@ -102,9 +103,9 @@ def repair_table(
     contract: TableContract,
     ask: Ask,
     *,
-    found: tuple[Report, Path] | None = None,
+    found: tuple[Report, str | os.PathLike[str]] | None = None,
     only_deletes: bool = False,
-    evidence: Path | None = None,
+    evidence: str | os.PathLike[str] | None = None,
 ) -> Repaired:
     """Check these rows, read again what differs, and prove it again, in bounded rounds.
 
@@ -120,6 +121,7 @@ def repair_table(
     refuse_repair(contract)
     started, clock = datetime.now(UTC), time.monotonic()
     first, path = found or prove_table(workspace, contract, ask, evidence, MOST_KEYS)
+    path = Path(path)
     work = _Work(workspace, contract, evidence, only_deletes, [path])
     journal: Repair | None = None
     if work.differing(first):
@@ -165,7 +167,7 @@ class _Work:
         self,
         workspace: Workspace,
         contract: TableContract,
-        evidence: Path | None,
+        evidence: str | os.PathLike[str] | None,
         only_deletes: bool,
         paths: list[Path],
     ) -> None:

@@ -6,6 +6,7 @@ Neither holds a value of a hidden column, nor the condition that a person wrote.
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +32,7 @@ def prove_table(
     workspace: Workspace,
     contract: TableContract,
     ask: Ask,
-    evidence: Path | None = None,
+    evidence: str | os.PathLike[str] | None = None,
     most: int = MOST,
 ) -> tuple[Report, Path]:
     """`check_table`, and what it found written down: the report, and its evidence file.
@@ -45,7 +46,7 @@ def prove_table(
         ProofError: the folder can't be written; nothing was checked.
         MirrorlakeError: see `check_table`.
     """
-    folder = (evidence or evidence_folder(workspace.config)) / folder_name(contract.name)
+    folder = Path(evidence or evidence_folder(workspace.config)) / folder_name(contract.name)
     _make_writable(folder)
     with damage_errors(workspace.lake, workspace.ledger, contract):
         report = check_table(workspace, contract, ask, most)

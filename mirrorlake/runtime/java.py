@@ -226,14 +226,14 @@ def trust_store() -> Path:
 
 def java_trust(pem: bytes, source: Path) -> bytes:
     """Return a PKCS12 trust store of the certificates in ``pem``; unreadable ones are left out."""
+    # About serial numbers of zero, which old authorities do have. Not for a block alone: filters
+    # belong to the process, and threads that put them back would put back each other's.
+    warnings.filterwarnings("ignore", category=CryptographyDeprecationWarning, module=__name__)
     pattern = rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----"
     trusted: list[pkcs12.PKCS12Certificate] = []
     for number, block in enumerate(re.findall(pattern, pem, re.DOTALL)):
         try:
-            with warnings.catch_warnings():
-                # About serial numbers of zero, which old authorities do have.
-                warnings.simplefilter("ignore", CryptographyDeprecationWarning)
-                certificate = x509.load_pem_x509_certificate(block)
+            certificate = x509.load_pem_x509_certificate(block)
         except ValueError:
             # Old bundles hold certificates that break today's rules; OpenSSL skips them as well.
             logger.debug("leaving out certificate %d of %s", number, source)
@@ -252,6 +252,12 @@ QUICK = "-XX:TieredStopAtLevel=1"
 """Java's quick compiler alone, for a JVM that ends before the optimising one pays for itself."""
 
 
+CODE_CACHE = "-XX:ReservedCodeCacheSize=512m"
+"""Room for compiled code, of which a page is used when it is needed. Spark compiles classes for its
+plans for as long as a session lives. The quick compiler alone would get 48 MB, both get 240: once
+that is full, Java says `CodeCache is full. Compiler has been disabled`, and interprets the rest."""
+
+
 def java_options(java: Java, *, quick: bool = False) -> list[str]:
     """Return the JVM options that keep Java inside the cache folder, one argument each.
 
@@ -265,6 +271,7 @@ def java_options(java: Java, *, quick: bool = False) -> list[str]:
         f"-Dorg.sqlite.tmpdir={temporary}",
         # Else every JVM leaves a file under /tmp/hsperfdata_<user>, whatever tmpdir says.
         "-XX:-UsePerfData",
+        CODE_CACHE,
         f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
     ]
     if java.embedded:
@@ -292,7 +299,7 @@ def locale_name() -> str:
 
 
 def java_environment(*, quick: bool = False) -> dict[str, str]:
-    """Return the variables that a process needs before it starts Spark: ``os.environ.update(...)``.
+    """Return the variables that a process needs before it starts Spark, for its environment.
 
     Applying it twice changes nothing. A SPARK_SUBMIT_OPTS that is there keeps the last word.
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,6 +21,8 @@ from pathlib import Path
 
 from mirrorlake.runtime.cache import cache_folder, unwritable
 
+_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+_STARTS = threading.Lock()
 _PREFIX = "spark-settings-"
 _STALE_SECONDS = 3600
 """No start takes longer: what is older was left by a process that was killed."""
@@ -34,18 +37,21 @@ def hidden_settings(settings: Mapping[str, str]) -> Iterator[None]:
     """
     folder = cache_folder("tmp")
     _remove_stale(folder)
-    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
-    path = _written(folder, properties_text(settings))
-    ours = f"--properties-file {shlex.quote(str(path))} --load-spark-defaults"
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{ours} {before or 'pyspark-shell'}"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYSPARK_SUBMIT_ARGS"]
-        else:
-            os.environ["PYSPARK_SUBMIT_ARGS"] = before
-        path.unlink(missing_ok=True)
+    # PySpark reads its arguments from the environment, which is every thread's: one start at a time
+    # may put them there, or the second would put back the first one's.
+    with _STARTS:
+        before = os.environ.get(_ARGUMENTS)
+        path = _written(folder, properties_text(settings))
+        ours = f"--properties-file {shlex.quote(str(path))} --load-spark-defaults"
+        os.environ[_ARGUMENTS] = f"{ours} {before or 'pyspark-shell'}"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[_ARGUMENTS]
+            else:
+                os.environ[_ARGUMENTS] = before
+            path.unlink(missing_ok=True)
 
 
 def properties_text(settings: Mapping[str, str]) -> str:

@@ -29,7 +29,7 @@ def run(rounds: int, seed: int, folder: Path) -> Soak:
     # A JVM that is to be killed soon is better off without the optimising compiler.
     os.environ.setdefault(
         "SPARK_SUBMIT_OPTS",
-        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     )
     os.environ["TEST_PASSWORD"], os.environ["TEST_HASH_KEY"] = PASSWORD, HASH_KEY
     source = Source(MariaDB.start(folder / "mysql"))

@@ -1,7 +1,8 @@
 """Sessions with a MySQL server, set the same way everywhere, and errors in our words.
 
-Every session of ours runs in UTC, in utf8mb4, with an empty ``sql_mode`` and REPEATABLE READ, and
-reads these settings back: a proxy that drops them would change values silently.
+Every session of ours runs in UTC, in utf8mb4, with an empty ``sql_mode``, no limit of rows, and
+REPEATABLE READ, and reads all of `session_variables` back: a server's own value, or a proxy that
+drops ours, would change values or leave rows out silently.
 """
 
 from __future__ import annotations
@@ -20,14 +21,8 @@ from pymysql.connections import Connection
 
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SourceError, TableLocked
+from mirrorlake.sources.mysql import session_variables
 
-SESSION = {
-    "time_zone": "+00:00",
-    "sql_mode": "",
-    "character_set_results": "utf8mb4",
-    "character_set_client": "utf8mb4",
-}
-"""What holds in every session of ours."""
 # Server errors that a later attempt may not meet: too many connections, lost connection, deadlock,
 # a query that was killed or took too long…
 _RETRYABLE = {
@@ -64,37 +59,23 @@ class SourcePosition:
     identified_by: str = "@@server_uuid"
 
 
-def quoted_text(text: str) -> str:
-    """A text as a literal that every ``sql_mode`` reads alike.
-
-    >>> quoted_text("it's")
-    "_utf8mb4 x'69742773'"
-    >>> quoted_text("")
-    "''"
-    """
-    return f"_utf8mb4 x'{text.encode().hex()}'" if text else "''"
-
-
 def session_statements(source: SourceConfig | None = None) -> tuple[str, ...]:
     """The statements that make a session ours, with the source's limit of time.
 
     Source: MySQL 8.0 manual, 9.7 "Comments", ``max_execution_time`` (milliseconds, SELECT alone);
     MariaDB knowledge base, "Comment Syntax", ``max_statement_time`` (seconds).
     """
-    assignments = ", ".join(f"{name} = {quoted_text(value)}" for name, value in SESSION.items())
     return (
-        f"SET SESSION {assignments}",
-        "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         # A DDL may hold the table for hours: give up, and come back. The reader waits with the
         # interpreter's lock held, so that no lease is renewed meanwhile: shorter than a lease.
-        f"SET SESSION lock_wait_timeout = {LOCK_SECONDS}",
+        session_variables.set_all(f"lock_wait_timeout = {LOCK_SECONDS}"),
+        session_variables.ISOLATION,
         *_time_limit(source.statement_seconds if source else None),
+        session_variables.mark_held(),
     )
 
 
 def _time_limit(seconds: int | None) -> tuple[str, ...]:
-    """Each server reads what is meant for it: MariaDB passes over comments of MySQL 5.7's
-    numbers."""
     if seconds is None:
         return ()
     ours = f"/*M!100100 max_statement_time = {seconds} */"
@@ -201,8 +182,9 @@ def open_session(source: SourceConfig, database: str | None = None) -> Connectio
     """
     connection = _connect(source, database)
     try:
-        _check_tls(connection, source)
+        # First: the server's own limits may keep the answer about TLS away.
         _set(connection, source)
+        _check_tls(connection, source)
     except BaseException:
         connection.close()
         raise
@@ -277,15 +259,34 @@ def read_machine(connection: Connection[Any]) -> str:
 def _set(connection: Connection[Any], source: SourceConfig) -> None:
     for statement in session_statements(source):
         rows_of(connection, statement)
-    names = ", ".join(f"@@session.{name}" for name in SESSION)
-    seen = rows_of(connection, f"SELECT {names}")[0]
-    if tuple(str(s) for s in seen) != tuple(SESSION.values()):
+    if lost := settings_lost(connection):
+        seen = ", ".join(f"{name} = {value!r}" for name, value in lost.items())
         raise SourceError(
-            f"source {source.name} did not keep the session's settings: "
-            f"{dict(zip(SESSION, seen, strict=True))}",
+            f"source {source.name} did not keep the session's settings: {seen}",
             source=source.name,
-            next_step="A proxy between us and MySQL drops them: connect to the server itself",
+            next_step="A proxy between us and MySQL drops them, or the server's init_connect "
+            "freezes its clock: connect to the server itself",
         )
+
+
+def settings_lost(connection: Connection[Any]) -> dict[str, str]:
+    """The settings that a session does not have as ours do, with the values that it has."""
+    held = _named(connection, session_variables.read_back("{condition}", _CLOCK_RUNS))
+    lost = [name for name, holds in held.items() if not holds]
+    if not lost:
+        return {}
+    values = _named(connection, session_variables.read_back("{value}", "@@session.timestamp"))
+    return {name: str(values[name]) for name in lost}
+
+
+# NOW() is what `timestamp` was set to, SYSDATE() is not. A statement may take a moment to begin.
+_CLOCK_RUNS = "ABS(TIMESTAMPDIFF(SECOND, NOW(), SYSDATE())) < 60"
+
+
+def _named(connection: Connection[Any], statement: str) -> dict[str, Any]:
+    with connection.cursor() as cursor:
+        [row] = rows_of(connection, statement, cursor=cursor)
+        return {str(c[0]): cell for c, cell in zip(cursor.description or (), row, strict=True)}
 
 
 def _check_tls(connection: Connection[Any], source: SourceConfig) -> None:

@@ -55,7 +55,6 @@ def read_foreign_keys(
     for table, keys in columns.items():
         text = None
         if any((table, name) not in rules for name in keys):
-            rows_of(connection, "SET SESSION sql_quote_show_create = 1")
             text = _definition(connection, database, table)
         by_table[table] = tuple(
             ForeignKey(tuple(names), *(rules.get((table, name)) or rules_of(name, text)))

@@ -19,6 +19,7 @@ from typing import Self
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import ReadGivenUp
 from mirrorlake.sources.mysql import lock_watcher
+from mirrorlake.sources.mysql.connect import session_statements
 from mirrorlake.sources.mysql.route import login_of
 
 PATIENCE_SECONDS = 1
@@ -50,6 +51,7 @@ class Guard:
         assert self._child.stdout is not None  # noqa: S101
         settings = {
             **login_of(self._source),
+            "first": session_statements(self._source),
             "database": self._database,
             "table": self._table,
             "mark": mark(self._load_id),

@@ -28,6 +28,8 @@ def main() -> None:
     settings: dict[str, Any] = json.loads(sys.stdin.readline())
     connection = _log_in(settings)
     with connection.cursor() as cursor:
+        for statement in settings["first"]:
+            cursor.execute(statement)
         while not select.select([sys.stdin], [], [], _LOOK_SECONDS)[0]:
             reason = _look(cursor, settings)
             if reason is not None:

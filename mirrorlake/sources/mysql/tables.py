@@ -149,3 +149,14 @@ def quote(identifier: str) -> str:
     if not identifier or "\0" in identifier:
         raise SourceError(f"{identifier!r} can't be the name of a table or a column in MySQL")
     return "`" + identifier.replace("`", "``") + "`"
+
+
+def quoted_text(text: str) -> str:
+    """A text as a literal that every ``sql_mode`` reads alike.
+
+    >>> quoted_text("it's")
+    "_utf8mb4 x'69742773'"
+    >>> quoted_text("")
+    "''"
+    """
+    return f"_utf8mb4 x'{text.encode().hex()}'" if text else "''"

@@ -33,9 +33,8 @@ from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof.report import Ask
 from mirrorlake.sources.files import look
-from mirrorlake.sources.mysql.connect import quoted_text
 from mirrorlake.sources.mysql.introspect import read_samples, read_table
-from mirrorlake.sources.mysql.tables import quote
+from mirrorlake.sources.mysql.tables import quote, quoted_text
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, Place, connected, lake_rows
 

@@ -7,9 +7,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import dagster_mirrorlake
 import mirrorlake
 
 ROOT = Path(__file__).parents[3]
@@ -39,6 +41,28 @@ def test_calls_take_what_the_page_gives_them(name: str, call: str) -> None:
     assert len(given) <= len(takes)
     for parameter in list(takes.values())[len(given) :]:
         assert parameter.default is not inspect.Parameter.empty, f"{name} needs {parameter.name}"
+
+
+@pytest.mark.parametrize("package", [mirrorlake, dagster_mirrorlake])
+def test_a_path_may_be_a_text(package: ModuleType) -> None:
+    """Our own functions; what Pydantic and Dagster add to a class is theirs."""
+    ours = {name: getattr(package, name) for name in package.__all__}
+    ours |= {f"{n}.open": found.open for n, found in ours.items() if hasattr(found, "open")}
+    narrow = [
+        f"{name}({taken.name}: {taken.annotation})"
+        for name, found in ours.items()
+        if callable(found) and not (inspect.isclass(found) or inspect.isbuiltin(found))
+        for taken in inspect.signature(found).parameters.values()
+        if (str(taken.annotation) + taken.name).lower().count("path")
+        and not ("PathLike" in str(taken.annotation) and "str |" in str(taken.annotation))
+    ]
+    assert narrow == []
+
+
+def test_a_contract_file_is_found_by_a_text_or_a_path(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.yaml", str(tmp_path / "none.yaml")):
+        with pytest.raises(mirrorlake.ConfigError, match="mirrorlake init"):
+            mirrorlake.load_config(path)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

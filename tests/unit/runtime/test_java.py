@@ -1,6 +1,7 @@
 """Finding Java, the embedded runtime's launcher, and what Spark is told."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from mirrorlake.errors import MachineError
 from mirrorlake.runtime import java
 from mirrorlake.runtime.java import (
     certificates_file,
+    find_java,
+    java_options,
     java_trust,
     launcher_home,
     look_for_java,
@@ -112,6 +115,20 @@ def test_the_trust_store_follows_its_source(monkeypatch, tmp_path):
 def test_a_bundle_without_certificates_is_refused():
     with pytest.raises(MachineError, match="SSL_CERT_FILE"):
         java_trust(b"nothing here", Path("bundle.pem"))
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_java_has_room_for_what_spark_compiles(quick):
+    """With its quick compiler alone it would have 48 MB, which a long run fills."""
+    found = find_java()
+    said = subprocess.run(
+        [found.command, *java_options(found, quick=quick), "-XX:+PrintFlagsFinal", "-version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    [size] = re.findall(r"\bReservedCodeCacheSize\s*=\s*(\d+)", said)
+    assert int(size) == 512 * 2**20
 
 
 def test_options_survive_sparks_own_splitting():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -221,24 +222,42 @@ def test_a_session_that_is_not_ours_is_noticed(
         )
 
 
-def test_a_panic_of_the_reader_prints_nothing(
-    server: EmbeddedServer, database: str, tmp_path: Path
-) -> None:
-    """Rust prints every panic before it is raised in Python, and a value may stand in it."""
+READS = 40
+LINES = 3_000
+
+
+def test_reads_leave_standard_error_to_other_threads(server: EmbeddedServer, database: str) -> None:
+    """Reads that fail and reads that don't, in two threads; a third one writes all the while. What
+    Rust prints of its panics comes between, and holds no value of a row."""
     script = f"""
+import os, threading
 from pydantic import SecretStr
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceError
 from mirrorlake.sources.mysql.reader import read_batches
 source = SourceConfig(name="s", host="127.0.0.1", port={server.port}, user={USER!r}, password=SecretStr({PASSWORD!r}))
-for statement in ("SELECT NULL AS a", "SELECT nothing", "SELECT (SELECT 1 UNION SELECT 2) AS a"):
-    try:
-        list(read_batches(source, {database!r}, statement))
-    except SourceError as error:
-        print(error)
+bad = ("SELECT NULL AS a", "SELECT nothing", "SELECT (SELECT 1 UNION SELECT 2) AS a")
+def read():
+    for number in range({READS}):
+        try:
+            list(read_batches(source, {database!r}, (*bad, "SELECT 'secret' AS a")[number % 4]))
+        except SourceError as error:
+            print(error)
+readers = [threading.Thread(target=read) for _ in range(2)]
+for one in readers: one.start()
+number = 0
+while number < {LINES} or any(one.is_alive() for one in readers):
+    os.write(2, b"line %d.\\n" % number)
+    number += 1
+for one in readers: one.join()
+os.write(2, b"line %d.\\n" % number)
+print("lines", number)
 """
     ran = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert ran.stderr == ""
-    assert len(ran.stdout.splitlines()) == 3, ran.stdout
+    *errors, last = ran.stdout.splitlines()
+    assert len(errors) == 2 * READS * 3 // 4, ran.stdout
+    written = re.findall(r"line (\d+)\.", ran.stderr)
+    assert written == [str(n) for n in range(int(last.removeprefix("lines ")) + 1)]
+    assert "secret" not in ran.stderr
