@@ -40,12 +40,14 @@ from mirrorlake.failpoints import (
     OF_CLEAN_TENANTS,
     OF_DELTAS,
     OF_EXPECTATIONS,
+    OF_HIDING,
     OF_LANDINGS,
     OF_MODELS,
     OF_REFOLDS,
     OF_RETENTION,
     OF_SNAPSHOTS,
     OF_STREAMS,
+    OF_SWAPS,
     OF_TENANTS,
     OF_VERSIONS,
     OF_WORK,
@@ -576,6 +578,8 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
     assert sorted(set(used)) == sorted(
         (
             *(*FAILPOINTS, *OF_CARRIED_ROWS, *OF_DELTAS, *OF_SNAPSHOTS, *OF_LANDINGS, *OF_REFOLDS),
+            *OF_HIDING,
+            *OF_SWAPS,
             *OF_TENANTS,
             *OF_CLEAN_TENANTS,
             *OF_MODELS,
