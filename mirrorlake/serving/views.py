@@ -11,6 +11,7 @@ import ast
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,6 +19,7 @@ from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema
 from mirrorlake.destinations.iceberg.name_swap import take_name
+from mirrorlake.destinations.iceberg.older_versions import remove_all_files
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.destinations.iceberg.tables import (
     ORIGINAL,
@@ -96,7 +98,12 @@ def has_view(workspace: Workspace, identifier: Identifier) -> bool:
 def beside_view(workspace: Workspace, identifier: Identifier) -> Identifier:
     """The name of a table until it has a view's; none has it now. The caller holds the lease."""
     beside = Identifier(identifier.namespace, f"{identifier.name}{BESIDE_VIEW}")
-    workspace.lake.drop(beside)  # of a run that died: its files go as orphans
+    with suppress(LakeDamaged):
+        left = workspace.lake.load(beside)
+        if left is not None:  # of a run that died
+            workspace.lake.drop(beside)
+            remove_all_files(left)
+    workspace.lake.drop(beside)
     return beside
 
 

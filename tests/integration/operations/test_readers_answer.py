@@ -68,6 +68,7 @@ class Mirror:
         self._engine_for, self._server, self._database = engine_for, server, name
         self._warehouse = place.folder / "lake"
         self.clean = Identifier(f"s_{name}__clean", "t")
+        self.raw = Identifier(f"s_{name}__raw", "t")
 
     def open(self, contract: dict[str, Any]) -> Workspace:
         return self._engine_for({"t": contract})
@@ -86,7 +87,10 @@ class Mirror:
                 one.__exit__(None, None, None)
         for name, answers in zip(chosen, found, strict=True):
             assert (name, answers.wrong) == (name, [])
-            assert (name, answers.counts - {VIEW, expected}) == (name, set())
+            counts = answers.counts - {VIEW, expected}
+            if name == self.raw:  # grows with each load
+                counts = {n for n in counts if int(n) < expected}
+            assert (name, counts) == (name, set())
             assert answers.rounds > 2
 
     def assert_one_version(self, workspace: Workspace, hidden: str = "none") -> None:
@@ -178,7 +182,6 @@ def test_readers_have_an_answer_while_views_and_tables_change_places(
     fill(sql)
     workspace = mirror.open({**CONTRACT, **SETTINGS[0]})
     sync_table(workspace, *workspace.config.tables)
-    raw = Identifier(workspace.config.table("t").namespaces.raw, "t")
     for number, change in enumerate((*SETTINGS[1:], *SETTINGS)):
         if number in (2, 4):  # columns that a view would miss meanwhile
             sql(
@@ -186,7 +189,7 @@ def test_readers_have_an_answer_while_views_and_tables_change_places(
             )
         workspace = mirror.open({**CONTRACT, **change})
         run = lambda w=workspace: sync_table(w, *w.config.tables)  # noqa: E731
-        mirror.read_while(run, mirror.clean, raw)
+        mirror.read_while(run, mirror.clean, mirror.raw)
         mirror.assert_equal(workspace)
 
 
