@@ -57,7 +57,7 @@ from mirrorlake.serving.versions import (
     show_raw_view,
 )
 from mirrorlake.serving.views import (
-    BESIDE_VIEW,
+    NEXT_TABLE,
     forget_broken_view,
     hold_clean_view,
     is_clean_as_ruled,
@@ -181,7 +181,7 @@ def drop_beside(lake: Lake, identifier: Identifier) -> int:
     """Take tables that dead runs left beside a layer out of the catalog; how many. Their files
     lie in the layer's own folder, and go as orphans. The caller holds the table's lease."""
     name = re.escape(identifier.name)
-    named = re.compile(f"{name}(?:{_BESIDE}[0-9a-f]{{32}}|{BESIDE_VIEW})")
+    named = re.compile(f"{name}(?:{_BESIDE}[0-9a-f]{{32}}|{NEXT_TABLE})")
     with lake.translated(identifier):
         if not lake.catalog.namespace_exists((identifier.namespace,)):
             return 0

@@ -38,7 +38,7 @@ from mirrorlake.merge.tenant_shapes import LISTED, TenantShapes, places_sql
 from mirrorlake.schema.masking import HASHABLE, keyed_hash
 from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
 from mirrorlake.serving.hiding import begin_hiding, finish_hiding, is_hiding
-from mirrorlake.serving.views import ViewText, beside_view, has_view, take_view_name
+from mirrorlake.serving.views import ViewText, has_view, next_table, show_next_table
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_made_under, record_hash_key
 from mirrorlake.table.tenants import clean_of, contract_of, deduped_of, held_of
 from mirrorlake.workspace import Workspace
@@ -212,12 +212,12 @@ def make_clean_table(workspace: Workspace, table: TenantTable, shapes: TenantSha
     if key is not None and "hash" in _rules(table, shapes.columns).values():
         # Before the first hash is written: a table may lag behind the record, never the other way.
         record_hash_key(ledger, clean, key)
-    target = beside_view(workspace, clean) if is_view else clean
+    target = next_table(workspace, clean) if is_view else clean
     beside = _ensure(workspace, table, wanted, there, target)
     with spark_errors(table.name):
         tenants = _write(workspace, table, wanted, due, beside, target)
     if is_view:
-        take_view_name(workspace, target, clean)
+        show_next_table(workspace, target, clean)
     failpoint("tenants.clean_shown")
     _record_made(ledger, table, wanted, [lake.head(clean)])
     forget_due(ledger, clean)

@@ -39,11 +39,11 @@ from mirrorlake.serving.versions_write import (
 )
 from mirrorlake.serving.views import (
     ViewText,
-    beside_view,
     drop_views,
     has_view,
     make_views,
-    take_view_name,
+    next_table,
+    show_next_table,
     views_over,
 )
 from mirrorlake.table.lake_tables import raw_tables
@@ -135,9 +135,9 @@ def fill_versions_table(
     refuse_damaged(workspace.lake, workspace.ledger, plan.contract, named, compared)
     rows = sum(load.receipt.rows if load.receipt else _MANY_ROWS for load in named)
     if there is None and has_view(workspace, plan.raw_view):
-        beside = beside_view(workspace, plan.raw_view)
+        beside = next_table(workspace, plan.raw_view)
         write_versions(workspace, unified, None, todo, wanted, rows, beside)
-        take_view_name(workspace, beside, plan.raw_view)
+        show_next_table(workspace, beside, plan.raw_view)
         drop_views(workspace, plan.raw_view)  # those that it was over
     else:
         write_versions(workspace, unified, there, todo, wanted, rows, plan.raw_view)

@@ -46,8 +46,8 @@ from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-BESIDE_VIEW: Final = "__mirror_next"
-"""What the name of a table ends with that is about to take a view's."""
+NEXT_TABLE: Final = "__mirror_next"
+"""What the name of a table ends with that is about to take another one's."""
 
 
 def renew_clean_table(workspace: Workspace, plan: ResolvedTable) -> Layer:
@@ -59,7 +59,7 @@ def renew_clean_table(workspace: Workspace, plan: ResolvedTable) -> Layer:
     the view's."""
     layer = clean_layer(plan)
     if has_view(workspace, plan.clean):
-        layer = replace(layer, identifier=beside_view(workspace, plan.clean))
+        layer = replace(layer, identifier=next_table(workspace, plan.clean))
         ensure_layer(workspace, plan, layer, workspace.lake.location(plan.clean))
     if not is_clean_as_ruled(workspace, plan):
         there = workspace.lake.load(plan.clean) is not None
@@ -79,7 +79,7 @@ def renew_clean_table(workspace: Workspace, plan: ResolvedTable) -> Layer:
 def show_clean_table(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> None:
     """Show readers a clean table that was folded, and nothing of what its rules take away."""
     if layer.identifier != plan.clean:
-        take_view_name(workspace, layer.identifier, plan.clean)
+        show_next_table(workspace, layer.identifier, plan.clean)
         record_as_made(workspace, plan, replace(layer, identifier=plan.clean))
         forget_as_made(workspace, layer)
     finish_hiding(workspace, plan.clean)
@@ -95,9 +95,9 @@ def has_view(workspace: Workspace, identifier: Identifier) -> bool:
     return False
 
 
-def beside_view(workspace: Workspace, identifier: Identifier) -> Identifier:
-    """The name of a table until it has a view's; none has it now. The caller holds the lease."""
-    beside = Identifier(identifier.namespace, f"{identifier.name}{BESIDE_VIEW}")
+def next_table(workspace: Workspace, identifier: Identifier) -> Identifier:
+    """The name of a table until it takes this one; none has it now. The caller holds the lease."""
+    beside = Identifier(identifier.namespace, f"{identifier.name}{NEXT_TABLE}")
     with suppress(LakeDamaged):
         left = workspace.lake.load(beside)
         if left is not None:  # of a run that died
@@ -107,13 +107,14 @@ def beside_view(workspace: Workspace, identifier: Identifier) -> Identifier:
     return beside
 
 
-def take_view_name(workspace: Workspace, table: Identifier, view: Identifier) -> None:
-    """Give a table that is complete the name of a view, which goes: in one step where the catalog
-    has it."""
+def show_next_table(workspace: Workspace, table: Identifier, name: Identifier) -> None:
+    """Give a table that is complete the name of a view or of another table, which goes: in one step
+    where the catalog has it."""
     workspace.check_lease()
     failpoint("clean.beside")
-    take_name(workspace.lake, table, view)
-    workspace.ledger.forget_definition(f"view {view}")
+    take_name(workspace.lake, table, name)
+    if workspace.ledger.definition(f"view {name}") is not None:
+        workspace.ledger.forget_definition(f"view {name}")
 
 
 def is_clean_as_ruled(workspace: Workspace, plan: ResolvedTable) -> bool:
