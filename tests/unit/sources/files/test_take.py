@@ -15,6 +15,7 @@ import pytest
 from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.errors import LandingError
 from mirrorlake.ledger import Ledger
+from mirrorlake.operations.status import status_of
 from mirrorlake.sources.files.expire import expire_landed
 from mirrorlake.sources.files.find import list_landed
 from mirrorlake.sources.files.land import TakenSnapshot, open_taken, take
@@ -152,6 +153,8 @@ def test_late_and_unordered_ids_are_taken(landing: Landing) -> None:
     assert [one.id for one in found.ready] == [ONE]
     # It is not left without a word, and stays so until somebody takes it, or leaves it out.
     assert found.refused[old].startswith("it came later than `late` allows (2d before the newest")
+    [shown] = status_of(landing.config, landing.ledger, [landing.contract])
+    assert f"snapshot {old} is refused: it came later" in (shown.error or "")
     folder = landing.land(20250101000001, "")  # of a day of which one is known by now
     assert set(landing.look().refused) == {old}
     landing.ledger.record_definition(LOOKED, "2026-01-01T00:00:00+00:00")
