@@ -21,7 +21,7 @@ from mirrorlake.destinations.iceberg.older_versions import (
     remove_all_files,
     remove_older_files,
 )
-from mirrorlake.errors import LakeDamaged
+from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
 from mirrorlake.table.hash_key import forget_hash_key
@@ -53,7 +53,8 @@ def finish_hiding(workspace: Workspace, clean: Identifier) -> None:
     table shows the new rows already, and the caller holds its lease.
 
     Raises:
-        LakeError: the catalog or the storage failed; the next run goes on with it.
+        LakeError: the catalog or the storage failed, or files can't be removed; the next run goes
+            on with it.
     """
     ledger, lake = workspace.ledger, workspace.lake
     at = ledger.definition(_name(clean))
@@ -68,18 +69,26 @@ def finish_hiding(workspace: Workspace, clean: Identifier) -> None:
         expire_all_but_main(lake, clean)
         failpoint("clean.expired")
         time.sleep(READING)
-        try:
-            left = remove_older_files(lake, clean, at)
-        except LakeDamaged:
-            left = ["those that its earlier metadata named"]
-        if left:
-            logger.warning(
-                "table %s: files of older versions, which may show what a rule takes away, could "
-                "not be removed, and the next sync tries again: %s",
-                *(clean, ", ".join(left[:3]) + (" …" if len(left) > 3 else "")),
-            )
-            return
+        _remove(workspace, clean, at)
     ledger.forget_definition(_name(clean))
+
+
+def _remove(workspace: Workspace, clean: Identifier, at: str) -> None:
+    try:
+        left = remove_older_files(workspace.lake, clean, at)
+    except LakeDamaged as error:
+        # Nobody can say any more which files they are: they go as orphans.
+        logger.warning("table %s: files of older versions stay until maintenance: %s", clean, error)
+        return
+    if left:
+        raise LakeError(
+            f"clean table {clean} shows what its rules say now, but {len(left):,} files of older "
+            f"versions could not be removed, {left[0]} among them: they may show what a rule takes "
+            "away",
+            table=str(clean),
+            next_step="Give the right to remove files there, and sync again",
+            retryable=True,
+        )
 
 
 def purge_files(workspace: Workspace, identifier: Identifier, table: LakeTable) -> None:

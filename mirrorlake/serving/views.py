@@ -34,6 +34,7 @@ from mirrorlake.merge.fold import ensure_layer
 from mirrorlake.merge.reshape import (
     find_outdated,
     forget_as_made,
+    has_new_rules,
     record_as_made,
     write_by_new_rules,
 )
@@ -82,7 +83,8 @@ def show_clean_table(workspace: Workspace, plan: ResolvedTable, layer: Layer) ->
         show_next_table(workspace, layer.identifier, plan.clean)
         record_as_made(workspace, plan, replace(layer, identifier=plan.clean))
         forget_as_made(workspace, layer)
-    finish_hiding(workspace, plan.clean)
+    if not has_new_rules(workspace, layer):  # there was nothing to fold
+        finish_hiding(workspace, plan.clean)
 
 
 def has_view(workspace: Workspace, identifier: Identifier) -> bool:

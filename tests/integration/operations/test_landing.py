@@ -275,7 +275,7 @@ def test_status_says_why_a_snapshot_is_not_in_what_readers_see(place: Place) -> 
     feed.land(IDS[1], ['{"id": "3", "mail": "never ends}'])
     [refused] = feed.land_all()
     assert isinstance(refused, RefusedSnapshot)
-    assert "Unterminated string starting at character 20" in refused.reason
+    assert "Unterminated string starting at character 21" in refused.reason
     assert (why() or "").count("is refused") == 2
     folder = feed.land(IDS[2], [line(1)])
     feed.arrive()
