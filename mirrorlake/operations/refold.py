@@ -33,6 +33,7 @@ from mirrorlake.destinations.iceberg.integrity import (
     find_unreadable,
 )
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.name_swap import take_name
 from mirrorlake.destinations.iceberg.tables import drop_column
 from mirrorlake.errors import ConfigError, LakeDamaged, SchemaError
 from mirrorlake.failpoints import failpoint
@@ -284,9 +285,8 @@ class _Refold:
         scanned = self._write(beside, beside.identifier.sql, None)
         flush_commits(lake.load(beside.identifier), None)
         self._workspace.check_lease()
-        lake.drop(identifier)
-        failpoint("refold.dropped")
-        lake.rename(beside.identifier, identifier)
+        failpoint("refold.beside")
+        take_name(lake, beside.identifier, identifier)
         failpoint("refold.shown")
         self._record(layer, scanned, None)
 

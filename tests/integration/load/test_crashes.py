@@ -293,7 +293,7 @@ _OFTEN = {
     "commit.after",
     *(f"cities-{step}" for step in ("commit.staged", "commit.proved")),
     *(f"cities-{step}" for step in ("branch.made", "branch.committed", "branch.proved")),
-    "refold.dropped-metadata-sync",
+    "refold.beside-metadata-sync",
 }
 
 
@@ -481,7 +481,7 @@ REFOLD_STEPS = [
     for nth in ("", ":2")
     for kind in ("data", "manifest", "metadata")
     for after in ("refold", "sync")
-    if kind == "metadata" or failpoint != "refold.dropped"
+    if kind == "metadata" or failpoint != "refold.beside"
 ]
 
 
