@@ -281,7 +281,8 @@ def test_readers_have_an_answer_through_every_change_of_rules(tenants: Tenants) 
         assert check(tenants).verdict == "equal", change
         with tenants.opened() as (workspace, table):
             made = workspace.lake.load(shown)
-            assert made is None or len(made.snapshots()) == 1
+            # What is made beside a view has no older answer.
+            assert made is None or change is CHANGES[-1] or len(made.snapshots()) == 1
             assert workspace.spark.get().table(shown.sql).count() == 4
     assert_clean(tenants)
 
