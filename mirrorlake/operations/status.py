@@ -256,7 +256,7 @@ _OPEN: Mapping[str, str] = {
 def _open_words(records: Sequence[SnapshotRecord], notices: Mapping[int, Notice]) -> str | None:
     """The snapshots that somebody should look at, newest first, each with its id and why."""
     found: list[str] = []
-    for record in reversed(records):
+    for record in (one for one in reversed(records) if one.state != "skipped"):
         notice = notices.get(record.id)
         told = notice.text if notice is not None and not notice.acknowledged_at else None
         why = record.error if record.state == "refused" else told
