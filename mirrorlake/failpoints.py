@@ -49,8 +49,14 @@ OF_SNAPSHOTS = (
 """Those on the way of a snapshot, which no sync passes."""
 OF_LANDINGS = ("export.chunk", "export.manifest", "land.taken", "land.folded", "landing.removed")
 """Those around a landing: a snapshot that is written, taken, and said to be published."""
-OF_REFOLDS = ("refold.begun", "refold.written", "refold.dropped", "refold.shown")
-"""On the way of a layer that is made again; the third where the catalog can't read its table."""
+OF_REFOLDS = ("refold.begun", "refold.written", "refold.beside", "refold.shown")
+"""On the way of a layer that is made again; the third, before a new table takes its name, where the
+catalog can't read its table."""
+OF_HIDING = ("clean.expired",)
+"""Where a rule took values away from a clean table: its older versions are gone, their files not
+yet."""
+OF_SWAPS = ("clean.beside",)
+"""Where a table is about to take the name of a view."""
 OF_TENANTS = (
     *("tenants.created", "tenants.pending", "tenants.written", "tenants.before_commit"),
     *("tenants.committed", "tenants.success", "tenants.before_fold", "tenants.branched"),

@@ -131,5 +131,5 @@ def privacy_verdict(look: Look) -> CheckVerdict:
         "columns with a rule": len(contract.columns),
         "new columns held out": ", ".join(held) or "none",
     }
-    words = "; ".join(found) or (held_words(held) if held else None)
+    words = "; ".join(found) or (held_words(held, contract) if held else None)
     return CheckVerdict(not found, metadata, words)

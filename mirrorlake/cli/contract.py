@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from mirrorlake.config import Config, load_config
+from mirrorlake.config import Config, TableContract, TenantTable, load_config
 from mirrorlake.config.spelling import of_tenants
+from mirrorlake.errors import ConfigError
 from mirrorlake.runtime.permissions import hold
 
 
@@ -33,3 +34,17 @@ def refuse_tenants(config: Config, names: Iterable[str], instead: str) -> None:
     """
     for table in config.split_tenants([*names]):
         raise of_tenants(table.name, instead.format(table=table.name))
+
+
+def every_table(config: Config) -> list[TableContract | TenantTable]:
+    """All tables of a contract file: mirrored ones, those of snapshots, and those of tenants.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    found = [*config.tables, *config.snapshots, *config.tenants]
+    if not found:
+        raise ConfigError(
+            f"{config.path} has no tables", next_step="`mirrorlake init` writes their contracts"
+        )
+    return found

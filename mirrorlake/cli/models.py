@@ -205,7 +205,7 @@ def _period(first: date | None, last: date | None) -> str:
 @shown.json_option
 @click.option("--upstream", is_flag=True, help="Compute the models that it reads first.")
 @click.option("--again", is_flag=True, help="Compute partitions that need nothing, too.")
-@click.option("--rebuild", is_flag=True, help="Drop its table first, if its columns changed.")
+@click.option("--rebuild", is_flag=True, help="Make its table again, if its columns changed.")
 @click.option("--dry-run", is_flag=True, help="Say what would be computed, and compute nothing.")
 def run_command(
     model: str,

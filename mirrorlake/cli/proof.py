@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,18 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.cli.contract import open_contract, refuse_tenants
-from mirrorlake.cli.reports import CODES, COLORS, ask_of, print_report
-from mirrorlake.cli.tenant_checks import check_all
-from mirrorlake.config import Config, TableContract
-from mirrorlake.errors import ConfigError
+from mirrorlake.cli.contract import every_table, open_contract, refuse_tenants
+from mirrorlake.cli.reports import (
+    CODES,
+    COLORS,
+    ask_of,
+    code_of_all,
+    print_report,
+    print_tally,
+)
+from mirrorlake.cli.tenant_checks import check_tenant_table
+from mirrorlake.config import Config, TableContract, TenantTable
+from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", required=False)
 @show.config_option
 @show.json_option
 @click.option("--full", is_flag=True, help="Check the whole table. The default.")
@@ -40,70 +47,116 @@ if TYPE_CHECKING:
 @click.option("--evidence", type=click.Path(path_type=Path), help="The folder of evidence files.")
 @click.option("--tenant", "databases", multiple=True, help="Only this tenant's database; several.")
 def check(
-    table: str,
+    table: str | None,
     config_path: Path,
     as_json: bool,
     show_pii: bool,
     databases: Sequence[str],
     **options: Any,
 ) -> None:
-    """Compare TABLE with MySQL, field by field, and keep the proof.
+    """Compare TABLE with MySQL, field by field, and keep the proof; without TABLE, every table.
 
     A check of the whole table proves its raw and clean layers too: raw's files against what their
     loads recorded, clean against deduped. A table of mode snapshot is compared with the files that
     landed; a table of tenants tenant by tenant. Ends with 0 if all are equal, 9 if one differs, 10
     if that can't be decided yet.
     """
+    from mirrorlake.workspace import Workspace
+
+    config = open_contract(config_path)
+    terms = CheckTerms(options, tuple(databases), as_json=as_json, show_pii=show_pii)
+    if table is None:
+        _refuse_parts_of_all(terms)
+        sys.exit(check_everything(config, terms))
+    tenants = config.split_tenants([table])
+    chosen = tenants[0] if tenants else config.contract(table)
+    _refuse_terms(chosen, terms)
+    with Workspace.open(config) as workspace:
+        found = check_chosen(workspace, chosen, terms)
+    if as_json:
+        show.print_json(found.words)
+    sys.exit(CODES[found.verdict])
+
+
+@dataclass(frozen=True)
+class CheckTerms:
+    """How tables are checked: the command's options."""
+
+    options: dict[str, Any]
+    databases: tuple[str, ...]
+    as_json: bool
+    show_pii: bool
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A table that was checked; ``words`` as JSON has them."""
+
+    table: str
+    verdict: str
+    words: dict[str, Any]
+
+
+def check_chosen(
+    workspace: Workspace, contract: TableContract | TenantTable, terms: CheckTerms
+) -> Checked:
+    """Check a table of any kind, and print what was found, where that is for people."""
+    if isinstance(contract, TenantTable):
+        verdict, words = check_tenant_table(
+            workspace, contract, terms.databases, as_json=terms.as_json
+        )
+        return Checked(contract.name, verdict, words)
+    if contract.landed:
+        return _check_landed(workspace, contract, terms)
+    if terms.options["counts"]:
+        return _count(workspace, contract, as_json=terms.as_json)
+    return _check_mirrored(workspace, contract, terms)
+
+
+def _refuse_terms(contract: TableContract | TenantTable, terms: CheckTerms) -> None:
+    """See that the options are for a table of this kind."""
+    if isinstance(contract, TenantTable):
+        _refuse_parts(contract.name, terms.options, "a table of tenants", "--json or --tenant")
+        return
+    if terms.databases:
+        raise ConfigError("--tenant is for tables of tenants", next_step="Leave it out")
+    if contract.landed:
+        others = "--json, --most or --show-pii"
+        _refuse_parts(contract.name, terms.options, "kept by snapshots", others)
+    else:
+        ask_of(terms.options)
+
+
+def _check_mirrored(workspace: Workspace, contract: TableContract, terms: CheckTerms) -> Checked:
     from mirrorlake.operations.check_layers import prove_layers, worst
     from mirrorlake.proof.evidence import evidence_of, formatter_of, prove_table, report_words
     from mirrorlake.serving.personal_audit import find_suspects
     from mirrorlake.table.new_columns import held_now
-    from mirrorlake.workspace import Workspace
 
-    config = open_contract(config_path)
-    if tenants := config.split_tenants([table]):
-        _refuse_parts(tenants[0].name, options, "a table of tenants", "--json or --tenant")
-        sys.exit(check_all(config, tenants[0], databases, as_json=as_json))
-    if databases:
-        raise ConfigError("--tenant is for tables of tenants", next_step="Leave it out")
-    contract = config.contract(table)
-    if contract.landed:
-        sys.exit(_check_landed(config, contract, options, as_json=as_json, show_pii=show_pii))
-    ask = ask_of(options)
-    with Workspace.open(config) as workspace:
-        if options["counts"]:
-            sys.exit(_count(workspace, contract, as_json=as_json))
-        report, path = prove_table(workspace, contract, ask, options["evidence"], options["most"])
-        whole = ask.kind == "full"
-        layers = prove_layers(workspace, contract, show_pii=show_pii) if whole else ()
-        held = held_now(workspace.ledger, workspace.lake, contract)
-        suspects = find_suspects(workspace.lake, workspace.ledger, contract).found
+    ask, options = ask_of(terms.options), terms.options
+    report, path = prove_table(workspace, contract, ask, options["evidence"], options["most"])
+    whole = ask.kind == "full"
+    layers = prove_layers(workspace, contract, show_pii=terms.show_pii) if whole else ()
+    held = held_now(workspace.ledger, workspace.lake, contract)
+    suspects = find_suspects(workspace.lake, workspace.ledger, contract).found
     verdict = worst(report.verdict, *(layer.verdict for layer in layers))
-    formatter = formatter_of(config, contract, shown=show_pii, held=held)
-    if as_json:
-        written = evidence_of(report, formatter, "")
-        kept = {key: written[key] for key in (*report_words(report), "undecided", "differences")}
-        kept |= {"verdict": verdict, "evidence": str(path), "layers": _layers(report, layers)}
-        show.print_json({**kept, "held_columns": held, "suspected_pii": suspects})
-    else:
+    formatter = formatter_of(workspace.config, contract, shown=terms.show_pii, held=held)
+    written = evidence_of(report, formatter, "")
+    words = {key: written[key] for key in (*report_words(report), "undecided", "differences")}
+    words |= {"verdict": verdict, "evidence": str(path), "layers": _layers(report, layers)}
+    words |= {"held_columns": held, "suspected_pii": suspects}
+    if not terms.as_json:
         print_report(report, path)
         for difference in report.differences:
             for line in formatter.lines(difference):
                 show.console.print(escape(line), highlight=False, soft_wrap=True)
         print_layers(layers)
         _warn_of_clean(held, suspects)
-    sys.exit(CODES[verdict])
+    return Checked(contract.name, verdict, words)
 
 
-def _check_landed(
-    config: Config,
-    contract: TableContract,
-    options: dict[str, Any],
-    *,
-    as_json: bool,
-    show_pii: bool,
-) -> int:
-    """Compare a table of mode ``snapshot`` with the files that landed; the exit code."""
+def _check_landed(workspace: Workspace, contract: TableContract, terms: CheckTerms) -> Checked:
+    """Compare a table of mode ``snapshot`` with the files that landed."""
     from mirrorlake.operations.check_snapshots import (
         check_snapshots,
         compared_words,
@@ -113,30 +166,67 @@ def _check_landed(
         verdict_words,
     )
     from mirrorlake.serving.personal_audit import find_suspects
+
+    found = check_snapshots(workspace, contract, terms.options["most"])
+    formatter = landed_formatter(workspace, contract, shown=terms.show_pii)
+    lines = difference_lines(formatter, found.differences)
+    suspects = find_suspects(workspace.lake, workspace.ledger, contract).found
+    fields = {k: v for k, v in asdict(found).items() if k != "differences"}
+    words = {"table": contract.name, "verdict": found.verdict, "compared": compared_words(found)}
+    words |= {**fields, "differences": lines, "suspected_pii": suspects}
+    if not terms.as_json:
+        verdict = f"[{COLORS[found.verdict]}]{found.verdict}[/]"
+        parts = [compared_words(found), verdict_words(found)]
+        notes = escape("; ".join(part for part in parts if part))
+        printed = [f"{escape(contract.name)}: {verdict} ({notes})"]
+        printed += [f"  {escape(line)}" for line in unread_words(found)]
+        printed += [escape(line) for line in lines]
+        for line in printed:
+            show.console.print(line, highlight=False, soft_wrap=True)
+        _warn_of_clean((), suspects)
+    return Checked(contract.name, found.verdict, words)
+
+
+# --- every table ----------------------------------------------------------------------------------
+
+
+def check_everything(config: Config, terms: CheckTerms) -> int:
+    """Check all tables of a contract file, one after the other; the exit code. One that can't be
+    looked at does not keep the others from it."""
+    from mirrorlake.cli.bars import Bars
     from mirrorlake.workspace import Workspace
 
-    _refuse_parts(contract.name, options, "kept by snapshots", "--json, --most or --show-pii")
-    with Workspace.open(config) as workspace:
-        found = check_snapshots(workspace, contract, options["most"])
-        formatter = landed_formatter(workspace, contract, shown=show_pii)
-        lines = difference_lines(formatter, found.differences)
-        suspects = find_suspects(workspace.lake, workspace.ledger, contract).found
-    if as_json:
-        fields = {k: v for k, v in asdict(found).items() if k != "differences"}
-        words = {"verdict": found.verdict, "compared": compared_words(found)}
-        more = {"differences": lines, "suspected_pii": suspects}
-        show.print_json({"table": contract.name, **words, **fields, **more})
-        return CODES[found.verdict]
-    verdict = f"[{COLORS[found.verdict]}]{found.verdict}[/]"
-    parts = [compared_words(found), verdict_words(found)]
-    notes = escape("; ".join(part for part in parts if part))
-    printed = [f"{escape(contract.name)}: {verdict} ({notes})"]
-    printed += [f"  {escape(line)}" for line in unread_words(found)]
-    printed += [escape(line) for line in lines]
-    for line in printed:
-        show.console.print(line, highlight=False, soft_wrap=True)
-    _warn_of_clean((), suspects)
-    return CODES[found.verdict]
+    chosen = every_table(config)
+    done: list[Checked] = []
+    failures: list[tuple[str, MirrorlakeError]] = []
+    with Workspace.open(config) as workspace, Bars(show.errors, quiet=terms.as_json) as bars:
+        moved = bars.count("all tables", len(chosen))
+        for number, contract in enumerate(chosen, 1):
+            try:
+                done.append(check_chosen(workspace, contract, terms))
+                words = done[-1].verdict
+            except MirrorlakeError as error:
+                failures.append((contract.name, error))
+                words = "failed"
+            moved(number)
+            bars.line(f"{number:,} of {len(chosen):,}: {contract.name}: {words}")
+    if terms.as_json:
+        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
+        show.print_json({"tables": [one.words for one in done], "errors": errors})
+    else:
+        print_tally("checked", [one.verdict for one in done], failures)
+    return code_of_all([one.verdict for one in done], failures)
+
+
+def _refuse_parts_of_all(terms: CheckTerms) -> None:
+    """See that no option is given that is about rows of one table."""
+    some = ("next_", "partition", "keys", "where", "counts")
+    if terms.databases or any(terms.options[option] for option in some):
+        raise ConfigError(
+            "without a TABLE every table is checked as a whole",
+            next_step="Name the table: --next, --partition, --keys, --where, --counts and --tenant "
+            "are about rows of one",
+        )
 
 
 def _refuse_parts(name: str, options: dict[str, Any], what: str, others: str) -> None:
@@ -185,21 +275,19 @@ def _warn_of_clean(held: Sequence[str], suspects: dict[str, str]) -> None:
         show.console.print(f"[yellow]warning:[/] {escape(line)}", highlight=False, soft_wrap=True)
 
 
-def _count(workspace: Workspace, contract: TableContract, *, as_json: bool) -> int:
+def _count(workspace: Workspace, contract: TableContract, *, as_json: bool) -> Checked:
     from mirrorlake.proof.counts import count_rows
 
     found = count_rows(workspace, contract)
-    if as_json:
-        show.print_json(asdict(found))
-        return CODES[found.verdict]
-    rows = f"{found.source_rows:,} rows in MySQL, {found.lake_rows:,} in the lake"
-    waiting = f", {found.waiting:,} wait" if found.waiting else ""
-    line = f"{found.table}: counts are {found.verdict} ({rows}{waiting}; {found.compared})"
-    show.console.print(escape(line), highlight=False, soft_wrap=True)
-    for day, (ours, theirs) in found.days.items():
-        line = f"  {day}: {ours:,} rows in MySQL, {theirs:,} in the lake"
-        show.console.print(line, highlight=False)
-    return CODES[found.verdict]
+    if not as_json:
+        rows = f"{found.source_rows:,} rows in MySQL, {found.lake_rows:,} in the lake"
+        waiting = f", {found.waiting:,} wait" if found.waiting else ""
+        line = f"{found.table}: counts are {found.verdict} ({rows}{waiting}; {found.compared})"
+        show.console.print(escape(line), highlight=False, soft_wrap=True)
+        for day, (ours, theirs) in found.days.items():
+            line = f"  {day}: {ours:,} rows in MySQL, {theirs:,} in the lake"
+            show.console.print(line, highlight=False)
+    return Checked(contract.name, found.verdict, asdict(found))
 
 
 @click.command()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,21 +12,22 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.cli.contract import open_contract, refuse_tenants
-from mirrorlake.cli.reports import CODES, ask_of, print_report
-from mirrorlake.config import TableContract
-from mirrorlake.errors import ConfigError
+from mirrorlake.cli.contract import every_table, open_contract, refuse_tenants
+from mirrorlake.cli.reports import CODES, ask_of, code_of_all, print_report, print_tally
+from mirrorlake.config import Config, TableContract
+from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.operations.repair import Repaired
     from mirrorlake.proof.differences import Formatter
     from mirrorlake.proof.report import Report
+    from mirrorlake.workspace import Workspace
 
 _SHOWN = 20
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", required=False)
 @show.config_option
 @show.json_option
 @click.option("--full", is_flag=True, help="Repair the whole table. The default.")
@@ -36,18 +38,20 @@ _SHOWN = 20
 @click.option("--yes", is_flag=True, help="Don't ask before anything is written.")
 @click.option("--journal", is_flag=True, help="Show the repairs that were made instead.")
 @click.option("--evidence", type=click.Path(path_type=Path), help="The folder of evidence files.")
-def repair(table: str, config_path: Path, as_json: bool, **options: Any) -> None:
-    """Check TABLE, read again from MySQL exactly what differs, and prove it again.
+def repair(table: str | None, config_path: Path, as_json: bool, **options: Any) -> None:
+    """Check TABLE, read again from MySQL exactly what differs, and prove it again; without TABLE,
+    every table.
 
     Ends with 0 if it is equal then, 9 if rows still differ (or nobody said yes), 10 if that can't
     be decided yet.
     """
-    from mirrorlake.operations.repair import MOST_KEYS, refuse_repair, repair_table
-    from mirrorlake.proof.evidence import formatter_of, prove_table
-    from mirrorlake.table.new_columns import held_now
+    from mirrorlake.operations.repair import refuse_repair
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
+    if table is None:
+        _refuse_parts_of_all(options)
+        sys.exit(_repair_everything(config, options, as_json=as_json))
     refuse_tenants(
         config,
         [table],
@@ -56,34 +60,178 @@ def repair(table: str, config_path: Path, as_json: bool, **options: Any) -> None
     )
     contract = config.table(table)
     if options["journal"]:
-        _print_journal(config_path, contract, as_json=as_json)
+        _print_journal(config, contract, as_json=as_json)
         return
     refuse_repair(contract)
-    if as_json and not options["yes"]:
-        raise ConfigError("repair --json writes without a question", next_step="Say so with --yes")
-    only, evidence = bool(options["deletes"]), options["evidence"]
+    _refuse_questions(options, as_json=as_json)
     with Workspace.open(config) as workspace:
-        report, path = prove_table(workspace, contract, ask_of(options), evidence, MOST_KEYS)
-        if not as_json:
-            print_report(report, path)
-            held = held_now(workspace.ledger, workspace.lake, contract)
-            _print_differences(report, formatter_of(config, contract, held=held))
-        wanted = report.verdict == "different"
-        if wanted and not options["yes"] and not click.confirm("Repair them?"):
+        found = _look(workspace, contract, options, as_json=as_json)
+        if found[0].verdict == "different" and not _confirmed(options, "Repair them?"):
             sys.exit(CODES["different"])
-        done = repair_table(
-            workspace,
-            contract,
-            report.ask,
-            found=(report, path),
-            only_deletes=only,
-            evidence=evidence,
-        )
+        done = _repair(workspace, contract, found, options)
     if as_json:
         show.print_json(_words(done))
     elif done.rounds:
         _print_done(done)
     sys.exit(CODES[done.outcome])
+
+
+def _refuse_questions(options: dict[str, Any], *, as_json: bool) -> None:
+    if as_json and not options["yes"]:
+        raise ConfigError("repair --json writes without a question", next_step="Say so with --yes")
+
+
+def _confirmed(options: dict[str, Any], question: str) -> bool:
+    return options["yes"] or click.confirm(question)
+
+
+def _look(
+    workspace: Workspace, contract: TableContract, options: dict[str, Any], *, as_json: bool
+) -> tuple[Report, Path]:
+    """What differs, shown to people before anything is written."""
+    from mirrorlake.operations.repair import MOST_KEYS
+    from mirrorlake.proof.evidence import formatter_of, prove_table
+    from mirrorlake.table.new_columns import held_now
+
+    evidence = options["evidence"]
+    report, path = prove_table(workspace, contract, ask_of(options), evidence, MOST_KEYS)
+    if not as_json:
+        print_report(report, path)
+        held = held_now(workspace.ledger, workspace.lake, contract)
+        _print_differences(report, formatter_of(workspace.config, contract, held=held))
+    return report, path
+
+
+def _repair(
+    workspace: Workspace,
+    contract: TableContract,
+    found: tuple[Report, Path],
+    options: dict[str, Any],
+) -> Repaired:
+    from mirrorlake.operations.repair import repair_table
+
+    return repair_table(
+        workspace,
+        contract,
+        found[0].ask,
+        found=found,
+        only_deletes=bool(options["deletes"]),
+        evidence=options["evidence"],
+    )
+
+
+# --- every table ----------------------------------------------------------------------------------
+
+
+def _refuse_parts_of_all(options: dict[str, Any]) -> None:
+    """See that no option is given that is about rows of one table."""
+    some = ("partition", "keys", "where", "journal")
+    if any(options[option] for option in some):
+        raise ConfigError(
+            "without a TABLE every table is repaired as a whole",
+            next_step="Name the table: --partition, --keys, --where and --journal are about one",
+        )
+
+
+@dataclass
+class _Everything:
+    """What became of each table: the newest verdict by name, the repairs, and what failed."""
+
+    verdicts: dict[str, str] = field(default_factory=dict[str, str])
+    repaired: list[Repaired] = field(default_factory=list["Repaired"])
+    failures: list[tuple[str, MirrorlakeError]] = field(
+        default_factory=list[tuple[str, MirrorlakeError]]
+    )
+
+
+def _repair_everything(config: Config, options: dict[str, Any], *, as_json: bool) -> int:
+    """Look at all tables first, ask once, and repair those that differ; the exit code. A table that
+    fails does not keep the others from it."""
+    from mirrorlake.workspace import Workspace
+
+    _refuse_questions(options, as_json=as_json)
+    every_table(config)
+    left_out, seen = _left_out(config), _Everything()
+    chosen = [one for one in config.tables if one.name not in left_out]
+    with Workspace.open(config) as workspace:
+        looks = _look_at_all(workspace, chosen, options, seen, as_json=as_json)
+        count = [*seen.verdicts.values()].count("different")
+        question = f"Repair {count:,} {'table' if count == 1 else 'tables'}?"
+        if not count or _confirmed(options, question):
+            _repair_all(workspace, looks, options, seen, as_json=as_json)
+    verdicts = [*seen.verdicts.values()]
+    if as_json:
+        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in seen.failures]
+        tables = [_words(done) for done in seen.repaired]
+        show.print_json({"tables": tables, "errors": errors, "left_out": left_out})
+    else:
+        print_tally("checked", verdicts, seen.failures)
+        for name, why in left_out.items():
+            words = f"  left out: {name}: {why}"
+            show.console.print(escape(words), highlight=False, soft_wrap=True)
+    return code_of_all(verdicts, seen.failures)
+
+
+def _look_at_all(
+    workspace: Workspace,
+    chosen: Sequence[TableContract],
+    options: dict[str, Any],
+    seen: _Everything,
+    *,
+    as_json: bool,
+) -> list[tuple[TableContract, tuple[Report, Path]]]:
+    from mirrorlake.cli.bars import Bars
+
+    looks: list[tuple[TableContract, tuple[Report, Path]]] = []
+    with Bars(show.errors, quiet=as_json) as bars:
+        moved = bars.count("all tables", len(chosen))
+        for number, contract in enumerate(chosen, 1):
+            try:
+                found = _look(workspace, contract, options, as_json=as_json)
+                looks.append((contract, found))
+                seen.verdicts[contract.name] = found[0].verdict
+            except MirrorlakeError as error:
+                seen.failures.append((contract.name, error))
+            moved(number)
+            words = seen.verdicts.get(contract.name, "failed")
+            bars.line(f"{number:,} of {len(chosen):,}: {contract.name}: {words}")
+    return looks
+
+
+def _repair_all(
+    workspace: Workspace,
+    looks: Sequence[tuple[TableContract, tuple[Report, Path]]],
+    options: dict[str, Any],
+    seen: _Everything,
+    *,
+    as_json: bool,
+) -> None:
+    for contract, found in looks:
+        try:
+            done = _repair(workspace, contract, found, options)
+        except MirrorlakeError as error:
+            seen.failures.append((contract.name, error))
+            del seen.verdicts[contract.name]
+            continue
+        seen.repaired.append(done)
+        seen.verdicts[contract.name] = done.outcome
+        if not as_json and done.rounds:
+            _print_done(done)
+
+
+def _left_out(config: Config) -> dict[str, str]:
+    """The tables that are not repaired by what differs, and what is done with them."""
+    found = {
+        one.name: "its contract says `repair: off`" for one in config.tables if one.repair == "off"
+    }
+    for one in config.snapshots:
+        found[one.name] = f"it is kept by snapshots: `mirrorlake check {one.name}` compares it"
+    for one in config.tenants:
+        found[one.name] = (
+            f"it is of tenants: `mirrorlake check {one.name}` compares it, and `mirrorlake sync "
+            f"{one.name} --tenant DATABASE --again` reads one again"
+        )
+    return found
 
 
 def _print_differences(report: Report, formatter: Formatter) -> None:
@@ -122,10 +270,9 @@ def _words(done: Repaired) -> dict[str, Any]:
     }
 
 
-def _print_journal(config_path: Path, contract: TableContract, *, as_json: bool) -> None:
+def _print_journal(config: Config, contract: TableContract, *, as_json: bool) -> None:
     from mirrorlake.ledger import Ledger
 
-    config = open_contract(config_path)
     found = Ledger(config.ledger.url, config.ledger.wait).repairs(contract.name)
     if as_json:
         show.print_json([asdict(one) for one in found])

@@ -4,6 +4,8 @@ screen, and its exit code.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.errors import ConfigError
+from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.proof.report import Ask, Report
@@ -41,6 +43,30 @@ def ask_of(options: dict[str, Any]) -> Ask:
     if options["where"]:
         return Ask("where", where=options["where"])
     return Ask("keys", named=read_keys(options["keys"])) if options["keys"] else Ask()
+
+
+def code_of_all(verdicts: Sequence[str], failures: Sequence[tuple[str, MirrorlakeError]]) -> int:
+    """The exit code of several tables: a failure to look, then the worst verdict.
+
+    >>> code_of_all(["equal", "undecided", "different"], []), code_of_all(["equal"], [])
+    (9, 0)
+    """
+    if failures:
+        return failures[0][1].exit_code
+    return next((CODES[v] for v in ("different", "undecided") if v in verdicts), 0)
+
+
+def print_tally(
+    done: str, verdicts: Sequence[str], failures: Sequence[tuple[str, MirrorlakeError]]
+) -> None:
+    """How many tables there were of each verdict, and what failed."""
+    counts = Counter(verdicts)
+    parts = [f"[{COLORS[v]}]{counts[v]:,} {v}[/]" for v in CODES if counts[v]]
+    parts += [f"[red]{len(failures):,} failed[/]"] if failures else []
+    tables = len(verdicts) + len(failures)
+    words = f"{tables:,} {'table' if tables == 1 else 'tables'} {done}: {', '.join(parts)}"
+    show.console.print(words, highlight=False, soft_wrap=True)
+    show.print_errors(failures)
 
 
 def print_report(report: Report, path: Path) -> None:

@@ -5,44 +5,38 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.config import Config, TenantTable
+from mirrorlake.config import TenantTable
 
 if TYPE_CHECKING:
     from mirrorlake.operations.tenant_verdicts import TenantsChecked
+    from mirrorlake.workspace import Workspace
 
 MOST_SHOWN = 20
 """Tenants that are not equal are listed up to this many; ``--json`` has them all."""
 
 
-def check_all(
-    config: Config, table: TenantTable, databases: Sequence[str], *, as_json: bool
-) -> int:
-    """Compare tenants with MySQL; the exit code."""
+def check_tenant_table(
+    workspace: Workspace, table: TenantTable, databases: Sequence[str], *, as_json: bool
+) -> tuple[str, dict[str, Any]]:
+    """Compare tenants with MySQL; the verdict, and what was found as JSON has it."""
     from mirrorlake.operations.tenant_checks import check_tenants
-    from mirrorlake.workspace import Workspace
 
-    with Workspace.open(config) as workspace:
-        found = check_tenants(workspace, table, frozenset(databases))
-    if as_json:
-        tenants = [asdict(one) for one in found.verdicts]
-        show.print_json(
-            {
-                "table": found.table,
-                "verdict": found.verdict,
-                "tenants": tenants,
-                "clean": asdict(found.clean),
-                "unread": list(found.unread),
-                "left_out": dict(found.left_out),
-            }
-        )
-    else:
+    found = check_tenants(workspace, table, frozenset(databases))
+    if not as_json:
         _print_checked(found)
-    return {"equal": 0, "different": 9, "undecided": 10}[found.verdict]
+    return found.verdict, {
+        "table": found.table,
+        "verdict": found.verdict,
+        "tenants": [asdict(one) for one in found.verdicts],
+        "clean": asdict(found.clean),
+        "unread": list(found.unread),
+        "left_out": dict(found.left_out),
+    }
 
 
 def _print_checked(found: TenantsChecked) -> None:

@@ -38,6 +38,7 @@ from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune
 from mirrorlake.merge.ranks import GONE
 from mirrorlake.merge.reshape import (
+    has_new_rules,
     is_made_otherwise,
     next_layer,
     next_names,
@@ -224,7 +225,7 @@ def _apply(
     fresh: bool,
 ) -> Scan:
     """Write what these loads observed; what was read for it."""
-    if retyped:
+    if retyped or has_new_rules(workspace, layer):
         return replace_layer(workspace, plan, layer, todo, retyped)
     whole = fresh or not plan.key or (todo.again and todo.repairs)
     # A MERGE compares every row with a copy's, to write only what changed: of few rows, writing

@@ -63,7 +63,8 @@ def reshape_layer(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> tu
     if found and (ORIGINAL in found.there or found.retyped):
         # Before the change: who dies in between folds all again.
         reason = "its columns have other types" if found.retyped else "its originals name columns"
-        workspace.ledger.record_definition(_reshaped(layer), reason)
+        if not has_new_rules(workspace, layer):
+            workspace.ledger.record_definition(_reshaped(layer), reason)
     # Of a run that died: what it wrote there is on a branch that is begun again.
     left = [name for name in found.there if name.startswith(NEXT)]
     if found.renamed or found.gone or left:
@@ -118,6 +119,7 @@ def _must_be_filled(workspace: Workspace, plan: ResolvedTable, layer: Layer, nam
     return any(plan.name_in(dict(version.columns), name) for version in versions)
 
 
+_RULES = "its rules changed"
 NEXT = "_mirror_next_"
 """What the name of a column begins with that is written and not shown yet."""
 
@@ -148,12 +150,29 @@ def is_made_otherwise(
     return was != plan.contract.deletes or _says_more(plan, ledger.definition(_names(layer)))
 
 
+def write_by_new_rules(workspace: Workspace, layer: Layer) -> None:
+    """Have the next fold write all rows of a layer again, so that nothing of what it shows then
+    names a file of before; its readers see the old rows until it shows the new."""
+    workspace.ledger.record_definition(_reshaped(layer), _RULES)
+
+
+def has_new_rules(workspace: Workspace, layer: Layer) -> bool:
+    """Whether a layer's rows are to be written again because its rules changed."""
+    return workspace.ledger.definition(_reshaped(layer)) == _RULES
+
+
 def record_as_made(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> None:
     """A layer was written as a whole, as the contract and MySQL have it now."""
     workspace.ledger.record_definition(_deletes(layer), plan.contract.deletes)
     names = {name: list(earlier) for name, earlier in plan.contract.earlier_names.items()}
     workspace.ledger.record_definition(_names(layer), json.dumps(names, ensure_ascii=False))
     workspace.ledger.forget_definition(_reshaped(layer))
+
+
+def forget_as_made(workspace: Workspace, layer: Layer) -> None:
+    """A layer's table has another name now."""
+    for name in (_deletes(layer), _names(layer), _reshaped(layer)):
+        workspace.ledger.forget_definition(name)
 
 
 def _deletes(layer: Layer) -> str:

@@ -25,6 +25,7 @@ from mirrorlake.serving.views import (
     hold_clean_view,
     make_clean_view,
     renew_clean_table,
+    show_clean_table,
 )
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.continuity import kept_words
@@ -72,12 +73,13 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
     with damage_errors(workspace.lake, workspace.ledger, plan.contract):
         show_raw_view(workspace, plan)
         hold_reshaped(workspace, plan)
-        if plan.contract.clean == "view":
-            hold_clean_view(workspace, plan)
+        hold_clean_view(workspace, plan)
         seqs = fold_layer(workspace, plan, deduped_layer(plan), compared)
         _note_surplus(workspace, plan, seqs)
         if plan.contract.clean == "table":
-            fold_layer(workspace, plan, renew_clean_table(workspace, plan), compared)
+            clean = renew_clean_table(workspace, plan)
+            fold_layer(workspace, plan, clean, compared)
+            show_clean_table(workspace, plan, clean)
         else:
             make_clean_view(workspace, plan)
         keep_streamed(workspace, plan)

@@ -14,8 +14,15 @@ from dataclasses import dataclass
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import as_sql_identifier, text_literal
+from mirrorlake.destinations.iceberg.older_versions import remove_all_files
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.errors import LandingError, MirrorlakeError, SnapshotRefused
+from mirrorlake.errors import (
+    ConfigError,
+    LandingError,
+    MirrorlakeError,
+    SchemaError,
+    SnapshotRefused,
+)
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import SnapshotRecord
 from mirrorlake.merge.snapshot.contract import snapshot_table
@@ -107,9 +114,11 @@ def take_snapshots(
         SchemaError: its schema is not what the contract says.
     """
     place = place_of(workspace.config, contract)
-    return [
-        take(place, workspace.ledger, workspace.spark.get, number) for number in sorted(set(ids))
-    ]
+    taken: list[TakenSnapshot] = []
+    for number in sorted(set(ids)):
+        with _noting(workspace, contract, [number]):
+            taken.append(take(place, workspace.ledger, workspace.spark.get, number))
+    return taken
 
 
 def fold_snapshots(
@@ -133,8 +142,11 @@ def fold_snapshots(
     with workspace.leased(contract) as leased:
         find_withdrawn(leased.lake, leased.ledger, contract)
         refuse_over_gap(leased.ledger, contract, chosen)
-        for taken in open_taken(place, leased.ledger, chosen):
-            arrived.append(_fold(leased, contract, taken, accept_smaller=accept_smaller))
+        with _noting(leased, contract, chosen):
+            opened = open_taken(place, leased.ledger, chosen)
+        for taken in opened:
+            with _noting(leased, contract, [taken.record.id]):
+                arrived.append(_fold(leased, contract, taken, accept_smaller=accept_smaller))
         if arrived:
             record_contract(leased.ledger, contract)
     return arrived
@@ -176,6 +188,23 @@ def land_table(
             yield RefusedSnapshot(contract.name, number, str(error), error.exit_code)
         else:
             yield arrived
+
+
+@contextmanager
+def _noting(workspace: Workspace, contract: TableContract, ids: Collection[int]) -> Iterator[None]:
+    """Write down why snapshots that stay as they are were not taken or folded, where that is about
+    the table's columns or settings: `mirrorlake status` says it with their ids."""
+    ledger = workspace.ledger
+    try:
+        yield
+    except (SchemaError, ConfigError) as error:
+        known = {record.id: record for record in ledger.snapshots(contract.name)}
+        notices = ledger.notices(contract.name)
+        stale = [n for n in ids if n in notices and notices[n].text != str(error)]
+        ledger.drop_notices(contract.name, stale)
+        about = {n: (known[n].fingerprint, str(error)) for n in ids if n in known}
+        ledger.notice_snapshots(contract.name, about)
+        raise
 
 
 def _is_refusal(error: MirrorlakeError) -> bool:
@@ -228,7 +257,19 @@ def _refusing(workspace: Workspace, taken: TakenSnapshot) -> Iterator[None]:
             record = taken.record
             same = _has_same_files(taken)
             workspace.ledger.refuse_snapshot(record.table, record.id, str(error), dismissed=same)
+            _drop_empty(workspace, taken.record.table)
         raise
+
+
+def _drop_empty(workspace: Workspace, table: str) -> None:
+    """Take a table away that no snapshot was ever published to: readers of an empty one would take
+    the source for empty."""
+    identifier = deduped_of(workspace.config.contract(table))
+    found = workspace.lake.load(identifier)
+    if found is not None and found.current_snapshot() is None:
+        workspace.lake.drop(identifier)
+        with workspace.lake.translated(identifier):
+            remove_all_files(found)
 
 
 def _has_same_files(taken: TakenSnapshot) -> bool:
@@ -308,7 +349,7 @@ def make_clean_view(workspace: Workspace, contract: TableContract, schema: Lande
     if workspace.ledger.definition(name) == text and declared:
         return
     if held:
-        logger.warning("table %s: %s", contract.name, held_words(held))
+        logger.warning("table %s: %s", contract.name, held_words(held, contract))
     workspace.lake.make_namespace(view.namespace)
     with spark_errors(contract.name):
         workspace.spark.get().sql(f"CREATE OR REPLACE VIEW {view.sql} AS {text}")

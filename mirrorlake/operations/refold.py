@@ -33,6 +33,7 @@ from mirrorlake.destinations.iceberg.integrity import (
     find_unreadable,
 )
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.name_swap import take_name
 from mirrorlake.destinations.iceberg.tables import drop_column
 from mirrorlake.errors import ConfigError, LakeDamaged, SchemaError
 from mirrorlake.failpoints import failpoint
@@ -57,11 +58,13 @@ from mirrorlake.serving.versions import (
     show_raw_view,
 )
 from mirrorlake.serving.views import (
+    NEXT_TABLE,
     forget_broken_view,
     hold_clean_view,
     is_clean_as_ruled,
     make_clean_view,
     renew_clean_table,
+    show_clean_table,
 )
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.meaning import refuse_changed
@@ -176,9 +179,10 @@ def refuse_new_version(workspace: Workspace, plan: ResolvedTable) -> None:
 
 
 def drop_beside(lake: Lake, identifier: Identifier) -> int:
-    """Take tables that dead refolds left beside a layer out of the catalog; how many. Their files
+    """Take tables that dead runs left beside a layer out of the catalog; how many. Their files
     lie in the layer's own folder, and go as orphans. The caller holds the table's lease."""
-    named = re.compile(re.escape(identifier.name + _BESIDE) + "[0-9a-f]{32}")
+    name = re.escape(identifier.name)
+    named = re.compile(f"{name}(?:{_BESIDE}[0-9a-f]{{32}}|{NEXT_TABLE})")
     with lake.translated(identifier):
         if not lake.catalog.namespace_exists((identifier.namespace,)):
             return 0
@@ -198,9 +202,8 @@ class _Refold:
 
     def run(self, started: float) -> Refolded:
         workspace, plan = self._workspace, self._plan
-        if plan.contract.clean == "view":
-            with suppress(LakeDamaged):  # what can't be read can't be shown meanwhile
-                hold_clean_view(workspace, plan)
+        with suppress(LakeDamaged):  # what can't be read can't be shown meanwhile
+            hold_clean_view(workspace, plan)
         with suppress(LakeDamaged):
             hold_reshaped(workspace, plan)
         layers = (self._remake(deduped_layer(plan)), self._remake_clean())
@@ -250,10 +253,11 @@ class _Refold:
             )
         forget_broken_view(workspace, plan.clean)
         if plan.contract.clean == "table":
-            return replace(
-                self._remake(renew_clean_table(workspace, plan)),
-                damage=str(damage) if damage else None,
-            )
+            layer = renew_clean_table(workspace, plan)
+            made = self._remake(layer)
+            show_clean_table(workspace, plan, layer)
+            found = str(damage) if damage else None
+            return replace(made, table=str(plan.clean), damage=found)
         make_clean_view(workspace, plan)
         found = str(damage) if damage else None
         return Remade("clean", str(plan.clean), found, "view", None, None)
@@ -281,9 +285,8 @@ class _Refold:
         scanned = self._write(beside, beside.identifier.sql, None)
         flush_commits(lake.load(beside.identifier), None)
         self._workspace.check_lease()
-        lake.drop(identifier)
-        failpoint("refold.dropped")
-        lake.rename(beside.identifier, identifier)
+        failpoint("refold.beside")
+        take_name(lake, beside.identifier, identifier)
         failpoint("refold.shown")
         self._record(layer, scanned, None)
 

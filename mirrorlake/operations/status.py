@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING
 
 from mirrorlake.config import Config, TableContract, TenantTable
 from mirrorlake.destinations.iceberg.locations import metadata_locations
-from mirrorlake.ledger import Hold, Ledger, Load, Receipt, Refusal, Stamp, age_of
+from mirrorlake.ledger import (
+    Hold,
+    Ledger,
+    Load,
+    Notice,
+    Receipt,
+    Refusal,
+    SnapshotRecord,
+    Stamp,
+    age_of,
+)
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.models.published import OF_MODELS
@@ -225,11 +235,36 @@ def _snapshot_status(
         rows=rows,
         freshness=ledger.ledger_clock() - max(times) if times else None,
         checks=damage or _snapshot_checks(ledger, contract, max(published, default=None)),
-        error=newest.error if newest and newest.state == "refused" else None,
+        error=_open_words(records, ledger.notices(contract.name)),
         originals={},
         suspected_pii=_suspected(contract, known),
         bigquery=published_status(contract, known.publications.get(contract.name)),
     )
+
+
+_SHOWN = 3
+"""Of so many snapshots that wait for a decision it is said why."""
+_OPEN: Mapping[str, str] = {
+    "refused": "refused",
+    "landed": "landed, and not published",
+    "arriving": "not taken",
+    "published": "published, and its files are others now",
+    "withdrawn": "published before, and not in what readers see",
+}
+
+
+def _open_words(records: Sequence[SnapshotRecord], notices: Mapping[int, Notice]) -> str | None:
+    """The snapshots that somebody should look at, newest first, each with its id and why."""
+    found: list[str] = []
+    for record in (one for one in reversed(records) if one.state != "skipped"):
+        notice = notices.get(record.id)
+        told = notice.text if notice is not None and not notice.acknowledged_at else None
+        why = record.error if record.state == "refused" else told
+        if why is not None or record.state == "withdrawn":
+            words = f"snapshot {record.id:014d} is {_OPEN.get(record.state, record.state)}"
+            found.append(f"{words}: {why}" if why else words)
+    more = [f"and {len(found) - _SHOWN:,} more"] if len(found) > _SHOWN else []
+    return "; ".join([*found[:_SHOWN], *more]) or None
 
 
 def _snapshot_checks(ledger: Ledger, contract: TableContract, newest: int | None) -> str:

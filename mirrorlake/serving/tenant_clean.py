@@ -3,7 +3,8 @@
 A table is what every engine can read, and where a keyed hash can stand: a view's text would show
 the key. Rows are taken from deduped, never from raw, so both show the same copies; only tenants
 whose rows moved are written again, on a branch that is counted before it is shown. A rule that
-takes values away has the table dropped with its files and made again: its history would show them.
+takes values away has all of them written again; then the older versions go with their files, as
+they would show these values (`mirrorlake.serving.hiding`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.destinations.base import as_sql_identifier, text_literal
+from mirrorlake.destinations.base import Identifier, as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names, history, is_rewrite
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
@@ -36,8 +37,9 @@ from mirrorlake.merge.tenant_due import Due, forget_due, read_due
 from mirrorlake.merge.tenant_shapes import LISTED, TenantShapes, places_sql
 from mirrorlake.schema.masking import HASHABLE, keyed_hash
 from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
-from mirrorlake.serving.views import ViewText, drop_view, purge_table
-from mirrorlake.table.hash_key import has_hash_key, is_made_under, record_hash_key
+from mirrorlake.serving.hiding import begin_hiding, finish_hiding, is_hiding
+from mirrorlake.serving.views import ViewText, has_view, next_table, show_next_table
+from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_made_under, record_hash_key
 from mirrorlake.table.tenants import clean_of, contract_of, deduped_of, held_of
 from mirrorlake.workspace import Workspace
 
@@ -189,12 +191,11 @@ def make_clean_table(workspace: Workspace, table: TenantTable, shapes: TenantSha
     """
     ledger, lake, clean = workspace.ledger, workspace.lake, clean_of(table)
     wanted = clean_columns_of(ledger, table, shapes)
-    drop_view(workspace, clean)
     made = _read_made(ledger, table)
-    there = lake.load(clean)
+    is_view = has_view(workspace, clean)
+    there = None if is_view else lake.load(clean)
     if there is not None and (made is None or not wanted.only_adds(made["columns"])):
-        purge_table(workspace, clean)
-        there = None
+        begin_hiding(workspace, clean)
     due = read_due(ledger, clean)
     if (
         there is None
@@ -205,40 +206,47 @@ def make_clean_table(workspace: Workspace, table: TenantTable, shapes: TenantSha
     ):
         due = Due(everything=True)
     if not due:
+        finish_hiding(workspace, clean)  # of a run that died
         return CleanMade()
     key = workspace.config.privacy.hash_key
     if key is not None and "hash" in _rules(table, shapes.columns).values():
         # Before the first hash is written: a table may lag behind the record, never the other way.
         record_hash_key(ledger, clean, key)
-    beside = _ensure(workspace, table, wanted, there)
+    target = next_table(workspace, clean) if is_view else clean
+    beside = _ensure(workspace, table, wanted, there, target)
     with spark_errors(table.name):
-        tenants = _write(workspace, table, wanted, due, beside)
+        tenants = _write(workspace, table, wanted, due, beside, target)
+    if is_view:
+        show_next_table(workspace, target, clean)
     failpoint("tenants.clean_shown")
     _record_made(ledger, table, wanted, [lake.head(clean)])
     forget_due(ledger, clean)
+    finish_hiding(workspace, clean)
     if not due.everything:
         compact_if_due(workspace.spark.get(), lake, clean)
     return CleanMade(due.everything, tenants)
 
 
-def forget_clean_table(workspace: Workspace, table: TenantTable) -> None:
-    """Drop the clean table with its files, where there is one: clean is to be a view."""
-    clean = clean_of(table)
-    if _read_made(workspace.ledger, table) is not None or workspace.lake.load(clean) is not None:
-        purge_table(workspace, clean)
-        workspace.ledger.forget_definition(_made(table))
-        forget_due(workspace.ledger, clean)
+def forget_clean_table(ledger: Ledger, table: TenantTable) -> None:
+    """Forget the clean table, where there was one: clean is a view."""
+    if _read_made(ledger, table) is not None:
+        forget_hash_key(ledger, clean_of(table))
+        ledger.forget_definition(_made(table))
+        forget_due(ledger, clean_of(table))
 
 
 def _ensure(
-    workspace: Workspace, table: TenantTable, wanted: CleanColumns, there: LakeTable | None
+    workspace: Workspace,
+    table: TenantTable,
+    wanted: CleanColumns,
+    there: LakeTable | None,
+    clean: Identifier,
 ) -> dict[str, str]:
     """The table with every column that is written; column → its name until it is shown, of those
     that must have their values as soon as they are there."""
-    clean = clean_of(table)
-    left = [n for n in column_names(there.schema()) if n.startswith(NEXT)] if there else []
-    if left:  # of a run that died
-        reshape(workspace.lake, clean, {}, left)
+    if there is not None and (gone := _gone(workspace.ledger, table, wanted, there)):
+        reshape(workspace.lake, clean, {}, gone)
+        there = there.refresh()
     held = {f.name: f.field_type for f in there.schema().fields} if there is not None else {}
     beside = next_names(
         [
@@ -252,8 +260,21 @@ def _ensure(
     shown = {name.lower(): name for name, _ in wanted.stored}
     key = [shown[name.lower()] for name in table.key if name.lower() in shown]
     sorted_by = [beside.get(n, n) for n in key]
-    ensure_current_tenants(workspace.lake, clean, schema, sorted_by, table.write_mode)
+    place = workspace.lake.location(clean_of(table))
+    ensure_current_tenants(workspace.lake, clean, schema, sorted_by, table.write_mode, place)
     return beside
+
+
+def _gone(ledger: Ledger, table: TenantTable, wanted: CleanColumns, there: LakeTable) -> list[str]:
+    """The columns that the table has and clean has not: a dead run's, and those that a rule takes
+    away."""
+    has = column_names(there.schema())
+    left = [name for name in has if name.startswith(NEXT)]
+    if not is_hiding(ledger, clean_of(table)):
+        return left
+    kept = {SOURCE, DATABASE, *(name for name, _ in wanted.stored)}
+    kept |= {ORIGINAL} if wanted.original else set()
+    return [name for name in has if name not in kept]
 
 
 def _write(
@@ -262,9 +283,10 @@ def _write(
     wanted: CleanColumns,
     due: Due,
     beside: Mapping[str, str],
+    clean: Identifier,
 ) -> int:
     """Write and show what is due; of how many tenants that was."""
-    lake, clean, spark = workspace.lake, clean_of(table), workspace.spark.get()
+    lake, spark = workspace.lake, workspace.spark.get()
     _register_hash(spark, workspace.config.privacy.hash_key)
     drop_stale(lake, clean)
     head, branch = lake.head(clean), new_branch()

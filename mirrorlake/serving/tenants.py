@@ -53,9 +53,10 @@ def show_clean_tenants(workspace: Workspace, table: TenantTable, shapes: TenantS
     """Clean, where it is not there as it must be; what became of it."""
     if table.clean == "table":
         return make_clean_table(workspace, table, shapes)
-    forget_clean_table(workspace, table)
     wanted = clean_view_of(workspace.ledger, table, shapes)
-    return CleanMade(make_view(workspace, clean_of(table), wanted))
+    made = make_view(workspace, clean_of(table), wanted, over_table=True)
+    forget_clean_table(workspace.ledger, table)
+    return CleanMade(made)
 
 
 def show_raw_tenants(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> None:

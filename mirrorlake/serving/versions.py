@@ -37,7 +37,15 @@ from mirrorlake.serving.versions_write import (
     raw_of,
     write_versions,
 )
-from mirrorlake.serving.views import ViewText, drop_views, make_views, purge_table, views_over
+from mirrorlake.serving.views import (
+    ViewText,
+    drop_views,
+    has_view,
+    make_views,
+    next_table,
+    show_next_table,
+    views_over,
+)
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -53,23 +61,23 @@ _UNKNOWN: Final = "was written to by somebody else, or the versions that said wh
 
 def show_raw_view(workspace: Workspace, plan: ResolvedTable) -> None:
     """Show raw by the view over all versions, if the contract wants one; a table of versions in its
-    place is dropped.
+    place makes way for it.
 
     Raises:
         LakeError: there is a table of that name which Mirrorlake did not make.
     """
     if plan.contract.versions == "view":
-        if _ours(workspace, plan) is not None:
-            purge_table(workspace, plan.raw_view)
+        there = _ours(workspace, plan) is not None
+        _make_raw_view(workspace, plan, over_table=there)
+        if there:
             workspace.ledger.forget_definition(_made(plan))
-        _make_raw_view(workspace, plan)
 
 
-def _make_raw_view(workspace: Workspace, plan: ResolvedTable) -> None:
+def _make_raw_view(workspace: Workspace, plan: ResolvedTable, *, over_table: bool) -> None:
     """The view over the raw tables of all versions, in every column that one of them has."""
     wanted = raw_views(plan, workspace.ledger, workspace.lake)
     if wanted:
-        make_views(workspace, wanted)
+        make_views(workspace, wanted, over_table=over_table)
 
 
 def raw_views(plan: ResolvedTable, ledger: Ledger, lake: Lake) -> dict[Identifier, ViewText]:
@@ -126,8 +134,13 @@ def fill_versions_table(
     named = [load for load in loads if todo.whole or load.seq in todo.seqs]
     refuse_damaged(workspace.lake, workspace.ledger, plan.contract, named, compared)
     rows = sum(load.receipt.rows if load.receipt else _MANY_ROWS for load in named)
-    drop_views(workspace, plan.raw_view)
-    write_versions(workspace, unified, there, todo, wanted, rows)
+    if there is None and has_view(workspace, plan.raw_view):
+        beside = next_table(workspace, plan.raw_view)
+        write_versions(workspace, unified, None, todo, wanted, rows, beside)
+        show_next_table(workspace, beside, plan.raw_view)
+        drop_views(workspace, plan.raw_view)  # those that it was over
+    else:
+        write_versions(workspace, unified, there, todo, wanted, rows, plan.raw_view)
     _record(workspace, unified)
     if not todo.whole:
         compact_if_due(workspace.spark.get(), workspace.lake, plan.raw_view)

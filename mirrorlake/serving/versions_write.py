@@ -98,19 +98,21 @@ def write_versions(
     todo: Fill,
     wanted: Shown,
     rows: int,
+    identifier: Identifier,
 ) -> None:
     """Write what is to be written on a branch, count it there, and show it in one step.
 
     Args:
         there: the table as the catalog has it.
         rows: about how many are written.
+        identifier: the table's name; another one while a view has its own.
 
     Raises:
         LakeError: Spark, the catalog or the storage failed; the table is as it was, or filled.
         LeaseHeld: another run took the source's table over.
     """
-    lake, identifier = workspace.lake, unified.plan.raw_view
-    beside = _ensure(workspace, unified, there, whole=todo.whole)
+    lake = workspace.lake
+    beside = _ensure(workspace, unified, there, identifier, whole=todo.whole)
     drop_stale(lake, identifier)
     head, branch = lake.head(identifier), new_branch()
     if todo.whole or head is None:
@@ -136,11 +138,16 @@ def write_versions(
 
 
 def _ensure(
-    workspace: Workspace, unified: Unified, there: LakeTable | None, *, whole: bool
+    workspace: Workspace,
+    unified: Unified,
+    there: LakeTable | None,
+    identifier: Identifier,
+    *,
+    whole: bool,
 ) -> dict[str, str]:
     """The table with every column that is written; column → its name until it is shown, of those
     that must have their values as soon as they are there."""
-    lake, identifier, schema = workspace.lake, unified.plan.raw_view, unified.schema
+    lake, schema = workspace.lake, unified.schema
     held = {f.name: f.field_type for f in there.schema().fields} if there is not None else {}
     left = [name for name in held if name.startswith(NEXT)]  # of a run that died
     lowered = {name.lower(): name for name in unified.names}
@@ -159,7 +166,8 @@ def _ensure(
             and (name not in held or (kind.is_primitive and not can_hold(held[name], kind)))
         ]
     )
-    ensure_versions_table(lake, identifier, schema, {VERSIONS_OF: unified.plan.name}, beside)
+    place = lake.location(unified.plan.raw_view)
+    ensure_versions_table(lake, identifier, schema, {VERSIONS_OF: unified.plan.name}, beside, place)
     return beside
 
 

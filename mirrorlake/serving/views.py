@@ -11,41 +11,112 @@ import ast
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema
+from mirrorlake.destinations.iceberg.name_swap import take_name
+from mirrorlake.destinations.iceberg.older_versions import remove_all_files
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.destinations.iceberg.tables import current_schema, iceberg_type
+from mirrorlake.destinations.iceberg.tables import (
+    ORIGINAL,
+    current_schema,
+    drop_column,
+    iceberg_type,
+)
 from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view, write_view
 from mirrorlake.errors import LakeDamaged
-from mirrorlake.merge.reshape import find_outdated
+from mirrorlake.failpoints import failpoint
+from mirrorlake.merge.fold import ensure_layer
+from mirrorlake.merge.reshape import (
+    find_outdated,
+    forget_as_made,
+    has_new_rules,
+    record_as_made,
+    write_by_new_rules,
+)
 from mirrorlake.merge.statements import Layer, clean_layer, clean_view_sql, deduped_layer
 from mirrorlake.schema.versions import FIRST_CREATED
+from mirrorlake.serving.hiding import begin_hiding, finish_hiding, purge_files
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_hashed, record_hash_key
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
+NEXT_TABLE: Final = "__mirror_next"
+"""What the name of a table ends with that is about to take another one's."""
+
 
 def renew_clean_table(workspace: Workspace, plan: ResolvedTable) -> Layer:
-    """The clean table's layer; a view in its place is dropped, and so is the table when its rules
-    changed, so that nothing that they rule out stays. Columns that MySQL changed, its fold
-    follows."""
+    """The clean table's layer. When its rules changed, its fold writes all rows again, and what
+    they rule out goes with the older versions; see `mirrorlake.serving.hiding`. Columns that MySQL
+    changed, its fold follows.
+
+    Where a view has its name, the layer is a table of another name, which `show_clean_table` gives
+    the view's."""
     layer = clean_layer(plan)
-    drop_view(workspace, plan.clean)
+    if has_view(workspace, plan.clean):
+        layer = replace(layer, identifier=next_table(workspace, plan.clean))
+        ensure_layer(workspace, plan, layer, workspace.lake.location(plan.clean))
     if not is_clean_as_ruled(workspace, plan):
-        if not _only_reshaped(workspace, plan, layer):
-            purge_table(workspace, plan.clean)
+        there = workspace.lake.load(plan.clean) is not None
+        if there and not _only_reshaped(workspace, plan, layer):
+            begin_hiding(workspace, plan.clean)
+            write_by_new_rules(workspace, layer)
+            if layer.original is None:
+                drop_column(workspace.lake, plan.clean, ORIGINAL)
         workspace.ledger.record_definition(f"table {plan.clean}", _definition(layer))
     # Before the first hash is written: a table may lag behind the record, never the other way.
     key = workspace.config.privacy.hash_key if is_hashed(plan) else None
     if key is not None and not has_hash_key(workspace.ledger, plan.clean):
         record_hash_key(workspace.ledger, plan.clean, key)
     return layer
+
+
+def show_clean_table(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> None:
+    """Show readers a clean table that was folded, and nothing of what its rules take away."""
+    if layer.identifier != plan.clean:
+        show_next_table(workspace, layer.identifier, plan.clean)
+        record_as_made(workspace, plan, replace(layer, identifier=plan.clean))
+        forget_as_made(workspace, layer)
+    if not has_new_rules(workspace, layer):  # there was nothing to fold
+        finish_hiding(workspace, plan.clean)
+
+
+def has_view(workspace: Workspace, identifier: Identifier) -> bool:
+    """Whether a view has this name, which a table is to have. What the ledger still knows of one
+    that is not there any more is forgotten."""
+    if look_at_view(workspace.lake, identifier) is not None:
+        return True
+    if workspace.ledger.definition(f"view {identifier}") is not None:
+        workspace.ledger.forget_definition(f"view {identifier}")
+    return False
+
+
+def next_table(workspace: Workspace, identifier: Identifier) -> Identifier:
+    """The name of a table until it takes this one; none has it now. The caller holds the lease."""
+    beside = Identifier(identifier.namespace, f"{identifier.name}{NEXT_TABLE}")
+    with suppress(LakeDamaged):
+        left = workspace.lake.load(beside)
+        if left is not None:  # of a run that died
+            workspace.lake.drop(beside)
+            remove_all_files(left)
+    workspace.lake.drop(beside)
+    return beside
+
+
+def show_next_table(workspace: Workspace, table: Identifier, name: Identifier) -> None:
+    """Give a table that is complete the name of a view or of another table, which goes: in one step
+    where the catalog has it."""
+    workspace.check_lease()
+    failpoint("clean.beside")
+    take_name(workspace.lake, table, name)
+    if workspace.ledger.definition(f"view {name}") is not None:
+        workspace.ledger.forget_definition(f"view {name}")
 
 
 def is_clean_as_ruled(workspace: Workspace, plan: ResolvedTable) -> bool:
@@ -81,13 +152,12 @@ def _definition(layer: Layer) -> str:
 
 
 def make_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
-    """The clean view; a table in its place is dropped."""
-    purge_table(workspace, plan.clean)
-    make_view(workspace, plan.clean, clean_view(plan))
+    """The clean view; a table in its place makes way for it."""
+    make_view(workspace, plan.clean, clean_view(plan), over_table=True)
 
 
 def hold_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
-    """Let the clean view show deduped as it is now, while columns of deduped are renamed, taken
+    """Let a clean view show deduped as it is now, while columns of deduped are renamed, taken
     away or get another type: its readers see the old ones until `make_clean_view` shows the new."""
     if find_outdated(workspace, plan, deduped_layer(plan)).breaks_views:
         hold_view(workspace, plan.clean, plan.deduped)
@@ -104,14 +174,6 @@ def hold_view(workspace: Workspace, clean: Identifier, deduped: Identifier) -> N
         # Known as ours, it is replaced in one step.
         workspace.ledger.record_definition(f"view {clean}", held.sql)
         _write(workspace, clean, held)
-
-
-def purge_table(workspace: Workspace, identifier: Identifier) -> None:
-    """Drop a clean table with its files: its history may hold what a new rule takes away."""
-    if workspace.lake.load(identifier) is not None:
-        forget_hash_key(workspace.ledger, identifier)
-        with workspace.lake.translated(identifier):
-            workspace.lake.catalog.purge_table(identifier.path)
 
 
 def drop_view(workspace: Workspace, identifier: Identifier) -> None:
@@ -208,9 +270,16 @@ def forget_broken_view(workspace: Workspace, identifier: Identifier) -> None:
         workspace.ledger.forget_definition(f"view {identifier}")
 
 
-def make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) -> bool:
+def make_view(
+    workspace: Workspace, identifier: Identifier, wanted: ViewText, *, over_table: bool = False
+) -> bool:
     """Make a view, or replace it in one step, unless it is the one that it must be; whether it was
-    made."""
+    made.
+
+    Args:
+        over_table: whether a table of that name makes way for it, and goes with its files.
+    """
+    table = workspace.lake.load(identifier) if over_table else None
     name = f"view {identifier}"
     there = look_at_view(workspace.lake, identifier)
     wrong = _wrong(there, wanted)
@@ -225,12 +294,19 @@ def make_view(workspace: Workspace, identifier: Identifier, wanted: ViewText) ->
     if known == wanted.sql and not retyped:
         logger.warning("view %s %s: somebody changed it; it is made again", identifier, wrong)
     workspace.lake.make_namespace(identifier.namespace)
-    if not ours:
-        # What somebody else put there shows nothing any more, and Spark need not be able to read
-        # it: a file that was edited by hand fails Hadoop's checksums.
-        forget_view(workspace.lake, identifier)
-    _write(workspace, identifier, LakeView(wanted.sql, wanted.schema))
+    view = LakeView(wanted.sql, wanted.schema)
+    if not write_view(workspace.lake, identifier, view, over_table=table is not None):
+        if not ours:
+            # Spark need not be able to read what somebody else put there: a file that was edited by
+            # hand fails Hadoop's checksums.
+            forget_view(workspace.lake, identifier)
+        if table is not None:
+            workspace.lake.drop(identifier)
+        _write_by_spark(workspace, identifier, wanted.sql)
     workspace.ledger.record_definition(name, wanted.sql)
+    if table is not None:
+        forget_hash_key(workspace.ledger, identifier)
+        purge_files(workspace, identifier, table)
     return True
 
 
@@ -275,13 +351,15 @@ def views_over(
     return {**found, identifier: ViewText(" UNION ALL ".join(selects), whole.columns, whole.schema)}
 
 
-def make_views(workspace: Workspace, wanted: Mapping[Identifier, ViewText]) -> None:
+def make_views(
+    workspace: Workspace, wanted: Mapping[Identifier, ViewText], *, over_table: bool = False
+) -> None:
     """Make what `views_over` says, each only where it is not there as it must be; views that it was
     over before, and is no more, are dropped. They have other names than those that are new, so that
     no query fails meanwhile."""
     *_, identifier = wanted
     for name, text in wanted.items():
-        make_view(workspace, name, text)
+        make_view(workspace, name, text, over_table=over_table and name == identifier)
     for old in _parts(workspace, identifier):
         if old not in wanted:
             drop_view(workspace, old)

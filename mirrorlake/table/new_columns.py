@@ -113,10 +113,12 @@ def remember_columns(
         ledger.record_known_columns(contract.name, known)
 
 
-def held_words(held: Iterable[str]) -> str:
+def held_words(held: Iterable[str], contract: TableContract | None = None) -> str:
     """One line about held columns, and what to do.
 
     >>> held_words(["note"])[:42]
     'note: new in MySQL, and held out of clean:'
     """
-    return f"{', '.join(held)}: new in MySQL, and held out of clean: {NEXT_STEP}"
+    landed = contract is not None and contract.landed
+    where = "the schema that lands" if landed else "MySQL"
+    return f"{', '.join(held)}: new in {where}, and held out of clean: {NEXT_STEP}"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
+from pyiceberg.table import Table, Transaction
 from pyiceberg.table.sorting import (
     UNSORTED_SORT_ORDER,
     NullOrder,
@@ -352,11 +352,26 @@ def reshape(
     in its older versions. Names are those of the table, then the new ones."""
     with lake.translated(identifier):
         table = lake.catalog.load_table(identifier.path)
-        with table.update_schema() as update:
-            for before, now in renamed.items():
-                update.rename_column((before,), now)
-            for name in dropped:
-                update.delete_column((name,))
+        with table.transaction() as transaction:
+            _sort_without(transaction, table, dropped)
+            with transaction.update_schema() as update:
+                for before, now in renamed.items():
+                    update.rename_column((before,), now)
+                for name in dropped:
+                    update.delete_column((name,))
+
+
+def _sort_without(transaction: Transaction, table: Table, dropped: Sequence[str]) -> None:
+    """Sort a table by none of these columns: Spark can't read one that is sorted by a column that
+    it has not."""
+    fields = table.sort_order().fields
+    by = [str(table.schema().find_column_name(field.source_id)) for field in fields]
+    if set(dropped).isdisjoint(by):
+        return
+    with transaction.update_sort_order() as update:
+        for field, column in zip(fields, by, strict=True):
+            if column not in dropped:
+                update.asc(column, field.transform, field.null_order)
 
 
 def drop_column(lake: Connection, identifier: Identifier, name: str) -> Table:

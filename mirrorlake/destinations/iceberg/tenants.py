@@ -74,15 +74,20 @@ def ensure_current_tenants(
     schema: Schema,
     key: Sequence[str],
     mode: WriteMode,
+    location: str | None = None,
 ) -> Table:
     """The deduped table of all tenants, made if it isn't there, sorted by tenant and key; columns
     that it lacks are added, and columns become wider.
+
+    Args:
+        location: where a new table's files go; by its name if not given.
 
     Raises:
         LakeError: a column of it has a type that can't become the one requested.
     """
     order = SortOrder(*(ascending(schema, name) for name in (DATABASE, SOURCE, *key)))
-    create_table(lake, identifier, schema, _spec(schema), current_properties(mode), order)
+    properties = current_properties(mode)
+    create_table(lake, identifier, schema, _spec(schema), properties, order, location)
     return ensure_current_table(lake, identifier, schema, mode=mode)
 
 

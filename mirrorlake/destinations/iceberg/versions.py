@@ -35,6 +35,7 @@ def ensure_versions_table(
     schema: Schema,
     properties: Mapping[str, str],
     beside: Mapping[str, str],
+    location: str,
 ) -> Table:
     """The table of all versions, made if it isn't there, partitioned by raw's day as raw is;
     columns that it lacks are added, and columns become wider.
@@ -42,12 +43,13 @@ def ensure_versions_table(
     Args:
         properties: what a new table says of itself.
         beside: column → the name under which it is added, and not shown.
+        location: where a new table's files go.
 
     Raises:
         LakeError: a column of it has a type that can't become the one requested.
     """
     day, said = partitioned_by_day(schema, DAY), {**current_properties(), **properties}
-    create_table(lake, identifier, schema, day, said)
+    create_table(lake, identifier, schema, day, said, location=location)
     fields = [f.model_copy(update={"name": beside.get(f.name, f.name)}) for f in schema.fields]
     return ensure_current_table(lake, identifier, Schema(*fields))
 

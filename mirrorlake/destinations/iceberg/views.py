@@ -81,9 +81,21 @@ def read_view(lake: Connection, identifier: Identifier) -> LakeView | None:
     return LakeView(ours.sql, schema)
 
 
-def write_view(lake: Connection, identifier: Identifier, view: LakeView) -> bool:
+_FREE = sa.text(
+    "DELETE FROM iceberg_tables WHERE catalog_name = :catalog"
+    " AND table_namespace = :namespace AND table_name = :name"
+    " AND (iceberg_type IS NULL OR iceberg_type <> 'VIEW')"
+)
+
+
+def write_view(
+    lake: Connection, identifier: Identifier, view: LakeView, *, over_table: bool = False
+) -> bool:
     """Make a view, or replace it, so that readers see the old one or the new; False where only
     Spark can: the catalog is no SQL database, or a column's name has a comma.
+
+    Args:
+        over_table: whether a table of that name leaves the catalog in the same step.
 
     Raises:
         CommitConflict: somebody else made or replaced it at this moment.
@@ -106,6 +118,8 @@ def write_view(lake: Connection, identifier: Identifier, view: LakeView) -> bool
         with catalog.engine.begin() as connection:
             before = connection.scalar(_FIND, values)
             values["before"] = before
+            if over_table:
+                connection.execute(_FREE, values)
             try:
                 done = connection.execute(_INSERT if before is None else _REPLACE, values).rowcount
             except IntegrityError:

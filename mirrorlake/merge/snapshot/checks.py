@@ -87,9 +87,10 @@ def check_days(
     if table.missing == "kept" or not (inside or None in lost):
         return
     words = ", ".join(map(str, inside[:5])) or "the rows without a day"
+    days = f"{len(inside)} days" if len(inside) > 1 else "1 day"
     raise refused(
         table,
-        f"snapshot {number} has no row of {len(inside) or 1} days that the one before had: {words}",
+        f"snapshot {number} has no row of {days} that the one before had: {words}",
         _accept(table),
     )
 
@@ -107,9 +108,10 @@ def check_keys(table: SnapshotTable, number: int, without: int, several: int) ->
             "Repair the source, or choose a key that is never NULL",
         )
     if several and table.duplicates == "refused":
+        keys = "1 key" if several == 1 else f"{several:,} keys"
         raise refused(
             table,
-            f"snapshot {number} holds {several:,} keys more than once",
+            f"snapshot {number} holds {keys} more than once",
             "Repair the source and land the next snapshot; or choose a key that tells its rows "
             f"apart or set `duplicates: resolved`, then `mirrorlake land {table.name} --retry ID`",
         )

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ExpectationFailed
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.model_checks import CheckedExpectation, PartitionChecks
@@ -36,6 +37,7 @@ class Checking:
         published: gives what is known of its partitions in main, now.
         warnings: what was published although it is not as expected, one a line.
         refused: partitions that were not published.
+        table: that the rows are written to; not the model's own where that is made again.
     """
 
     workspace: Workspace
@@ -43,6 +45,15 @@ class Checking:
     published: Published
     warnings: list[str] = field(default_factory=list[str])
     refused: list[PartitionChecks] = field(default_factory=list[PartitionChecks])
+    table: Identifier = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.table = model_table(self.model)
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether the rows are shown when all of them are there."""
+        return self.table != model_table(self.model)
 
     def look(self, batch: Sequence[ScopeValues], branch: str) -> None:
         """Look at the rows of a branch, and keep what was seen.
@@ -53,7 +64,7 @@ class Checking:
         """
         if not self.model.expectations:
             return
-        lake, identifier = self.workspace.lake, model_table(self.model)
+        lake, identifier = self.workspace.lake, self.table
         source = branch_sql(identifier, branch)
         looked = look_at_rows(self.workspace.spark.get(), self.model, batch, source)
         failpoint("model.looked_at")
@@ -91,7 +102,7 @@ class Checking:
     def _records(
         self, looked: Mapping[str, PartitionLook], commits: Mapping[str, int]
     ) -> Iterator[PartitionChecks]:
-        table = self.workspace.lake.load(model_table(self.model))
+        table = self.workspace.lake.load(self.table)
         identity = str(table.metadata.table_uuid) if table is not None else ""
         for key, one in looked.items():
             yield PartitionChecks(

@@ -37,9 +37,10 @@ from mirrorlake.operations.models.lost_views import lost_view
 from mirrorlake.operations.models.model_schemas import load_schemas
 from mirrorlake.operations.models.plans import record_model
 from mirrorlake.operations.models.rows import batch_condition, batch_rows, row_errors
-from mirrorlake.operations.models.states import PARTITIONS, States, recorded_by
+from mirrorlake.operations.models.states import PARTITIONS, States, keys_there, recorded_by
 from mirrorlake.operations.models.stream_views import stream_sql
 from mirrorlake.operations.models.tables import model_table, prepare_table
+from mirrorlake.serving.views import show_next_table
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -94,7 +95,8 @@ def run_model(
 
     Args:
         again: compute the others, too.
-        rebuild: drop the table first, if its columns are not the model's.
+        rebuild: make the table again, if its columns are not the model's: readers have the old one
+            until all of its partitions are computed.
 
     Raises:
         ModelError: a partition reads others that are not computed, or the query does not give what
@@ -117,22 +119,9 @@ def run_model(
                 f"{model.name} is a snapshot: what was taken before can't be taken again",
                 next_step="Give the model another name, and keep its table",
             )
-        done: list[ModelPartition] = []
         checking = Checking(own, model, lambda: states.records(model))
         load_schemas(model)
-        recorded = False
-        for number, batch in enumerate(_batches(due, model)):
-            refuse_waiting(states, model, batch)
-            if number == 0:
-                prepare_table(own, model, rebuild=rebuild)
-            for found in _computed(states, checking, batch):
-                states.forget(model, found.key)
-                done.append(found)
-                if watch is not None:
-                    watch(len(done))
-            if done and not recorded:
-                record_model(own.ledger, model)
-                recorded = True
+        done = _compute_all(states, checking, due, rebuild=rebuild, watch=watch)
         # A reader that does not compile may be one that needs them.
         dropped = drop_gone(own, model) if not states.project.problems else ()
         if not due and scopes:
@@ -146,6 +135,74 @@ def run_model(
         failure.run = found
         raise failure
     return found
+
+
+def _compute_all(
+    states: States,
+    checking: Checking,
+    due: Sequence[ScopeValues],
+    *,
+    rebuild: bool,
+    watch: OnComputed | None,
+) -> list[ModelPartition]:
+    """Compute these partitions, each shown as soon as it is computed; where the table is made
+    again, all of them together."""
+    workspace, model = checking.workspace, checking.model
+    done: list[ModelPartition] = []
+    recorded = False
+    try:
+        for number, batch in enumerate(_batches(due, model)):
+            refuse_waiting(states, model, batch)
+            if number == 0:
+                checking.table = prepare_table(workspace, model, rebuild=rebuild)
+                _refuse_parts(checking, due)
+            for found in _computed(states, checking, batch):
+                states.forget(model, found.key)
+                done.append(found)
+                if watch is not None:
+                    watch(len(done))
+            if done and not recorded and not checking.is_beside:
+                record_model(workspace.ledger, model)
+                recorded = True
+        return _show_rebuilt(states, checking, done) if checking.is_beside else done
+    finally:
+        if checking.is_beside:
+            workspace.lake.drop(checking.table)  # it is not there where it was shown
+
+
+def _refuse_parts(checking: Checking, due: Sequence[ScopeValues]) -> None:
+    """See that a table that is made again gets all partitions that readers have of the old one.
+
+    Raises:
+        ModelError: some were not chosen.
+    """
+    model = checking.model
+    old = checking.workspace.lake.load(model_table(model)) if checking.is_beside else None
+    if old is None:
+        return
+    chosen = {model.key_of(scope) for scope in due}
+    lost = sorted(keys_there(model, old) & model.by_key.keys() - chosen)
+    if lost:
+        raise ModelError(
+            f"{model.name}: its table is made again, and {len(lost):,} of its partitions "
+            f"({lost[0]}{' …' if len(lost) > 1 else ''}) were not chosen: readers would lose them",
+            next_step=f"mirrorlake run {model.name} --rebuild computes all of them",
+        )
+
+
+def _show_rebuilt(
+    states: States, checking: Checking, done: list[ModelPartition]
+) -> list[ModelPartition]:
+    """Give the table that was written beside the model's own its name, if all of it is as the model
+    expects; else readers keep the old one, and nothing was computed."""
+    workspace, model = checking.workspace, checking.model
+    if checking.refused:
+        return []
+    show_next_table(workspace, checking.table, model_table(model))
+    record_model(workspace.ledger, model)
+    workspace.ledger.record_model_partitions(done)
+    states.made_again(model)
+    return done
 
 
 def _batches(due: Sequence[ScopeValues], model: Model) -> Iterator[Sequence[ScopeValues]]:
@@ -256,13 +313,14 @@ def _compute(
     states.remember(model, batch)
     published = _publish(checking, batch, words)
     failpoint("model.published")
-    table = workspace.lake.load(model_table(model))
+    table = workspace.lake.load(checking.table)
     commit = table.snapshot_by_id(published) if table is not None else None
     assert table is not None  # noqa: S101
     assert commit is not None  # noqa: S101
     seconds = round((time.monotonic() - begun) / len(batch), 3)
     found = [replace(one, seconds=seconds) for one in recorded_by(model, table, words, commit)]
-    workspace.ledger.record_model_partitions(found)
+    if not checking.is_beside:
+        workspace.ledger.record_model_partitions(found)
     failpoint("model.recorded")
     return found
 
@@ -273,8 +331,7 @@ def _publish(checking: Checking, batch: Sequence[ScopeValues], said: str) -> int
     Args:
         said: what the commit says of them.
     """
-    workspace, model = checking.workspace, checking.model
-    identifier = model_table(model)
+    workspace, model, identifier = checking.workspace, checking.model, checking.table
     lake, spark = workspace.lake, workspace.spark.get()
     rows = batch_rows(spark, model, batch)
     head, branch = lake.head(identifier), new_branch()

@@ -137,6 +137,13 @@ class States:
             if name == model.name:
                 del self._states[name, key]
 
+    def made_again(self, model: Model) -> None:
+        """A model has another table: it, and what reads it, is looked at again."""
+        self._there.pop(model.name, None)
+        for name, key in list(self._states):
+            if name == model.name:
+                self.forget(model, key)
+
     def inputs(self, model: Model, scope: ScopeValues) -> dict[str, str]:
         """What the partition would read now, by table."""
         return {one.table: self._version_of(one)[0] for one in self.read_by(model, scope)}

@@ -60,12 +60,14 @@ class Listing:
         new: snapshots that are not known, by id; one of which only unfinished files are there too.
         known: what stands of each known snapshot in the folders that were looked at.
         strange: names in the folders that are no snapshot's, and not passed over either.
+        earlier: days before those that were looked at whose folders are there, by their names.
         files: how many names were seen.
     """
 
     new: dict[int, Landed] = field(default_factory=dict[int, Landed])
     known: dict[int, Landed] = field(default_factory=dict[int, Landed])
     strange: list[str] = field(default_factory=list[str])
+    earlier: list[date] = field(default_factory=list[date])
     files: int = 0
 
 
@@ -85,13 +87,15 @@ def list_landed(
     found = Listing()
     _list_earlier(store, folder, also, since, found)
     first = f"{since:%Y%m%d}" if since else ""
-    for name in store.folders(folder.path, first):
+    for name in store.folders(folder.path, ""):
         day = parse_day(name)
-        if day is None:
+        if name < first:
+            found.earlier += [day] if day is not None else []
+        elif day is None:
             if not is_passing(name):
                 found.strange.append(f"{folder.path}/{name}")
-            continue
-        _list_day(store, folder, day, known, found)
+        else:
+            _list_day(store, folder, day, known, found)
     return found
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from mirrorlake.config.contract import Config, TableContract
+from mirrorlake.config.fields import format_duration
 from mirrorlake.config.landing import SnapshotConfig
 from mirrorlake.errors import LandingError
 from mirrorlake.ledger import Ledger, SeenSnapshot, SnapshotRecord
@@ -14,19 +17,23 @@ from mirrorlake.sources.files.altered import find_altered
 from mirrorlake.sources.files.columns import LandedSchema, parse_schema
 from mirrorlake.sources.files.find import (
     Landed,
+    Listing,
     Manifest,
     check_chunks,
     first_day,
     is_complete,
+    list_day,
     list_landed,
     read_manifest,
 )
-from mirrorlake.sources.files.layout import TableFolder, folder_of
+from mirrorlake.sources.files.layout import TableFolder, folder_of, time_of
 from mirrorlake.sources.files.limits import limits_of, read_whole
 from mirrorlake.sources.files.records import Reading
 from mirrorlake.sources.files.store import Store
 from mirrorlake.sources.files.stores import open_store
 from mirrorlake.sources.files.waiting import ArrivingSnapshot, waiting_of
+
+logger = logging.getLogger(__name__)
 
 MOST_READY: Final = 100
 """Snapshots of a table that are looked into at once."""
@@ -126,7 +133,8 @@ def look(place: Place, ledger: Ledger, *, whole: bool = False) -> Looked:
 
     Lists only the folders of days from ``late`` before the newest taken snapshot on, all of them if
     ``whole``, and those of snapshots that still wait. What is not complete, and what is refused, is
-    written down with what was seen of it.
+    written down with what was seen of it. So is what comes later than ``late``: a folder of a day
+    of which no snapshot is known is looked into at once, all others once a day.
 
     Raises:
         LandingError: the landing can't be listed.
@@ -140,12 +148,17 @@ def look(place: Place, ledger: Ledger, *, whole: bool = False) -> Looked:
     taken = [n for n, r in settled.items() if r.state in ("landed", "published")]
     since = None if whole else first_day(taken, place.settings.late)
     listing = list_landed(place.store, place.folder, settled, since, pending)
+    late = _find_late(place, ledger, listing, known, since)
+    late |= {n for n, record in known.items() if _is_late(record) and not whole}
     ledger.forget_snapshots(table, [n for n in pending if n not in listing.new])
     found = _Found(place, ledger)
     found.ready += [_ready(r) for r in settled.values() if r.state == "landed"]
     records = ledger.see_snapshots(table, [seen_of(landed) for landed in listing.new.values()])
     for number, landed in sorted(listing.new.items()):
-        found.sort_in(landed, records[number])
+        if number in late:
+            found.leave(landed, records[number])
+        else:
+            found.sort_in(landed, records[number])
     # One that was taken before, refused, and whose files are gone by now.
     lost = [n for n in pending if n not in listing.new and known[n].digest]
     found.refused |= {n: (known[n].fingerprint, known[n].error or "") for n in lost}
@@ -164,6 +177,45 @@ def look(place: Place, ledger: Ledger, *, whole: bool = False) -> Looked:
     )
 
 
+_LATE: Final = "it came later than `late` allows"
+_WHOLE_LOOK: Final = timedelta(days=1)
+"""So often the folders of all days are listed."""
+
+
+def _is_late(record: SnapshotRecord) -> bool:
+    """Whether a snapshot was left because it came late; one that another look takes anyway."""
+    return record.state == "refused" and (record.error or "").startswith(_LATE)
+
+
+def _find_late(
+    place: Place,
+    ledger: Ledger,
+    listing: Listing,
+    known: Mapping[int, SnapshotRecord],
+    since: date | None,
+) -> frozenset[int]:
+    """Add to a listing what stands in folders of days before ``since`` and was never seen: the ids,
+    at most `MOST_READY` of them, the newest first."""
+    name, mark = place.contract.name, f"landing looked through {place.contract.name}"
+    now, last = ledger.ledger_clock(), ledger.definition(mark)
+    again = last is not None and now - datetime.fromisoformat(last) >= _WHOLE_LOOK
+    if again or last is None or since is None:
+        ledger.record_definition(mark, now.isoformat())
+    if since is None:
+        return frozenset()
+    taken = {when.date() for one in known if (when := time_of(one)) is not None}
+    there: dict[int, Landed] = {}
+    for day in listing.earlier:
+        if again or day not in taken:
+            there |= list_day(place.store, place.folder, day).new
+    new = sorted((n for n in there if n not in known), reverse=True)
+    found = new[: max(0, MOST_READY - sum(_is_late(record) for record in known.values()))]
+    if len(new) > len(found):
+        logger.warning("table %s: %d more snapshots came late", name, len(new) - len(found))
+    listing.new.update({n: there[n] for n in found})
+    return frozenset(found)
+
+
 @dataclass
 class _Found:
     """What is found of snapshots that were not taken; ``refused``: id → (fingerprint, reason)."""
@@ -174,8 +226,19 @@ class _Found:
     waiting: list[ArrivingSnapshot] = field(default_factory=list[ArrivingSnapshot])
     refused: dict[int, tuple[str, str]] = field(default_factory=dict[int, tuple[str, str]])
 
+    def leave(self, landed: Landed, seen: SnapshotRecord) -> None:
+        """One that came later than ``late``."""
+        name, late = self.place.contract.name, self.place.settings.late
+        why = (
+            f"{_LATE} ({format_duration(late)} before the newest that was taken): "
+            f"`mirrorlake land {name} --all` takes it, `--skip {landed.id:014d}` leaves it out"
+        )
+        if seen.state != "refused":
+            self.ledger.refuse_snapshot(name, landed.id, why)
+        self.refused[landed.id] = (landed.fingerprint, why)
+
     def sort_in(self, landed: Landed, seen: SnapshotRecord) -> None:
-        if seen.state == "refused":
+        if seen.state == "refused" and not _is_late(seen):
             self.refused[landed.id] = (seen.fingerprint, seen.error or "")
         elif not says_complete(self.place, landed, self.ledger, seen):
             self.waiting.append(waiting_of(self.place.folder, self.place.settings, landed, seen))

@@ -237,7 +237,9 @@ def _json_rows(lines: Iterable[tuple[int, bytes]]) -> Iterator[CsvRow]:
         except UnicodeDecodeError as error:
             yield number, (), (), f"byte {error.start + 1} is no UTF-8"
         except json.JSONDecodeError as error:
-            yield number, (), (), f"no JSON: {error.msg} at character {error.pos + 1}"
+            # Some of its words end so: "Unterminated string starting at".
+            words = error.msg.removesuffix(" at")
+            yield number, (), (), f"no JSON: {words} at character {error.pos + 1}"
         except (ValueError, RecursionError) as error:
             yield number, (), (), f"no JSON: {error}"
         else:

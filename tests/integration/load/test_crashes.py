@@ -40,12 +40,14 @@ from mirrorlake.failpoints import (
     OF_CLEAN_TENANTS,
     OF_DELTAS,
     OF_EXPECTATIONS,
+    OF_HIDING,
     OF_LANDINGS,
     OF_MODELS,
     OF_REFOLDS,
     OF_RETENTION,
     OF_SNAPSHOTS,
     OF_STREAMS,
+    OF_SWAPS,
     OF_TENANTS,
     OF_VERSIONS,
     OF_WORK,
@@ -291,7 +293,7 @@ _OFTEN = {
     "commit.after",
     *(f"cities-{step}" for step in ("commit.staged", "commit.proved")),
     *(f"cities-{step}" for step in ("branch.made", "branch.committed", "branch.proved")),
-    "refold.dropped-metadata-sync",
+    "refold.beside-metadata-sync",
 }
 
 
@@ -479,7 +481,7 @@ REFOLD_STEPS = [
     for nth in ("", ":2")
     for kind in ("data", "manifest", "metadata")
     for after in ("refold", "sync")
-    if kind == "metadata" or failpoint != "refold.dropped"
+    if kind == "metadata" or failpoint != "refold.beside"
 ]
 
 
@@ -576,6 +578,8 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
     assert sorted(set(used)) == sorted(
         (
             *(*FAILPOINTS, *OF_CARRIED_ROWS, *OF_DELTAS, *OF_SNAPSHOTS, *OF_LANDINGS, *OF_REFOLDS),
+            *OF_HIDING,
+            *OF_SWAPS,
             *OF_TENANTS,
             *OF_CLEAN_TENANTS,
             *OF_MODELS,

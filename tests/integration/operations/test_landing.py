@@ -18,8 +18,9 @@ from click.testing import CliRunner
 
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.errors import LandingError
+from mirrorlake.errors import LandingError, SchemaError
 from mirrorlake.operations.land import (
     Arrived,
     RefusedSnapshot,
@@ -28,6 +29,7 @@ from mirrorlake.operations.land import (
     look_for,
     take_snapshots,
 )
+from mirrorlake.operations.status import status_of
 from mirrorlake.sources.files.columns import LandedColumn, LandedSchema
 from mirrorlake.sources.files.folder_store import FolderStore
 from mirrorlake.sources.files.frame import count_landed, landed_frame
@@ -252,3 +254,46 @@ def test_the_clean_view_is_read_after_a_column_became_wider(place: Place) -> Non
     feed.land(IDS[1], [line(1, "12345678901234.50")])
     feed.arrive()
     assert [row.price for row in spark.table(clean).collect()] == [Decimal("12345678901234.50")]
+
+
+def test_status_says_why_a_snapshot_is_not_in_what_readers_see(place: Place) -> None:
+    feed = Feed(place, "f_why", complete="marker")
+    identifier = Identifier("f_why_d", "t")
+
+    def why() -> str | None:
+        [found] = status_of(feed.workspace.config, feed.workspace.ledger, [feed.contract])
+        return found.error
+
+    feed.land(IDS[0], [line(1), line(1), line(2)])
+    [refused] = feed.land_all()
+    assert isinstance(refused, RefusedSnapshot)
+    said = why() or ""
+    assert said.startswith(f"snapshot {IDS[0]} is refused: ")
+    assert "holds 1 key more than once" in said
+    # Readers of an empty table would take the source for empty.
+    assert feed.workspace.lake.load(identifier) is None
+    feed.land(IDS[1], ['{"id": "3", "mail": "never ends}'])
+    [refused] = feed.land_all()
+    assert isinstance(refused, RefusedSnapshot)
+    assert "Unterminated string starting at character 21" in refused.reason
+    assert (why() or "").count("is refused") == 2
+    folder = feed.land(IDS[2], [line(1)])
+    feed.arrive()
+    for snapshot in IDS[:2]:
+        feed.workspace.ledger.skip_snapshot(feed.contract.name, snapshot)
+    assert why() is None
+    # Files that are written again after it was published.
+    (folder / f"{IDS[2]}_0.json").write_text(line(9))
+    look_for(feed.workspace, feed.contract)
+    assert f"snapshot {IDS[2]} is published, and its files are others now: " in (why() or "")
+    feed.workspace.ledger.acknowledge_notice(feed.contract.name, IDS[2])
+    # A column of another type: the snapshot stays landed, and it is said why.
+    retyped = {**SCHEMA, "columns": [*SCHEMA["columns"][:2], {"name": "on", "type": "string"},
+                                     SCHEMA["columns"][3]]}  # type: ignore[index]  # fmt: skip
+    (feed.folder / "schemas/f_why/d/t.json").write_text(json.dumps(retyped))
+    feed.land(IDS[3], [line(1)])
+    with pytest.raises(SchemaError):
+        feed.land_all()
+    said = why() or ""
+    assert said.startswith(f"snapshot {IDS[3]} is landed, and not published: ")
+    assert "'on'" in said

@@ -28,6 +28,7 @@ from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
 from tests.support.command import COMMAND
+from tests.support.readers import reading
 
 Sql = Callable[..., Any]
 DAILY = """---
@@ -175,9 +176,21 @@ def test_a_changed_model_makes_its_partitions_stale_and_a_comment_does_not(
     write_models(config, daily=DAILY.replace("COUNT(*) AS sales", "'x' AS sales"))
     code, said = run(config, "run", f"m_{config.parent.name}.daily", *day)
     assert (code, "sales was bigint, and is string" in said) == (5, True)
-    assert computed(config, "daily", *day, "--rebuild") == {
-        "daily": ["sold_day=2024-02-29/shop=Paris"]
-    }
+    name = f"m_{config.parent.name}"
+    with reading(place.folder / "lake", name, "daily") as seen:
+        assert computed(config, "daily", *day, "--rebuild") == {
+            "daily": ["sold_day=2024-02-29/shop=Paris"]
+        }
+    assert (seen.wrong, seen.counts) == ([], {1})
+    # Readers of other partitions would lose these; and those of a view have it meanwhile.
+    assert len(computed(config, "daily", "shop=Paris")["daily"]) == 2
+    write_models(config, daily=DAILY)
+    code, said = run(config, "run", f"{name}.daily", *day, "--rebuild")
+    assert (code, "1 of its partitions" in said) == (2, True)
+    with reading(place.folder / "lake", name, "daily") as seen:
+        assert len(computed(config, "daily", "--rebuild")["daily"]) == len(ALL_DAYS)
+    assert (seen.wrong, min(map(int, seen.counts))) == ([], 2)
+    assert not [path for path in place.lake.catalog.list_tables(name) if "__mirror" in path[-1]]
 
 
 def test_what_others_write_is_not_taken_for_a_partition(config: Path, place: Place) -> None:

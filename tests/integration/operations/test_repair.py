@@ -312,6 +312,48 @@ def test_the_command_and_what_it_refuses(
     assert "repair: off" in str(refused.exception)
 
 
+def test_without_a_table_all_are_checked_and_repaired(
+    database: str, sql: Sql, engine_for: EngineFor, server: MariaDB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = mirrored(engine_for, sql)
+    sql("CREATE TABLE u (id INT PRIMARY KEY)", "INSERT INTO u VALUES (1)")
+    both = {"t": INCREMENTAL, "u": {"mode": "full", "key": ["id"]}}
+    sync_table(workspace := engine_for(both), workspace.config.table("u"))
+    monkeypatch.setattr("mirrorlake.workspace.LazySpark", lambda *_: workspace.spark)
+    monkeypatch.setattr("mirrorlake.workspace.Workspace.close", lambda _: None)
+
+    def run(*words: str, answer: str = "") -> tuple[int, str]:
+        arguments = [*words, "--config", str(workspace.config.path)]
+        done = CliRunner().invoke(cli, arguments, input=answer)
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return done.exit_code, done.stdout
+
+    plant(workspace, database, "UPDATE {t} SET a = 'x' WHERE id = 3")
+    code, said = run("check")
+    assert (code, said.splitlines()[-1]) == (9, "2 tables checked: 1 equal, 1 different")
+    code, said = run("repair", answer="n\n")
+    assert (code, "Repair 1 table?" in said) == (9, True)
+    code, said = run("repair", "--yes", "--json")
+    found = json.loads(said)
+    assert [one["outcome"] for one in found["tables"]] == ["equal", "equal"]
+    assert (code, found["errors"], found["left_out"]) == (0, [], {})
+    assert_equal(server, workspace)
+    # One that fails, and one that is left out, are said; the others are looked at.
+    engine_for({"gone": both["u"], **both, "u": {**both["u"], "repair": "off"}})
+    code, said = run("check", "--json")
+    found = json.loads(said)
+    assert [one["verdict"] for one in found["tables"]] == ["equal", "equal"]
+    [error] = found["errors"]
+    assert (error["table"], error["code"]) == (f"s.{database}.gone", code)
+    code, said = run("repair")
+    assert code == error["code"]
+    assert "2 tables checked: 1 equal, 1 failed" in said
+    assert f"left out: s.{database}.u: its contract says `repair: off`" in said
+    for words in (["check", "--next"], ["check", "--tenant", "d"], ["repair", "--keys", "1..2"]):
+        refused = CliRunner().invoke(cli, [*words, "--config", str(workspace.config.path)])
+        assert isinstance(refused.exception, ConfigError)
+
+
 @pytest.mark.full
 def test_a_scheduled_check_repairs_what_its_contract_lets_it(
     database: str, sql: Sql, engine_for: EngineFor, server: MariaDB

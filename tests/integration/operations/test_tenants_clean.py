@@ -25,6 +25,7 @@ from mirrorlake.table.tenants import clean_of, deduped_of
 from tests.integration.conftest import HASH_KEY, Place
 from tests.integration.tenants import Tenants
 from tests.soak.runs import Order, Runner
+from tests.support.readers import VIEW, reading
 
 COLUMNS = "id INT PRIMARY KEY, email VARCHAR(40), phone VARCHAR(20), day DATE"
 SETTLED_SECONDS = 3.2
@@ -252,6 +253,37 @@ def test_somebody_elses_writes_into_clean_are_found_and_put_right(tenants: Tenan
     with tenants.opened() as (workspace, table):
         workspace.spark.get().sql(f"DELETE FROM {deduped_of(table).sql} WHERE id = 2")
     tenants.sync()  # all is folded again, and clean made of that
+    assert_clean(tenants)
+
+
+CHANGES: tuple[dict[str, Any], ...] = (
+    {"columns": {**RULES, "phone": {"pii": "drop"}}},
+    {"columns": {**RULES, "phone": {"pii": "drop"}, "id": {"pii": "drop"}}},
+    {"columns": {"email": {"pii": "null"}}},
+    {"columns": {"email": {"pii": "mask"}}, "clean": "view"},
+    {"columns": RULES, "clean": "table"},
+)
+
+
+@pytest.mark.full
+def test_readers_have_an_answer_through_every_change_of_rules(tenants: Tenants) -> None:
+    tenants.contract["columns"] = {}
+    for name in ("a", "b"):
+        tenants.make(name, COLUMNS, *rows(1, 2))
+    assert tenants.sync().failed == {}
+    with tenants.opened() as (_, table):
+        shown = clean_of(table)
+    for change in CHANGES:
+        tenants.contract |= change
+        with reading(tenants.place.folder / "lake", *shown.path) as seen:
+            assert tenants.sync().failed == {}
+        assert (seen.wrong, seen.counts - {VIEW}) == ([], {4} if seen.counts != {VIEW} else set())
+        assert check(tenants).verdict == "equal", change
+        with tenants.opened() as (workspace, table):
+            made = workspace.lake.load(shown)
+            # What is made beside a view has no older answer.
+            assert made is None or change is CHANGES[-1] or len(made.snapshots()) == 1
+            assert workspace.spark.get().table(shown.sql).count() == 4
     assert_clean(tenants)
 
 

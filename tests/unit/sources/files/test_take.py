@@ -15,6 +15,7 @@ import pytest
 from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.errors import LandingError
 from mirrorlake.ledger import Ledger
+from mirrorlake.operations.status import status_of
 from mirrorlake.sources.files.expire import expire_landed
 from mirrorlake.sources.files.find import list_landed
 from mirrorlake.sources.files.land import TakenSnapshot, open_taken, take
@@ -148,9 +149,25 @@ def test_late_and_unordered_ids_are_taken(landing: Landing) -> None:
     assert landing.ready() == [ONE]
     old = 20250101000000
     landing.land(old, "")
-    assert landing.ready() == [ONE]
+    found = landing.look()
+    assert [one.id for one in found.ready] == [ONE]
+    # It is not left without a word, and stays so until somebody takes it, or leaves it out.
+    assert found.refused[old].startswith("it came later than `late` allows (2d before the newest")
+    [shown] = status_of(landing.config, landing.ledger, [landing.contract])
+    assert f"snapshot {old} is refused: it came later" in (shown.error or "")
+    folder = landing.land(20250101000001, "")  # of a day of which one is known by now
+    assert set(landing.look().refused) == {old}
+    landing.ledger.record_definition(LOOKED, "2026-01-01T00:00:00+00:00")
+    assert set(landing.look().refused) == {old, 20250101000001}
+    (folder / f"{old}_0.json").write_text("other content")
+    assert [one.id for one in landing.look().ready] == [ONE]
+    (folder / f"{old}_0.json").write_text("")
+    landing.ledger.skip_snapshot("feed.d.t", 20250101000001)
+    assert set(landing.look().refused) == {old}
     assert [one.id for one in landing.look(whole=True).ready] == [old, ONE]
 
+
+LOOKED = "landing looked through feed.d.t"
 
 BROKEN = {
     "a file is missing": (lambda f: (f / f"{TWO}_1.json").unlink(), "lacks 20260131000000_1.json"),
