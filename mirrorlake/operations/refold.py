@@ -184,8 +184,8 @@ def drop_beside(lake: Lake, identifier: Identifier) -> int:
             return 0
         paths = lake.catalog.list_tables((identifier.namespace,))
         found = [path for path in paths if named.fullmatch(path[-1])]
-        for path in found:
-            lake.catalog.drop_table(path)
+    for path in found:
+        lake.drop(Identifier(*path))
     return len(found)
 
 

@@ -110,8 +110,7 @@ def purge_table(workspace: Workspace, identifier: Identifier) -> None:
     """Drop a clean table with its files: its history may hold what a new rule takes away."""
     if workspace.lake.load(identifier) is not None:
         forget_hash_key(workspace.ledger, identifier)
-        with workspace.lake.translated(identifier):
-            workspace.lake.catalog.purge_table(identifier.path)
+        workspace.lake.purge(identifier)
 
 
 def drop_view(workspace: Workspace, identifier: Identifier) -> None:

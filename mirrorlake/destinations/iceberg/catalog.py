@@ -6,7 +6,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from mirrorlake.destinations.base import CATALOG, Identifier
 from mirrorlake.destinations.iceberg.cloud_client import SCHEME, in_cloud_storage
 from mirrorlake.destinations.iceberg.cloud_storage import check_writable, storage_error
 from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
+from mirrorlake.destinations.iceberg.folder_metadata import retire
 from mirrorlake.destinations.iceberg.folders import table_uri, warehouse_uri
 from mirrorlake.destinations.iceberg.google_login import GoogleCatalog, google_properties
 from mirrorlake.destinations.iceberg.rest_catalog import WAIT, RestLakeCatalog, rest_errors
@@ -206,13 +207,28 @@ class Connection:
             return table.metadata_location, count_shown(table)
 
     def drop(self, identifier: Identifier) -> bool:
-        """Take a table out of the catalog; whether it was there. Its files stay."""
+        """Take a table out of the catalog; whether it was there. Its files stay, until maintenance
+        removes them: see `retire`."""
+        self._retire(identifier)
         with self.translated(identifier):
             try:
                 self.catalog.drop_table(identifier.path)
             except NoSuchTableError:
                 return False
         return True
+
+    def purge(self, identifier: Identifier) -> None:
+        """Take a table out of the catalog, and its files away."""
+        self._retire(identifier)
+        with self.translated(identifier):
+            self.catalog.purge_table(identifier.path)
+
+    def _retire(self, identifier: Identifier) -> None:
+        with suppress(LakeDamaged):  # which table it was is not known any more
+            table = self.load(identifier)
+            if table is not None:
+                with self.translated(identifier):
+                    retire(table)
 
     def rename(self, old: Identifier, new: Identifier) -> None:
         """Give a table another name; its files stay where they are."""
