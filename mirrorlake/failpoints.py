@@ -51,6 +51,9 @@ OF_LANDINGS = ("export.chunk", "export.manifest", "land.taken", "land.folded", "
 """Those around a landing: a snapshot that is written, taken, and said to be published."""
 OF_REFOLDS = ("refold.begun", "refold.written", "refold.dropped", "refold.shown")
 """On the way of a layer that is made again; the third where the catalog can't read its table."""
+OF_MOVED_LAYERS = ("moved.marked", "moved.unproved")
+"""Where other hands moved a lake table: a layer is marked to be made again; lost loads are to be
+read again, and are still successes."""
 OF_TENANTS = (
     *("tenants.created", "tenants.pending", "tenants.written", "tenants.before_commit"),
     *("tenants.committed", "tenants.success", "tenants.before_fold", "tenants.branched"),

@@ -17,6 +17,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.merge.fold import fold_layer
 from mirrorlake.merge.statements import check_rules, deduped_layer
+from mirrorlake.operations.moved_layers import accept_made, put_right
 from mirrorlake.operations.recorded_contracts import record_contract
 from mirrorlake.operations.resolve import refuse_unloaded, resolve_table
 from mirrorlake.serving.streamed import hold_reshaped, keep_streamed
@@ -46,9 +47,12 @@ def fold_table(workspace: Workspace, contract: TableContract, then: Then | None 
     with session(source, contract.database) as connection:
         plan = resolve_table(workspace, contract, connection)
         with workspace.leased(contract) as leased:
+            if leased.moved:
+                put_right(leased, contract, plan.key)
             settle_loads(leased.ledger, leased.lake, contract.name, contract.namespaces.raw)
             refuse_unloaded(leased, plan)
             folded = len(fold_layers(leased, plan))
+            accept_made(leased)
             if then is not None:
                 then(leased, connection, plan)
             return folded

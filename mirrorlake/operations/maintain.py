@@ -37,6 +37,7 @@ from mirrorlake.load.resume import files_of
 from mirrorlake.merge.snapshot.state import STATE, names_of, state_folder, version_state
 from mirrorlake.merge.snapshot.tables import TARGET_BYTES
 from mirrorlake.merge.staging import BRANCH
+from mirrorlake.operations.moved_layers import refuse_removal
 from mirrorlake.operations.orphans import (
     GRACE,
     loaded_files,
@@ -124,6 +125,7 @@ def maintain_table(
     ages = ages or Ages()
     refuse_short_grace(workspace.config, ages.grace)
     with workspace.leased(contract, wait=wait) as leased:
+        refuse_removal(leased, contract)
         kept, indexes = frozenset[str](), frozenset[str]()
         held = held_versions(workspace.lake, contract)
         if not contract.landed:

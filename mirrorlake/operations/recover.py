@@ -22,6 +22,7 @@ from mirrorlake.models.published import PublishedModel
 from mirrorlake.operations.bigquery.opened import open_for
 from mirrorlake.operations.bigquery.raw_there import settle_newest
 from mirrorlake.operations.bigquery.tables import PublishedContract
+from mirrorlake.operations.moved_layers import refuse_removal
 from mirrorlake.operations.orphans import (
     GRACE,
     loaded_files,
@@ -85,6 +86,7 @@ def recover_table(
             drop_beside(workspace.lake, identifier)
         kept = files_of(workspace.ledger.chunked_load(contract.name))
         indexes = kept_indexes(workspace.ledger, contract.name)
+        refuse_removal(leased, contract)
         removed: list[int] = []
         for table in _tables(workspace, contract):
             name = table.name()[-1]

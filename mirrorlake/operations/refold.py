@@ -48,6 +48,7 @@ from mirrorlake.merge.fold import (
 )
 from mirrorlake.merge.reshape import next_layer, record_as_made, reshape_layer
 from mirrorlake.merge.statements import Layer, deduped_layer
+from mirrorlake.operations.moved_layers import accept_made, refuse_moved
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.serving.streamed import hold_reshaped, keep_streamed
@@ -127,6 +128,7 @@ def refold_table(
     with session(workspace.config.sources[contract.source], contract.database) as connection:
         plan = resolve_table(workspace, contract, connection, any_hash_key=any_hash_key)
     with workspace.leased(contract) as leased:
+        refuse_moved(leased, contract, "raw")
         settle_loads(workspace.ledger, workspace.lake, plan.name, contract.namespaces.raw)
         todo = plan_fold(plan, set(), True, workspace.ledger)
         if not todo.loads:
@@ -140,7 +142,9 @@ def refold_table(
             # Before anything is written: what rotted in raw must not become deduped.
             parts = (workspace.lake, workspace.ledger, contract)
             unread = refuse_damaged(*parts, todo.loads, set())
-            return replace(_Refold(leased, plan, todo).run(started), unread=unread)
+            done = replace(_Refold(leased, plan, todo).run(started), unread=unread)
+            accept_made(leased)
+            return done
 
 
 def refuse_refold(contract: TableContract) -> None:

@@ -20,6 +20,7 @@ from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.protocol import load_window
 from mirrorlake.load.reread import Reread, unplaced, written
 from mirrorlake.operations.fold import fold_layers
+from mirrorlake.operations.moved_layers import refuse_moved
 from mirrorlake.operations.refold import refuse_new_version
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.proof.differences import Differing
@@ -60,6 +61,7 @@ def reread_keys(
     with session(source, contract.database) as connection:
         plan = resolve_table(workspace, contract, connection)
         with workspace.leased(contract) as leased:
+            refuse_moved(leased, contract)
             settle_loads(leased.ledger, leased.lake, plan.name, contract.namespaces.raw)
             refuse_new_version(workspace, plan)
             target = resolve_target(workspace, contract, connection)

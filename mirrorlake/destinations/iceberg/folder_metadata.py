@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyiceberg.table import Table
 
-from mirrorlake.destinations.iceberg.listing import list_files, listed_path
+from mirrorlake.destinations.iceberg.listing import list_folder, listed_path
+from mirrorlake.destinations.iceberg.model import Storage
 from mirrorlake.errors import LakeError
 
 RETIRED = ".retired"
@@ -35,12 +36,18 @@ class FolderMetadata:
         uuid: of the table that it is about.
         sequence: the number of the table's last commit; 0 of a table without any.
         after: the metadata file that it replaced, as its storage lists it; None of a table's first.
+        location: the table's folder, as it is written there.
+        updated: when it was written, in milliseconds.
+        properties: the table's.
     """
 
     path: str
     uuid: str
     sequence: int
     after: str | None
+    location: str = ""
+    updated: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def refuse_unknown_metadata(table: Table) -> None:
@@ -62,22 +69,42 @@ def refuse_unknown_metadata(table: Table) -> None:
 def retire(table: Table) -> None:
     """Write down in a table's folder that the table is taken away on purpose: maintenance may then
     remove what only its metadata names."""
-    path = f"{table.location()}/metadata/{table.metadata.table_uuid}{RETIRED}"
-    with table.io.new_output(path).create(overwrite=True) as stream:
-        stream.write(b"{}")
+    retire_uuids(table.io, table.location(), [str(table.metadata.table_uuid)])
 
 
-def read_metadata(table: Table, paths: Sequence[str]) -> Iterator[FolderMetadata]:
-    """What metadata files say. One that can't be read is left out: a writer died over it.
+def retire_uuids(io: Storage, location: str, uuids: Iterable[str]) -> None:
+    """`retire` for tables that can't be read any more."""
+    for uuid in sorted(set(uuids)):
+        with io.new_output(f"{location}/metadata/{uuid}{RETIRED}").create(overwrite=True) as stream:
+            stream.write(b"{}")
 
-    Args:
-        table: by whose storage they are read.
+
+def read_folder(io: Storage, location: str, name: str) -> list[FolderMetadata]:
+    """What the metadata files in a table's folder say, whether the catalog names them or not: those
+    with commits that were not retired. One that can't be read is left out: a writer died over it.
+
+    Raises:
+        LakeError: the storage can't list.
+        OSError: it failed.
     """
+    folder = f"{location}/metadata"
+    files = [file.path for file in list_folder(io, folder, name).files]
+    prefix = folder.removesuffix(listed_path(folder))
+    return read_files(io, [f"{prefix}{path}" for path in files])
+
+
+def read_files(io: Storage, paths: Sequence[str]) -> list[FolderMetadata]:
+    """`read_folder` of the files that one folder lists."""
+    names = (path.rpartition("/")[2] for path in paths)
+    retired = {one.removesuffix(RETIRED) for one in names if one.endswith(RETIRED)}
+    found: list[FolderMetadata] = []
     for path in paths:
-        with table.io.new_input(path).open(seekable=False) as stream:
-            said = _parsed(path, stream.read())
-        if said is not None:
-            yield said
+        if path.endswith(_METADATA):
+            with io.new_input(path).open(seekable=False) as stream:
+                said = _parsed(path, stream.read())
+            if said is not None and said.sequence and said.uuid not in retired:
+                found.append(said)
+    return found
 
 
 def _unknown(table: Table) -> Iterator[FolderMetadata]:
@@ -85,15 +112,12 @@ def _unknown(table: Table) -> Iterator[FolderMetadata]:
     metadata = table.metadata
     named = {table.metadata_location, *(one.metadata_file for one in metadata.metadata_log)}
     known = {listed_path(path) for path in named}
-    folder = f"{table.location()}/metadata"
-    files = [file.path for file in list_files(table, folder).files]
-    names = (path.rpartition("/")[2] for path in files)
-    retired = {name.removesuffix(RETIRED) for name in names if name.endswith(RETIRED)}
-    prefix = folder.removesuffix(listed_path(folder))
-    others = [f"{prefix}{p}" for p in files if p.endswith(_METADATA) and p not in known]
-    for found in read_metadata(table, others):
-        if found.sequence and found.uuid not in retired:
-            yield found
+    name = ".".join(table.name())
+    return (
+        found
+        for found in read_folder(table.io, table.location(), name)
+        if listed_path(found.path) not in known
+    )
 
 
 def _parsed(path: str, content: bytes) -> FolderMetadata | None:
@@ -108,6 +132,9 @@ def _parsed(path: str, content: bytes) -> FolderMetadata | None:
             uuid=str(said["table-uuid"]),
             sequence=int(sequence),
             after=listed_path(str(log[-1]["metadata-file"])) if log else None,
+            location=str(said.get("location", "")),
+            updated=int(said.get("last-updated-ms", 0)),
+            properties={str(k): str(v) for k, v in (said.get("properties") or {}).items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, OSError):
         return None
