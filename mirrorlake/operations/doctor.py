@@ -17,7 +17,6 @@ from mirrorlake.config import Config, SourceConfig, TenantTable, load_config
 from mirrorlake.config.source_url import default_tls
 from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.destinations.iceberg.identity import open_lake
-from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import LEDGER_VERSION, Ledger
@@ -158,7 +157,8 @@ def _tenants(config: Config, table: TenantTable) -> list[Diagnosis]:
     find before it reads; sources and patterns that mean nothing are named."""
     name = f"tenants {table.name}"
     try:
-        lake, ledger = Lake(config.lake), Ledger(config.ledger.url, config.ledger.wait)
+        ledger = Ledger(config.ledger.url, config.ledger.wait)
+        lake = open_lake(config.lake, ledger)
         workspace = Workspace(config, ledger, lake, LazySpark(config.spark, lake), "doctor")
         survey = survey_tenants(workspace, table)
     except MirrorlakeError as error:

@@ -358,9 +358,9 @@ class _Counts:
         return rows, damage
 
     def _count(self, contract: TableContract) -> tuple[int | None, str | None]:
+        from mirrorlake.destinations.iceberg.identity import open_lake
         from mirrorlake.destinations.iceberg.integrity import count_rows
-        from mirrorlake.destinations.iceberg.lake import Lake
 
         if self._lake is None:
-            self._lake = Lake(self.config.lake)
+            self._lake = open_lake(self.config.lake, self.ledger)
         return count_rows(self._lake, self.ledger, contract)

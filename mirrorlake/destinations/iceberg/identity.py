@@ -21,7 +21,7 @@ from mirrorlake.destinations.iceberg.folders import warehouse_uri
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.destinations.iceberg.model import open_storage
-from mirrorlake.destinations.iceberg.place import check_place, place_of
+from mirrorlake.destinations.iceberg.place import check_place, place_of, real_place
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger.store import Ledger
 
@@ -77,6 +77,14 @@ def _agree(config: LakeConfig, ledger: Ledger, lake: Lake) -> None:
             next_step="Put lake.catalog back; or give this project a warehouse of its own "
             "(lake.warehouse): two catalogs over one folder remove each other's files",
         )
+    if known is None and (elsewhere := _elsewhere(config, here)):
+        raise LakeError(
+            f"the catalog {catalog} names tables in {elsewhere}, and none in "
+            f"lake.warehouse, {here}",
+            next_step="It is the catalog of another lake, or a copy of one: a copied project would "
+            "write into the original's files. Give this one a lake of its own (lake.warehouse, "
+            "lake.catalog)",
+        )
     if known is None:
         lake_id = ledger.claim_lake(said.lake if said else uuid.uuid4().hex, here)
     else:
@@ -92,6 +100,14 @@ def _has_file(config: LakeConfig) -> bool:
     each table's alone."""
     local = warehouse_uri(config.warehouse).startswith("file://")
     return local or not config.catalog.is_rest or config.catalog.auth is not None
+
+
+def _elsewhere(config: LakeConfig, here: str) -> str | None:
+    """A table's folder that is not in the warehouse, where the catalog names none that is."""
+    named = [real_place(at) for at in (metadata_locations(config) or {}).values()]
+    if not named or any(at.startswith(f"{here}/") for at in named):
+        return None
+    return named[0].rpartition("/metadata/")[0]
 
 
 def _knows_any(config: LakeConfig, ledger: Ledger) -> bool:

@@ -50,10 +50,15 @@ def check_warehouse(config: LakeConfig, ledger: Ledger) -> None:
 
 def place_of(config: LakeConfig) -> str:
     """Where the warehouse is, however its path is spelled."""
-    uri = warehouse_uri(config.warehouse)
-    if not uri.startswith("file://"):
-        return uri
-    return f"file://{os.path.realpath(uri.removeprefix('file://'))}"
+    return real_place(warehouse_uri(config.warehouse))
+
+
+def real_place(location: str) -> str:
+    """A location past links, where it is on this machine."""
+    if not location.startswith("file:"):
+        return location
+    path = "/" + location.removeprefix("file:").lstrip("/")
+    return f"file://{os.path.realpath(path)}"
 
 
 def _is_missing(config: LakeConfig) -> bool:
