@@ -130,7 +130,7 @@ class Workspace:
                     if time.monotonic() >= deadline:
                         raise
                 time.sleep(_PAUSE)
-            if not isinstance(contract, TableContract):
+            if not isinstance(contract, TableContract) or contract.landed:
                 yield replace(self, lease=lease)
                 return
             moved = tuple(find_moved(self.config.lake, self.lake, self.ledger, contract))

@@ -35,7 +35,7 @@ from mirrorlake.destinations.iceberg.listing import listed_path
 from mirrorlake.destinations.iceberg.model import LakeTable, history, open_storage
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger import Load
+from mirrorlake.ledger import Ledger, Load
 from mirrorlake.ledger.lake_heads import LakeHead
 from mirrorlake.merge.reshape import mark_for_rewrite
 from mirrorlake.table.continuity import kept_words
@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 KEPT = timedelta(days=7)
 """How long what other hands left of a layer stays under its tag."""
 TAG = "mirror_other_hands_"
+_LOST = "raw lost "
 
 
 def put_right(workspace: Workspace, contract: TableContract, key: Sequence[str]) -> list[str]:
@@ -99,6 +100,22 @@ def refuse_moved(workspace: Workspace, contract: TableContract, *layers: str) ->
                 table=contract.name,
                 next_step=f"`mirrorlake sync {contract.name}` puts it right, or says what does",
             )
+
+
+def refuse_unread(ledger: Ledger, contract: TableContract) -> None:
+    """See that raw is not what is left of it after loads were lost: a fold of that would show
+    readers fewer rows than they see.
+
+    Raises:
+        LakeError: the table was not read again yet.
+    """
+    mark = ledger.unproved(contract.name)
+    if mark is not None and mark.reason.startswith(_LOST):
+        raise LakeError(
+            f"table {contract.name}: {mark.reason}, and it was not read again since",
+            table=contract.name,
+            next_step=f"`mirrorlake sync {contract.name}` reads it again",
+        )
 
 
 def refuse_removal(workspace: Workspace, contract: TableContract) -> None:
@@ -245,7 +262,7 @@ def _read_again(
     Raises:
         LakeError: MySQL need not have every row any more.
     """
-    reason = f"raw lost {len(lost)} loads (since {lost[0].started_at:%Y-%m-%d %H:%M} UTC)"
+    reason = f"{_LOST}{len(lost)} loads (since {lost[0].started_at:%Y-%m-%d %H:%M} UTC)"
     if why := _only_in_raw(contract, key):
         raise LakeError(
             f"table {contract.name}: {reason}, and MySQL need not have their rows any more: {why}",

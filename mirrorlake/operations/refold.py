@@ -48,7 +48,7 @@ from mirrorlake.merge.fold import (
 )
 from mirrorlake.merge.reshape import next_layer, record_as_made, reshape_layer
 from mirrorlake.merge.statements import Layer, deduped_layer
-from mirrorlake.operations.moved_layers import accept_made, refuse_moved
+from mirrorlake.operations.moved_layers import accept_made, refuse_moved, refuse_unread
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.serving.streamed import hold_reshaped, keep_streamed
@@ -129,6 +129,7 @@ def refold_table(
         plan = resolve_table(workspace, contract, connection, any_hash_key=any_hash_key)
     with workspace.leased(contract) as leased:
         refuse_moved(leased, contract, "raw")
+        refuse_unread(workspace.ledger, contract)
         settle_loads(workspace.ledger, workspace.lake, plan.name, contract.namespaces.raw)
         todo = plan_fold(plan, set(), True, workspace.ledger)
         if not todo.loads:

@@ -24,6 +24,7 @@ from mirrorlake.destinations.iceberg.model import open_storage
 from mirrorlake.destinations.iceberg.place import check_place, place_of, real_place
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger.store import Ledger
+from mirrorlake.runtime.permissions import held
 
 FILE = "mirrorlake-lake.json"
 """The file in the warehouse that says which lake it is."""
@@ -49,8 +50,9 @@ def open_lake(config: LakeConfig, ledger: Ledger) -> Lake:
         LakeError: it can't be opened, or is another one; nothing was made.
     """
     check_place(config, ledger)
-    lake = Lake(config)
-    _agree(config, ledger, lake)
+    with held(config.permissions):
+        lake = Lake(config)
+        _agree(config, ledger, lake)
     return lake
 
 
