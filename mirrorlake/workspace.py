@@ -18,7 +18,7 @@ from typing import Protocol
 
 from mirrorlake.config.contract import Config, TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.heads import MovedTable, find_moved, record_heads
+from mirrorlake.destinations.iceberg.heads import MovedTable, find_moved_tables, record_heads
 from mirrorlake.destinations.iceberg.identity import open_lake
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
@@ -133,7 +133,7 @@ class Workspace:
             if not isinstance(contract, TableContract) or contract.landed:
                 yield replace(self, lease=lease)
                 return
-            moved = tuple(find_moved(self.config.lake, self.lake, self.ledger, contract))
+            moved = tuple(find_moved_tables(self.config.lake, self.lake, self.ledger, contract))
             leased = replace(self, lease=lease, moved=moved, _accepted=set())
             try:
                 yield leased

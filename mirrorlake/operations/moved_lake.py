@@ -14,6 +14,23 @@ from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 
 
+def named_otherwise(config: Config, ledger: Ledger) -> frozenset[str] | None:
+    """The tables of which the catalog names other metadata files than after our last commits: by
+    other hands, or by a run that goes on, or died. Nothing is opened; None where the catalog is no
+    SQL database, and each table would have to be.
+
+    Raises:
+        LakeError: the lake is not the one that the ledger knows.
+        LedgerError: the ledger can't be read.
+    """
+    check_place(config.lake, ledger)
+    named = metadata_locations(config.lake)
+    if named is None:
+        return None
+    heads = ledger.lake_heads()
+    return frozenset(h.table for h in heads if named.get(h.name) != h.metadata_location)
+
+
 def find_all_moved(
     config: Config, ledger: Ledger, contracts: Sequence[TableContract]
 ) -> dict[str, list[str]]:
@@ -24,23 +41,21 @@ def find_all_moved(
         LakeError: the lake is not the one that the ledger knows, or can't be read.
         LedgerError: the ledger can't be read.
     """
-    check_place(config.lake, ledger)
-    named = metadata_locations(config.lake)
     heads = ledger.lake_heads()
-    if named is not None:
-        moved = {head.table for head in heads if named.get(head.name) != head.metadata_location}
+    moved = named_otherwise(config, ledger)
+    if moved is not None:
         known = {head.table for head in heads}
         contracts = [c for c in contracts if c.name in moved or c.name not in known]
     found: dict[str, list[str]] = {}
     chosen = [c for c in contracts if not c.landed and ledger.schema_versions(c.name)]
     if chosen:
         # PyIceberg takes seconds to import: where nothing moved, it is not needed.
-        from mirrorlake.destinations.iceberg.heads import find_moved
+        from mirrorlake.destinations.iceberg.heads import find_moved_tables
         from mirrorlake.destinations.iceberg.identity import open_lake
 
         lake = open_lake(config.lake, ledger)
         for contract in chosen:
-            if there := find_moved(config.lake, lake, ledger, contract):
+            if there := find_moved_tables(config.lake, lake, ledger, contract):
                 found[contract.name] = [one.said for one in there]
     return found
 

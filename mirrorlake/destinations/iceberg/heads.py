@@ -85,7 +85,7 @@ def layers_of_table(ledger: Ledger, contract: TableContract) -> list[tuple[str, 
     return found
 
 
-def find_moved(
+def find_moved_tables(
     config: LakeConfig, lake: Connection, ledger: Ledger, contract: TableContract
 ) -> list[MovedTable]:
     """The lake tables of a contract that are not as our last commits left them; raw first. What is
