@@ -32,6 +32,7 @@ from mirrorlake.destinations.iceberg.folder_metadata import read_folder, retire_
 from mirrorlake.destinations.iceberg.heads import MovedTable, layers_of_table
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.listing import listed_path
+from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.destinations.iceberg.model import LakeTable, history, open_storage
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint
@@ -72,6 +73,9 @@ def put_right(workspace: Workspace, contract: TableContract, key: Sequence[str])
             waiting.append(one)
     if lost:
         found.append(_read_again(workspace, contract, key, lost))
+    for one in workspace.moved:
+        if one.layer == "raw":
+            workspace.accept(one.identifier)
     for one in waiting:
         _make_again(workspace, one)
         found.append(f"{_words(contract, one)}: it is made again from raw")
@@ -145,6 +149,8 @@ def _set_forward(workspace: Workspace, one: MovedTable) -> bool:
         return False
     workspace.check_lease()
     if table.snapshot_by_id(left) is not None:
+        if one.now not in {snapshot.snapshot_id for snapshot in history(table, left)}:
+            return False
         lake.set_forward(one.identifier, left, one.now)
     elif not _name_recorded(lake, one.identifier, one.recorded):
         return False
@@ -178,12 +184,21 @@ def _make_again(workspace: Workspace, one: MovedTable) -> None:
             age = int(KEPT.total_seconds() * 1000)
             with lake.translated(one.identifier):
                 table.manage_snapshots().create_tag(one.now, name, age).commit()
-    if one.recorded is not None and one.how in ("gone", "another"):
-        at = lake.location(one.identifier)
-        with lake.translated(one.identifier):
-            retire_uuids(open_storage(lake.catalog.properties, at), at, [one.recorded.uuid])
+    if one.recorded is not None and one.how == "gone":
+        _retire(workspace, one.identifier, one.recorded.uuid)
     mark_for_rewrite(ledger, one.identifier, one.words)
     failpoint("moved.marked")
+
+
+def _retire(workspace: Workspace, identifier: Identifier, uuid: str) -> None:
+    """Let the files of a layer go that is in the catalog no more; unless it is there by another
+    name, as far as that can be told."""
+    lake, at = workspace.lake, workspace.lake.location(identifier)
+    named = metadata_locations(workspace.config.lake)
+    if named is None or any(one.startswith(f"{at}/") for one in named.values()):
+        return
+    with lake.translated(identifier):
+        retire_uuids(open_storage(lake.catalog.properties, at), at, [uuid])
 
 
 # --- raw ------------------------------------------------------------------------------------------
@@ -205,7 +220,6 @@ def _find_lost(workspace: Workspace, contract: TableContract, one: MovedTable) -
         )
     table = workspace.lake.load(one.identifier)
     _refuse_found(workspace, contract, one, table)
-    workspace.accept(one.identifier)
     return _lost_loads(workspace, contract, one, table)
 
 
