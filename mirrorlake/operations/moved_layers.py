@@ -141,7 +141,7 @@ def _words(contract: TableContract, one: MovedTable) -> str:
 def _set_forward(workspace: Workspace, one: MovedTable) -> bool:
     """Show our last version of a lake table again, where it was set back and the version is there:
     in the table, or in the metadata file that the catalog named then; whether it was."""
-    if one.how != "set back" or one.recorded is None or one.now is None:
+    if one.how != "set back" or one.recorded is None:
         return False
     lake, left = workspace.lake, one.recorded.snapshot_id
     table = lake.load(one.identifier)
@@ -149,7 +149,8 @@ def _set_forward(workspace: Workspace, one: MovedTable) -> bool:
         return False
     workspace.check_lease()
     if table.snapshot_by_id(left) is not None:
-        if one.now not in {snapshot.snapshot_id for snapshot in history(table, left)}:
+        came_of = {snapshot.snapshot_id for snapshot in history(table, left)}
+        if one.now is None or one.now not in came_of:
             return False
         lake.set_forward(one.identifier, left, one.now)
     elif not _name_recorded(lake, one.identifier, one.recorded):

@@ -9,9 +9,9 @@ import json
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ class World:
     database: str
     sql: Sql
     config: Path
+    before: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The metadata files that the catalog named after the first sync, by table and layer."""
 
     def run(self, *arguments: str) -> Result:
         return CliRunner().invoke(cli, [*arguments, "--config", str(self.config)])
@@ -69,6 +71,11 @@ class World:
                 (spaces.raw, f"{table}_v_%"),
             ).fetchall()
         return Identifier(spaces.raw, found[0][0])
+
+    def remember(self, tables: Mapping[str, tuple[str, Any]]) -> None:
+        for name, (layers, _) in tables.items():
+            for layer in layers.split():
+                self.before[name, layer] = self.load(name, layer).metadata_location
 
     def load(self, table: str, layer: str) -> Any:
         found = self.place.lake.load(self.identifier(table, layer))
@@ -151,23 +158,18 @@ def set_back(world: World, table: str, layer: str) -> None:
 
 def old_catalog(world: World, table: str, layer: str) -> None:
     """The catalog is a copy from before the last sync; the files are all there."""
-    found = world.load(table, layer)
-    world.name(world.identifier(table, layer), found.metadata.metadata_log[0].metadata_file)
+    world.name(world.identifier(table, layer), world.before[table, layer])
 
 
 def old_lake(world: World, table: str, layer: str) -> None:
     """The lake's files and its catalog are a copy from before the last sync."""
-    found = world.load(table, layer)
-    old = found.metadata.metadata_log[0].metadata_file
-    kept = len(found.metadata.metadata_log)
+    old = world.before[table, layer]
     world.name(world.identifier(table, layer), old)
-    folder = Path(found.location().removeprefix("file://")) / "metadata"
-    newer = [p for p in folder.glob("*.metadata.json") if int(p.name.split("-")[0]) > 0]
-    assert len(newer) >= kept
-    named = Path(old.removeprefix("file://")).name
+    named = Path(old.removeprefix("file:"))
+    newer = [path for path in named.parent.glob("*.metadata.json") if path.name > named.name]
+    assert newer
     for path in newer:
-        if path.name > named:
-            path.unlink()
+        path.unlink()
 
 
 def row_deleted(world: World, table: str, layer: str) -> None:
@@ -237,6 +239,7 @@ def test_a_sync_puts_right_what_other_hands_did(world: Callable[..., World], whi
     tables["copied"], contracts["copied"] = (ALL, hand), {**COPIES, "clean": "table"}
     made = world(**contracts)
     assert made.sync() == {}
+    made.remember(tables)
     for name in tables:
         made.change(name, 11, 20)
     assert made.sync() == {}
