@@ -22,6 +22,7 @@ import pyarrow as pa
 from demo.sabotage import connected, read_marker
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.commit import BY
 from mirrorlake.errors import LeaseHeld, MachineError
 from mirrorlake.runtime.permissions import held
 from mirrorlake.workspace import Workspace
@@ -55,6 +56,9 @@ class Damaged:
     def page(self) -> str:
         """Where the UI shows the table's checks."""
         return f"{self.ui}/assets/deduped/{self.table.replace('.', '/')}?view=checks"
+
+
+_OURS = {BY: "mirrorlake"}
 
 
 def damage_table(folder: Path, rng: Random) -> Damaged:
@@ -106,9 +110,10 @@ def _damage(
     place = row.schema.get_field_index(COLUMN)
     (before,) = row.column(place).to_pylist()
     wrong: Any = pa.array([before + Decimal("0.01")], row.schema.field(place).type)
-    table.delete(f"({_is(lost)}) or ({_is(altered)})")
+    # As a defect of ours would: what other hands write, the next sync puts right by itself.
+    table.delete(f"({_is(lost)}) or ({_is(altered)})", snapshot_properties=_OURS)
     changed = row.set_column(place, row.schema.field(place), wrong)
-    table.append(changed.cast(table.schema().as_arrow()))
+    table.append(changed.cast(table.schema().as_arrow()), snapshot_properties=_OURS)
     return before, wrong[0].as_py()
 
 

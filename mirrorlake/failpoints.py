@@ -57,6 +57,9 @@ OF_HIDING = ("clean.expired",)
 yet."""
 OF_SWAPS = ("clean.beside",)
 """Where a table is about to take the name of a view."""
+OF_MOVED_LAYERS = ("moved.marked", "moved.unproved")
+"""Where other hands moved a lake table: a layer is marked to be made again; lost loads are to be
+read again, and are still successes."""
 OF_TENANTS = (
     *("tenants.created", "tenants.pending", "tenants.written", "tenants.before_commit"),
     *("tenants.committed", "tenants.success", "tenants.before_fold", "tenants.branched"),

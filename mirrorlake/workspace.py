@@ -7,6 +7,7 @@ closing. What doesn't: anything that reads or writes a table; that is a function
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -15,13 +16,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from mirrorlake.config.contract import Config
+from mirrorlake.config.contract import Config, TableContract
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.heads import MovedTable, find_moved_tables, record_heads
+from mirrorlake.destinations.iceberg.identity import open_lake
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
-from mirrorlake.errors import LeaseHeld
+from mirrorlake.errors import LeaseHeld, MirrorlakeError
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.runtime.permissions import hold
+
+logger = logging.getLogger(__name__)
 
 _PAUSE = 0.25
 """Seconds between two looks at a lease that another run holds."""
@@ -47,6 +53,8 @@ class Workspace:
         spark: started when a step first needs it.
         run_id: under which the ledger records what this run does.
         lease: None until `leased` took a table's.
+        moved: with a lease: its lake tables that are not as our last commit left them. Who puts one
+            right says so by `accept`.
     """
 
     config: Config
@@ -55,6 +63,8 @@ class Workspace:
     spark: LazySpark
     run_id: str
     lease: Lease | None = None
+    moved: tuple[MovedTable, ...] = ()
+    _accepted: set[Identifier] = field(default_factory=set["Identifier"], repr=False, compare=False)
     _closing: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
     _closed: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
 
@@ -69,13 +79,13 @@ class Workspace:
                 workspace has its own.
 
         Raises:
-            LakeError: the lake can't be opened.
+            LakeError: the lake can't be opened, or it is not the one that the ledger knows.
             LedgerError: the ledger can't be opened.
         """
         with ExitStack() as closing:
             closing.callback(hold(config.lake.permissions))
-            lake = Lake(config.lake)
             ledger = Ledger(config.ledger.url, config.ledger.wait)
+            lake = open_lake(config.lake, ledger)
             if spark is None:
                 spark = LazySpark(config.spark, lake)
                 closing.callback(spark.stop)
@@ -103,6 +113,7 @@ class Workspace:
 
         Raises:
             LeaseHeld: another run has it.
+            LakeError: the lake can't be read.
             RuntimeError: the workspace is closed.
         """
         if self._closed.is_set():
@@ -119,7 +130,29 @@ class Workspace:
                     if time.monotonic() >= deadline:
                         raise
                 time.sleep(_PAUSE)
-            yield replace(self, lease=lease)
+            if not isinstance(contract, TableContract) or contract.landed:
+                yield replace(self, lease=lease)
+                return
+            moved = tuple(find_moved_tables(self.config.lake, self.lake, self.ledger, contract))
+            leased = replace(self, lease=lease, moved=moved, _accepted=set())
+            try:
+                yield leased
+            finally:
+                leased._record_heads(contract)
+
+    def _record_heads(self, contract: TableContract) -> None:
+        """Write down what this lease's commits left of the table's lake tables. Where that can't
+        be, the next run knows the commits by their own words."""
+        parts = (self.config.lake, self.lake, self.ledger, contract)
+        try:
+            self.check_lease()
+            record_heads(*parts, self.moved, self._accepted)
+        except MirrorlakeError as error:
+            logger.info("table %s: what it holds now was not recorded: %s", contract.name, error)
+
+    def accept(self, identifier: Identifier) -> None:
+        """A lake table that other hands had moved is what it must be again."""
+        self._accepted.add(identifier)
 
     def check_lease(self) -> None:
         """See that the table is still this run's, right before something is written to it.

@@ -81,7 +81,14 @@ def _load_metadata(done: Sequence[SyncResult]) -> dict[str, Any]:
         "keys looked up": sum(r.looked_up for r in done),
         "keys gone": sum(r.gone for r in done),
         "loads of dead runs settled": sum(r.settled for r in done),
+        **_put_right(done),
     }
+
+
+def _put_right(done: Sequence[SyncResult]) -> dict[str, str]:
+    """What other hands had done to the table's lake tables, and what was done about it."""
+    words = "; ".join(dict.fromkeys(one for result in done for one in result.put_right))
+    return {"lake tables put right": words} if words else {}
 
 
 def lake_cost(costs: Sequence[Cost], loaded: int = 0) -> dict[str, Any]:

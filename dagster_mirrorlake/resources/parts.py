@@ -58,12 +58,15 @@ class LakeResource(_Part):
 
     @property
     def lake(self) -> "Lake":
-        """The lake; the first call opens it."""
+        """The lake; the first call opens it, and sees that it is the one that the ledger knows."""
         if self._lake is None:
-            from mirrorlake.destinations.iceberg.lake import Lake
+            from mirrorlake.destinations.iceberg.identity import open_lake
+            from mirrorlake.ledger import Ledger
 
             self._hold_permissions()
-            self._lake = Lake(self.contracts.lake)
+            contracts = self.contracts
+            ledger = Ledger(contracts.ledger.url, contracts.ledger.wait)
+            self._lake = open_lake(contracts.lake, ledger)
         return self._lake
 
 

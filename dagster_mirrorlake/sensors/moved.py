@@ -81,15 +81,17 @@ def _look(
 ) -> dg.SensorResult | dg.SkipReason:
     from mirrorlake.operations.cursors import read_cursor
     from mirrorlake.operations.detect import Mark, find_moved
+    from mirrorlake.operations.moved_lake import named_otherwise
 
     marks = read_cursor(dict[str, Mark], context.cursor, {})
     contracts = [table.contract for table in tables if table.contract.name not in busy]
     with dagster_errors(0, again=False):
         resources = tables[0].names.resources(context)
         mysql, ledger = resources.mysql, resources.ledger.ledger
+        changed = named_otherwise(mysql.contracts, ledger) or frozenset[str]()
         with mysql.session(source) as connection:
             config = mysql.contracts.sources[source]
-            seen = find_moved(connection, config, contracts, marks, ledger)
+            seen = find_moved(connection, config, contracts, marks, ledger, changed)
             columns = _columns(connection, [m.contract for m in seen.moved])
     for reason in seen.refused.values():
         context.log.warning(reason)

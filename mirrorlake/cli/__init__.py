@@ -30,6 +30,7 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.external import external
 from mirrorlake.cli.generate import models_group
 from mirrorlake.cli.init import init
+from mirrorlake.cli.lake import lake
 from mirrorlake.cli.landing import export, land
 from mirrorlake.cli.model_tests import test_command
 from mirrorlake.cli.models import run_command, show_command
@@ -248,6 +249,7 @@ _FIRST = (
     external,
     gaps,
     hold,
+    lake,
     land,
     ledger,
     maintain,

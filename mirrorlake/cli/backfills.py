@@ -205,12 +205,12 @@ def _planned(
     days: tuple[date | None, date | None],
     downstream: str,
 ) -> Declared:
-    from mirrorlake.destinations.iceberg.lake import Lake
+    from mirrorlake.destinations.iceberg.identity import open_lake
     from mirrorlake.operations.models.compiled import has_model
     from mirrorlake.operations.models.declare import InvalidTarget, plan_declaration
 
     needs_models = downstream != "none" or has_model(config, target)
-    states = open_states(config, ledger, Lake(config.lake), models=needs_models)
+    states = open_states(config, ledger, open_lake(config.lake, ledger), models=needs_models)
     meant = InvalidTarget(target, show.as_values(values), *days)
     today = datetime.now(UTC).date()
     parts = (config, ledger, states.project, states.catalogue, meant)

@@ -46,7 +46,7 @@ def generate_command(
 ) -> None:
     """Write models of TABLES (all by default): their rows by the day on which they were created,
     and a stream view of them."""
-    from mirrorlake.destinations.iceberg.lake import Lake
+    from mirrorlake.destinations.iceberg.identity import open_lake
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.models.generate import GenerateTerms, generate_models
 
@@ -54,7 +54,7 @@ def generate_command(
     terms = GenerateTerms(dataset, not no_streams, force, dry_run)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     contracts = _chosen(config, tables)
-    found = generate_models(config, Lake(config.lake), ledger, contracts, terms)
+    found = generate_models(config, open_lake(config.lake, ledger), ledger, contracts, terms)
     if as_json:
         shown.print_json([asdict(one) for one in found])
     else:

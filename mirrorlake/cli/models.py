@@ -43,7 +43,7 @@ def show_command(
 
     NAME=VALUE gives the partition: `mirrorlake show shop.sales day=2024-05-01`.
     """
-    from mirrorlake.destinations.iceberg.lake import Lake
+    from mirrorlake.destinations.iceberg.identity import open_lake
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.models.compiled import compile_project
     from mirrorlake.operations.models.observed import show_external
@@ -52,13 +52,14 @@ def show_command(
 
     wanted = shown.as_values(values)
     config = open_contract(config_path)
-    lake = Lake(config.lake)
+    ledger = Ledger(config.ledger.url, config.ledger.wait)
+    lake = open_lake(config.lake, ledger)
     project, catalogue = compile_project(config, lake)
     external = show_external(project, lake, config.bigquery, model)
     if external is not None:
         print_external(external, as_json=as_json)
         return
-    states = States(project, catalogue, lake, Ledger(config.ledger.url, config.ledger.wait))
+    states = States(project, catalogue, lake, ledger)
     found = show_model(states, model, wanted)
     shown_key = found.partition.key if found.partition is not None else None
     checks = None if sql else checks_of(states, found.name, shown_key)

@@ -282,13 +282,16 @@ def plan_backfill(
     """Say what a backfill of TARGETS (tables and models; all by default) would load, fold and
     compute, in order, and what that is expected to take. Nothing is touched, and no source is
     queried."""
-    from mirrorlake.destinations.iceberg.lake import Lake
+    from mirrorlake.destinations.iceberg.identity import open_lake
     from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.moved_lake import refuse_moved_lake
     from mirrorlake.operations.work import find_work
     from mirrorlake.operations.work_plans import plan_work
 
     config = open_contract(config_path)
-    ledger, lake = Ledger(config.ledger.url, config.ledger.wait), Lake(config.lake)
+    ledger = Ledger(config.ledger.url, config.ledger.wait)
+    lake = open_lake(config.lake, ledger)
+    refuse_moved_lake(config, ledger, config.tables)
     request = request_of(config, targets, which=which, **options)
     needs_models = not targets or bool(request.models) or which == "invalid"
     states = open_states(config, ledger, lake, models=needs_models)

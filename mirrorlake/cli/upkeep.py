@@ -34,10 +34,13 @@ def gaps(tables: Sequence[str], config_path: Path, as_json: bool, everything: bo
     """List the days of every table whose load failed or was never requested. Queries no source."""
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.gaps import find_stretches
+    from mirrorlake.operations.moved_lake import refuse_moved_lake
 
     config = open_contract(config_path)
     today = datetime.now(UTC).date()
     ledger = Ledger(config.ledger.url, config.ledger.wait)
+    # What was loaded is a gap where the lake does not hold it any more.
+    refuse_moved_lake(config, ledger, config.chosen(tables))
     found = [s for c in config.chosen(tables) for s in find_stretches(c, ledger, today)]
     shown = [s for s in found if everything or s.state in ("errored", "not asked", "unproved")]
     if as_json:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from mirrorlake.ledger.settled_rows import find_first_days, record_first_days
 from mirrorlake.ledger.tables import METADATA
 
-LEDGER_VERSION = 13
+LEDGER_VERSION = 14
 
 
 def _to_2(connection: sa.Connection) -> None:
@@ -109,6 +109,11 @@ def _to_13(connection: sa.Connection) -> None:
         connection.execute(sa.text(f"ALTER TABLE publications ADD COLUMN days {text}"))
 
 
+def _to_14(_: sa.Connection) -> None:
+    """What each commit left of a lake table is recorded. An older release would commit without, and
+    its commits would be taken for another's, which is why this is a version of its own."""
+
+
 _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     2: _to_2,
     3: _to_3,
@@ -122,6 +127,7 @@ _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     11: _to_11,
     12: _to_12,
     13: _to_13,
+    14: _to_14,
 }
 
 

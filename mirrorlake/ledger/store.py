@@ -20,6 +20,7 @@ from mirrorlake.ledger.folds import Folds
 from mirrorlake.ledger.histories import Histories
 from mirrorlake.ledger.holds import Holds
 from mirrorlake.ledger.job_costs import JobCosts
+from mirrorlake.ledger.lake_heads import LakeHeads
 from mirrorlake.ledger.leases import Leases
 from mirrorlake.ledger.loads import Loads
 from mirrorlake.ledger.marks import Marks
@@ -46,6 +47,7 @@ class Ledger(
     Folds,
     Histories,
     Holds,
+    LakeHeads,
     Alerts,
     Marks,
     ModelChecks,
@@ -74,6 +76,7 @@ class Ledger(
     """
 
     def __init__(self, url: str, wait: timedelta = timedelta(seconds=30)) -> None:
+        self.url = url
         self._database = Database(url, wait)
         self._leases = Leases(self._database)
 

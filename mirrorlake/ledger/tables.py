@@ -447,6 +447,29 @@ ACCESS_CHANGES = sa.Table(
     sa.Column("ended_at", sa.DateTime),
 )
 
+# The lake that this ledger is of: one row, whose number is 1.
+LAKES = sa.Table(
+    "lakes",
+    METADATA,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("lake_id", sa.String(36), nullable=False),
+    sa.Column("warehouse", sa.Text, nullable=False),
+    sa.Column("recorded_at", sa.DateTime, nullable=False),
+)
+# What our last commit left of each lake table.
+LAKE_HEADS = sa.Table(
+    "lake_heads",
+    METADATA,
+    sa.Column("namespace", sa.String(255), primary_key=True),
+    sa.Column("lake_table", sa.String(255), primary_key=True),
+    sa.Column("table_name", sa.String(255), nullable=False, index=True),
+    sa.Column("uuid", sa.String(36), nullable=False),
+    sa.Column("snapshot_id", sa.BigInteger),
+    sa.Column("sequence", sa.BigInteger, nullable=False),
+    sa.Column("metadata_location", sa.Text, nullable=False),
+    sa.Column("recorded_at", sa.DateTime, nullable=False),
+)
+
 
 def _suit_mysql() -> None:
     """What MySQL and MariaDB take for granted would change what is kept: names that differ only in

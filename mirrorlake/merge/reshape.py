@@ -12,8 +12,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.tables import can_hold, iceberg_type, reshape
+from mirrorlake.ledger.store import Ledger
 from mirrorlake.merge.statements import Layer
 from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
@@ -161,6 +163,13 @@ def has_new_rules(workspace: Workspace, layer: Layer) -> bool:
     return workspace.ledger.definition(_reshaped(layer)) == _RULES
 
 
+def mark_for_rewrite(ledger: Ledger, identifier: Identifier, reason: str) -> None:
+    """Have the next fold write all rows of a layer again, from every load."""
+    # What new rules take away goes from older versions too; another reason would leave those.
+    if ledger.definition(_rewrite_name(identifier)) != _RULES:
+        ledger.record_definition(_rewrite_name(identifier), reason)
+
+
 def record_as_made(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> None:
     """A layer was written as a whole, as the contract and MySQL have it now."""
     workspace.ledger.record_definition(_deletes(layer), plan.contract.deletes)
@@ -182,7 +191,11 @@ def _deletes(layer: Layer) -> str:
 
 def _reshaped(layer: Layer) -> str:
     """The name under which the ledger keeps that a layer's rows are to be written again."""
-    return f"reshaped {layer.identifier}"
+    return _rewrite_name(layer.identifier)
+
+
+def _rewrite_name(identifier: Identifier) -> str:
+    return f"reshaped {identifier}"
 
 
 def _names(layer: Layer) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -101,6 +101,7 @@ def find_moved(
     contracts: Sequence[TableContract],
     marks: Mapping[str, Mark],
     ledger: Ledger,
+    changed: Collection[str] = (),
 ) -> Seen:
     """Which of one source's tables are due, against the marks that were remembered by table name.
 
@@ -108,6 +109,9 @@ def find_moved(
     in ``refused`` and does not keep the others from being seen. Tables that are known are left
     alone for their ``every`` after the last request of a table with the same value, so that what
     moves meanwhile shares one run.
+
+    Args:
+        changed: tables whose lake tables the catalog names otherwise than after our last commits.
 
     Raises:
         SourceError: the source could not be queried.
@@ -126,7 +130,8 @@ def find_moved(
             table = _table(tables, contract)
             identity = identities.get((contract.database, contract.table), "")
             watched = _Watched(connection, source, contract, table, clock, identity)
-            found = watched.decide(marks.get(contract.name), newest.get(contract.name))
+            mark, last = marks.get(contract.name), newest.get(contract.name)
+            found = watched.decide(mark, last, changed=contract.name in changed)
         except SchemaError as error:
             refused[contract.name] = str(error)
             continue
@@ -171,18 +176,16 @@ class _Watched:
     clock: datetime
     identity: str = ""
 
-    def decide(self, mark: Mark | None, last: Load | None) -> Moved | None:
+    def decide(
+        self, mark: Mark | None, last: Load | None, *, changed: bool = False
+    ) -> Moved | None:
         now = self.clock.isoformat()
         if mark is None:
             return None if last and self.contract.copies else self._due("never seen", now)
-        if mark.terms != self._terms:
-            return self._due("its contract changed", mark.moved_at)
-        if mark.shape not in ("", self._shape):
-            # A DDL may leave every row where it was.
-            return self._due("its columns changed", now)
-        if mark.identity not in ("", self.identity):
-            # Other rows may be there under the old name, with old times: the sync compares them.
-            return self._due("it was altered, emptied or made again", now)
+        if other := self._why_another(mark, now):
+            return other
+        if changed and self._may_request_again(mark):
+            return self._due("its lake tables are not as they were left", mark.moved_at)
         if self._unanswered(mark, last):
             return self._due("the last request brought no load", mark.moved_at)
         if self.contract.copies:
@@ -197,9 +200,24 @@ class _Watched:
             return self._due("settled", mark.moved_at, settled=True)
         return None
 
+    def _why_another(self, mark: Mark, now: str) -> Moved | None:
+        """That its contract or its table is not what the mark is of."""
+        if mark.terms != self._terms:
+            return self._due("its contract changed", mark.moved_at)
+        if mark.shape not in ("", self._shape):
+            # A DDL may leave every row where it was.
+            return self._due("its columns changed", now)
+        if mark.identity not in ("", self.identity):
+            # Other rows may be there under the old name, with old times: the sync compares them.
+            return self._due("it was altered, emptied or made again", now)
+        return None
+
+    def _may_request_again(self, mark: Mark) -> bool:
+        return self.clock - datetime.fromisoformat(mark.asked_at) >= RETRY_AFTER
+
     def _unanswered(self, mark: Mark, last: Load | None) -> bool:
         requested = datetime.fromisoformat(mark.asked_at)
-        if self.clock - requested < RETRY_AFTER:
+        if not self._may_request_again(mark):
             return False
         moment = last.receipt.moment if last and last.receipt else None
         return moment is None or datetime.fromisoformat(moment) < requested

@@ -16,11 +16,12 @@ from sqlalchemy import make_url
 from mirrorlake.config import Config, SourceConfig, TenantTable, load_config
 from mirrorlake.config.source_url import default_tls
 from mirrorlake.destinations.iceberg.durable import local_path
-from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.identity import open_lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import LEDGER_VERSION, Ledger
 from mirrorlake.load.tenants.readable import find_unreadable
+from mirrorlake.operations.moved_lake import refuse_moved_lake
 from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
 from mirrorlake.proof.evidence import evidence_folder
 from mirrorlake.runtime.doctor import Diagnosis
@@ -53,9 +54,11 @@ def _pieces(path: Path, config: Config) -> list[Diagnosis]:
     tables = f"{len(config.tables)} tables"
     tables += f", {len(config.tenants)} of tenants" if config.tenants else ""
     pieces = [Diagnosis("contract", "1", "ok", str(path), tables)]
-    pieces.append(_looked_at("lake", config.lake.warehouse, lambda: _lake(config)))
+    # The ledger first: it knows whether a catalog was here, before opening the lake makes one.
     ledger_at = Ledger.shown_url(config.ledger.url)
     pieces.append(_looked_at("ledger", ledger_at, lambda: _ledger(config)))
+    pieces.append(_looked_at("lake", config.lake.warehouse, lambda: _lake(config)))
+    pieces.append(_looked_at("lake and ledger", ledger_at, lambda: _agreement(config)))
     pieces += look_at_permissions(config)
     for source in config.sources.values():
         servers = {f"source {source.name}": source}
@@ -155,7 +158,8 @@ def _tenants(config: Config, table: TenantTable) -> list[Diagnosis]:
     find before it reads; sources and patterns that mean nothing are named."""
     name = f"tenants {table.name}"
     try:
-        lake, ledger = Lake(config.lake), Ledger(config.ledger.url, config.ledger.wait)
+        ledger = Ledger(config.ledger.url, config.ledger.wait)
+        lake = open_lake(config.lake, ledger)
         workspace = Workspace(config, ledger, lake, LazySpark(config.spark, lake), "doctor")
         survey = survey_tenants(workspace, table)
         _look_into(config, survey)
@@ -198,9 +202,16 @@ def _looked_at(name: str, where: str, look: Callable[[], tuple[str, str]]) -> Di
 
 
 def _lake(config: Config) -> tuple[str, str]:
-    lake = Lake(config.lake)
+    lake = open_lake(config.lake, Ledger(config.ledger.url, config.ledger.wait))
     with lake.translated("catalog"):
         return "format 2", f"{len(lake.catalog.list_namespaces())} namespaces"
+
+
+def _agreement(config: Config) -> tuple[str, str]:
+    """Whether the lake's tables are as the ledger's last commits left them."""
+    ledger = Ledger(config.ledger.url, config.ledger.wait)
+    refuse_moved_lake(config, ledger, config.tables)
+    return "", f"{len(ledger.lake_heads())} tables are as the ledger knows them"
 
 
 def _ledger(config: Config) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.merge.fold import fold_layer
 from mirrorlake.merge.statements import check_rules, deduped_layer
+from mirrorlake.operations.moved_layers import accept_made, put_right, refuse_unread
 from mirrorlake.operations.recorded_contracts import record_contract
 from mirrorlake.operations.resolve import refuse_unloaded, resolve_table
 from mirrorlake.serving.streamed import hold_reshaped, keep_streamed
@@ -47,9 +48,12 @@ def fold_table(workspace: Workspace, contract: TableContract, then: Then | None 
     with session(source, contract.database) as connection:
         plan = resolve_table(workspace, contract, connection)
         with workspace.leased(contract) as leased:
+            if leased.moved:
+                put_right(leased, contract, plan.key)
             settle_loads(leased.ledger, leased.lake, contract.name, contract.namespaces.raw)
             refuse_unloaded(leased, plan)
             folded = len(fold_layers(leased, plan))
+            accept_made(leased)
             if then is not None:
                 then(leased, connection, plan)
             return folded
@@ -69,6 +73,7 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
         ConfigError: a column is to be hashed whose text MySQL and we might write differently.
     """
     check_rules(plan, workspace.config.privacy.hash_key)
+    refuse_unread(workspace.ledger, plan.contract)
     compared: set[str] = set()
     with damage_errors(workspace.lake, workspace.ledger, plan.contract):
         show_raw_view(workspace, plan)

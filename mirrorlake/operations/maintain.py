@@ -9,14 +9,16 @@ files of small windows out by name.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Destination, Identifier
 from mirrorlake.destinations.iceberg.commit import snapshot_property, statistics_of
+from mirrorlake.destinations.iceberg.folder_metadata import refuse_unknown_metadata
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.listing import list_files
 from mirrorlake.destinations.iceberg.model import LakeTable
@@ -35,7 +37,13 @@ from mirrorlake.load.resume import files_of
 from mirrorlake.merge.snapshot.state import STATE, names_of, state_folder, version_state
 from mirrorlake.merge.snapshot.tables import TARGET_BYTES
 from mirrorlake.merge.staging import BRANCH
-from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
+from mirrorlake.operations.moved_layers import refuse_removal
+from mirrorlake.operations.orphans import (
+    GRACE,
+    loaded_files,
+    refuse_short_grace,
+    remove_orphans,
+)
 from mirrorlake.operations.unchanged import stamp_kept
 from mirrorlake.serving.streamed import held_versions
 from mirrorlake.serving.versions import versions_table
@@ -117,6 +125,7 @@ def maintain_table(
     ages = ages or Ages()
     refuse_short_grace(workspace.config, ages.grace)
     with workspace.leased(contract, wait=wait) as leased:
+        refuse_removal(leased, contract)
         kept, indexes = frozenset[str](), frozenset[str]()
         held = held_versions(workspace.lake, contract)
         if not contract.landed:
@@ -129,9 +138,11 @@ def maintain_table(
             for identifier, layer in list_tables(workspace, contract):
                 if workspace.lake.load(identifier) is not None:
                     leased.check_lease()
-                    found.append(
-                        maintain_lake_table(workspace, identifier, layer, ages, kept, indexes, held)
-                    )
+                    loaded = {}
+                    if layer == "raw":
+                        loaded = loaded_files(workspace.ledger, contract, identifier.name)
+                    parts = (ages, kept, indexes, held, loaded)
+                    found.append(maintain_lake_table(workspace, identifier, layer, *parts))
         if contract.source in workspace.config.landings:
             found.append(_expire_landed(workspace, contract))
         return found
@@ -180,12 +191,14 @@ def maintain_lake_table(
     kept: frozenset[str] = frozenset(),
     indexes: frozenset[str] = frozenset(),
     held: frozenset[int] = frozenset(),
+    loaded: Mapping[str, str] = MappingProxyType({}),
 ) -> Maintained:
     """Compact one lake table (not raw), expire its old versions and remove its orphans; what failed
     is in ``error``.
 
     Args:
         kept, indexes: files that no version names and that are needed.
+        loaded: files that are in it by the ledger's word: see `remove_orphans`.
         held: versions that a view is held at: of a table that has one, nothing expires until its
             next fold.
     """
@@ -195,6 +208,8 @@ def maintain_lake_table(
         table = lake.catalog.load_table(identifier.path)
         if table.properties.get("gc.enabled") == "false":
             raise _shared(identifier)
+        with lake.translated(identifier):
+            refuse_unknown_metadata(table)  # what expires goes, too
         _drop_branches(lake, table)
         with spark_errors(str(identifier)):
             if layer != "raw" and table.current_snapshot() is not None:
@@ -204,7 +219,7 @@ def maintain_lake_table(
                 _expire(spark, lake, identifier, layer, ages)
         failpoint("maintain.expired")
         table = table.refresh()
-        orphans = remove_orphans(lake, table, datetime.now(UTC) - ages.grace, kept, indexes)
+        orphans = remove_orphans(lake, table, datetime.now(UTC) - ages.grace, kept, indexes, loaded)
         orphans += _remove_states(lake, table, datetime.now(UTC) - ages.grace)
     except LakeError as failed:
         logger.warning("table %s was not maintained: %s", identifier, failed)

@@ -7,13 +7,15 @@ settled are needed (`mirrorlake.operations.recover`, `mirrorlake.operations.main
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 import pyarrow as pa
 
-from mirrorlake.config import Config
+from mirrorlake.config import Config, TableContract
 from mirrorlake.config.fields import format_duration
+from mirrorlake.destinations.iceberg.folder_metadata import RETIRED, refuse_unknown_metadata
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.listing import (
     ListedFile,
@@ -23,6 +25,7 @@ from mirrorlake.destinations.iceberg.listing import (
 )
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import ConfigError, LakeError
+from mirrorlake.ledger import Ledger
 from mirrorlake.load.row_index import FOLDER, index_path
 
 logger = logging.getLogger(__name__)
@@ -58,22 +61,28 @@ def remove_orphans(
     before: datetime,
     kept: frozenset[str] = frozenset(),
     indexes: frozenset[str] = frozenset(),
+    loaded: Mapping[str, str] = MappingProxyType({}),
 ) -> list[int]:
     """Remove the files of a table that none of its snapshots names (data and delete files, and what
     a commit that failed left beside its metadata) and that were last written before a moment; their
-    sizes in bytes.
+    sizes in bytes. The catalog's word alone is not enough: see Raises.
 
     ``kept`` are files that no snapshot names yet: the chunks of a load that can be resumed.
     ``indexes``: the names of row indexes that are needed.
+    ``loaded``: names of files below the folder of data that the ledger says are in the table → the
+    load that wrote each.
     The caller holds the table's lease.
 
     Raises:
-        LakeError: the table's own files are not among those that its folders list: then the two
-            can't be compared, and nothing is removed.
+        LakeError: the table's own files are not among those that its folders list, its folder holds
+            metadata that the catalog does not know, or the ledger says that a file is in the table
+            which no snapshot names. Nothing is removed.
     """
     with lake.translated(".".join(table.name())):
+        refuse_unknown_metadata(table)
         data = _orphans(table, "data", _named(table), kept)
-        manifests = _orphans(table, "metadata", _manifests(table), _versions(table))
+        _refuse_loaded(table, [file for _, file in data], loaded)
+        manifests = _metadata_orphans(table)
         used = [index_path(table.location(), name) for name in indexes]
         unused = _orphans(table, FOLDER, (), used)
         old = [(listing, f) for listing, f in (*data, *manifests, *unused) if f.written < before]
@@ -81,6 +90,36 @@ def remove_orphans(
             listing.remove(file)
             logger.info("orphan %s removed", file.path)
         return [file.bytes for _, file in old]
+
+
+def loaded_files(ledger: Ledger, contract: TableContract, raw_table: str) -> dict[str, str]:
+    """The files that a raw table has by the ledger's word, by name → the load that wrote each."""
+    loads = ledger.successful_loads(contract.name, ever=True)
+    by_number = {load.seq: load.load_id for load in loads}
+    return {
+        file.name: by_number[file.seq]
+        for file in ledger.raw_files(contract.name)
+        if file.raw_table == raw_table and file.seq in by_number
+    }
+
+
+def _refuse_loaded(
+    table: LakeTable, unnamed: Iterable[ListedFile], loaded: Mapping[str, str]
+) -> None:
+    """See that no file goes that a load of ours committed and no load of ours took out."""
+    folder = listed_path(f"{table.location()}/data") + "/"
+    names = [file.path.removeprefix(folder) for file in unnamed]
+    lost = [name for name in names if name in loaded]
+    if lost:
+        name = ".".join(table.name()[-2:])
+        raise LakeError(
+            f"lake table {name}: nothing was removed: it does not name {len(lost)} of the files "
+            f"that loads committed to it, {lost[0]} of load {loaded[lost[0]]} first",
+            table=name,
+            next_step="The table was set back, or is an older copy than the ledger: put back the "
+            "newest one (Iceberg's register_table), or sync the table, which says what becomes of "
+            "these loads",
+        )
 
 
 def _orphans(
@@ -99,6 +138,15 @@ def _orphans(
         )
     used = named | {listed_path(path) for path in kept}
     return [(listing, file) for path, file in listed.items() if _owner(path) not in used]
+
+
+def _metadata_orphans(table: LakeTable) -> list[tuple[ListedFolder, ListedFile]]:
+    """What of a table's folder of metadata is not needed to read it; what says of a table that was
+    taken away that it was goes after that table's own metadata."""
+    found = _orphans(table, "metadata", _manifests(table), _versions(table))
+    marks = [one for one in found if one[1].path.endswith(RETIRED)]
+    others = [one for one in found if one not in marks]
+    return others or marks
 
 
 def _manifests(table: LakeTable) -> set[str]:

@@ -22,7 +22,13 @@ from mirrorlake.models.published import PublishedModel
 from mirrorlake.operations.bigquery.opened import open_for
 from mirrorlake.operations.bigquery.raw_there import settle_newest
 from mirrorlake.operations.bigquery.tables import PublishedContract
-from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
+from mirrorlake.operations.moved_layers import refuse_removal
+from mirrorlake.operations.orphans import (
+    GRACE,
+    loaded_files,
+    refuse_short_grace,
+    remove_orphans,
+)
 from mirrorlake.operations.refold import drop_beside
 from mirrorlake.serving.versions import versions_table
 from mirrorlake.workspace import Workspace
@@ -80,11 +86,13 @@ def recover_table(
             drop_beside(workspace.lake, identifier)
         kept = files_of(workspace.ledger.chunked_load(contract.name))
         indexes = kept_indexes(workspace.ledger, contract.name)
-        removed = [
-            size
-            for table in _tables(workspace, contract)
-            for size in remove_orphans(workspace.lake, table, before, kept, indexes)
-        ]
+        refuse_removal(leased, contract)
+        removed: list[int] = []
+        for table in _tables(workspace, contract):
+            name = table.name()[-1]
+            of_raw = ".".join(table.name()[:-1]) == contract.namespaces.raw
+            loaded = loaded_files(workspace.ledger, contract, name) if of_raw else {}
+            removed += remove_orphans(workspace.lake, table, before, kept, indexes, loaded)
     return Recovered(
         table=contract.name,
         repairs=repairs,

@@ -49,6 +49,7 @@ from mirrorlake.merge.fold import (
 )
 from mirrorlake.merge.reshape import next_layer, record_as_made, reshape_layer
 from mirrorlake.merge.statements import Layer, deduped_layer
+from mirrorlake.operations.moved_layers import accept_made, refuse_moved, refuse_unread
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.serving.streamed import hold_reshaped, keep_streamed
@@ -130,6 +131,8 @@ def refold_table(
     with session(workspace.config.sources[contract.source], contract.database) as connection:
         plan = resolve_table(workspace, contract, connection, any_hash_key=any_hash_key)
     with workspace.leased(contract) as leased:
+        refuse_moved(leased, contract, "raw")
+        refuse_unread(workspace.ledger, contract)
         settle_loads(workspace.ledger, workspace.lake, plan.name, contract.namespaces.raw)
         todo = plan_fold(plan, set(), True, workspace.ledger)
         if not todo.loads:
@@ -143,7 +146,9 @@ def refold_table(
             # Before anything is written: what rotted in raw must not become deduped.
             parts = (workspace.lake, workspace.ledger, contract)
             unread = refuse_damaged(*parts, todo.loads, set())
-            return replace(_Refold(leased, plan, todo).run(started), unread=unread)
+            done = replace(_Refold(leased, plan, todo).run(started), unread=unread)
+            accept_made(leased)
+            return done
 
 
 def refuse_refold(contract: TableContract) -> None:
@@ -188,8 +193,8 @@ def drop_beside(lake: Lake, identifier: Identifier) -> int:
             return 0
         paths = lake.catalog.list_tables((identifier.namespace,))
         found = [path for path in paths if named.fullmatch(path[-1])]
-        for path in found:
-            lake.catalog.drop_table(path)
+    for path in found:
+        lake.drop(Identifier(*path))
     return len(found)
 
 

@@ -20,6 +20,7 @@ from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.protocol import load_window
 from mirrorlake.load.reread import Reread, unplaced, written
 from mirrorlake.operations.fold import fold_layers
+from mirrorlake.operations.moved_layers import accept_made, put_right
 from mirrorlake.operations.refold import refuse_new_version
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.proof.differences import Differing
@@ -60,6 +61,7 @@ def reread_keys(
     with session(source, contract.database) as connection:
         plan = resolve_table(workspace, contract, connection)
         with workspace.leased(contract) as leased:
+            put_right(leased, contract, plan.key)
             settle_loads(leased.ledger, leased.lake, plan.name, contract.namespaces.raw)
             refuse_new_version(workspace, plan)
             target = resolve_target(workspace, contract, connection)
@@ -68,6 +70,7 @@ def reread_keys(
             reread = Reread(_conditions(target, keys), lambda: _held(workspace, plan, target, keys))
             load = load_window(leased, connection, plan, window, terms, reread)
             fold_layers(leased, plan)
+            accept_made(leased)
     return round_of([load])
 
 

@@ -38,6 +38,8 @@ class SyncResult:
         looked_up, gone: keys that had left the days of a reload: found elsewhere, and no more.
         replaced: data files of small windows that a reload took the place of.
         settled: loads of dead runs that were put right first.
+        put_right: lake tables that were not as the last commit of ours left them, and what was done
+            about each, in words.
     """
 
     table: str
@@ -66,6 +68,7 @@ class SyncResult:
     unchanged: str | None = None
     written: int = 0
     carried: int = 0
+    put_right: tuple[str, ...] = ()
 
 
 def result_of(

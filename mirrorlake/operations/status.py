@@ -26,6 +26,7 @@ from mirrorlake.ledger import (
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.models.published import OF_MODELS
+from mirrorlake.operations.moved_lake import find_all_moved
 from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
 from mirrorlake.table.left_out import LEFT_OUT, left_out_columns, left_out_words
 from mirrorlake.table.meaning import edits_of
@@ -64,7 +65,8 @@ class TableStatus:
     Attributes:
         table, mode: as in the contract.
         state: one word: ``never loaded``, the newest load's ``pending``, ``success`` or
-            ``errored``, or ``refused`` where a sync failed since before it began a load. Of a table
+            ``errored``, or ``refused`` where a sync failed since before it began a load; ``moved``
+            where the lake is not as the last commit of ours left it. Of a table
             of mode ``snapshot`` its newest snapshot's. Of a table of tenants ``mirrored`` or
             ``partly`` once its newest load ended.
         last_load: when the newest load began (UTC, ISO), or when a snapshot was last published.
@@ -123,6 +125,7 @@ class _Known:
     surplus: Mapping[str, str]
     left_out: Mapping[str, str]
     publications: Mapping[str, Publication]
+    moved: Mapping[str, Sequence[str]]
 
 
 def status_of(
@@ -131,7 +134,8 @@ def status_of(
     """The state of each of these tables, in their order.
 
     Raises:
-        LakeError: the catalog or the storage can't be read for a version not counted before.
+        LakeError: the lake is not the one that the ledger knows, or it can't be read for a version
+            not seen before.
         LedgerError: the ledger can't be read.
     """
     names = [contract.name for contract in contracts if not contract.landed]
@@ -151,6 +155,7 @@ def status_of(
         surplus=ledger.definitions(SURPLUS),
         left_out=ledger.definitions(LEFT_OUT),
         publications=ledger.newest_publications(),
+        moved=find_all_moved(config, ledger, contracts),
     )
     counts = _Counts(config, ledger)
     found = [
@@ -170,16 +175,18 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
     found = stamp.evidence if stamp and good and stamp.seq == good.seq else None
     state = last.state if last else "never loaded"
     error = last.error if last and last.state == "errored" else None
+    if moved := known.moved.get(name):
+        state, error = "moved", "; ".join(moved)
     return TableStatus(
         table=name,
         mode=contract.mode,
-        state="refused" if refusal else state,
+        state="refused" if refusal and not moved else state,
         last_load=last.started_at.isoformat(timespec="seconds") if last else None,
         rows=rows,
         freshness=age_of(good, stamp=stamp),
         checks=damage or _checks(ledger, contract, good, known),
         unchanged=found,
-        error=refusal.error if refusal else error,
+        error=refusal.error if refusal and not moved else error,
         refused_since=refusal.since.isoformat(timespec="seconds") if refusal else None,
         originals=good.receipt.original_columns if good and good.receipt else {},
         held_until=_iso(hold.until) if hold else None,
@@ -386,9 +393,9 @@ class _Counts:
         return rows, damage
 
     def _count(self, contract: TableContract) -> tuple[int | None, str | None]:
+        from mirrorlake.destinations.iceberg.identity import open_lake
         from mirrorlake.destinations.iceberg.integrity import count_rows
-        from mirrorlake.destinations.iceberg.lake import Lake
 
         if self._lake is None:
-            self._lake = Lake(self.config.lake)
+            self._lake = open_lake(self.config.lake, self.ledger)
         return count_rows(self._lake, self.ledger, contract)

@@ -26,6 +26,7 @@ from mirrorlake.load.receipts import still_open
 from mirrorlake.load.verify import form_of_rows
 from mirrorlake.operations.courses import plan_next_load
 from mirrorlake.operations.fold import fold_layers, fold_table
+from mirrorlake.operations.moved_layers import accept_made, put_right
 from mirrorlake.operations.resolve import remember_renames, resolve_table
 from mirrorlake.operations.results import SyncResult, result_of, unchanged_result
 from mirrorlake.operations.shapes import ddl_name
@@ -190,8 +191,10 @@ def _run_chain(
         plan = resolve_table(workspace, contract, connection)
         with workspace.leased(contract) as leased:
             parts = (leased.ledger, leased.lake, contract.name, contract.namespaces.raw)
+            repaired = put_right(leased, contract, plan.key) if leased.moved else []
             settled = len(settle_loads(*parts))
-            unchanged = _find_equal(leased, connection, plan, look) if look else None
+            compared = look if look is not None and not leased.moved else None
+            unchanged = _find_equal(leased, connection, plan, compared) if compared else None
             if fold:
                 if unchanged is None and contract.copies and plan.table.estimated_rows > LONG_ROWS:
                     leased.spark.start_early()
@@ -200,6 +203,8 @@ def _run_chain(
             if unchanged is None:
                 plan, loads = _load_again(leased, connection, plan, terms, days)
             folded = fold_layers(leased, plan) if fold else ()
+            if fold:
+                accept_made(leased)
             if folded and (counted := leased.lake.counted(plan.deduped)):
                 # While the table is at hand: `status` would have to open it.
                 leased.ledger.record_counts({plan.name: counted})
@@ -210,7 +215,8 @@ def _run_chain(
     seconds = time.monotonic() - started
     if unchanged is not None:
         return unchanged_result(unchanged, settled, len(folded), seconds)
-    return result_of(contract, loads, settled, len(folded), seconds)
+    result = result_of(contract, loads, settled, len(folded), seconds)
+    return replace(result, put_right=tuple(repaired))
 
 
 def _starting_spark(workspace: Workspace, progress: OnProgress | None) -> OnProgress:

@@ -203,3 +203,20 @@ def test_a_table_with_an_every_of_its_own_waits_for_that(location: Location, loo
     assert [m.contract.name for m in seen.moved] == [quick.name]
     assert seen.until is not None
     assert timedelta(minutes=56) < seen.until - seen.clock <= timedelta(minutes=57)
+
+
+@pytest.mark.parametrize(("minutes", "due"), [(14, {}), (15, {"f", "t"})])
+def test_a_lake_that_is_not_as_it_was_left_is_requested_again_in_a_while(
+    location: Location, look: Look, minutes: int, due: set[str]
+) -> None:
+    """MySQL need not move for it: a restore, or another's write, changes the lake alone."""
+    config = location.config
+    source, ledger = config.sources["s"], Ledger(config.ledger.url)
+    ago = timedelta(minutes=minutes)
+    marks = {n: replace(m, asked_at=earlier(m.asked_at, ago)) for n, m in named(look({})).items()}
+    quick = {"every": timedelta(seconds=1)}
+    tables = [table.model_copy(update=quick) for table in config.tables]
+    with session(source) as connection:
+        seen = find_moved(connection, source, tables, marks, ledger, {*marks})
+    assert {m.contract.table for m in seen.moved} == set(due)
+    assert {m.reason for m in seen.moved} <= {"its lake tables are not as they were left"}

@@ -24,9 +24,11 @@ from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from mirrorlake.destinations.base import MAIN, Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.commit import BY
 from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.errors import CommitConflict, LakeError
 
+_MARK = {BY: "mirrorlake"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
@@ -107,7 +109,7 @@ def begin_branch(lake: Connection, identifier: Identifier, name: str) -> int:
             _begin_first(lake, table, name)
         else:
             with table.transaction() as transaction:
-                update = transaction.update_snapshot(branch=name)
+                update = transaction.update_snapshot(_MARK, branch=name)
                 with update.fast_append():
                     pass
     return read_branch(lake, identifier, name)
@@ -116,7 +118,7 @@ def begin_branch(lake: Connection, identifier: Identifier, name: str) -> int:
 def _begin_first(lake: Connection, table: Table, name: str) -> None:
     """Give a table without any snapshot its first one, on a branch. A transaction of PyIceberg's
     would refuse it, for the branch is not main; so main is what must not be there."""
-    append = table.transaction().update_snapshot(branch=name).fast_append()
+    append = table.transaction().update_snapshot(_MARK, branch=name).fast_append()
     updates, _ = append._commit()  # pyright: ignore[reportPrivateUsage]
     main: Any = AssertRefSnapshotId(ref=MAIN, snapshot_id=None)  # type: ignore[call-arg]
     lake.catalog.commit_table(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,10 @@ from mirrorlake.destinations.base import CATALOG, Identifier
 from mirrorlake.destinations.iceberg.cloud_client import SCHEME, in_cloud_storage
 from mirrorlake.destinations.iceberg.cloud_storage import check_writable, storage_error
 from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
+from mirrorlake.destinations.iceberg.folder_metadata import read_folder, retire, retire_uuids
 from mirrorlake.destinations.iceberg.folders import table_uri, warehouse_uri
 from mirrorlake.destinations.iceberg.google_login import GoogleCatalog, google_properties
+from mirrorlake.destinations.iceberg.model import open_storage
 from mirrorlake.destinations.iceberg.rest_catalog import WAIT, RestLakeCatalog, rest_errors
 from mirrorlake.destinations.iceberg.row_counts import count_shown
 from mirrorlake.destinations.iceberg.sql_catalog import LakeCatalog
@@ -206,13 +208,46 @@ class Connection:
             return table.metadata_location, count_shown(table)
 
     def drop(self, identifier: Identifier) -> bool:
-        """Take a table out of the catalog; whether it was there. Its files stay."""
+        """Take a table out of the catalog; whether it was there. Its files stay, until maintenance
+        removes them: see `retire`."""
+        self._retire(identifier)
         with self.translated(identifier):
             try:
                 self.catalog.drop_table(identifier.path)
             except NoSuchTableError:
                 return False
         return True
+
+    def name_metadata(self, identifier: Identifier, path: str) -> None:
+        """Have the catalog name a table by a metadata file, in place of what it names now."""
+        with self.translated(identifier):
+            with suppress(NoSuchTableError):
+                self.catalog.drop_table(identifier.path)
+            self.catalog.register_table(identifier.path, path)
+
+    def purge(self, identifier: Identifier) -> None:
+        """Take a table out of the catalog, and its files away."""
+        self._retire(identifier)
+        with self.translated(identifier):
+            self.catalog.purge_table(identifier.path)
+
+    def _retire(self, identifier: Identifier) -> None:
+        try:
+            table = self.load(identifier)
+        except LakeDamaged:
+            self._retire_folder(identifier)
+            return
+        if table is not None:
+            with self.translated(identifier):
+                retire(table)
+
+    def _retire_folder(self, identifier: Identifier) -> None:
+        """Of a table whose metadata can't be read, what older files of it say is left."""
+        at = self.location(identifier)
+        with self.translated(identifier):
+            io = open_storage(self.catalog.properties, at)
+            left = read_folder(io, at, str(identifier))
+            retire_uuids(io, at, [one.uuid for one in left])
 
     def rename(self, old: Identifier, new: Identifier) -> None:
         """Give a table another name; its files stay where they are."""

@@ -43,6 +43,8 @@ WINDOW = "mirrorlake.window"
 NUMBER = "mirrorlake.seq"
 FOLDED = "mirrorlake.folded-through"
 """On commits of deduped and clean: the highest number of a load that they hold."""
+BY = "mirrorlake.by"
+"""On commits of ours that carry nothing else of ours."""
 _TOTALS = ("records", "data-files", "delete-files", "files-size")
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from pyarrow import fs
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.model import LakeTable, Storage
 from mirrorlake.errors import LakeError
 
 
@@ -50,15 +50,23 @@ def list_files(table: LakeTable, folder: str) -> ListedFolder:
         LakeError: that storage can't list.
         OSError: it failed.
     """
-    if not isinstance(table.io, PyArrowFileIO):
-        name = ".".join(table.name())
+    return list_folder(table.io, folder, ".".join(table.name()))
+
+
+def list_folder(io: Storage, folder: str, name: str) -> ListedFolder:
+    """`list_files` of a folder that may be no table's any more.
+
+    Args:
+        name: of the table that it is, or was.
+    """
+    if not isinstance(io, PyArrowFileIO):
         raise LakeError(
             f"lake table {name}: its storage can't list files",
             table=name,
             next_step="Leave py-io-impl out of lake.catalog.properties; nothing was removed",
         )
-    scheme, bucket, _ = PyArrowFileIO.parse_location(folder, table.io.properties)
-    store: fs.FileSystem = table.io.fs_by_scheme(scheme, bucket)
+    scheme, bucket, _ = PyArrowFileIO.parse_location(folder, io.properties)
+    store: fs.FileSystem = io.fs_by_scheme(scheme, bucket)
     selector = fs.FileSelector(listed_path(folder), recursive=True, allow_not_found=True)
     found = (info for info in store.get_file_info(selector) if info.type == fs.FileType.File)
     return ListedFolder(tuple(ListedFile(i.path, i.size, i.mtime) for i in found), store)

@@ -12,6 +12,7 @@ from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.destinations.base import CATALOG
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.cloud_client import in_cloud_storage, spark_settings
+from mirrorlake.destinations.iceberg.commit import BY
 from mirrorlake.destinations.iceberg.google_login import google_settings
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LakeError
@@ -25,6 +26,8 @@ ANYWHERE = {
     # The JVM compiles no method of more bytes, and would interpret those that Spark makes of a
     # row's form: a digest of 336,776 rows of 19 columns took 3.6 s, and 2.9 s in smaller methods.
     "spark.sql.codegen.hugeMethodLimit": "8000",
+    # Every commit of ours says so: one whose record was lost is told by it from another's.
+    f"spark.sql.iceberg.snapshot-property.{BY}": "mirrorlake",
 }
 """What a session has wherever it runs."""
 

@@ -33,6 +33,7 @@ from mirrorlake.operations.bigquery.tables import (
     terms_of,
 )
 from mirrorlake.operations.bigquery.views import ViewState, renew_views, renew_views_in_place
+from mirrorlake.operations.moved_layers import refuse_moved
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -116,6 +117,8 @@ def publish_table(
     """
     patience = (bigquery.config.wait if wait is None else wait).total_seconds()
     with workspace.leased(contract) as leased:
+        if isinstance(contract, TableContract):
+            refuse_moved(leased, contract)
         return again_while(
             lambda error: isinstance(error, BigQueryError) and passes(error.message),
             lambda: _publish(leased, contract, bigquery, patience),

@@ -43,6 +43,7 @@ from mirrorlake.failpoints import (
     OF_HIDING,
     OF_LANDINGS,
     OF_MODELS,
+    OF_MOVED_LAYERS,
     OF_REFOLDS,
     OF_RETENTION,
     OF_SNAPSHOTS,
@@ -509,6 +510,47 @@ def test_a_refold_killed(world: World, failpoint: str, kind: str, after: str) ->
         assert not [name for name in names if name.startswith("orders__")]
 
 
+@pytest.mark.parametrize(
+    "failpoint",
+    [
+        "moved.unproved",
+        *(pytest.param(f, marks=pytest.mark.full) for f in ("moved.marked", "commit.after")),
+        *(pytest.param(f, marks=pytest.mark.full) for f in ("fold.committed", "fold.recorded")),
+    ],
+)
+def test_putting_right_what_other_hands_did_killed(world: World, failpoint: str) -> None:
+    """The lake is an older copy than the ledger: what it lost is read again, whatever dies."""
+    table = "moved_" + failpoint.replace(".", "_")
+    world.sql(
+        f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)", f"INSERT INTO {table} VALUES (1,1)"
+    )
+    config = write_contract(
+        world.place.folder / f"{table}.yaml",
+        world.server.port,
+        {DATABASE: {"tables": {table: {"mode": "append", "key": ["id"], "cursor": "id"}}}},
+        ledger={"url": "sqlite:///ledger.db", "wait": "1s"},
+    )
+    one = World(world.server, world.place, config, world.sql, world.fork)
+    sync_table(one.workspace(), one.contract(table))
+    spaces = one.contract(table).namespaces
+    before = [raw_table(one, one.contract(table)), load(one.place.lake, spaces.deduped, table)]
+    one.sql(f"INSERT INTO {table} VALUES (2, 2)")
+    sync_table(one.workspace(), one.contract(table))
+    for older in before:
+        now = older.metadata_location
+        older.catalog.drop_table(older.name())
+        for path in Path(older.location().removeprefix("file://"), "metadata").glob("*.json"):
+            if path.name > now.rpartition("/")[2]:
+                path.unlink()
+        older.catalog.register_table(older.name(), now)
+    one.sql(f"INSERT INTO {table} VALUES (3, 3)")
+    assert one.fork(config, table, failpoint) == -signal.SIGKILL
+    sync_table(one.workspace(), one.contract(table))
+    assert_exact(one, table)
+    rows = raw_table(one, one.contract(table)).scan().to_arrow()
+    assert set(rows["id"].to_pylist()) == {1, 2, 3}
+
+
 @pytest.mark.full
 def test_killed_three_times_in_a_row(world: World) -> None:
     """Each run finds what the one before it left, and dies a step later."""
@@ -587,6 +629,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
             *OF_RETENTION,
             *OF_WORK,
             *OF_VERSIONS,
+            *OF_MOVED_LAYERS,
             *OF_STREAMS,
             *OF_BIGQUERY,
             *OF_BIGQUERY_LAYOUT,

@@ -25,12 +25,14 @@ from mirrorlake.ledger import (
     Lease,
     Ledger,
     Load,
+    RawFile,
     Receipt,
     Repair,
     Tenant,
     Window,
     leases,
 )
+from mirrorlake.ledger.lake_heads import LakeHead
 from mirrorlake.schema.versions import SchemaVersion, schema_version
 
 TABLE = "s.shop.t"
@@ -627,3 +629,45 @@ def test_a_change_of_access_is_there_before_it_is_made(ledger: Ledger) -> None:
     assert (newest.resource, newest.state, oldest.state) == ("p.e", "pending", "refused")
     assert oldest.words == "somebody was first"
     assert oldest.ended_at is not None
+
+
+# --- the lake -------------------------------------------------------------------------------------
+
+
+def test_a_ledger_is_of_one_lake_whoever_says_so_first(ledger: Ledger) -> None:
+    assert ledger.lake() is None
+    with ThreadPoolExecutor(4) as pool:
+        claimed = set(pool.map(lambda n: ledger.claim_lake(f"lake {n}", "file:///läke"), range(8)))
+    assert len(claimed) == 1
+    assert ledger.lake() == (*claimed, "file:///läke")
+    ledger.record_lake("another", "gs://bucket/lake")
+    assert ledger.lake() == ("another", "gs://bucket/lake")
+
+
+def test_heads_are_kept_by_the_lake_tables_name(ledger: Ledger) -> None:
+    first = LakeHead("s_shop", "t", TABLE, "uuid", None, 0, "file:///1.metadata.json")
+    other = dataclasses.replace(first, lake_table="u", table="s.shop.u", snapshot_id=2**62)
+    ledger.record_lake_heads([first, other])
+    now = dataclasses.replace(first, snapshot_id=7, sequence=3)
+    ledger.record_lake_heads([now])
+    assert ledger.lake_heads(TABLE) == [now]
+    assert sorted(ledger.lake_heads(), key=lambda head: head.lake_table) == [now, other]
+    ledger.forget_lake_heads([now.name])
+    assert ledger.lake_heads() == [other]
+
+
+def test_a_load_that_raw_lost_is_an_open_window_until_it_is_read_again(ledger: Ledger) -> None:
+    kept, lost = (started(ledger) for _ in range(2))
+    for number, load in enumerate((kept, lost), 1):
+        file = RawFile(f"{number}.parquet", load.raw_table, load.seq, 3, 100, "00")
+        ledger.record_raw_files(TABLE, [file])
+        ledger.finish_load(load, number, RECEIPT)
+    (_, gone) = ledger.successful_loads(TABLE)
+    ledger.lose_loads([gone], "raw lost it")
+    assert [load.seq for load in ledger.successful_loads(TABLE)] == [kept.seq]
+    assert [file.seq for file in ledger.raw_files(TABLE)] == [kept.seq]
+    (window,) = ledger.open_windows(TABLE)
+    assert (window.load_id, window.state, window.error) == (lost.load_id, "errored", "raw lost it")
+    again = started(ledger, window=Window("initial", None, None, WINDOW.day))
+    ledger.finish_load(again, 3, RECEIPT)
+    assert ledger.open_windows(TABLE) == []

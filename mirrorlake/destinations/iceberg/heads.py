@@ -1,0 +1,265 @@
+"""Whether a lake table is as our last commit left it.
+
+The ledger remembers each table's uuid and the version that main showed. A commit of ours carries a
+property of ours, so one whose record was lost with its run is known by it. What nobody of ours
+committed is another's, unless it changed no row.
+
+What belongs here: the three states. What doesn't: what follows from them
+(`mirrorlake.operations.moved_layers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from pyiceberg.manifest import DataFileContent
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from mirrorlake.config.contract import TableContract
+from mirrorlake.config.settings import LakeConfig
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.commit import snapshot_property
+from mirrorlake.destinations.iceberg.locations import metadata_locations
+from mirrorlake.destinations.iceberg.model import history, is_rewrite
+from mirrorlake.errors import LakeDamaged
+from mirrorlake.ledger.lake_heads import LakeHead
+from mirrorlake.ledger.store import Ledger
+
+How: TypeAlias = Literal["written", "set back", "another", "gone"]
+"""How a lake table is not as our last commit left it: rows were written by others; main shows an
+older version; another table has its name; or none has."""
+_OURS = "mirrorlake."
+_CHANGES = ("added-data-files", "deleted-data-files", "added-delete-files", "removed-delete-files")
+
+
+@dataclass(frozen=True)
+class MovedTable:
+    """A lake table that is not as our last commit left it.
+
+    Attributes:
+        layer: ``raw``, ``deduped`` or ``clean``.
+        recorded: what our last commit left; None where an older release recorded nothing.
+        now: the snapshot that main shows; None of none.
+    """
+
+    identifier: Identifier
+    layer: str
+    how: How
+    recorded: LakeHead | None
+    now: int | None = None
+
+    @property
+    def said(self) -> str:
+        """Which lake table it is, and what happened to it."""
+        return f"its {self.layer} table {self.identifier} {self.words}"
+
+    @property
+    def words(self) -> str:
+        """What happened to it, after its name."""
+        left = self.recorded.snapshot_id if self.recorded else None
+        if self.how == "written":
+            return f"was written to by other hands since Mirrorlake's last commit ({left})"
+        if self.how == "set back":
+            return (
+                f"shows version {self.now}, which is older than Mirrorlake's last commit ({left})"
+            )
+        if self.how == "another":
+            return "is another table than the one that Mirrorlake made"
+        return "is not in the catalog any more"
+
+
+def layers_of_table(ledger: Ledger, contract: TableContract) -> list[tuple[str, Identifier]]:
+    """The lake tables of a contract whose heads are recorded, with their layers."""
+    spaces = contract.namespaces
+    found = [("deduped", Identifier(spaces.deduped, contract.table))]
+    if contract.landed:
+        return []  # what was withdrawn of them is known by their own state
+    if contract.clean == "table":
+        found.append(("clean", Identifier(spaces.clean, contract.table)))
+    for version in ledger.schema_versions(contract.name):
+        found.append(("raw", Identifier(spaces.raw, version.raw_table)))
+    return found
+
+
+def find_moved_tables(
+    config: LakeConfig, lake: Connection, ledger: Ledger, contract: TableContract
+) -> list[MovedTable]:
+    """The lake tables of a contract that are not as our last commits left them; raw first. What is
+    named by the same metadata file costs no look at it.
+
+    Raises:
+        LakeError, LedgerError: they can't be read.
+    """
+    heads = {head.name: head for head in ledger.lake_heads(contract.name)}
+    layers = layers_of_table(ledger, contract)
+    named = metadata_locations(config, {identifier.name for _, identifier in layers}) or {}
+    found: list[MovedTable] = []
+    for layer, identifier in reversed(layers):
+        head = heads.get(identifier.path)
+        if head is not None and named.get(identifier.path) == head.metadata_location:
+            continue
+        try:
+            table = lake.load(identifier)
+        except LakeDamaged:
+            continue  # who reads it names the file, and the way out
+        how = _unrecorded(ledger, contract, layer, identifier, table) if head is None else None
+        if head is not None:
+            with lake.translated(identifier):
+                how = how_moved(table, head)
+        if how is not None:
+            now = table.metadata.current_snapshot_id if table is not None else None
+            found.append(MovedTable(identifier, layer, how, head, now))
+    return found
+
+
+def how_moved(table: Table | None, head: LakeHead, *, leased: bool = False) -> How | None:
+    """How a lake table is not as a commit of ours left it; None where it is, or commits of ours
+    alone changed it since.
+
+    Args:
+        leased: whether our lease was held since: then files that were replaced were by us.
+    """
+    if table is None:
+        return "gone"
+    if str(table.metadata.table_uuid) != head.uuid:
+        return "another"
+    shown = table.current_snapshot()
+    if shown is None:
+        return "set back" if head.snapshot_id is not None else None
+    for snapshot in history(table):
+        if snapshot.snapshot_id == head.snapshot_id:
+            return None
+        if (snapshot.sequence_number or 0) <= head.sequence:
+            return "set back"
+        if not (_is_ours(snapshot) or _keeps_rows(table, snapshot, leased=leased)):
+            return "written"
+    return None  # made again on a branch that began with nothing, or what it came of expired
+
+
+def read_head(table: Table, contract_name: str, identifier: Identifier) -> LakeHead:
+    """A lake table as it is now, to be recorded."""
+    shown = table.current_snapshot()
+    return LakeHead(
+        namespace=identifier.namespace,
+        lake_table=identifier.name,
+        table=contract_name,
+        uuid=str(table.metadata.table_uuid),
+        snapshot_id=shown.snapshot_id if shown else None,
+        sequence=(shown.sequence_number or 0) if shown else 0,
+        metadata_location=table.metadata_location,
+    )
+
+
+def record_heads(
+    config: LakeConfig,
+    lake: Connection,
+    ledger: Ledger,
+    contract: TableContract,
+    moved: Sequence[MovedTable],
+    accepted: Collection[Identifier] = (),
+) -> None:
+    """Record what the commits of ours under one lease left. What other hands moved, and nobody put
+    right, stays as it is recorded.
+
+    Args:
+        moved: what other hands had moved when the lease was taken.
+        accepted: what of it was put right since.
+    """
+    heads = {head.name: head for head in ledger.lake_heads(contract.name)}
+    layers = layers_of_table(ledger, contract)
+    named = metadata_locations(config, {identifier.name for _, identifier in layers}) or {}
+    wrong = {one.identifier for one in moved}.difference(accepted)
+    new: list[LakeHead] = []
+    gone: list[tuple[str, str]] = []
+    clean = (contract.namespaces.clean, contract.table)
+    if contract.clean == "view" and clean in heads:
+        gone.append(clean)
+    for layer, identifier in layers:
+        head = heads.get(identifier.path)
+        if identifier in wrong:
+            continue
+        if head is not None and named.get(identifier.path) == head.metadata_location:
+            continue
+        try:
+            table = lake.load(identifier)
+        except LakeDamaged:
+            continue
+        if table is None:
+            if head is not None and layer == "clean":
+                gone.append(identifier.path)  # its rules changed: it is dropped, then made again
+            continue
+        with lake.translated(identifier):
+            if identifier in accepted or _is_known(table, head, layer):
+                new.append(read_head(table, contract.name, identifier))
+    ledger.forget_lake_heads(gone)
+    ledger.record_lake_heads(new)
+
+
+def _is_known(table: Table, head: LakeHead | None, layer: str) -> bool:
+    """Whether what a table shows after a lease of ours is what we left there. A layer that was made
+    again in the place of one that can't be read is another table."""
+    if head is None:
+        return True
+    how = how_moved(table, head, leased=True)
+    return how is None or (how == "another" and layer != "raw")
+
+
+def _unrecorded(
+    ledger: Ledger, contract: TableContract, layer: str, identifier: Identifier, table: Table | None
+) -> How | None:
+    """How a lake table is not as the ledger of an older release says, which recorded loads and
+    folds; None where nothing speaks against it."""
+    if layer != "raw":
+        return "gone" if table is None and ledger.folded_loads(contract.name, layer) else None
+    loads = ledger.successful_loads(contract.name, ever=True)
+    ids = [one.snapshot_id for one in loads if one.raw_table == identifier.name]
+    newest = next((number for number in reversed(ids) if number is not None), None)
+    if newest is None:
+        return None
+    if table is None:
+        return "gone"
+    shown = history(table)
+    if newest in {one.snapshot_id for one in shown}:
+        return None
+    expired = bool(shown) and shown[-1].parent_snapshot_id is not None
+    return None if expired else "set back"
+
+
+def _is_ours(snapshot: Snapshot) -> bool:
+    properties = snapshot.summary.additional_properties if snapshot.summary else {}
+    return any(name.startswith(_OURS) for name in properties)
+
+
+def _keeps_rows(table: Table, snapshot: Snapshot, *, leased: bool) -> bool:
+    """Whether a commit wrote files again and changed no row, or changed no file at all."""
+    if snapshot.parent_snapshot_id is None:
+        return False
+    if not any(int(snapshot_property(snapshot, name) or 0) for name in _CHANGES):
+        return True
+    if not is_rewrite(snapshot):
+        return False
+    before = table.snapshot_by_id(snapshot.parent_snapshot_id)
+    try:
+        return leased or (before is not None and _rows(table, before) == _rows(table, snapshot))
+    except FileNotFoundError:
+        return False
+
+
+def _rows(table: Table, snapshot: Snapshot) -> int | None:
+    """The rows that a version shows, by its manifests; None where deletes by value hide that."""
+    count = 0
+    for content, rows in _counted(table, snapshot):
+        if content == DataFileContent.EQUALITY_DELETES:
+            return None
+        count += rows if content == DataFileContent.DATA else -rows
+    return count
+
+
+def _counted(table: Table, snapshot: Snapshot) -> Iterator[tuple[DataFileContent, int]]:
+    for manifest in snapshot.manifests(table.io):
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            yield entry.data_file.content, entry.data_file.record_count

@@ -1,0 +1,151 @@
+"""Which lake this is: the warehouse, the catalog and the ledger agree, or nothing is opened.
+
+A file in the warehouse holds the lake's id and the catalog that it was made with. The ledger holds
+the same id, the place of the warehouse, and the uuid of every table. So a changed
+``lake.warehouse``, a copied folder, a lost or foreign catalog, and a second project on one ledger
+are seen before anything is read or made.
+
+What belongs here: the lake as a whole. What doesn't: single tables
+(`mirrorlake.destinations.iceberg.heads`).
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+
+from mirrorlake.config.fields import hide_url
+from mirrorlake.config.settings import LakeConfig
+from mirrorlake.destinations.iceberg.folders import warehouse_uri
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.locations import metadata_locations
+from mirrorlake.destinations.iceberg.model import open_storage
+from mirrorlake.destinations.iceberg.place import check_place, place_of, real_place
+from mirrorlake.errors import LakeError
+from mirrorlake.ledger.store import Ledger
+from mirrorlake.runtime.permissions import held
+
+FILE = "mirrorlake-lake.json"
+"""The file in the warehouse that says which lake it is."""
+
+
+@dataclass(frozen=True)
+class LakeIdentity:
+    """What a warehouse says of itself.
+
+    Attributes:
+        lake: its id.
+        catalog: the address of the catalog that it was made with, without a password.
+    """
+
+    lake: str
+    catalog: str
+
+
+def open_lake(config: LakeConfig, ledger: Ledger) -> Lake:
+    """The lake that a config names, which is the one that the ledger knows.
+
+    Raises:
+        LakeError: it can't be opened, or is another one; nothing was made.
+    """
+    check_place(config, ledger)
+    with held(config.permissions):
+        lake = Lake(config)
+        _agree(config, ledger, lake)
+    return lake
+
+
+def _agree(config: LakeConfig, ledger: Ledger, lake: Lake) -> None:
+    """See that warehouse and ledger say the same lake; what one of them lacks is written down.
+
+    Raises:
+        LakeError: they say two.
+    """
+    known, here = ledger.lake(), place_of(config)
+    said = read_identity(lake) if _has_file(config) else None
+    catalog = hide_url(lake.catalog_uri())
+    if known is not None and said is not None and known[0] != said.lake and ledger.lake_heads():
+        raise LakeError(
+            f"the lake in {here} is another one than the ledger's: its {FILE} says {said.lake}, "
+            f"the ledger {Ledger.shown_url(ledger.url)} {known[0]}",
+            next_step="Another project's lake was put in its place, or this project uses another's "
+            "ledger: put back the lake, or name this project's own ledger (ledger.url)",
+        )
+    if said is not None and said.catalog != catalog and not _knows_any(config, ledger):
+        raise LakeError(
+            f"the lake in {here} was made with the catalog {said.catalog}, and lake.catalog is "
+            f"{catalog}, which has no table of it",
+            next_step="Put lake.catalog back; or give this project a warehouse of its own "
+            "(lake.warehouse): two catalogs over one folder remove each other's files",
+        )
+    if known is None and (elsewhere := _elsewhere(config, here)):
+        raise LakeError(
+            f"the catalog {catalog} names tables in {elsewhere}, and none in "
+            f"lake.warehouse, {here}",
+            next_step="It is the catalog of another lake, or a copy of one: a copied project would "
+            "write into the original's files. Give this one a lake of its own (lake.warehouse, "
+            "lake.catalog)",
+        )
+    if known is None:
+        lake_id = ledger.claim_lake(said.lake if said else uuid.uuid4().hex, here)
+    else:
+        lake_id = said.lake if said else known[0]
+        if known != (lake_id, here):
+            ledger.record_lake(lake_id, here)
+    if _has_file(config) and said != LakeIdentity(lake_id, catalog):
+        _write(lake, LakeIdentity(lake_id, catalog))
+
+
+def _has_file(config: LakeConfig) -> bool:
+    """Whether the warehouse is a folder that we write ourselves: a REST server may lend a login for
+    each table's alone."""
+    local = warehouse_uri(config.warehouse).startswith("file://")
+    return local or not config.catalog.is_rest or config.catalog.auth is not None
+
+
+def _elsewhere(config: LakeConfig, here: str) -> str | None:
+    """A table's folder that is not in the warehouse, where the catalog names none that is."""
+    named = [real_place(at) for at in (metadata_locations(config) or {}).values()]
+    if not named or any(at.startswith(f"{here}/") for at in named):
+        return None
+    return named[0].rpartition("/metadata/")[0]
+
+
+def _knows_any(config: LakeConfig, ledger: Ledger) -> bool:
+    """Whether the catalog has any table."""
+    named = metadata_locations(config)
+    if named is None:
+        return bool(ledger.lake_heads())  # each table is compared when it is leased
+    return bool(named)
+
+
+def read_identity(lake: Lake) -> LakeIdentity | None:
+    """What the warehouse says of itself; None where it says nothing.
+
+    Raises:
+        LakeError: the storage failed, or the file is cut.
+    """
+    at = f"{lake.warehouse}/{FILE}"
+    with lake.translated("warehouse"):
+        try:
+            io = open_storage(lake.catalog.properties, at)
+            with io.new_input(at).open(seekable=False) as stream:
+                said = json.loads(stream.read())
+                return LakeIdentity(str(said["lake"]), str(said["catalog"]))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise LakeError(
+                f"{at} does not say which lake this is",
+                next_step="Remove it: the next run writes it again, as the ledger knows the lake",
+            ) from error
+
+
+def _write(lake: Lake, identity: LakeIdentity) -> None:
+    at = f"{lake.warehouse}/{FILE}"
+    text = json.dumps({"lake": identity.lake, "catalog": identity.catalog})
+    with lake.translated("warehouse"):
+        io = open_storage(lake.catalog.properties, at)
+        with io.new_output(at).create(overwrite=True) as stream:
+            stream.write(text.encode())

@@ -1,0 +1,83 @@
+"""Where the lake is, and whether its catalog is there: by names alone, without PyIceberg."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sqlalchemy import make_url
+
+from mirrorlake.config.settings import LakeConfig
+from mirrorlake.destinations.iceberg.folders import warehouse_uri
+from mirrorlake.destinations.iceberg.locations import metadata_locations
+from mirrorlake.errors import LakeError
+from mirrorlake.ledger.lake_heads import LakeHead
+from mirrorlake.ledger.store import Ledger
+
+
+def check_place(config: LakeConfig, ledger: Ledger) -> None:
+    """See that the lake is where the ledger knows it, and that its catalog is not lost: before a
+    new one is made in its place. Nothing is made, and PyIceberg is not needed.
+
+    Raises:
+        LakeError: it is not.
+    """
+    heads = ledger.lake_heads()
+    check_warehouse(config, ledger)
+    if heads and _is_missing(config):
+        raise _lost(config, heads)
+    named = metadata_locations(config) if heads else None
+    if named is not None and not any(head.name in named for head in heads):
+        raise _lost(config, heads)
+
+
+def check_warehouse(config: LakeConfig, ledger: Ledger) -> None:
+    """See that the lake is where the ledger knows it, whatever its catalog says.
+
+    Raises:
+        LakeError: it is not.
+    """
+    known, here, heads = ledger.lake(), place_of(config), ledger.lake_heads()
+    if known is not None and known[1] != here and heads:
+        raise LakeError(
+            f"the ledger {Ledger.shown_url(ledger.url)} is of the lake in {known[1]}, and "
+            f"lake.warehouse is {here}",
+            next_step="If the setting was changed, put it back. A copied project, or a second one, "
+            "needs a ledger of its own (ledger.url), and a lake of its own. A lake that was moved "
+            "goes back to its place: the paths in it are absolute",
+        )
+
+
+def place_of(config: LakeConfig) -> str:
+    """Where the warehouse is, however its path is spelled."""
+    return real_place(warehouse_uri(config.warehouse))
+
+
+def real_place(location: str) -> str:
+    """A location past links, where it is on this machine."""
+    if not location.startswith("file:"):
+        return location
+    path = "/" + location.removeprefix("file:").lstrip("/")
+    return f"file://{os.path.realpath(path)}"
+
+
+def _is_missing(config: LakeConfig) -> bool:
+    """Whether the catalog is a SQLite file, and not there."""
+    if not config.catalog.uri:
+        folder = config.warehouse.removeprefix("file://")
+        return "://" not in folder and not (Path(folder) / "catalog.db").is_file()
+    if not config.catalog.uri.startswith("sqlite:"):
+        return False
+    file = make_url(config.catalog.uri).database
+    return bool(file) and not Path(str(file)).is_file()
+
+
+def _lost(config: LakeConfig, heads: list[LakeHead]) -> LakeError:
+    some = ".".join(heads[0].name)
+    return LakeError(
+        f"the lake's catalog has none of the {len(heads)} tables that Mirrorlake made "
+        f"(such as {some}): it was lost, or is another one ({place_of(config)})",
+        next_step="Put the catalog back from a backup, or set lake.catalog to it; or run "
+        "`mirrorlake lake find`, which registers the tables again from their newest metadata "
+        "files. Nothing was made",
+    )

@@ -1,0 +1,138 @@
+"""Which lake this ledger is of, and what our last commit left of each lake table in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from mirrorlake.ledger.database import Database, utc_now
+from mirrorlake.ledger.records import Load
+from mirrorlake.ledger.tables import LAKE_HEADS, LAKES, LOADS, RAW_FILES, WINDOWS
+
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True)
+class LakeHead:
+    """A lake table as our last commit left it.
+
+    Attributes:
+        table: whose lease the commit was made under.
+        uuid: of the lake table; dropped and made again, it has another one.
+        snapshot_id: what main showed; None of a table without a row ever.
+        sequence: the number of that snapshot; 0 where there is none.
+        metadata_location: the metadata file that the catalog named.
+    """
+
+    namespace: str
+    lake_table: str
+    table: str
+    uuid: str
+    snapshot_id: int | None
+    sequence: int
+    metadata_location: str
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Namespace and name in the lake."""
+        return self.namespace, self.lake_table
+
+
+class LakeHeads:
+    """The lake's identity in one ledger; a part of `Ledger`."""
+
+    _database: Database
+
+    def lake(self) -> tuple[str, str] | None:
+        """The id of the lake that this ledger is of, and its warehouse; None before the first."""
+        with self._database.read() as connection:
+            row = connection.execute(LAKES.select()).first()
+        return None if row is None else (row.lake_id, row.warehouse)
+
+    def claim_lake(self, lake_id: str, warehouse: str) -> str:
+        """This ledger is of this lake, unless another run has just said of which; its id."""
+        row = {"number": 1, "lake_id": lake_id, "warehouse": warehouse, "recorded_at": utc_now()}
+        try:
+            with self._database.begin() as connection:
+                connection.execute(LAKES.insert().values(row))
+        except IntegrityError:
+            known = self.lake()
+            return known[0] if known is not None else lake_id
+        return lake_id
+
+    def record_lake(self, lake_id: str, warehouse: str) -> None:
+        """This ledger is of this lake, in place of any other."""
+        row = {"number": 1, "lake_id": lake_id, "warehouse": warehouse, "recorded_at": utc_now()}
+        with self._database.begin() as connection:
+            connection.execute(LAKES.delete())
+            connection.execute(LAKES.insert().values(row))
+
+    def lake_heads(self, table: str | None = None) -> list[LakeHead]:
+        """What our last commits left of the lake tables of one table, or of all."""
+        query = LAKE_HEADS.select()
+        if table is not None:
+            query = query.where(LAKE_HEADS.c.table_name == table)
+        with self._database.read() as connection:
+            rows = connection.execute(query).all()
+        return [
+            LakeHead(
+                namespace=row.namespace,
+                lake_table=row.lake_table,
+                table=row.table_name,
+                uuid=row.uuid,
+                snapshot_id=row.snapshot_id,
+                sequence=row.sequence,
+                metadata_location=row.metadata_location,
+            )
+            for row in rows
+        ]
+
+    def record_lake_heads(self, heads: Sequence[LakeHead]) -> None:
+        """Write down what commits of ours left of these lake tables. The caller holds the lease."""
+        if not heads:
+            return
+        with self._database.begin() as connection:
+            for head in heads:
+                _forget(connection, head.name)
+                row = {**asdict(head), "table_name": head.table, "recorded_at": utc_now()}
+                del row["table"]
+                connection.execute(LAKE_HEADS.insert().values(row))
+
+    def forget_lake_heads(self, names: Iterable[tuple[str, str]]) -> None:
+        """These lake tables are no more, by a step of ours. The caller holds the lease."""
+        with self._database.begin() as connection:
+            for name in names:
+                _forget(connection, name)
+
+    def lose_loads(self, loads: Sequence[Load], reason: str) -> None:
+        """These loads succeeded, and raw does not hold what they read any more: their windows are
+        open again. The caller holds the lease."""
+        with self._database.begin() as connection:
+            for start in range(0, len(loads), _AT_ONCE):
+                some = loads[start : start + _AT_ONCE]
+                seqs, ids = [one.seq for one in some], [one.load_id for one in some]
+                connection.execute(
+                    LOADS.update()
+                    .where(LOADS.c.seq.in_(seqs))
+                    .values(state="errored", error=reason)
+                )
+                connection.execute(
+                    WINDOWS.update().where(WINDOWS.c.load_id.in_(ids)).values(state="errored")
+                )
+                connection.execute(
+                    RAW_FILES.delete().where(
+                        RAW_FILES.c.table_name == some[0].table, RAW_FILES.c.seq.in_(seqs)
+                    )
+                )
+
+
+def _forget(connection: sa.Connection, name: tuple[str, str]) -> None:
+    namespace, lake_table = name
+    connection.execute(
+        LAKE_HEADS.delete().where(
+            LAKE_HEADS.c.namespace == namespace, LAKE_HEADS.c.lake_table == lake_table
+        )
+    )

@@ -1,0 +1,141 @@
+"""Tables that the catalog has lost are registered again, from the metadata files in the warehouse.
+
+The ledger says which metadata file was a table's last: what came after it was never recorded, and
+is read or folded again. Where the ledger knows none, the newest is taken.
+
+What belongs here: finding and registering. What doesn't: the rows, and views, which the next sync
+makes again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from mirrorlake.config import Config
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.clones import OF as CLONE_OF
+from mirrorlake.destinations.iceberg.folder_metadata import FolderMetadata, read_files
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.listing import list_folder, listed_path
+from mirrorlake.destinations.iceberg.model import open_storage
+from mirrorlake.destinations.iceberg.place import check_warehouse
+from mirrorlake.errors import LakeDamaged
+from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.lake_heads import LakeHead
+from mirrorlake.models.external_tables import OF_MODEL
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FoundTable:
+    """A table that the warehouse holds and the catalog does not name as it should.
+
+    Attributes:
+        table: its name in the lake.
+        what: ``registered``, ``set forward`` (the catalog named an older metadata file), or
+            ``left`` (``why`` says why).
+        metadata: the metadata file that the catalog names now, or could.
+    """
+
+    table: str
+    what: str
+    metadata: str
+    why: str = ""
+
+
+def find_tables(config: Config, ledger: Ledger, run_id: str) -> list[FoundTable]:
+    """Register the lake's tables again that the catalog lost, or names by an older metadata file.
+
+    Only tables in namespaces of this contract file, and of models. Doing it again changes nothing.
+
+    Raises:
+        LakeError: the lake is another one than the ledger's, or can't be read.
+        LeaseHeld: a live run holds a table.
+        LedgerError: the ledger can't be read.
+    """
+    check_warehouse(config.lake, ledger)
+    lake = Lake(config.lake)
+    heads = {head.name: head for head in ledger.lake_heads()}
+    namespaces = set(_namespaces(config)) | {namespace for namespace, _ in heads}
+    found: list[FoundTable] = []
+    for identifier, files in _folders(lake):
+        head = heads.get(identifier.path)
+        chosen = _choose(identifier, files, head, namespaces)
+        if chosen is None:
+            continue
+        held = ledger.lease(head.table, run_id) if head is not None else nullcontext()
+        with held:
+            became = _register(lake, identifier, chosen)
+        if became is not None:
+            logger.info("lake table %s: %s %s", identifier, became.what, chosen.path)
+            found.append(became)
+    return found
+
+
+def _namespaces(config: Config) -> Iterator[str]:
+    for contract in (*config.tables, *config.snapshots, *config.tenants):
+        spaces = contract.namespaces
+        yield from (spaces.raw, spaces.deduped, spaces.clean, f"{spaces.deduped}__side")
+
+
+def _folders(lake: Lake) -> Iterator[tuple[Identifier, Sequence[FolderMetadata]]]:
+    """Every table's folder below the warehouse, with what its metadata files say."""
+    with lake.translated("warehouse"):
+        io = open_storage(lake.catalog.properties, lake.warehouse)
+        root = listed_path(lake.warehouse)
+        prefix = lake.warehouse.removesuffix(root)
+        folders: dict[tuple[str, str], list[str]] = {}
+        for file in list_folder(io, lake.warehouse, "warehouse").files:
+            parts = file.path.removeprefix(f"{root}/").split("/")
+            if len(parts) == 4 and parts[2] == "metadata":
+                names = (unquote(parts[0]), unquote(parts[1]))
+                folders.setdefault(names, []).append(f"{prefix}{file.path}")
+        for names, paths in sorted(folders.items()):
+            yield Identifier(*names), read_files(io, paths)
+
+
+def _choose(
+    identifier: Identifier,
+    files: Sequence[FolderMetadata],
+    head: LakeHead | None,
+    namespaces: set[str],
+) -> FolderMetadata | None:
+    """The metadata file that the catalog should name; None where it is none of ours."""
+    ours = [
+        one
+        for one in files
+        if CLONE_OF not in one.properties
+        and (identifier.namespace in namespaces or OF_MODEL in one.properties)
+    ]
+    if head is not None:
+        ours = [one for one in ours if one.uuid == head.uuid]
+        recorded = listed_path(head.metadata_location)
+        for one in ours:
+            if listed_path(one.path) == recorded:
+                return one
+    return max(ours, key=lambda one: (one.sequence, one.updated), default=None)
+
+
+def _register(lake: Lake, identifier: Identifier, chosen: FolderMetadata) -> FoundTable | None:
+    """Have the catalog name a metadata file; None where it names that, or a newer one."""
+    name, folder = str(identifier), chosen.path.rpartition("/metadata/")[0]
+    if listed_path(chosen.location) != listed_path(folder):
+        why = f"it was written for {chosen.location}: paths are absolute, and the lake was moved"
+        return FoundTable(name, "left", chosen.path, why)
+    try:
+        there = lake.load(identifier)
+    except LakeDamaged:
+        there = None
+    else:
+        if there is not None and str(there.metadata.table_uuid) != chosen.uuid:
+            return FoundTable(name, "left", chosen.path, "another table has its name: rename that")
+        if there is not None and there.metadata.last_sequence_number >= chosen.sequence:
+            return None
+    lake.make_namespace(identifier.namespace)
+    lake.name_metadata(identifier, chosen.path)
+    return FoundTable(name, "registered" if there is None else "set forward", chosen.path)

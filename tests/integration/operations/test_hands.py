@@ -1,0 +1,294 @@
+"""Other hands in the lake: restores, rollbacks, a colleague's writes. After one sync the mirror is
+exact by an outside oracle, or the table is refused by name with a step that then works; never is a
+sync successful and the mirror wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+
+from demo.mariadb import MariaDB
+from demo.oracle import compare_table
+from mirrorlake.cli import cli
+from mirrorlake.config import load_config
+from mirrorlake.destinations.base import Identifier
+from tests.integration.conftest import Place, share_session
+from tests.integration.contract_files import write_contract
+
+Sql = Callable[..., Any]
+START = datetime.now(UTC).date() - timedelta(days=5)
+WINDOWS = {"mode": "incremental", "key": ["id"], "cursor": "at", "overlap": "1s"}
+WINDOWS |= {"start": str(START)}
+COPIES = {"mode": "full"}
+SCHEMA = "CREATE TABLE {} (id INT PRIMARY KEY, v INT, at DATETIME(6) NOT NULL, KEY (at))"
+
+
+@dataclass
+class World:
+    """Tables that are mirrored into the session's lake, each in namespaces of the test's own."""
+
+    server: MariaDB
+    place: Place
+    database: str
+    sql: Sql
+    config: Path
+    before: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The metadata files that the catalog named after the first sync, by table and layer."""
+
+    def run(self, *arguments: str) -> Result:
+        return CliRunner().invoke(cli, [*arguments, "--config", str(self.config)])
+
+    def sync(self, *tables: str) -> dict[str, str]:
+        """Sync; the error of each table that was refused."""
+        result = self.run("sync", *tables, "--json")
+        said = json.loads(result.stdout)
+        errors = {one["table"].rsplit(".", 1)[1]: one["error"] for one in said["errors"]}
+        assert (result.exit_code == 0) == (not errors), result.output
+        return errors
+
+    def identifier(self, table: str, layer: str) -> Identifier:
+        contract = load_config(self.config).table(table)
+        spaces = contract.namespaces
+        if layer != "raw":
+            return Identifier(getattr(spaces, layer), table)
+        with self.catalog() as rows:
+            found = rows.execute(
+                "SELECT table_name FROM iceberg_tables WHERE table_namespace = ?"
+                " AND table_name LIKE ?",
+                (spaces.raw, f"{table}_v_%"),
+            ).fetchall()
+        return Identifier(spaces.raw, found[0][0])
+
+    def remember(self, tables: Mapping[str, tuple[str, Any]]) -> None:
+        for name, (layers, _) in tables.items():
+            for layer in layers.split():
+                self.before[name, layer] = self.load(name, layer).metadata_location
+
+    def load(self, table: str, layer: str) -> Any:
+        found = self.place.lake.load(self.identifier(table, layer))
+        assert found is not None
+        return found
+
+    @contextmanager
+    def catalog(self) -> Iterator[sqlite3.Connection]:
+        """The catalog's database, past every library."""
+        with closing(sqlite3.connect(self.place.folder / "lake" / "catalog.db")) as database:
+            yield database
+            database.commit()
+
+    def name(self, identifier: Identifier, location: str) -> None:
+        """Have the catalog name another metadata file."""
+        with self.catalog() as rows:
+            rows.execute(
+                "UPDATE iceberg_tables SET metadata_location = ? WHERE table_namespace = ?"
+                " AND table_name = ?",
+                (location, *identifier.path),
+            )
+
+    def forget(self, identifier: Identifier) -> None:
+        """Take a table out of the catalog."""
+        with self.catalog() as rows:
+            rows.execute(
+                "DELETE FROM iceberg_tables WHERE table_namespace = ? AND table_name = ?",
+                identifier.path,
+            )
+
+    def change(self, table: str, first: int, last: int) -> None:
+        rows = ", ".join(f"({n}, {n}, NOW(6))" for n in range(first, last + 1))
+        self.sql(
+            f"INSERT INTO {table} VALUES {rows}",
+            f"UPDATE {table} SET v = v + 1, at = NOW(6) WHERE id = {first - 1}",
+        )
+
+    def is_exact(self, table: str) -> str:
+        """'' where deduped has MySQL's rows; else how it has not."""
+        contract = load_config(self.config).table(table)
+        deduped = self.place.lake.load(self.identifier(table, "deduped"))
+        if deduped is None:
+            return "there is no deduped"
+        with self.server.admin() as admin:
+            verdict = compare_table(admin, self.database, table, ["id"], deduped)
+        assert contract.database == self.database
+        return "" if verdict.equal else verdict.describe()
+
+
+@pytest.fixture
+def world(
+    server: MariaDB,
+    place: Place,
+    database: str,
+    sql: Sql,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., World]:
+    share_session(place, monkeypatch)
+
+    def make(**tables: Any) -> World:
+        for name in tables:
+            rows = ", ".join(f"({n}, 0, '{START} 01:00')" for n in range(1, 11))
+            sql(SCHEMA.format(name), f"INSERT INTO {name} VALUES {rows}")
+        config = write_contract(
+            place.folder / f"{database}.yaml", server.port, {database: {"tables": tables}}
+        )
+        return World(server, place, database, sql, config)
+
+    return make
+
+
+# --- hands ----------------------------------------------------------------------------------------
+
+
+def set_back(world: World, table: str, layer: str) -> None:
+    found = world.load(table, layer)
+    parent = found.current_snapshot().parent_snapshot_id
+    found.manage_snapshots().set_current_snapshot(snapshot_id=parent).commit()
+
+
+def old_catalog(world: World, table: str, layer: str) -> None:
+    """The catalog is a copy from before the last sync; the files are all there."""
+    world.name(world.identifier(table, layer), world.before[table, layer])
+
+
+def old_lake(world: World, table: str, layer: str) -> None:
+    """The lake's files and its catalog are a copy from before the last sync."""
+    old = world.before[table, layer]
+    world.name(world.identifier(table, layer), old)
+    named = Path(old.removeprefix("file:"))
+    newer = [path for path in named.parent.glob("*.metadata.json") if path.name > named.name]
+    assert newer
+    for path in newer:
+        path.unlink()
+
+
+def row_deleted(world: World, table: str, layer: str) -> None:
+    world.load(table, layer).delete("id = 3")
+
+
+def row_added(world: World, table: str, layer: str) -> None:
+    found = world.load(table, layer)
+    row = found.scan(row_filter="id = 3").to_arrow().slice(0, 1)
+    at = row.schema.get_field_index("id")
+    found.append(
+        row.set_column(at, row.schema.field(at), pa.array([99], row.schema.field(at).type))
+    )
+
+
+def out_of_catalog(world: World, table: str, layer: str) -> None:
+    world.forget(world.identifier(table, layer))
+
+
+def purged(world: World, table: str, layer: str) -> None:
+    identifier = world.identifier(table, layer)
+    folder = world.load(table, layer).location().removeprefix("file://")
+    world.forget(identifier)
+    shutil.rmtree(folder)
+
+
+def another(world: World, table: str, layer: str) -> None:
+    """The table has another name, and an empty one has its."""
+    identifier, found = world.identifier(table, layer), world.load(table, layer)
+    catalog = world.place.lake.catalog
+    catalog.rename_table(identifier.path, (identifier.namespace, f"{identifier.name}_old"))
+    location = f"{found.location()}_elsewhere"
+    catalog.create_table(identifier.path, found.schema(), location=location)
+
+
+ALL = "raw deduped clean"
+HEALED = {
+    "raw": (set_back, old_catalog, old_lake, purged),
+    "deduped": (set_back, old_catalog, row_deleted, row_added, out_of_catalog, purged, another),
+    "clean": (set_back, row_deleted, out_of_catalog),
+    ALL: (set_back, old_lake),
+}
+REFUSED = {"raw": (row_deleted, row_added, out_of_catalog, another)}
+QUICK = {
+    *("raw_old_lake", "deduped_row_deleted", "deduped_row_added", "deduped_another"),
+    *("clean_row_deleted", "raw_deduped_clean_old_lake"),
+}
+"""Those of `make test`; every one is in `make test-full`."""
+
+
+def cases(kinds: dict[str, Any]) -> dict[str, tuple[str, Any]]:
+    """Table name → the layers that its hand moves, and the hand."""
+    return {
+        f"{layers.replace(' ', '_')}_{hand.__name__}": (layers, hand)
+        for layers in kinds
+        for hand in kinds[layers]
+    }
+
+
+@pytest.mark.parametrize("which", ["quick", pytest.param("others", marks=pytest.mark.full)])
+def test_a_sync_puts_right_what_other_hands_did(world: Callable[..., World], which: str) -> None:
+    """Each row of the matrix is a table of its own, and all of them are synced together."""
+    quick = which == "quick"
+    tables = {n: case for n, case in cases(HEALED).items() if (n in QUICK) == quick}
+    contracts = {name: {**WINDOWS, "clean": "table"} for name in tables}
+    hand = old_lake if quick else set_back
+    tables["copied"], contracts["copied"] = (ALL, hand), {**COPIES, "clean": "table"}
+    made = world(**contracts)
+    assert made.sync() == {}
+    made.remember(tables)
+    for name in tables:
+        made.change(name, 11, 20)
+    assert made.sync() == {}
+    for name, (layers, hand) in tables.items():
+        for layer in layers.split():
+            hand(made, name, layer)
+    for name in tables:
+        made.change(name, 21, 30)
+    assert made.sync() == {}
+    wrong = {name: words for name in tables if (words := made.is_exact(name))}
+    assert wrong == {}
+    for name in tables:
+        assert made.load(name, "clean").scan().to_arrow().num_rows == 30
+        raw = made.load(name, "raw").scan(selected_fields=("id",)).to_arrow()
+        assert set(raw["id"].to_pylist()) == set(range(1, 31)), name
+    # It was said once, and is not said again.
+    again = json.loads(made.run("sync", "--json").stdout)
+    assert [one["put_right"] for one in again["tables"] if one["put_right"]] == []
+
+
+def test_what_only_a_person_can_put_right_is_refused_by_name(world: Callable[..., World]) -> None:
+    tables = cases(REFUSED)
+    made = world(**dict.fromkeys(tables, WINDOWS))
+    made.sync()
+    for name in tables:
+        made.change(name, 11, 20)
+    made.sync()
+    for name, (layer, hand) in tables.items():
+        hand(made, name, layer)
+    for name in tables:
+        made.change(name, 21, 30)
+    errors = made.sync()
+    assert errors.keys() == tables.keys()
+    for name, error in errors.items():
+        assert f"{made.database}.{name}" in error, error
+    # The step that each names is taken, and helps.
+    for name in ("raw_row_deleted", "raw_row_added"):
+        table = made.load(name, "raw")
+        left = int(re.findall(r"set its main back to version (\d+)", errors[name])[0])
+        table.manage_snapshots().set_current_snapshot(snapshot_id=left).commit()
+    other = made.identifier("raw_another", "raw")
+    catalog = made.place.lake.catalog
+    catalog.drop_table(other.path)
+    catalog.rename_table((other.namespace, f"{other.name}_old"), other.path)
+    assert "mirrorlake lake find" in errors["raw_out_of_catalog"]
+    # What else was lost in the session's lake is found, too: other tests' leavings.
+    result = made.run("lake", "find", "--json")
+    found = {one["table"]: one["what"] for one in json.loads(result.stdout)}
+    lost = [what for name, what in found.items() if made.database in name]
+    assert lost == ["registered"]
+    assert made.sync() == {}
+    assert {name: made.is_exact(name) for name in tables} == dict.fromkeys(tables, "")

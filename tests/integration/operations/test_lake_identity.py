@@ -1,0 +1,238 @@
+"""The lake is the one that the ledger knows: lost catalogs, changed warehouses, copied folders and
+second projects are refused by name before anything is made, and no file goes on a catalog's word.
+
+Raw alone is loaded, into a lake of each test's own: no Spark is started.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from demo.mariadb import MariaDB
+from mirrorlake.cli import cli
+from mirrorlake.config import load_config
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.errors import LakeError
+from mirrorlake.operations.recover import recover_table
+from mirrorlake.operations.sync import load_table
+from mirrorlake.workspace import Workspace
+from tests.integration.conftest import Place
+from tests.integration.contract_files import write_contract
+
+Sql = Callable[..., Any]
+
+
+@dataclass
+class Project:
+    """A project folder: its contract file, its ledger and its lake."""
+
+    folder: Path
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "mirrorlake.yaml"
+
+    @property
+    def lake(self) -> Path:
+        return self.folder / "lake"
+
+    def load(self) -> int:
+        """Load the table, complete; the rows that were read."""
+        config = load_config(self.config)
+        with Workspace.open(config) as workspace:
+            return load_table(workspace, config.tables[0]).rows
+
+    def raw_rows(self) -> int:
+        config = load_config(self.config)
+        with Workspace.open(config) as workspace:
+            contract = config.tables[0]
+            versions = workspace.ledger.schema_versions(contract.name)
+            raw = Identifier(contract.namespaces.raw, versions[-1].raw_table)
+            table = workspace.lake.load(raw)
+            return table.scan().to_arrow().num_rows if table is not None else 0
+
+    def recover(self) -> int:
+        config = load_config(self.config)
+        with Workspace.open(config) as workspace:
+            return recover_table(workspace, config.tables[0], timedelta(0)).orphans
+
+    def set(self, **sections: Any) -> None:
+        text = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+        self.config.write_text(yaml.safe_dump({**text, **sections}), encoding="utf-8")
+
+    def files(self) -> dict[str, bytes]:
+        return {str(p): p.read_bytes() for p in self.folder.rglob("*") if p.is_file()}
+
+    def run(self, *arguments: str) -> Result:
+        return CliRunner().invoke(cli, [*arguments, "--config", str(self.config)])
+
+
+@pytest.fixture
+def project(server: MariaDB, place: Place, database: str, sql: Sql, tmp_path: Path) -> Project:
+    sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
+        "INSERT INTO t VALUES (1, 1), (2, 1), (3, 1)",
+    )
+    folder = tmp_path / "original"
+    folder.mkdir()
+    tables = {"t": {"mode": "full"}}
+    write_contract(folder / "mirrorlake.yaml", server.port, {database: {"tables": tables}})
+    made = Project(folder)
+    assert made.load() == 3
+    sql("INSERT INTO t VALUES (4, 1)")
+    assert made.load() == 4
+    return made
+
+
+def lose_catalog(project: Project) -> None:
+    for path in project.lake.glob("catalog.db*"):
+        path.unlink()
+
+
+def test_a_lost_catalog_is_refused_before_one_is_made_and_the_tables_are_found(
+    project: Project,
+) -> None:
+    rows = project.raw_rows()
+    lose_catalog(project)
+    before = project.files()
+    for refused in (project.load, project.recover):
+        with pytest.raises(LakeError, match=r"has none of the 1 tables.*mirrorlake lake find"):
+            refused()
+    for command in ("status", "gaps"):
+        result = project.run(command)
+        assert isinstance(result.exception, LakeError), result.output
+    doctor = project.run("doctor", "--json")
+    assert doctor.exit_code == 3
+    pieces = {one["name"]: one["state"] for one in json.loads(doctor.stdout)}
+    assert (pieces["lake"], pieces["lake and ledger"]) == ("broken", "broken")
+    assert project.files() == before
+    found = json.loads(project.run("lake", "find", "--json").stdout)
+    assert [one["what"] for one in found] == ["registered"]
+    assert project.raw_rows() == rows
+    assert json.loads(project.run("lake", "find", "--json").stdout) == []
+    assert project.load() == 4
+    assert project.recover() == 0
+
+
+def test_an_empty_catalog_is_refused_as_a_lost_one_is(project: Project) -> None:
+    with closing(sqlite3.connect(project.lake / "catalog.db")) as catalog:
+        catalog.execute("DELETE FROM iceberg_tables")
+        catalog.commit()
+    with pytest.raises(LakeError, match="has none of the 1 tables"):
+        project.load()
+
+
+def test_the_catalog_and_the_ledger_are_lost_together(project: Project) -> None:
+    """`lake find`, then `ledger rebuild`: by the newest metadata of each folder."""
+    rows = project.raw_rows()
+    lose_catalog(project)
+    for path in project.folder.glob("ledger.db*"):
+        path.unlink()
+    assert project.run("lake", "find").exit_code == 0
+    assert project.run("ledger", "rebuild").exit_code == 0
+    assert project.raw_rows() == rows
+    assert project.load() == 4
+
+
+def test_nothing_of_a_lost_catalog_is_removed_as_an_orphan(project: Project) -> None:
+    """Whatever the ledger knows: a new catalog with a new table in the same folder."""
+    lose_catalog(project)
+    for path in project.folder.glob("ledger.db*"):
+        path.unlink()
+    assert project.load() == 4  # nobody knows that there was more
+    before = {path for path in project.lake.rglob("*") if path.is_file()}
+    with pytest.raises(LakeError, match="is of another table, which the catalog does not know"):
+        project.recover()
+    assert before <= {path for path in project.lake.rglob("*") if path.is_file()}
+
+
+def test_an_old_catalog_removes_nothing_either(project: Project, sql: Sql) -> None:
+    """Of a ledger that is as old, too."""
+    kept = {p: p.read_bytes() for p in (project.lake / "catalog.db", project.folder / "ledger.db")}
+    for number in (5, 6):
+        sql(f"INSERT INTO t VALUES ({number}, 1)")
+        project.load()
+    before = {path for path in project.lake.rglob("*") if path.is_file()}
+    for path, content in kept.items():
+        path.write_bytes(content)
+    with pytest.raises(LakeError, match="is newer than what the catalog names"):
+        project.recover()
+    assert before == {path for path in project.lake.rglob("*") if path.is_file()}
+
+
+def test_another_warehouse_is_refused(project: Project) -> None:
+    before = project.files()
+    project.set(lake={"warehouse": "elsewhere"})
+    with pytest.raises(LakeError, match=r"is of the lake in file://.*lake.*put it back"):
+        project.load()
+    assert not (project.folder / "elsewhere").exists()
+    project.set(lake={"warehouse": "lake"})
+    assert {k: v for k, v in project.files().items() if not k.endswith(".yaml")} == {
+        k: v for k, v in before.items() if not k.endswith(".yaml")
+    }
+    # However its path is spelled, it is the same one.
+    (project.folder / "link").symlink_to(project.lake)
+    project.set(lake={"warehouse": "link"})
+    assert project.load() == 4
+
+
+def test_a_copied_project_leaves_the_original_alone(project: Project) -> None:
+    copy = Project(project.folder.parent / "copy")
+    shutil.copytree(project.folder, copy.folder)
+    before = project.files()
+    for refused in (copy.load, copy.recover):
+        with pytest.raises(LakeError, match=r"A copied project, or a second one, needs a ledger"):
+            refused()
+    # With a ledger of its own, its catalog still names the original's files.
+    copy.set(ledger={"url": "sqlite:///own.db"})
+    with pytest.raises(LakeError, match=r"names tables in .*original/lake"):
+        copy.load()
+    assert project.files() == before
+    assert project.load() == 4
+
+
+def test_a_second_project_on_one_ledger_is_refused(project: Project) -> None:
+    other = Project(project.folder.parent / "other")
+    other.folder.mkdir()
+    shutil.copy(project.config, other.config)
+    other.set(ledger={"url": f"sqlite:///{project.folder / 'ledger.db'}"})
+    with pytest.raises(LakeError, match="is of the lake in"):
+        other.load()
+    assert not other.lake.exists()
+    assert project.load() == 4
+
+
+def test_a_second_catalog_over_one_folder_is_refused(project: Project) -> None:
+    other = Project(project.folder.parent / "other")
+    other.folder.mkdir()
+    shutil.copy(project.config, other.config)
+    other.set(lake={"warehouse": str(project.lake), "catalog": {"uri": "sqlite:///own.db"}})
+    with pytest.raises(LakeError, match=r"was made with the catalog sqlite:.*which has no table"):
+        other.load()
+    assert project.load() == 4
+
+
+def test_a_lake_of_an_older_release_is_taken_as_it_is(project: Project, sql: Sql) -> None:
+    """One whose ledger knows no lake and no heads."""
+    (project.lake / "mirrorlake-lake.json").unlink()
+    with closing(sqlite3.connect(project.folder / "ledger.db")) as ledger:
+        ledger.execute("DELETE FROM lakes")
+        ledger.execute("DELETE FROM lake_heads")
+        ledger.commit()
+    sql("INSERT INTO t VALUES (5, 1)")
+    assert project.load() == 5
+    assert (project.lake / "mirrorlake-lake.json").is_file()
+    with closing(sqlite3.connect(project.folder / "ledger.db")) as ledger:
+        assert ledger.execute("SELECT COUNT(*) FROM lake_heads").fetchone() == (1,)
