@@ -25,12 +25,15 @@ from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
 
 SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
 
-
-_COLUMNS = """
+# In MariaDB utf8mb4_0900_bin is another name of utf8mb4_bin, and ignores trailing spaces; MySQL's
+# does not.
+_COLLATION = """IF(COLLATION_NAME = 'utf8mb4_0900_bin' AND LOCATE('MariaDB', VERSION()),
+          'utf8mb4_bin', COLLATION_NAME)"""
+_COLUMNS = f"""
 SELECT COLUMN_NAME, ORDINAL_POSITION, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME,
-       COLLATION_NAME, NUMERIC_PRECISION, NUMERIC_SCALE, CHARACTER_MAXIMUM_LENGTH,
-       DATETIME_PRECISION, EXTRA, COLUMN_COMMENT, {of}, GENERATION_EXPRESSION
-FROM information_schema.COLUMNS WHERE {where} ORDER BY {of}, ORDINAL_POSITION"""
+       {_COLLATION}, NUMERIC_PRECISION, NUMERIC_SCALE, CHARACTER_MAXIMUM_LENGTH,
+       DATETIME_PRECISION, EXTRA, COLUMN_COMMENT, {{of}}, GENERATION_EXPRESSION
+FROM information_schema.COLUMNS WHERE {{where}} ORDER BY {{of}}, ORDINAL_POSITION"""  # noqa: S608
 _TABLES = """
 SELECT {of}, ENGINE, TABLE_ROWS, TABLE_COMMENT FROM information_schema.TABLES
 WHERE {where} AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY {of}"""

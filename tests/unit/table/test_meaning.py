@@ -15,6 +15,7 @@ from mirrorlake.table.meaning import (
     carried,
     changes_between,
     edits_of,
+    meaning_of,
     recorded_meaning,
     refuse_changed,
     strongest,
@@ -137,7 +138,7 @@ def test_an_edited_contract_is_known_without_a_server(
 
 
 def test_what_was_loaded_by_another_key_is_not_folded_by_this_one() -> None:
-    refuse_changed(RECEIPT, contract(), SOURCE, TABLE)
-    refuse_changed(None, contract(key=("code",)), SOURCE, TABLE)
+    refuse_changed(RECEIPT, contract().name, meaning_of(contract(), SOURCE, TABLE))
+    refuse_changed(None, contract().name, meaning_of(contract(key=("code",)), SOURCE, TABLE))
     with pytest.raises(SchemaError, match=r"key was \(id\), is \(code\). Sync it first"):
-        refuse_changed(RECEIPT, contract(key=("code",)), SOURCE, TABLE)
+        refuse_changed(RECEIPT, contract().name, meaning_of(contract(key=("code",)), SOURCE, TABLE))
