@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mirrorlake.config import ColumnRule, SourceConfig, TableContract, default_namespaces
+from mirrorlake.config.settings import EntitySection
 from mirrorlake.errors import SchemaError, TypeRefused
 from mirrorlake.load.chunk_planner import key_expression
 from mirrorlake.sources.mysql.tables import Column, Index
@@ -99,3 +100,24 @@ def trimmed(charset: str, collation: str) -> str:
 )
 def test_a_key_is_what_the_server_calls_one(text: str, collation: str | None, part: str) -> None:
     assert f"SHA2({part}, 256)" in key_of(text, collation)
+
+
+@pytest.mark.parametrize(
+    ("charset", "collation", "words"),
+    [
+        ("big5", "big5_chinese_ci", "under big5_chinese_ci, different characters have one weight"),
+        ("utf8mb4", "utf8mb4_phone_ci", "a collation that Mirrorlake does not know"),
+    ],
+)
+def test_keys_that_cant_be_told_apart_are_refused_by_name(
+    charset: str, collation: str, words: str
+) -> None:
+    key = replace(of_type("varchar in utf8mb4", "k"), charset=charset, collation=collation)
+    with pytest.raises(SchemaError, match=rf"tell its keys apart as MySQL does: k: .*{words}"):
+        planned(key, time_column(), mode="incremental", key=("k",), cursor="at")
+    # A full copy compares no keys, nor does a table whose rows never change.
+    planned(key, time_column(), mode="full", key=("k",))
+    planned(key, time_column(), mode="append", key=("k",), cursor="at")
+    entity = EntitySection(token="k", created="at")
+    with pytest.raises(SchemaError, match=rf"tell tokens apart as MySQL does: k: .*{words}"):
+        planned(key, time_column(), mode="append", key=("id",), cursor="at", entity=entity)
