@@ -18,7 +18,7 @@ from typing import Final, Literal, TypeAlias
 from mirrorlake.sources.mysql.registry import LABELS
 from mirrorlake.sources.mysql.tables import Column, quote
 
-Form: TypeAlias = Literal["weights", "padded", "trimmed", "levels", "bytes"]
+TextForm: TypeAlias = Literal["weights", "padded", "trimmed", "levels", "bytes"]
 """Which bytes identify a text: its weights; its weights, padded to the column's length; its weights
 without those of trailing spaces; its weights, level by level; its bytes without trailing spaces."""
 
@@ -104,7 +104,7 @@ def is_short(column: Column) -> bool:
     return column.data_type in ("char", "varchar") and (column.length or 1) <= LONGEST_PADDED
 
 
-def identity_form(column: Column) -> Form:
+def identity_form(column: Column) -> TextForm:
     """Which bytes identify a text of a collated column."""
     collation = column.collation or ""
     if no_pad(column):
