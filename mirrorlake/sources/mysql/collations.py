@@ -43,15 +43,16 @@ _UCA: Final = re.compile(
     rf"(utf8|utf8mb3|utf8mb4|ucs2|utf16|utf32)_(({_LANGUAGES})_ci|unicode(_520)?_nopad_ci"
     r"|thai_520_w2)|gb18030_unicode_520_ci"
 )
-"""One text may have more weights than characters, and MySQL pads by characters."""
-_PADDED_OTHERWISE: Final = re.compile(
-    rf"{_UCA.pattern}|latin1_german2_ci|latin7_(general_ci|general_cs|estonian_cs)"
+_UNEQUAL_PADDED: Final = re.compile("latin7_(general_ci|general_cs|estonian_cs)")
+_UNEQUAL_PADDED_MYSQL: Final = re.compile(
+    rf"{_UCA.pattern}|{_UNEQUAL_PADDED.pattern}|latin1_german2_ci"
 )
-"""Those whose padded weights are not equal wherever texts are."""
+"""Those whose padded weights are not equal wherever texts are. A text may have more weights than
+characters, and MySQL pads by characters, where MariaDB pads by weights."""
 _UCA_14: Final = re.compile(
     r"(utf8mb3|utf8mb4|ucs2|utf16|utf32)_uca1400(_[a-z0-9_]+)?_(ai|as)_(ci|cs)"
 )
-"""Of MariaDB alone, which pads by weights."""
+"""Of MariaDB alone."""
 _UCA_9: Final = re.compile(r"utf8mb4(_[a-z_]+)?_0900_(ai_ci|as_ci|as_cs|as_cs_ks)")
 _BY_CHARACTER: Final = re.compile(
     r".*_bin|.*_general(_nopad|_mysql500)?_(ci|cs)|utf8(mb3)?_tolower_ci"
@@ -111,7 +112,8 @@ def identity_form(column: Column) -> TextForm:
         # All weights in one hold accents that such a collation does not compare.
         return "levels" if collation.endswith("_nopad_ai_cs") else "weights"
     # The lakes of older releases have padded weights, and go on wherever those are right.
-    if is_short(column) and not _PADDED_OTHERWISE.fullmatch(collation):
+    others = _UNEQUAL_PADDED if column.mariadb else _UNEQUAL_PADDED_MYSQL
+    if is_short(column) and not others.fullmatch(collation):
         return "padded"
     return "bytes" if collation.endswith("_bin") else "trimmed"
 
