@@ -23,12 +23,14 @@ from pymysql.connections import Connection
 
 from mirrorlake.ledger import Window
 from mirrorlake.load.chunk_pieces import Piece, merge_pieces
+from mirrorlake.load.chunk_statements import Equality
 from mirrorlake.schema.own_columns import KEY, TOKEN
+from mirrorlake.sources.mysql.collations import is_collated, text_identity
 from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.reader import BATCH_ROWS
 from mirrorlake.sources.mysql.registry import HUGE, INTEGERS, LABELS, LARGE, PRINTED, TEXTS
 from mirrorlake.sources.mysql.tables import Column, quote
-from mirrorlake.table.resolve import ResolvedTable, is_collated, no_pad
+from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.windows import condition_of
 
 logger = logging.getLogger(__name__)
@@ -315,13 +317,14 @@ def _joined(*conditions: str) -> str:
     return " AND ".join(f"({c})" for c in conditions if c)
 
 
-def equality_columns(plan: ResolvedTable) -> tuple[tuple[str, str], ...]:
-    """Columns of raw by which the server's own equality is kept, and the SQL of their bytes."""
-    found: list[tuple[str, str]] = []
+def equality_columns(plan: ResolvedTable) -> tuple[Equality, ...]:
+    """Columns of raw by which the server's own equality is kept."""
+    found: list[Equality] = []
     if (key := key_expression(plan)) is not None:
-        found.append((KEY, key))
+        found.append(Equality(KEY, plan.key, key))
     if plan.entity is not None:
-        found.append((TOKEN, f"UNHEX(SHA2({_key_part(plan.entity.token)}, 256))"))
+        token = plan.entity.token
+        found.append(Equality(TOKEN, (token.name,), f"UNHEX(SHA2({_key_part(token)}, 256))"))
     return tuple(found)
 
 
@@ -329,11 +332,7 @@ def key_expression(plan: ResolvedTable) -> str | None:
     """SQL of one binary value per key under the server's collation, or None where texts tell keys
     apart.
 
-    Each text column's weights (padded beyond its longest value's, so that a collation that ignores
-    trailing spaces gives equal weights) are hashed apart, then together: joined weights would not
-    be injective.
-
-    Source: MySQL 8.0 manual, 12.8 "String Functions", WEIGHT_STRING.
+    Each column's bytes are hashed apart, then together: joined, they would not be injective.
     """
     if not plan.keeps_aliases:
         return None
@@ -346,8 +345,7 @@ def _key_part(column: Column) -> str:
     """SQL of bytes that are equal exactly where the server calls two values of a key equal."""
     name = quote(column.name)
     if is_collated(column):
-        padded = (column.length or 1) * _expansion(column)
-        return f"WEIGHT_STRING({name}{'' if no_pad(column) else f' AS CHAR({padded})'})"
+        return text_identity(column)
     if column.data_type in (*LABELS, "bit"):
         # ENUM's error prints like a legal '': the number tells them apart.
         return f"{name} + 0"
@@ -356,13 +354,6 @@ def _key_part(column: Column) -> str:
         return f"{name} + 0e0"
     # Bytes, not CHAR: a binary value is no text.
     return f"CAST({name} AS BINARY)"
-
-
-def _expansion(column: Column) -> int:
-    """Into how many weights one character may expand ('ß' into two). Padding to fewer would cut the
-    weights of a long key, and make two keys one."""
-    collation = column.collation or ""
-    return 1 if collation.endswith(("_bin", "_general_ci")) else 8
 
 
 # --- what is held at once -------------------------------------------------------------------------

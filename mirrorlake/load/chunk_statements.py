@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pymysql.connections import Connection
@@ -19,6 +19,20 @@ from mirrorlake.sources.mysql.introspect import read_sizes
 from mirrorlake.sources.mysql.lock_watch import mark
 from mirrorlake.sources.mysql.reader import BATCH_ROWS, WITNESS, witness
 from mirrorlake.sources.mysql.tables import quote
+
+
+class Equality(NamedTuple):
+    """A column of raw by which the server's own equality is kept; never NULL.
+
+    Attributes:
+        name: ``_mirror_key`` or ``_mirror_token``.
+        of: the columns of MySQL that it is computed from, all of them NOT NULL.
+        sql: its bytes.
+    """
+
+    name: str
+    of: tuple[str, ...]
+    sql: str
 
 
 @dataclass(frozen=True)
@@ -39,8 +53,7 @@ class ChunkPlan:
         widest: columns that may make a row large, if `measured` shall say how large rows are.
         digest: SQL of a row's digest in MySQL, by the proof's forms: the server reports the chunk's
             rows and digest, in the very state that is read; None: it does not.
-        equality_columns: columns of raw (`_mirror_key`, `_mirror_token`) by which the server's own
-            equality is kept, and the SQL of their bytes.
+        equality_columns: columns of raw by which the server's own equality is kept.
         copy: how a full copy is written, if it leaves a row index; else None.
     """
 
@@ -60,7 +73,7 @@ class ChunkPlan:
     day_column: str | None
     cursor: str | None
     server: str
-    equality_columns: tuple[tuple[str, str], ...] = ()
+    equality_columns: tuple[Equality, ...] = ()
     iceberg: str | None = None
     digest: str | None = None
     batch_rows: int = BATCH_ROWS
@@ -105,7 +118,7 @@ def select_list(plan: ChunkPlan, server: SourcePosition, session: int | None = N
         parts.append(f"{exact.select} AS c{number}")
         if exact.original is not None:
             parts.append(f"{exact.original} AS o{number}")
-    parts += [f"{sql} AS k{number}" for number, (_, sql) in enumerate(plan.equality_columns)]
+    parts += [f"{kept.sql} AS k{number}" for number, kept in enumerate(plan.equality_columns)]
     filled = _balanced([f"({quote(e.name)} IS NOT NULL)" for e in projected(plan)])
     parts.append(f"{witness(server, filled or '0', session)} AS {WITNESS}")
     return parts

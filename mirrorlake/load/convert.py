@@ -5,16 +5,16 @@ Pure but for the clock: nothing here reads or writes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as _compute
 
 from mirrorlake.errors import SourceError
-from mirrorlake.load.chunk_statements import ChunkPlan, is_projected, projected
+from mirrorlake.load.chunk_statements import ChunkPlan, is_projected
 from mirrorlake.schema.own_columns import (
     DAY,
     DELETED,
@@ -41,10 +41,12 @@ def check_witness(plan: ChunkPlan, other: bool) -> None:
 
 
 def _check_nothing_lost(plan: ChunkPlan, found: pa.Table) -> None:
-    """See that every value that the server has arrived, as itself or as its original text."""
+    """See that every value that the server has arrived, as itself or as its original text, and that
+    all that is computed of NOT NULL columns has a value."""
     filled = found.column(WITNESS).cast(pa.int64())
     check_witness(plan, pc.any(pc.less(filled, 0)).as_py() is True)
     arrived: Any = pa.repeat(pa.scalar(0, pa.int64()), found.num_rows)
+    valid: dict[str, Any] = {}
     for number, exact in enumerate(plan.columns):
         if not is_projected(exact):
             continue
@@ -52,17 +54,35 @@ def _check_nothing_lost(plan: ChunkPlan, found: pa.Table) -> None:
         if exact.original is not None:
             there = pc.or_(there, found.column(f"o{number}").is_valid())
         arrived = pc.add(arrived, there.cast(pa.int64()))
-    if pc.any(pc.not_equal(arrived, filled)).as_py():
-        names = ", ".join(repr(e.name) for e in projected(plan))
-        raise SourceError(
-            f"reading {plan.database}.{plan.table} from source {plan.source.name}: a value of one "
-            f"of the columns {names} came as NULL, and is not: it is too large for the server's "
-            "max_allowed_packet",
-            source=plan.source.name,
-            table=f"{plan.source.name}.{plan.database}.{plan.table}",
-            next_step="Raise max_allowed_packet in the server (a text in another charset than "
-            "utf8mb4 needs twice its size)",
-        )
+        valid[exact.name] = there
+    lost = pc.not_equal(arrived, filled)
+    if pc.any(lost).as_py():
+        # Some of these may be NULL in MySQL, too: the server says how many are, not which.
+        null = [n for n, there in valid.items() if not pc.all(there.filter(lost)).as_py()]
+        _refuse_lost(plan, null or list(valid))
+    for number, kept in enumerate(plan.equality_columns):
+        if found.column(f"k{number}").null_count:
+            _refuse_lost(plan, kept.of, kept.name)
+
+
+def _refuse_lost(plan: ChunkPlan, columns: Sequence[str], computed: str = "") -> NoReturn:
+    """Refuse rows in which NULL stands for what has a value.
+
+    Args:
+        computed: the column of ours that is computed of these columns, where they arrived and it
+            did not.
+    """
+    names = ", ".join(map(repr, columns))
+    what = f"{computed}, which is computed of {names}," if computed else f"a value of {names}"
+    raise SourceError(
+        f"reading {plan.database}.{plan.table} from source {plan.source.name}: {what} came as "
+        "NULL, and is not: it is too large for the server's max_allowed_packet",
+        source=plan.source.name,
+        table=plan.name,
+        column=columns[0],
+        next_step="Raise max_allowed_packet in the server (a text in another charset than utf8mb4 "
+        "needs twice its size, and one in a key that a collation compares several times)",
+    )
 
 
 def exact_rows(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
@@ -82,7 +102,7 @@ def exact_rows(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
         elif exact.original is not None:
             texts[exact.name] = found.column(f"o{number}").combine_chunks()
         columns[exact.name] = _cast(plan, exact, values, wanted)
-    for number, (name, _) in enumerate(plan.equality_columns):
+    for number, (name, _, _) in enumerate(plan.equality_columns):
         columns[name] = found.column(f"k{number}")
     if any(e.has_original for e in plan.columns):
         columns[ORIGINAL] = _originals(texts, rows, plan.schema.field(ORIGINAL).type)

@@ -68,7 +68,8 @@ from mirrorlake.serving.views import (
     show_clean_table,
 )
 from mirrorlake.sources.mysql.connect import session
-from mirrorlake.table.meaning import refuse_changed
+from mirrorlake.table.continuity import meaning_of_plan
+from mirrorlake.table.meaning import meaning_of, refuse_changed
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
@@ -173,7 +174,7 @@ def refuse_new_version(workspace: Workspace, plan: ResolvedTable) -> None:
         SchemaError: it has others, or means something else.
     """
     receipt = workspace.ledger.newest_receipt(plan.name)
-    refuse_changed(receipt, plan.contract, plan.source, plan.table)
+    refuse_changed(receipt, plan.name, meaning_of(plan.contract, plan.source, plan.table))
     versions = workspace.ledger.schema_versions(plan.name)
     if not versions or versions[-1] != plan.version:
         raise SchemaError(
@@ -181,6 +182,8 @@ def refuse_new_version(workspace: Workspace, plan: ResolvedTable) -> None:
             table=plan.name,
             next_step="Sync it first: a new version's first load reads every row",
         )
+    # An older release may have told the same columns' keys apart by other bytes.
+    refuse_changed(receipt, plan.name, meaning_of_plan(plan))
 
 
 def drop_beside(lake: Lake, identifier: Identifier) -> int:

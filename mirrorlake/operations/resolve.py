@@ -24,7 +24,7 @@ from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.sources.mysql.zones import WALL_TIMES, refuse_other_zone
 from mirrorlake.table.hash_key import refuse_other_hash_key
 from mirrorlake.table.lake_tables import raw_tables
-from mirrorlake.table.meaning import recorded_meaning, refuse_changed
+from mirrorlake.table.meaning import meaning_of, recorded_meaning, refuse_changed
 from mirrorlake.table.new_columns import held_columns
 from mirrorlake.table.resolve import ResolvedTable, located_errors, resolve_contract
 from mirrorlake.table.shape import (
@@ -153,7 +153,7 @@ def refuse_unloaded(workspace: Workspace, plan: ResolvedTable) -> None:
         ConfigError: the contract means something else by now.
     """
     receipt = workspace.ledger.newest_receipt(plan.name)
-    refuse_changed(receipt, plan.contract, plan.source, plan.table)
+    refuse_changed(receipt, plan.name, meaning_of(plan.contract, plan.source, plan.table))
     if needs_first_load(workspace, plan) and workspace.ledger.successful_loads(plan.name):
         raise SchemaMoved(
             f"table {plan.name}: its schema changed in MySQL since it was loaded",

@@ -28,7 +28,7 @@ from mirrorlake.sources.mysql.connect import SourcePosition, read_position
 from mirrorlake.sources.mysql.introspect import read_contracted
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 from mirrorlake.table.holds import refuse_held
-from mirrorlake.table.meaning import refuse_changed
+from mirrorlake.table.meaning import meaning_of, refuse_changed
 from mirrorlake.table.shape import taken_up
 from mirrorlake.workspace import Workspace
 
@@ -61,7 +61,8 @@ def resolve_target(
             next_step="Name the columns of its primary key or of a unique index over NOT NULL "
             "columns",
         )
-    refuse_changed(workspace.ledger.newest_receipt(contract.name), contract, source, table)
+    newest = workspace.ledger.newest_receipt(contract.name)
+    refuse_changed(newest, contract.name, meaning_of(contract, source, table))
     version = _refuse_drift(workspace.ledger, contract, columns)
     mirror, found = read_mirror(workspace, contract)
     fields = {f.name: str(f.field_type).replace(" ", "") for f in found.schema().fields}

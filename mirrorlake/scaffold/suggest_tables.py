@@ -22,6 +22,7 @@ from typing import Final
 from mirrorlake.config import Clean, ColumnRule, Mode
 from mirrorlake.scaffold.pii import Suggestion, split_words, suggest_rule
 from mirrorlake.schema.masking import HASHABLE
+from mirrorlake.sources.mysql.collations import why_no_key
 from mirrorlake.sources.mysql.introspect import Column, SourceTable
 from mirrorlake.sources.mysql.registry import INTEGERS
 from mirrorlake.sources.mysql.tables import ForeignKey
@@ -182,6 +183,10 @@ def _by_modification(
         in_memory = table.engine.lower() == "memory"
         almost = Almost(best.name, best.nullable, indexed, not key, in_memory)
         return _Choice("full", reason, almost=almost)
+    for part in map(table.column, key):
+        if why := why_no_key(part):
+            reason = "full: incremental can't tell its keys apart as MySQL does"
+            return _Choice("full", f"{reason}: {_shown(part.name)}: {why}")
     who = "the server moves it with each update" if _moves(best) else "the application must move it"
     return _Choice("incremental", f"incremental: {name} leads an index; {who}", best.name)
 

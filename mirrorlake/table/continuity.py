@@ -18,6 +18,7 @@ from mirrorlake.config.contract import TableContract
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger.records import Load, Receipt, Window
 from mirrorlake.ledger.store import Ledger
+from mirrorlake.sources.mysql.collations import is_collated
 from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.identity import (
     Identity,
@@ -38,7 +39,7 @@ from mirrorlake.table.meaning import (
     strongest,
     words_of,
 )
-from mirrorlake.table.resolve import ResolvedTable, by_time, is_collated, no_pad
+from mirrorlake.table.resolve import ResolvedTable, by_time
 
 logger = logging.getLogger(__name__)
 
@@ -92,8 +93,7 @@ def _key_forms(plan: ResolvedTable) -> tuple[str, ...]:
     for name, by_bytes in columns.items():
         column = plan.table.column(name)
         collated = by_bytes and is_collated(column)
-        padded = collated and not no_pad(column)
-        found.append(key_form(column, collated=collated, padded=padded, hashed=by_bytes))
+        found.append(key_form(column, collated=collated, hashed=by_bytes))
     return tuple(found)
 
 

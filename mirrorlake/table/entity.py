@@ -16,6 +16,7 @@ from typing import Final
 
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.schema.versions import FIRST_CREATED, Exact
+from mirrorlake.sources.mysql.collations import why_no_key
 from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
 from mirrorlake.sources.mysql.types import exact_column
@@ -56,6 +57,15 @@ def resolve_entity(name: str, table: SourceTable, token: str, created: str) -> E
             table=name,
             column=entity.token.name,
             next_step="Name a column that is NOT NULL",
+        )
+    if reason := why_no_key(entity.token):
+        raise SchemaError(
+            f"table {name}: `entity` can't tell tokens apart as MySQL does: {entity.token.name}: "
+            f"{reason}",
+            table=name,
+            column=entity.token.name,
+            next_step="Leave `entity` out of the contract, name another token, or give the column "
+            "another collation",
         )
     if not table.led_by(entity.token.name):
         raise SchemaError(

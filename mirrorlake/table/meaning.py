@@ -198,13 +198,13 @@ def recorded_meaning(receipt: Receipt | None) -> Meaning | None:
     return Meaning.from_fields(recorded) if recorded else None
 
 
-def refuse_changed(
-    receipt: Receipt | None, contract: TableContract, source: SourceConfig, table: SourceTable
-) -> None:
+def refuse_changed(receipt: Receipt | None, name: str, now: Meaning) -> None:
     """See that what was loaded can be taken as the contract says now.
 
     Args:
         receipt: of the table's newest successful load.
+        name: the table's.
+        now: what a load would mean now; without the forms of its key, these are not compared.
 
     Raises:
         SchemaError: it can't: the next load begins a new history.
@@ -212,11 +212,11 @@ def refuse_changed(
     before = recorded_meaning(receipt)
     if before is None:
         return
-    changes = changes_between(before, meaning_of(contract, source, table))
+    changes = changes_between(before, now)
     if strongest(changes) == "begin":
         raise SchemaError(
-            f"table {contract.name}: since it was loaded, {words_of(changes)}",
-            table=contract.name,
+            f"table {name}: since it was loaded, {words_of(changes)}",
+            table=name,
             next_step="Sync it first: the whole table is read again, and a new history begins",
             retryable=True,
         )

@@ -23,7 +23,8 @@ from mirrorlake.schema.versions import (
     name_in,
     schema_version,
 )
-from mirrorlake.sources.mysql.registry import INTEGERS, LABELS, TIMES
+from mirrorlake.sources.mysql.collations import is_collated, why_no_key
+from mirrorlake.sources.mysql.registry import INTEGERS, TIMES
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 from mirrorlake.sources.mysql.types import exact_columns
 from mirrorlake.table.entity import Entity, first_created, resolve_entity
@@ -254,6 +255,15 @@ def _check_key(plan: ResolvedTable) -> None:
             if table.merges
             else "Name the columns of its primary key or of a unique index over NOT NULL columns",
         )
+    for column in plan.collated_key if plan.keeps_aliases else ():
+        if reason := why_no_key(column):
+            raise SchemaError(
+                f"table {plan.name}: mode incremental can't tell its keys apart as MySQL does: "
+                f"{column.name}: {reason}",
+                table=plan.name,
+                column=column.name,
+                next_step="Use mode full, name another key, or give the column another collation",
+            )
 
 
 def _check_cursor(plan: ResolvedTable) -> None:
@@ -326,22 +336,3 @@ def _check_rules(plan: ResolvedTable) -> None:
 
 def by_time(plan: ResolvedTable) -> bool:
     return plan.cursor is not None and plan.cursor.data_type in TIMES
-
-
-def no_pad(column: Column) -> bool:
-    """Whether trailing spaces count in comparisons: in UCA 9.0.0 and MariaDB's nopad collations."""
-    return "_0900_" in (column.collation or "") or "_nopad_" in (column.collation or "")
-
-
-def is_collated(column: Column) -> bool:
-    """Whether texts of a column that differ may be equal to the server."""
-    # Two labels of one ENUM or SET are never equal to the server.
-    text = column.collation and column.data_type not in LABELS
-    return bool(text) and not by_bytes(column)
-
-
-def by_bytes(column: Column) -> bool:
-    """Whether equal keys have equal texts. A CHAR never holds the trailing spaces that it would
-    ignore."""
-    binary = (column.collation or "").endswith("_bin")
-    return binary and (column.data_type == "char" or no_pad(column))

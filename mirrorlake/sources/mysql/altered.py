@@ -261,6 +261,7 @@ def _described(declared: DeclaredColumn, around: Surroundings) -> Column:
         extra="",
         comment=declared.comment,
         generated="?" if declared.generated else "",
+        mariadb=around.mariadb,
     )
 
 

@@ -29,7 +29,8 @@ SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
 _COLUMNS = """
 SELECT COLUMN_NAME, ORDINAL_POSITION, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME,
        COLLATION_NAME, NUMERIC_PRECISION, NUMERIC_SCALE, CHARACTER_MAXIMUM_LENGTH,
-       DATETIME_PRECISION, EXTRA, COLUMN_COMMENT, {of}, GENERATION_EXPRESSION
+       DATETIME_PRECISION, EXTRA, COLUMN_COMMENT, {of}, GENERATION_EXPRESSION,
+       LOCATE('MariaDB', VERSION())
 FROM information_schema.COLUMNS WHERE {where} ORDER BY {of}, ORDINAL_POSITION"""
 _TABLES = """
 SELECT {of}, ENGINE, TABLE_ROWS, TABLE_COMMENT FROM information_schema.TABLES
@@ -40,6 +41,8 @@ _ALL_TABLES = {"of": "TABLE_NAME", "where": "TABLE_SCHEMA = %s AND TABLE_NAME LI
 _ALL_DATABASES = {"of": "TABLE_SCHEMA", "where": "TABLE_NAME = %s"}
 
 
+_SAME = {"utf8mb4_0900_bin": "utf8mb4_bin"}
+"""In MariaDB another name of the latter, under which trailing spaces don't count as in MySQL."""
 _LISTING = """
 SELECT TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES
 WHERE TABLE_SCHEMA = %s ORDER BY TABLE_NAME"""
@@ -306,6 +309,7 @@ _SAMPLED = ("bigint", "decimal", "json", *BYTES)
 def _columns_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[Column]]:
     by_table: dict[str, list[Column]] = {}
     for row in found:
+        mariadb = bool(row[15])
         column = Column(
             name=str(row[0]),
             ordinal=int(row[1]),
@@ -313,7 +317,7 @@ def _columns_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[Colum
             column_type=str(row[3]),
             nullable=str(row[4]).upper() == "YES",
             charset=row[5],
-            collation=row[6],
+            collation=_SAME.get(row[6], row[6]) if mariadb else row[6],
             precision=_integer(row[7]),
             scale=_integer(row[8]),
             length=_integer(row[9]),
@@ -321,6 +325,7 @@ def _columns_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[Colum
             extra=str(row[11] or ""),
             comment=str(row[12] or ""),
             generated=str(row[14] or ""),
+            mariadb=mariadb,
         )
         by_table.setdefault(str(row[13]), []).append(column)
     return by_table

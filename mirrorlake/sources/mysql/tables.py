@@ -31,6 +31,8 @@ class Column:
     comment: str
     generated: str = ""
     """The expression of a generated column."""
+    mariadb: bool = False
+    """Whether its server is MariaDB: one collation's weights are padded differently there."""
 
     @property
     def unsigned(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mirrorlake.config import ColumnRule, SourceConfig, TableContract, default_namespaces
+from mirrorlake.config.settings import EntitySection
 from mirrorlake.errors import SchemaError, TypeRefused
 from mirrorlake.load.chunk_planner import key_expression
 from mirrorlake.sources.mysql.tables import Column, Index
@@ -74,12 +75,19 @@ def key_of(text: str, collation: str | None) -> str:
     return expression
 
 
+def trimmed(charset: str, collation: str) -> str:
+    """A text's weights without those of trailing spaces."""
+    space = f"WEIGHT_STRING(CONVERT(' ' USING {charset}) COLLATE {collation})"
+    return f"TRIM(TRAILING {space} FROM WEIGHT_STRING(`k`))"
+
+
 @pytest.mark.parametrize(
     ("text", "collation", "part"),
     [
-        # A letter may weigh as eight: fewer would cut a key's weights, and make two keys one.
-        ("varchar in utf8mb4", "utf8mb4_unicode_ci", "WEIGHT_STRING(`k` AS CHAR(24))"),
-        ("varchar in latin1", "latin1_german2_ci", "WEIGHT_STRING(`k` AS CHAR(24))"),
+        # MySQL pads by characters: a letter that weighs as two would have one weight too few.
+        ("varchar in utf8mb4", "utf8mb4_unicode_ci", trimmed("utf8mb4", "utf8mb4_unicode_ci")),
+        ("varchar in latin1", "latin1_german2_ci", trimmed("latin1", "latin1_german2_ci")),
+        ("varchar in latin1", "latin1_swedish_ci", "WEIGHT_STRING(`k` AS CHAR(24))"),
         ("varchar in utf8mb4", "utf8mb4_general_ci", "WEIGHT_STRING(`k` AS CHAR(3))"),
         ("varchar in utf8mb4", "utf8mb4_bin", "WEIGHT_STRING(`k` AS CHAR(3))"),
         ("varchar in utf8mb4", "utf8mb4_0900_as_cs", "WEIGHT_STRING(`k`)"),
@@ -92,3 +100,24 @@ def key_of(text: str, collation: str | None) -> str:
 )
 def test_a_key_is_what_the_server_calls_one(text: str, collation: str | None, part: str) -> None:
     assert f"SHA2({part}, 256)" in key_of(text, collation)
+
+
+@pytest.mark.parametrize(
+    ("charset", "collation", "words"),
+    [
+        ("big5", "big5_chinese_ci", "under big5_chinese_ci, different characters have one weight"),
+        ("utf8mb4", "utf8mb4_phone_ci", "a collation that Mirrorlake does not know"),
+    ],
+)
+def test_keys_that_cant_be_told_apart_are_refused_by_name(
+    charset: str, collation: str, words: str
+) -> None:
+    key = replace(of_type("varchar in utf8mb4", "k"), charset=charset, collation=collation)
+    with pytest.raises(SchemaError, match=rf"tell its keys apart as MySQL does: k: .*{words}"):
+        planned(key, time_column(), mode="incremental", key=("k",), cursor="at")
+    # A full copy compares no keys, nor does a table whose rows never change.
+    planned(key, time_column(), mode="full", key=("k",))
+    planned(key, time_column(), mode="append", key=("k",), cursor="at")
+    entity = EntitySection(token="k", created="at")
+    with pytest.raises(SchemaError, match=rf"tell tokens apart as MySQL does: k: .*{words}"):
+        planned(key, time_column(), mode="append", key=("id",), cursor="at", entity=entity)

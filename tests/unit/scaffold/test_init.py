@@ -45,6 +45,14 @@ def test_a_time_of_change_that_leads_an_index_is_incremental(name: str) -> None:
     assert "the application must move it" in found.notes[0]
 
 
+def test_keys_that_cant_be_told_apart_are_copied_whole() -> None:
+    key = replace(column("k"), charset="big5", collation="big5_chinese_ci")
+    indexes = (Index("PRIMARY", True, ("k",)), MODIFIED)
+    found = suggest(source_table("t", key, column("modified_at", "datetime"), indexes=indexes))
+    assert found.mode == "full"
+    assert "k: under big5_chinese_ci, different characters have one weight" in found.notes[0]
+
+
 def test_the_servers_own_time_of_change_is_preferred() -> None:
     auto = column("seen", "timestamp", extra="DEFAULT_GENERATED on update CURRENT_TIMESTAMP(6)")
     indexes = (PRIMARY, MODIFIED, Index("s", False, ("seen",)))

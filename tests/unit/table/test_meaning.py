@@ -10,11 +10,14 @@ import pytest
 from mirrorlake.config import SourceConfig, TableContract, default_namespaces
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Receipt
+from mirrorlake.sources.mysql.tables import Column
+from mirrorlake.table.key_forms import key_form, other_forms
 from mirrorlake.table.meaning import (
     Meaning,
     carried,
     changes_between,
     edits_of,
+    meaning_of,
     recorded_meaning,
     refuse_changed,
     strongest,
@@ -137,7 +140,38 @@ def test_an_edited_contract_is_known_without_a_server(
 
 
 def test_what_was_loaded_by_another_key_is_not_folded_by_this_one() -> None:
-    refuse_changed(RECEIPT, contract(), SOURCE, TABLE)
-    refuse_changed(None, contract(key=("code",)), SOURCE, TABLE)
+    refuse_changed(RECEIPT, contract().name, meaning_of(contract(), SOURCE, TABLE))
+    refuse_changed(None, contract().name, meaning_of(contract(key=("code",)), SOURCE, TABLE))
     with pytest.raises(SchemaError, match=r"key was \(id\), is \(code\). Sync it first"):
-        refuse_changed(RECEIPT, contract(key=("code",)), SOURCE, TABLE)
+        refuse_changed(RECEIPT, contract().name, meaning_of(contract(key=("code",)), SOURCE, TABLE))
+
+
+PADDED, LONGER = replace(column("k"), length=20), replace(column("k", "longtext"), length=2**32 - 1)
+ON_MARIADB = replace(PADDED, mariadb=True)
+
+
+@pytest.mark.parametrize(
+    ("key", "collation", "form"),
+    [
+        # As older releases recorded them: their lakes go on.
+        (PADDED, "utf8mb4_general_ci", "k utf8mb4_general_ci 20"),
+        (PADDED, "utf8mb4_bin", "k utf8mb4_bin 20"),
+        (ON_MARIADB, "utf8mb4_uca1400_as_cs", "k utf8mb4_uca1400_as_cs 20"),
+        (ON_MARIADB, "utf8mb4_unicode_ci", "k utf8mb4_unicode_ci 20"),
+        (PADDED, "utf8mb4_0900_ai_ci", "k utf8mb4_0900_ai_ci"),
+        # What they had was not always right.
+        (PADDED, "utf8mb4_unicode_ci", "k utf8mb4_unicode_ci trimmed"),
+        (PADDED, "latin1_german2_ci", "k latin1_german2_ci trimmed"),
+        (ON_MARIADB, "latin7_general_ci", "k latin7_general_ci trimmed"),
+        (ON_MARIADB, "utf8mb4_uca1400_nopad_ai_cs", "k utf8mb4_uca1400_nopad_ai_cs levels"),
+        (replace(PADDED, length=9_999), "utf8mb4_general_ci", "k utf8mb4_general_ci trimmed"),
+        (LONGER, "utf8mb4_general_ci", "k utf8mb4_general_ci trimmed"),
+        (LONGER, "utf8mb4_bin", "k utf8mb4_bin bytes"),
+        (LONGER, "utf8mb4_0900_ai_ci", "k utf8mb4_0900_ai_ci weights"),
+    ],
+)
+def test_the_form_of_a_texts_key(key: Column, collation: str, form: str) -> None:
+    known = replace(key, collation=collation)
+    assert key_form(known, collated=True, hashed=True) == form
+    kept = form.endswith(("20", "0900_ai_ci"))
+    assert bool(other_forms([], [form])) != kept

@@ -14,7 +14,9 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
+from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.sync import sync_table
+from mirrorlake.proof.report import Ask
 from mirrorlake.workspace import Workspace
 from tests.integration.sources.mysql.test_types import MODES, assert_exact
 from tests.integration.type_cases import MARIADB, MYSQL8
@@ -39,12 +41,17 @@ class Key:
 
 
 UNICODE = "VARCHAR(3) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci"
+WORDS = "VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci"
+ACUTE = "\u0301"
 FEW = (
     Key("DATE", ("'0000-00-00'", "'2024-00-00'", "'2023-02-31'", "'2024-01-01'")),
 )  # fmt: skip
 MANY = (
     # 'ß' weighs as two letters: a key of three is six letters long to the server.
     Key(UNICODE, ("'ßßa'", "'ßßb'", "'a'", "'b '"), (("'a'", "'A '"), ("'b'", "'b'"))),
+    # One key, respelled: by letters that weigh as two, and by marks of their own.
+    Key(WORDS, ("'Strasse'", "'cafe'", "'b '"), (("'Strasse'", "'Straße'"), ("'cafe'", f"'cafe{ACUTE}'"), ("'b'", "'b\u00a0'"))),
+    Key("VARCHAR(9) CHARACTER SET latin7", ("'Strasse'", "'a'"), (("'Strasse'", "'STRASSE'"),)),
     Key("ENUM('a','')", ("'a'", "''", "'none'")),
     Key("VARCHAR(9) CHARACTER SET gbk", ("'a'", "CAST(x'a2ab' AS CHAR CHARACTER SET gbk)", "CAST(x'a2ac' AS CHAR CHARACTER SET gbk)"), (("'a'", "'A'"),)),
     Key("DOUBLE", ("0", "0.1", "1e300"), (("0", "-0e0"),)),
@@ -120,3 +127,27 @@ def test_every_other_key(
     key: Key, server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
     sync_while_it_changes(key, server, database, sql, engine_for)
+
+
+@pytest.mark.full
+def test_a_key_whose_index_has_the_beginning_alone(
+    server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
+) -> None:
+    """Its texts are told apart whole; one that changes behind that is another key, and the one
+    before is found gone."""
+    sql(
+        "CREATE TABLE t (k LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, v INT, "
+        "at DATETIME(6) NOT NULL DEFAULT NOW(6) ON UPDATE NOW(6), PRIMARY KEY (k(3)), KEY (at))",
+        "INSERT INTO t (k, v) VALUES ('one', 1), ('two...', 1), (REPEAT('long', 99999), 1)",
+    )
+    contract = {"mode": "incremental", "key": ["k"], "cursor": "at"}
+    workspace = engine_for({"t": contract}, {"time_zone": "UTC"})
+    table = workspace.config.table("t")
+    sync_table(workspace, table)
+    sql("UPDATE t SET v = 2", "UPDATE t SET k = 'one ' WHERE k = 'one'")
+    sync_table(workspace, table)
+    assert_exact(server, workspace, database, "t", ())
+    sql("UPDATE t SET k = 'two, again' WHERE k = 'two...'")
+    sync_table(workspace, table)
+    assert repair_table(workspace, table, Ask("full")).outcome == "equal"
+    assert_exact(server, workspace, database, "t", ())

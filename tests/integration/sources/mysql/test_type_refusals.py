@@ -172,10 +172,20 @@ def test_a_value_that_is_too_large_for_the_servers_packet(
         "CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT CHARACTER SET latin1)",
         "INSERT INTO t VALUES (1, REPEAT('é', 700000))",
     )
+    incremental = {"t": {"mode": "incremental", "key": ["k"], "cursor": "at"}}
     [(packet,)] = sql("SELECT @@global.max_allowed_packet")
     try:
         sql("SET GLOBAL max_allowed_packet = 1048576")
-        refused(engine_for(FULL), SourceError, "max_allowed_packet")
+        refused(engine_for(FULL), SourceError, "a value of 'v' came as NULL", "max_allowed_packet")
+        # The key's text fits, and the weights by which it is told from others don't.
+        sql(
+            "DROP TABLE t",
+            "CREATE TABLE t (k LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci NOT NULL,"
+            " at DATETIME NOT NULL, PRIMARY KEY (k(9)), KEY (at))",
+            "INSERT INTO t VALUES (REPEAT('a', 700000), '2024-01-01'), ('b', '2024-01-01')",
+        )
+        words = "_mirror_key, which is computed of 'k', came as NULL", "max_allowed_packet"
+        refused(engine_for(incremental), SourceError, *words)
     finally:
         sql(f"SET GLOBAL max_allowed_packet = {packet}")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mirrorlake.sources.mysql.collations import UNFAITHFUL
 from mirrorlake.sources.mysql.tables import Column
 from mirrorlake.sources.mysql.types import exact_column
 
@@ -144,6 +145,14 @@ def test_every_type_that_the_code_names_has_a_row() -> None:
 def test_every_known_type_has_a_row() -> None:
     left_out = {"xmltype"}  # newer than 11.4
     assert KNOWN - left_out <= {column_of(text).data_type for text in TYPES}
+
+
+def test_every_collation_that_no_key_may_have_is_named_with_its_reason() -> None:
+    rows = re.findall(
+        r"^\| (`[a-z0-9_]+_c[is]`.*) \| (.+) \|$", DOC.read_text("utf-8"), re.MULTILINE
+    )
+    found = {name: why for names, why in rows for name in re.findall(r"`(\w+)`", names)}
+    assert found == UNFAITHFUL
 
 
 if __name__ == "__main__":
