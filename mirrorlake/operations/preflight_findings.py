@@ -6,7 +6,7 @@ afterwards (`mirrorlake.operations.preflight`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -138,7 +138,9 @@ def compare_tables(
         found.append(_new_version(now, changes, rows))
     fates = _fates(before, now, changes)
     tables = raw_tables(workspace.lake, workspace.ledger, contract)
-    found += _taken_names(before, renamed)
+    taken = list(_taken_names(before, renamed))
+    found += taken
+    found += _exchanged(now, {finding.column for finding in taken})
     found += _of_clean(before, now, changes, renamed, suggest, unified_types(now, tables))
     found += _silent(before, now, moved=moved)
     layers = _layers(before, now, moved=moved)
@@ -239,7 +241,8 @@ def _taken_names(before: ResolvedTable, renamed: Mapping[str, str]) -> Iterator[
         if contract.column_rule(name) != contract.column_rule(now):
             yield Finding(
                 "breaks",
-                f"{words}, and the contract's rule for {now} is another: clean goes by the name",
+                f"{words}, and the contract's rule for {now} is another: clean goes by the name, "
+                "and leaves both out until a person decides",
                 "In the same release, give both names the rules of the values that they get",
                 column=now,
             )
@@ -248,6 +251,21 @@ def _taken_names(before: ResolvedTable, renamed: Mapping[str, str]) -> Iterator[
                 "attention",
                 f"{words}; rows that only the mirror holds keep theirs by name",
                 column=now,
+            )
+
+
+def _exchanged(now: ResolvedTable, named: Collection[str | None]) -> Iterator[Finding]:
+    """Columns that may have what another one had, as far as a sync will be able to tell."""
+    for hidden, other in now.exchanged:
+        name = now.table.column(other).name
+        if name not in named:
+            yield Finding(
+                "breaks",
+                f"{name} may have what {hidden} had, to which another rule applies: clean leaves "
+                "both out, unless rows show that they are what they were",
+                "In the same release, give each the rule of the values that it gets; or, once it "
+                f"ran, say that the rules are right: mirrorlake accept --columns {now.name}",
+                column=name,
             )
 
 
