@@ -10,7 +10,7 @@ What belongs here: that question, and a person's answer. What doesn't: which col
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 from typing import Any, Final
@@ -25,6 +25,7 @@ from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.tables import SourceTable, quote
 from mirrorlake.table.exchanged import (
     Pair,
+    Rule,
     exchanged_name,
     may_be_exchanged,
     rule_fields,
@@ -46,19 +47,19 @@ def exchanged_since(
     ledger: Ledger, contract: TableContract, table: SourceTable
 ) -> tuple[Pair, ...]:
     """The pairs of columns that may have been exchanged since a table's newest load, as far as its
-    columns tell; without those of which the contract changed a rule since: a person decided."""
+    columns tell; without those whose second column has another rule since: a person decided."""
     before = [(one.name, one.type) for one in recorded_columns(ledger, contract)]
     if not before:
         return ()
     now = [(column.name, column.column_type) for column in table.columns]
-    pairs = may_be_exchanged(contract, before, now)
-    recorded = recorded_contract(ledger, contract) if pairs else None
+    recorded = recorded_contract(ledger, contract) if before != now else None
+    said: dict[str, Rule] = {}
+    for name, rule in (recorded or {}).get("columns", {}).items():
+        said[name.lower()] = rule
+    pairs = may_be_exchanged(contract, before, now, said)
     if recorded is None:
         return pairs
-    said: Mapping[str, Any] = {n.lower(): r for n, r in recorded.get("columns", {}).items()}
-    return tuple(
-        pair for pair in pairs if all(rule_fields(contract, n) == said.get(n) for n in pair)
-    )
+    return tuple(pair for pair in pairs if rule_fields(contract, pair[1]) == said.get(pair[1]))
 
 
 def that_stayed(workspace: Workspace, plan: ResolvedTable, connection: Connection[Any]) -> set[str]:

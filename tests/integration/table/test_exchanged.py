@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mirrorlake.operations.exchanged_columns import accept_columns
+from mirrorlake.operations.preflight import preflight
 from mirrorlake.operations.status import status_of
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
@@ -57,6 +58,12 @@ def test_hidden_values_are_not_shown_under_the_other_name(
     first = workspace()
     for name in changes:
         assert sync(first, name)[0] == {"mail", "note"}
+        if name != "taken":
+            (found,) = preflight(first, f"ALTER TABLE {name} {changes[name]}")
+            words = [
+                f.words for f in found.findings if f.severity == "breaks" and f.column == "note"
+            ]
+            assert any("both out" in line for line in words), (name, found.findings)
         sql(f"ALTER TABLE {name} {changes[name]}")
     with caplog.at_level(logging.WARNING):
         names, rows = sync(first, "swapped")

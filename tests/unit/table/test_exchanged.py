@@ -68,6 +68,15 @@ def test_what_names_types_and_order_leave_open(before: str, now: str, found: str
     assert " ".join(f"{hidden}>{other}" for hidden, other in pairs) == found
 
 
+def test_a_rule_that_was_taken_out_with_its_column_still_tells_what_was_hidden() -> None:
+    before, now = columns("id mail note"), columns("id note")
+    assert may_be_exchanged(contract(), before, now) == ()
+    assert may_be_exchanged(contract(), before, now, {"mail": {"pii": "hash"}}) == (
+        ("mail", "note"),
+    )
+    assert may_be_exchanged(contract(), before, now, {"mail": {"pii": "show"}}) == ()
+
+
 def test_two_rules_that_hide_are_two_rules() -> None:
     pairs = may_be_exchanged(
         contract(mail=DROP, note=MASK), columns("mail note"), columns("note mail")
@@ -85,7 +94,7 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(LakeConfig(warehouse=str(tmp_path / "lake")))
 
 
-def test_both_are_held_until_a_rule_of_one_of_them_changes(ledger: Ledger, lake: Lake) -> None:
+def test_both_are_held_until_the_second_has_another_rule(ledger: Ledger, lake: Lake) -> None:
     names = ("id", "Mail", "note", "more")
     ruled = contract(mail=MASK)
     record_exchanged(ledger, ruled, [("mail", "note")])
@@ -94,13 +103,16 @@ def test_both_are_held_until_a_rule_of_one_of_them_changes(ledger: Ledger, lake:
     assert held_columns(ledger, lake, ruled.model_copy(update={"new_columns": "show"}), names) == (
         "Mail", "note", "more",
     )  # fmt: skip
-    # A decision about one pair is none about another.
+    # A decision about one column is none about another, and one about what was hidden is none.
     assert held_columns(ledger, lake, contract(mail=MASK, note=SHOW), names) == ("Mail", "more")
-    assert held_columns(ledger, lake, contract(mail=SHOW), names) == ()
-    assert held_columns(ledger, lake, contract(mail=MASK, other=DROP), names) == (
+    assert held_columns(ledger, lake, contract(mail=SHOW, other=DROP), names) == (
         "Mail", "note", "more",
     )  # fmt: skip
-    ledger.forget_definition(exchanged_name(ruled))
+    decided = contract(mail=MASK, note=SHOW, more=DROP)
+    assert held_columns(ledger, lake, decided, names) == ()
+    # What was decided stays so, whatever the rules become.
+    record_exchanged(ledger, decided, [])
+    assert ledger.definition(exchanged_name(ruled)) is None
     assert held_columns(ledger, lake, ruled, names) == ()
 
 
