@@ -128,15 +128,15 @@ def undecided_pairs(recorded: str | None, contract: TableContract) -> tuple[Pair
 def exchanged_words(pairs: Iterable[Pair], table: str) -> str:
     """One line about such columns, and what to do.
 
-    >>> exchanged_words([("mail", "note")], "s.d.t")[:60]
-    'note may have what mail had, and both are held out of clean:'
+    >>> exchanged_words([("mail", "note")], "s.d.t")[:49]
+    'note may have what mail had: held out of clean, a'
     """
     pairs = tuple(pairs)
     others = dict.fromkeys(other for _, other in pairs)
     said = "; ".join(f"{other} may have what {hidden} had" for hidden, other in pairs)
     return (
-        f"{said}, and both are held out of clean: columns were renamed into each other, moved or "
-        f"dropped, and rules go by name. Give {' and '.join(others)} the rule of the values that "
+        f"{said}: held out of clean, as rules go by name and columns were renamed into each other, "
+        f"moved or dropped. Give {' and '.join(others)} the rule of the values that "
         "it has now, or, where the contract's rules are right, say so: mirrorlake accept --columns "
         f"{table}"
     )
