@@ -24,8 +24,8 @@ from mirrorlake.operations.recorded_contracts import recorded_contract
 from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.tables import SourceTable, quote
 from mirrorlake.table.exchanged import (
+    ColumnTerms,
     Pair,
-    Rule,
     exchanged_name,
     may_be_exchanged,
     rule_fields,
@@ -53,7 +53,7 @@ def exchanged_since(
         return ()
     now = [(column.name, column.column_type) for column in table.columns]
     recorded = recorded_contract(ledger, contract) if before != now else None
-    said: dict[str, Rule] = {}
+    said: dict[str, ColumnTerms] = {}
     for name, rule in (recorded or {}).get("columns", {}).items():
         said[name.lower()] = rule
     pairs = may_be_exchanged(contract, before, now, said)

@@ -25,9 +25,9 @@ EXCHANGED: Final = "exchanged "
 """How the names begin of what the ledger keeps of it; the raw table's own follows."""
 Pair: TypeAlias = tuple[str, str]
 """A column that a rule hides, and one that may have its values now; in lower case."""
-Rule: TypeAlias = Mapping[str, Any] | None
+ColumnTerms: TypeAlias = Mapping[str, Any] | None
 """What a contract says under ``columns`` of one."""
-_NO_RULES: Final[Mapping[str, Rule]] = {}
+_NO_RULES: Final[Mapping[str, ColumnTerms]] = {}
 ColumnTypes: TypeAlias = Sequence[tuple[str, str]]
 """Columns in the server's order: name and type."""
 
@@ -36,7 +36,7 @@ def may_be_exchanged(
     contract: TableContract,
     before: ColumnTypes,
     now: ColumnTypes,
-    rules: Mapping[str, Rule] = _NO_RULES,
+    rules: Mapping[str, ColumnTerms] = _NO_RULES,
 ) -> tuple[Pair, ...]:
     """The pairs of columns of which the second may have what the first had, though the contract's
     rule for it is another.
@@ -60,7 +60,7 @@ def may_be_exchanged(
     return tuple(sorted(found))
 
 
-def _hiding(rule: Rule) -> tuple[str | None, str | None] | None:
+def _hiding(rule: ColumnTerms) -> tuple[str | None, str | None] | None:
     """What of a rule hides values; None where it shows them."""
     pii, pci = (rule.get("pii"), rule.get("pci")) if rule is not None else (None, None)
     return None if pii in (None, "show") and pci is None else (pii, pci)
@@ -90,7 +90,7 @@ def exchanged_name(contract: TableContract) -> str:
     return f"{EXCHANGED}{contract.namespaces.raw}.{contract.table}"
 
 
-def rule_fields(contract: TableContract, column: str) -> Rule:
+def rule_fields(contract: TableContract, column: str) -> ColumnTerms:
     """What a contract says under ``columns`` of a column, whatever its case."""
     wanted = column.lower()
     rule = next((r for name, r in contract.columns.items() if name.lower() == wanted), None)
