@@ -49,10 +49,10 @@ def look_and_check(external: ExternalAsset, resource: Any) -> "CheckedExternal":
         MirrorlakeError: it can't be looked at.
     """
     from mirrorlake.operations.models.external_checks import check_external
+    from mirrorlake.operations.models.own_places import OwnPlaces
 
-    return check_external(
-        external.declaration, resource.lake, resource.contracts.bigquery, datetime.now(UTC)
-    )
+    own = OwnPlaces.of(resource.contracts)
+    return check_external(external.declaration, resource.lake, own, datetime.now(UTC))
 
 
 def verdicts_of(found: "CheckedExternal") -> Mapping[str, Mapping[str, Any]]:

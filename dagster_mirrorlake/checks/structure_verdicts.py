@@ -16,7 +16,7 @@ from mirrorlake.operations.gaps import Stretch, find_stretches
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.serving.masking_audit import find_exposed, stored_pci
 from mirrorlake.sources.mysql.connect import session
-from mirrorlake.table.new_columns import held_now, held_words
+from mirrorlake.table.new_columns import held_now, why_held
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
@@ -129,7 +129,8 @@ def privacy_verdict(look: Look) -> CheckVerdict:
     metadata: dict[str, Any] = {
         "columns shown": exposed.columns,
         "columns with a rule": len(contract.columns),
-        "new columns held out": ", ".join(held) or "none",
+        "columns held out": ", ".join(held) or "none",
     }
-    words = "; ".join(found) or (held_words(held, contract) if held else None)
+    waiting = why_held(look.workspace.ledger, contract, held)
+    words = "; ".join(found) or "; ".join(waiting) or None
     return CheckVerdict(not found, metadata, words)

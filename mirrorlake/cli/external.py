@@ -49,15 +49,16 @@ def check(names: Sequence[str], config_path: Path, as_json: bool) -> None:
     from mirrorlake.models.external import read_externals
     from mirrorlake.operations.models.compiled import models_folder
     from mirrorlake.operations.models.external_checks import check_external
+    from mirrorlake.operations.models.own_places import OwnPlaces
 
     config = open_contract(config_path)
     declared, unread = read_externals(models_folder(config))
     chosen, failures = _chosen(config, names, declared, unread)
-    lake, now = Lake(config.lake), datetime.now(UTC)
+    lake, own, now = Lake(config.lake), OwnPlaces.of(config), datetime.now(UTC)
     found: dict[str, CheckedExternal] = {}
     for one in chosen:
         try:
-            found[one.name] = check_external(one, lake, config.bigquery, now)
+            found[one.name] = check_external(one, lake, own, now)
         except MirrorlakeError as error:
             failures.append((one.name, error))
     if as_json:
@@ -84,16 +85,17 @@ def views(names: Sequence[str], config_path: Path, as_json: bool) -> None:
     from mirrorlake.operations.bigquery.external_views import keep_clean_view
     from mirrorlake.operations.models.compiled import models_folder
     from mirrorlake.operations.models.elsewhere import compare_declared
+    from mirrorlake.operations.models.own_places import OwnPlaces
 
     config = open_contract(config_path)
-    lake = Lake(config.lake)
+    lake, own = Lake(config.lake), OwnPlaces.of(config)
     made: list[dict[str, str]] = []
     # A file that can't be read makes no view.
     declared, unread = read_externals(models_folder(config))
     chosen, failures = _chosen(config, names, declared, unread)
     for one in _with_view(chosen, named=bool(names), others=bool(failures)):
         try:
-            look = compare_declared(one, lake, config.bigquery)
+            look = compare_declared(one, lake, own)
             view, state = keep_clean_view(look, config, declared)
             made.append({"table": one.name, "view": view, "state": state})
         except MirrorlakeError as error:

@@ -55,6 +55,7 @@ def plan(
         _refuse_options(context)
         return
     from mirrorlake.models.dependencies import unbounded
+    from mirrorlake.models.told_by_conditions import told_by_conditions
     from mirrorlake.operations.contract_changes import plan_contracts
     from mirrorlake.operations.drift import find_drift
     from mirrorlake.operations.models.compiled import compile_project, models_folder
@@ -70,7 +71,8 @@ def plan(
         contracts = plan_contracts(config, workspace.ledger, catalogue, project)
         drift = find_drift(workspace, catalogue, project) if sources else None
     warnings = {
-        name: list(unbounded(project, catalogue, one)) for name, one in project.models.items()
+        name: [*unbounded(project, catalogue, one), *told_by_conditions(catalogue, one)]
+        for name, one in project.models.items()
     }
     if as_json:
         show.print_json(_as_json(project, changes, warnings, contracts, drift))

@@ -131,13 +131,14 @@ def _check_mirrored(workspace: Workspace, contract: TableContract, terms: CheckT
     from mirrorlake.operations.check_layers import prove_layers, worst
     from mirrorlake.proof.evidence import evidence_of, formatter_of, prove_table, report_words
     from mirrorlake.serving.personal_audit import find_suspects
-    from mirrorlake.table.new_columns import held_now
+    from mirrorlake.table.new_columns import held_now, why_held
 
     ask, options = ask_of(terms.options), terms.options
     report, path = prove_table(workspace, contract, ask, options["evidence"], options["most"])
     whole = ask.kind == "full"
     layers = prove_layers(workspace, contract, show_pii=terms.show_pii) if whole else ()
     held = held_now(workspace.ledger, workspace.lake, contract)
+    waiting = why_held(workspace.ledger, contract, held)
     suspects = find_suspects(workspace.lake, workspace.ledger, contract).found
     verdict = worst(report.verdict, *(layer.verdict for layer in layers))
     formatter = formatter_of(workspace.config, contract, shown=terms.show_pii, held=held)
@@ -151,7 +152,7 @@ def _check_mirrored(workspace: Workspace, contract: TableContract, terms: CheckT
             for line in formatter.lines(difference):
                 show.console.print(escape(line), highlight=False, soft_wrap=True)
         print_layers(layers)
-        _warn_of_clean(held, suspects)
+        _warn_of_clean(waiting, suspects)
     return Checked(contract.name, verdict, words)
 
 
@@ -265,12 +266,14 @@ def print_layers(layers: Sequence[LayerReport]) -> None:
 
 
 def _warn_of_clean(held: Sequence[str], suspects: dict[str, str]) -> None:
-    """What a person should decide about the table's clean layer; never a value."""
-    from mirrorlake.serving.personal_audit import suspect_words
-    from mirrorlake.table.new_columns import held_words
+    """What a person should decide about the table's clean layer; never a value.
 
-    lines = [held_words(held)] if held else []
-    lines += [f"clean may show personal data: {line}" for line in suspect_words(suspects)]
+    Args:
+        held: lines about columns that are held out of it.
+    """
+    from mirrorlake.serving.personal_audit import suspect_words
+
+    lines = [*held, *(f"clean may show personal data: {line}" for line in suspect_words(suspects))]
     for line in lines:
         show.console.print(f"[yellow]warning:[/] {escape(line)}", highlight=False, soft_wrap=True)
 

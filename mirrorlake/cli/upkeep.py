@@ -224,18 +224,29 @@ def _print_recovered(done: Sequence[Recovered]) -> None:
 
 
 @click.command()
-@click.argument("source")
+@click.argument("source", metavar="SOURCE|TABLE")
 @show.config_option
 @show.json_option
-def accept(source: str, config_path: Path, as_json: bool) -> None:
+@click.option(
+    "--columns",
+    is_flag=True,
+    help="Of a TABLE whose columns may have got each other's names: the rules are right.",
+)
+def accept(source: str, config_path: Path, as_json: bool, columns: bool) -> None:
     """Take the server that answers now for SOURCE, after a failover or a move.
 
     What was read from another is unproved, and each table's next load reads it as a whole.
+
+    With --columns, take the contract's rules for TABLE to mean its columns of now: those that are
+    held out of clean because they may have what another one had are shown by the next sync.
     """
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.accept import accept_server
 
     config = open_contract(config_path)
+    if columns:
+        _accept_columns(config, source, as_json=as_json)
+        return
     _known_source(config, source)
     found = accept_server(config, Ledger(config.ledger.url, config.ledger.wait), source)
     if as_json:
@@ -246,6 +257,21 @@ def accept(source: str, config_path: Path, as_json: bool) -> None:
         show.console.print(escape(words), highlight=False, soft_wrap=True)
     if not found:
         show.console.print(f"Nothing to accept: no table of {escape(source)} was read elsewhere.")
+
+
+def _accept_columns(config: Config, table: str, *, as_json: bool) -> None:
+    from mirrorlake.operations.exchanged_columns import accept_columns
+    from mirrorlake.workspace import Workspace
+
+    with Workspace.open(config) as workspace:
+        contract = config.table(table)
+        pairs = accept_columns(workspace, contract)
+    if as_json:
+        show.print_json({"table": contract.name, "columns": pairs})
+        return
+    names = ", ".join(sorted({name for pair in pairs for name in pair}))
+    words = f"{contract.name}: {names}: by the contract's rules in clean again, with the next sync"
+    show.console.print(escape(words), highlight=False, soft_wrap=True)
 
 
 def _known_source(config: Config, source: str) -> None:

@@ -121,6 +121,7 @@ class _Binder:
             read = self._select if isinstance(node, exp.Select) else self._set_operation
             fields = read(node, scope)  # type: ignore[arg-type] - each reads its own
             self.trace.types[id(node)] = tuple(one.value.type for one in fields)
+            self.trace.made_of[id(node)] = tuple(one.value.origins for one in fields)
             return fields
         if isinstance(node, exp.Subquery | exp.Paren):
             return self.query(node.this, scope)
@@ -361,6 +362,7 @@ class _Binder:
     ) -> None:
         """Columns that ``USING`` makes one: the left side's, of a full join either's."""
         pairs = self.trace.using.setdefault(id(node), [])
+        used = self.trace.used.setdefault(id(node), [])
         for name in using:
             mine, mine_at = _Names(self, scope).plain(name, node)
             theirs = next((f for f in source.fields if f.name.lower() == name.lower()), None)
@@ -376,6 +378,7 @@ class _Binder:
                 wide = types.wider(mine.type, theirs.value.type) or mine.type
                 kept, kept_at = Typed(wide, mine.nullable and theirs.value.nullable), None
             value = Typed(kept.type, kept.nullable, joined((mine, theirs.value)))
+            used.append((mine.origins, theirs.value.origins))
             scope.merged[name.lower()] = value, kept_at
 
     def _lateral(self, scope: _Scope, node: exp.Lateral) -> None:
@@ -432,6 +435,7 @@ class _Names:
         if place is not None:
             self._binder.trace.columns[id(node)] = place
             self._binder.trace.kinds[place] = value.type
+        self._binder.trace.made_of[id(node)] = (value.origins,)
         if not node.table and node.name.lower() in self._binder.constants:
             what = "a column of the query" if place is None else "a column of a source"
             raise ModelError(
@@ -451,6 +455,7 @@ class _Names:
                 found = whole[0]
                 for name in parts[first + 1 :]:
                     found = field_of(found, name, node)
+                self._binder.trace.made_of[id(node)] = (found.origins,)
                 return found
         return None
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from mirrorlake.models.columns import NamedValue, Relation
+from mirrorlake.models.columns import NamedValue, Origin, Relation
 from mirrorlake.models.nodes import Nodes
 
 
@@ -48,6 +48,9 @@ class Trace:
             source.
         kinds: column of a source → its type.
         using: ``id`` of a join → the pairs of columns that ``USING`` makes one.
+        used: ``id`` of a join → for each name under ``USING`` what both its columns are made of.
+        made_of: ``id`` of a column's node, a SELECT or a set operation → of each of its columns
+            the stored columns that it is made of.
         types: ``id`` of a SELECT or a set operation → the types of its columns.
         constants: ``id`` of a column's node that is a name of the model's scope → the node.
         nodes: what stands below its nodes.
@@ -66,6 +69,12 @@ class Trace:
     kinds: dict[InputColumn, str] = field(default_factory=dict[InputColumn, str])
     using: dict[int, list[tuple[InputColumn, InputColumn]]] = field(
         default_factory=dict[int, "list[tuple[InputColumn, InputColumn]]"]
+    )
+    used: dict[int, list[tuple[frozenset[Origin], frozenset[Origin]]]] = field(
+        default_factory=dict[int, "list[tuple[frozenset[Origin], frozenset[Origin]]]"]
+    )
+    made_of: dict[int, tuple[frozenset[Origin], ...]] = field(
+        default_factory=dict[int, "tuple[frozenset[Origin], ...]"]
     )
     types: dict[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
     constants: dict[int, exp.Column] = field(default_factory=dict[int, exp.Column])

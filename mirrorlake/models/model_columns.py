@@ -20,12 +20,14 @@ from mirrorlake.models.header_places import TextPlace
 from mirrorlake.models.mentions import refuse_unfollowed
 from mirrorlake.models.model import BoundModel
 from mirrorlake.models.place import at
+from mirrorlake.models.python_columns import PythonFields
+from mirrorlake.models.told_by_conditions import hidden_columns
 
 
 def fields_of(
     declaration: Declaration,
     found: BoundModel,
-    given: Sequence[NamedValue] | None,
+    given: PythonFields | None,
     catalogue: Catalogue,
     externals: Mapping[str, ExternalTable],
     types: Mapping[str, Typed],
@@ -48,10 +50,11 @@ def fields_of(
             place=place,
             next_step="Bind what is needed under `for`",
         )
-    if given is None:
-        given = _checked(query, bound.fields, declaration)
-    fields = (*given, *_partition_columns(declaration, types))
+    columns = _checked(query, bound.fields, declaration) if given is None else given.columns
+    fields = (*columns, *_partition_columns(declaration, types))
     _refuse_personal(declaration, query, fields, catalogue, externals)
+    if given is not None:
+        _refuse_unsaid(declaration, given, catalogue, externals)
     foreign = [name for name in bound.reads if name in externals]
     refuse_unfollowed(query, bound.trace.tables, foreign)
     if declaration.materialized == "stream view":
@@ -132,16 +135,8 @@ def _refuse_personal(
                 in_header=True,
             )
     origins = {origin for one in fields for origin in one.value.origins}
-    mirrored = {name: catalogue.table(name) for name in {origin.table for origin in origins}}
-    hidden = {
-        Origin(name, column)
-        for name, table in mirrored.items()
-        if table is not None
-        for column in catalogue.hidden(table)
-    }
-    hidden |= {
-        Origin(one.name, column) for one in externals.values() for column in one.declaration.hidden
-    }
+    tables = sorted({origin.table for origin in origins})
+    hidden = hidden_columns(tables, catalogue, externals)
     found = [
         (one.name, origin)
         for one in fields
@@ -160,6 +155,32 @@ def _refuse_personal(
             place=declaration.header_place("columns", name) if in_header else places[name],
             in_header=in_header,
             next_step=f"{step} nobody can be told from it, name the column in the header: "
+            f"`released: [{name}]`",
+        )
+
+
+def _refuse_unsaid(
+    declaration: Declaration,
+    given: PythonFields,
+    catalogue: Catalogue,
+    externals: Mapping[str, ExternalTable],
+) -> None:
+    """A column that is made of nothing, as the file says, can be made of anything that the function
+    is given: nobody looks at the code. Where that is hidden, a person says that it is released."""
+    tables = sorted({origin.table for origin in given.taken})
+    taken = given.taken & hidden_columns(tables, catalogue, externals)
+    for name in sorted(given.of_nothing) if taken else ():
+        if name.lower() in declaration.released:
+            continue
+        origin = min(taken, key=lambda one: (one.table, one.column))
+        why, _ = _why_hidden(catalogue, origin)
+        raise ModelError(
+            f"column {name} is made of nothing, as the file says, and the function is given "
+            f"{origin.column} of {origin.table}, {why}",
+            place=declaration.header_place("columns", name),
+            in_header=True,
+            next_step="Leave hidden columns out under `reads`; or write under `made_of` what it is "
+            "made of; or, where nobody can be told from it, name the column in the header: "
             f"`released: [{name}]`",
         )
 

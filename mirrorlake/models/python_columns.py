@@ -7,6 +7,7 @@ What belongs here: what is told of a file from others. What doesn't: the file it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from mirrorlake.config.fields import nearest
@@ -31,9 +32,24 @@ _ANNOTATIONS = {
 """Type of a name of the scope → how its parameter is annotated; a decimal is a ``Decimal``."""
 
 
+@dataclass(frozen=True)
+class PythonFields:
+    """The columns that a Python model says it gives.
+
+    Attributes:
+        columns: with what they are made of, as the file says.
+        taken: all that its function is given.
+        of_nothing: those of which the file says that they are made of nothing.
+    """
+
+    columns: tuple[NamedValue, ...]
+    taken: frozenset[Origin]
+    of_nothing: frozenset[str]
+
+
 def python_fields(
     declaration: Declaration, code: PythonCode, tables: Tables, scope: Mapping[str, Typed]
-) -> tuple[NamedValue, ...]:
+) -> PythonFields:
     """The columns that a Python model says it gives, with what they are made of.
 
     Args:
@@ -56,10 +72,12 @@ def python_fields(
             words = f"{where}: {one.name} is a {kind}: write {one.name}: {wanted}"
             raise ModelError(words, place=one.place)
     everything = joined(value for columns in given.values() for value in columns.values())
-    return tuple(
+    columns = tuple(
         NamedValue(one.name, Typed(one.type, one.nullable, _origins(path, one, given, everything)))
         for one in code.columns
     )
+    of_nothing = frozenset(one.name for one in code.columns if one.made_of == ())
+    return PythonFields(columns, everything, of_nothing)
 
 
 def _columns_of(

@@ -32,6 +32,8 @@ from mirrorlake.operations.preflight_findings import (
     rename_hint,
     renames_of,
     stops_for_kept,
+    taken_names,
+    without_exchanges,
 )
 from mirrorlake.operations.preflight_lines import with_lines
 from mirrorlake.operations.preflight_made import TablesAfter
@@ -244,6 +246,8 @@ def _looked(
         findings += rebuilt_findings(contract, connection, table, after, around, statements)
     name = before.version.raw_table if before is not None else None
     if gone or (after == table and before is not None):
+        # Columns may have each other's names and places.
+        findings += [] if gone or before is None else taken_names(before, renamed, traceless=True)
         findings = findings or [Finding("ok", "nothing of its mirror changes")]
         return Preflight(contract.name, words, tuple(findings), name)
     size = read_sizes(connection, contract.database, contract.table)[0]
@@ -256,6 +260,8 @@ def _looked(
         line = _line_of_stop(resolve, tables, statements)
         stopped = [replace(f, line=line) if f.severity == "breaks" else f for f in stopped]
     findings += stopped
+    if now is not None and before is not None:
+        now = without_exchanges(before, now, renamed)
     migration.after[contract.name] = TableAfter(contract, table, after, now, renamed)
     if now is None or before is None or stopped_by(stopped):
         return Preflight(contract.name, words, tuple(findings), name)

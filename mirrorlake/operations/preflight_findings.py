@@ -6,8 +6,8 @@ afterwards (`mirrorlake.operations.preflight`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from mirrorlake.config import TableContract
@@ -138,7 +138,9 @@ def compare_tables(
         found.append(_new_version(now, changes, rows))
     fates = _fates(before, now, changes)
     tables = raw_tables(workspace.lake, workspace.ledger, contract)
-    found += _taken_names(before, renamed)
+    taken = list(taken_names(before, renamed))
+    found += taken
+    found += _exchanged(now, {f.column for f in taken if f.severity == "breaks"})
     found += _of_clean(before, now, changes, renamed, suggest, unified_types(now, tables))
     found += _silent(before, now, moved=moved)
     layers = _layers(before, now, moved=moved)
@@ -225,9 +227,18 @@ def _silent(before: ResolvedTable, now: ResolvedTable, *, moved: bool) -> Iterat
         yield Finding("attention", "; ".join(changes) + again)
 
 
-def _taken_names(before: ResolvedTable, renamed: Mapping[str, str]) -> Iterator[Finding]:
+def taken_names(
+    before: ResolvedTable, renamed: Mapping[str, str], *, traceless: bool = False
+) -> Iterator[Finding]:
     """Columns that get a name which another one has: contracts go by names, and so does what the
-    mirror holds."""
+    mirror holds.
+
+    Args:
+        traceless: whether the table's columns look afterwards as they did before.
+    """
+    effect = "leaves both out until a person decides"
+    if traceless:
+        effect = "no sync can tell, as the columns look as they did"
     contract = before.contract
     there = {column.name.lower(): column.name for column in before.table.columns}
     for old, now in renamed.items():
@@ -239,7 +250,8 @@ def _taken_names(before: ResolvedTable, renamed: Mapping[str, str]) -> Iterator[
         if contract.column_rule(name) != contract.column_rule(now):
             yield Finding(
                 "breaks",
-                f"{words}, and the contract's rule for {now} is another: clean goes by the name",
+                f"{words}, and the contract's rule for {now} is another: clean goes by the name, "
+                f"and {effect}",
                 "In the same release, give both names the rules of the values that they get",
                 column=now,
             )
@@ -248,6 +260,33 @@ def _taken_names(before: ResolvedTable, renamed: Mapping[str, str]) -> Iterator[
                 "attention",
                 f"{words}; rows that only the mirror holds keep theirs by name",
                 column=now,
+            )
+
+
+def without_exchanges(
+    before: ResolvedTable, now: ResolvedTable, renamed: Mapping[str, str]
+) -> ResolvedTable:
+    """A table after a migration whose statements say what is renamed: a column that they only move,
+    or that stands where a dropped one stood, is what it was, and clean keeps it."""
+    taken = {new.lower() for new in renamed.values()}
+    pairs = tuple(pair for pair in now.exchanged if pair[1] in taken)
+    doubted = {name for pair in now.exchanged for name in pair}
+    stay = {name for pair in pairs for name in pair} | {name.lower() for name in before.held}
+    held = tuple(n for n in now.held if n.lower() not in doubted or n.lower() in stay)
+    return replace(now, held=held, exchanged=pairs)
+
+
+def _exchanged(now: ResolvedTable, named: Collection[str | None]) -> Iterator[Finding]:
+    """Columns that get what a hidden one had, where another finding does not say so."""
+    for hidden, other in now.exchanged:
+        name = now.table.column(other).name
+        if name not in named:
+            yield Finding(
+                "breaks",
+                f"{name} may have what {hidden} had, to which another rule applies: clean leaves "
+                "both out until a person decides",
+                "In the same release, give each the rule of the values that it gets",
+                column=name,
             )
 
 

@@ -15,6 +15,8 @@ from mirrorlake.ledger import Ledger
 AnyContract: TypeAlias = TableContract | TenantTable
 _OF_CONTRACT = "contract "
 """How the names of what the ledger keeps of contracts begin; the table's name follows."""
+_OF_LAYER = {"snapshot", "terms"}
+"""In an earlier release the check `contract` of a layer kept what it had seen under such a name."""
 _NAME = ("source", "database", "table", "group")
 
 
@@ -26,14 +28,20 @@ def record_contract(ledger: Ledger, contract: AnyContract) -> None:
         ledger.record_definition(name, text)
 
 
+def recorded_contract(ledger: Ledger, contract: AnyContract) -> dict[str, Any] | None:
+    """What the ledger keeps of one table's contract, as `contract_fields` gives it."""
+    text = ledger.definition(f"{_OF_CONTRACT}{contract.name}")
+    fields = json.loads(text) if text is not None else None
+    return None if fields is None or fields.keys() == _OF_LAYER else fields
+
+
 def recorded_contracts(ledger: Ledger) -> dict[str, dict[str, Any]]:
     """Table → its contract, as `contract_fields` gives it."""
     found = {name: json.loads(text) for name, text in ledger.definitions(_OF_CONTRACT).items()}
-    # Until this release the check `contract` of a layer kept what it had seen under such a name.
     return {
         name.removeprefix(_OF_CONTRACT): fields
         for name, fields in found.items()
-        if fields.keys() != {"snapshot", "terms"}
+        if fields.keys() != _OF_LAYER
     }
 
 

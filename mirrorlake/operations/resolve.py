@@ -17,11 +17,13 @@ from mirrorlake.destinations.iceberg.tables import can_hold, has_original, icebe
 from mirrorlake.errors import LakeDamaged, SchemaError, SchemaMoved
 from mirrorlake.merge.raw_versions import may_lose
 from mirrorlake.merge.statements import check_rules
+from mirrorlake.operations.exchanged_columns import exchanged_since, that_stayed
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.schema.versions import FIRST_CREATED, SchemaChanges, SchemaVersion
 from mirrorlake.sources.mysql.introspect import read_contracted
 from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.sources.mysql.zones import WALL_TIMES, refuse_other_zone
+from mirrorlake.table.exchanged import Pair
 from mirrorlake.table.hash_key import refuse_other_hash_key
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.meaning import meaning_of, recorded_meaning, refuse_changed
@@ -58,6 +60,10 @@ def resolve_table(
     """
     config = workspace.config
     plan = resolve_as(workspace, contract, read_contracted(config, contract, connection))
+    if plan.exchanged:
+        stayed = that_stayed(workspace, plan, connection)
+        pairs = tuple(pair for pair in plan.exchanged if pair[1] not in stayed)
+        plan = _holding(replace(plan, held=_held(workspace, plan)), pairs)
     if not any_hash_key:
         refuse_other_hash_key(plan, workspace.ledger, config.privacy.hash_key)
     if plan.cursor is not None and plan.cursor.data_type in WALL_TIMES:
@@ -79,16 +85,28 @@ def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable
         recorded = workspace.ledger.definition(renames_name(contract))
         refuse_forgotten(contract, table, recorded_renames(recorded, contract))
     check_rules(plan, config.privacy.hash_key)
-    names = [column.name for column in plan.table.columns]
-    return replace(
+    plan = replace(
         plan,
-        held=held_columns(workspace.ledger, workspace.lake, contract, names),
+        held=_held(workspace, plan),
         left_out=left_out(contract, table, versions),
         had_originals=not has_original(plan.columns) and _had_originals(workspace, plan),
         taken=taken_names(
             contract, versions, workspace.ledger.successful_loads(contract.name, ever=True)
         ),
     )
+    return _holding(plan, exchanged_since(workspace.ledger, contract, plan.table))
+
+
+def _held(workspace: Workspace, plan: ResolvedTable) -> tuple[str, ...]:
+    names = [column.name for column in plan.table.columns]
+    return held_columns(workspace.ledger, workspace.lake, plan.contract, names)
+
+
+def _holding(plan: ResolvedTable, pairs: tuple[Pair, ...]) -> ResolvedTable:
+    """A plan by which clean leaves out the columns that may have been exchanged, too."""
+    held = {name.lower() for name in plan.held} | {name for pair in pairs for name in pair}
+    names = tuple(column.name for column in plan.table.columns if column.name.lower() in held)
+    return replace(plan, held=names, exchanged=pairs)
 
 
 def renames_name(contract: TableContract) -> str:

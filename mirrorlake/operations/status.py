@@ -28,6 +28,7 @@ from mirrorlake.ledger.records import Unproved
 from mirrorlake.models.published import OF_MODELS
 from mirrorlake.operations.moved_lake import find_all_moved
 from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
+from mirrorlake.table.exchanged import EXCHANGED, exchanged_name, undecided_pairs
 from mirrorlake.table.left_out import LEFT_OUT, left_out_columns, left_out_words
 from mirrorlake.table.meaning import edits_of
 from mirrorlake.table.surplus import SURPLUS, surplus_words
@@ -81,7 +82,8 @@ class TableStatus:
         originals: values kept as original text by the newest good load, by column.
         held_until, held_for: until when (UTC, ISO) the source is to be left alone, and why; None
             where nobody requested it.
-        held_columns: new columns that clean leaves out until the contract names them.
+        held_columns: columns that clean leaves out until a person decides: new ones, and those that
+            may have what another one had.
         not_mirrored: columns that the last load left out, by ``schema_changes: freeze``.
         suspected_pii: what looks personal in clean, by column without a rule.
         bigquery: what was loaded into BigQuery last; None where nothing was.
@@ -124,6 +126,7 @@ class _Known:
     stamps: Mapping[str, Stamp]
     surplus: Mapping[str, str]
     left_out: Mapping[str, str]
+    exchanged: Mapping[str, str]
     publications: Mapping[str, Publication]
     moved: Mapping[str, Sequence[str]]
 
@@ -154,6 +157,7 @@ def status_of(
         stamps=ledger.stamps(names),
         surplus=ledger.definitions(SURPLUS),
         left_out=ledger.definitions(LEFT_OUT),
+        exchanged=ledger.definitions(EXCHANGED),
         publications=ledger.newest_publications(),
         moved=find_all_moved(config, ledger, contracts),
     )
@@ -292,10 +296,12 @@ def _iso(moment: datetime) -> str:
 
 
 def _held_columns(contract: TableContract, known: _Known) -> tuple[str, ...]:
-    recorded = known.known_columns.get(contract.name)
-    if recorded is None:
-        return ()  # nothing was loaded since this release: the next load records them
-    return unnamed_columns(contract, known.columns.get(contract.name, ()), recorded)
+    recorded, names = known.known_columns.get(contract.name), known.columns.get(contract.name, ())
+    pairs = undecided_pairs(known.exchanged.get(exchanged_name(contract)), contract)
+    held = {name for pair in pairs for name in pair}
+    if recorded is not None:  # else nothing was loaded since this release
+        held |= {name.lower() for name in unnamed_columns(contract, names, recorded)}
+    return tuple(name for name in names if name.lower() in held)
 
 
 def _left_out(contract: TableContract, known: _Known) -> tuple[str, ...]:

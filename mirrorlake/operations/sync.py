@@ -46,10 +46,11 @@ from mirrorlake.sources.mysql.connect import read_position, session
 from mirrorlake.sources.mysql.introspect import read_ddl
 from mirrorlake.sources.mysql.open_writes import NOTHING_OPEN
 from mirrorlake.sources.mysql.replica import read_reach
+from mirrorlake.table.exchanged import record_exchanged
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.left_out import note_left_out
-from mirrorlake.table.new_columns import held_words, remember_columns
+from mirrorlake.table.new_columns import remember_columns, why_held
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
 from mirrorlake.table.shape import change_words
@@ -347,13 +348,14 @@ def _load(
     names = [exact.name for exact in plan.columns]
     remember_columns(ledger, workspace.lake, plan.contract, names)
     remember_renames(workspace, plan.contract)
+    record_exchanged(ledger, plan.contract, plan.exchanged)
     columns = source_columns(plan.table, plan.columns)
     record_source_columns(ledger, plan.contract, columns, plan.table.comment)
     for words in change_words(plan.contract, plan.version, ledger.schema_versions(plan.name)):
         logger.warning("table %s: %s", plan.name, words)
     note_left_out(ledger, plan.name, plan.left_out)
-    if fresh and plan.held:
-        logger.warning("table %s: %s", plan.name, held_words(plan.held))
+    for words in why_held(ledger, plan.contract, plan.held) if fresh or plan.exchanged else ():
+        logger.warning("table %s: %s", plan.name, words)
     if fresh:
         ledger.record_schema_version(plan.name, plan.version)
         ddl = read_ddl(connection, plan.table.database, plan.table.name)

@@ -21,6 +21,9 @@ DATABASE = "_mirror_database"
 VERSION = "_mirror_version"
 """Of tenants: the hash of the schema version that a row was read in."""
 
+IN_RAW = frozenset({LOAD, SEQ, POSITION, LOADED_AT, DAY, DELETED, KEY, TOKEN})
+"""Columns that people are never shown: what has one is raw, or was made of it."""
+
 
 def hash_column(name: str) -> str:
     """Where a column's keyed hashes are, in a home whose views can't compute them.

@@ -20,6 +20,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.table.clean_columns import unnamed_columns
+from mirrorlake.table.exchanged import exchanged_name, exchanged_words, undecided_pairs
 
 NEXT_STEP = "give each a rule under `columns` in the contract; `pii: show` shows it as it is"
 
@@ -27,16 +28,20 @@ NEXT_STEP = "give each a rule under `columns` in the contract; `pii: show` shows
 def held_columns(
     ledger: Ledger, lake: Lake, contract: TableContract, names: Iterable[str]
 ) -> tuple[str, ...]:
-    """Those of a table's columns that clean leaves out because nobody decided on them yet.
+    """Those of a table's columns that clean leaves out because nobody decided on them yet: new
+    ones, and those that may have what another one had.
 
     Args:
         names: the table's columns as MySQL names them, in order.
     """
+    names = tuple(names)
+    pairs = undecided_pairs(ledger.definition(exchanged_name(contract)), contract)
+    held = {name for pair in pairs for name in pair}
     if contract.new_columns == "show":
-        gone = set(_hidden(ledger, contract)["gone"]) - contract.named
-        return tuple(name for name in names if name.lower() in gone)
-    known = known_columns(ledger, lake, contract)
-    return () if known is None else unnamed_columns(contract, names, known)
+        held |= set(_hidden(ledger, contract)["gone"]) - contract.named
+    elif (known := known_columns(ledger, lake, contract)) is not None:
+        held |= {name.lower() for name in unnamed_columns(contract, names, known)}
+    return tuple(name for name in names if name.lower() in held)
 
 
 def _hidden(ledger: Ledger, contract: TableContract) -> dict[str, list[str]]:
@@ -122,3 +127,16 @@ def held_words(held: Iterable[str], contract: TableContract | None = None) -> st
     landed = contract is not None and contract.landed
     where = "the schema that lands" if landed else "MySQL"
     return f"{', '.join(held)}: new in {where}, and held out of clean: {NEXT_STEP}"
+
+
+def why_held(ledger: Ledger, contract: TableContract, held: Iterable[str]) -> list[str]:
+    """Lines about held columns: those that may have what another one had, and those that are new.
+
+    Args:
+        held: as `held_columns` gives them.
+    """
+    pairs = undecided_pairs(ledger.definition(exchanged_name(contract)), contract)
+    doubted = {name for pair in pairs for name in pair}
+    new = [name for name in held if name.lower() not in doubted]
+    lines = [exchanged_words(pairs, contract.name)] if pairs else []
+    return [*lines, held_words(new, contract)] if new else lines

@@ -46,8 +46,11 @@ class ResolvedTable:
     rules: dict[str, str]
     entity: Entity | None = None
     held: tuple[str, ...] = ()
-    """New columns that clean leaves out until the contract names them; see
-    `mirrorlake.table.new_columns`."""
+    """Columns that clean leaves out until a person decides: new ones, and those that may have what
+    another one had; see `mirrorlake.table.new_columns`."""
+    exchanged: tuple[tuple[str, str], ...] = ()
+    """Of the held columns, the pairs that may have got each other's names since the newest load;
+    see `mirrorlake.table.exchanged`."""
     left_out: tuple[str, ...] = ()
     """Columns that were added in MySQL and that the contract does not take up; see
     `mirrorlake.table.shape`."""

@@ -8,7 +8,7 @@ can hold (`mirrorlake.operations.resolve`), and which columns clean shows
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mirrorlake.config.contract import TableContract
@@ -194,21 +194,4 @@ def change_words(
         gone = ", ".join(changes.dropped)
         hint = "; if one was renamed, say so with `renamed_from`" if changes.added else ""
         found.append(f"{gone}: gone from deduped and clean; raw keeps what was loaded of it{hint}")
-    if not changes.words:
-        found += _exchanged(contract, versions[-1], version)
     return tuple(found)
-
-
-def _exchanged(contract: TableContract, before: SchemaVersion, now: SchemaVersion) -> Iterator[str]:
-    """Columns that may have the values of one that a rule hides, as far as their order tells: they
-    stand where that one stood, and have its type. Renaming two into each other looks so."""
-    rules = {name.lower(): rule for name, rule in contract.rules.items()}
-    for (was, kind), (name, kind_now) in zip(before.columns, now.columns, strict=True):
-        rule = rules.get(was.lower())
-        if rule is None or kind != kind_now or rule == rules.get(name.lower()):
-            continue
-        yield (
-            f"{name} stands where {was} stood, and rules go by name: if the two were renamed into "
-            f"each other, clean shows what was hidden of {was} as {name}. See that the contract's "
-            "rules mean the columns of now"
-        )

@@ -19,6 +19,7 @@ from demo.oracle import compare_table
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.table.exchanged import exchanged_name, undecided_pairs
 from mirrorlake.workspace import Workspace
 from tests.integration import ddl_model
 from tests.integration.conftest import Place
@@ -172,10 +173,21 @@ class Mirror:
         return {name for earlier in self.model.earlier.values() for name in earlier}
 
     def held(self, names: list[str]) -> list[str]:
-        """Columns that clean leaves out until the contract names them."""
+        """Columns that clean leaves out until the contract names them, or until a person says which
+        of two columns of one type they are."""
         known = {name.lower() for name in names} if self.known is None else self.known
         spoken = known | {name.lower() for name in (*OWN, *self.rules)}
+        spoken -= self.doubted()
         return [name for name in names if name.lower() not in spoken]
+
+    def doubted(self) -> set[str]:
+        """Columns of which one may have what a rule hid of the other: by the ledger's word, for the
+        secret is looked for in all that is shown. Without a secret's name there is no doubt."""
+        kept = self.workspace.ledger.definition(exchanged_name(self.contract))
+        pairs = undecided_pairs(kept, self.contract)
+        ruled = {name.lower() for name in self.rules} | self.guarded
+        assert {hidden for hidden, _ in pairs} <= ruled
+        return {name for pair in pairs for name in pair}
 
     # --- loads ------------------------------------------------------------------------------------
 

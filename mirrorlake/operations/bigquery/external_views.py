@@ -29,15 +29,14 @@ def keep_clean_view(
         others: all tables that are declared.
 
     Raises:
-        ModelError: the table is not as it is declared, of another project than the contract's, in
-            a dataset that Mirrorlake fills, or another file says what its view shows; with the
-            place in its file.
+        ModelError: the table is not as it is declared, of another project than the contract's, or
+            another file says what its view shows; with the place in its file.
         BigQueryError: Google refuses, or the dataset of views is missing. A view that showed more
             than it may does not stay.
     """
     declared = look.table.declaration
     bigquery, table = _opened(declared, config.bigquery)
-    _refuse_views_of_others(declared, table, config, others)
+    _refuse_views_of_others(declared, table, others)
     view, wanted = view_of(declared, bigquery.config), _wanted(look, table)
     for difference in look.drift:
         found = bigquery.find(view)
@@ -51,16 +50,9 @@ def keep_clean_view(
 def _refuse_views_of_others(
     declared: ExternalDeclaration,
     table: BigQueryTable,
-    config: Config,
     others: Iterable[ExternalDeclaration],
 ) -> None:
-    """See that nobody else says what is in the table's view: the contract's rules, another file."""
-    if table.dataset in {*config.datasets_of_tables, *config.datasets_of_raw}:
-        raise declared.wrong(
-            f"Mirrorlake fills {table.dataset}, and the views of its tables are those of the "
-            "contract's rules",
-            next_step="Leave out `clean`, or have the table written to another dataset",
-        )
+    """See that no other file says what is in the table's view."""
     for one in others:
         same = (one.project or table.project, one.table) == (table.project, declared.table)
         if one.name != declared.name and one.clean is not None and same:

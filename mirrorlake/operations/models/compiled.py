@@ -29,6 +29,7 @@ from mirrorlake.models.declaration import (
 )
 from mirrorlake.models.dependencies import learn_rules
 from mirrorlake.models.external import (
+    ExternalDeclaration,
     read_externals,
 )
 from mirrorlake.models.external_tables import Externals, ExternalTable
@@ -40,6 +41,7 @@ from mirrorlake.models.project import compile_models
 from mirrorlake.models.published import PublishedModel, published_models
 from mirrorlake.models.scopes import ScopeValues, shown_text, text_of
 from mirrorlake.operations.models.elsewhere import look_at_externals
+from mirrorlake.operations.models.own_places import OwnPlaces
 from mirrorlake.operations.models.publishable import refuse_unpublishable
 
 _MANY = 100_000
@@ -68,7 +70,7 @@ def compile_project(
     with _few_collections():
         folder = models_folder(config)
         (declared, lost), (declarations, unread) = read_externals(folder), read_declarations(folder)
-        externals = look_at_externals(declared, lake, config.bigquery)
+        externals = look_at_externals(declared, lake, OwnPlaces.of(config))
         kept, now = KeptModels(kept_folder(config.path)), now or datetime.now(UTC)
         project = compile_models(
             *(declarations, catalogue, now, externals, kept, lost + unread),
@@ -162,7 +164,7 @@ def compile_readable(
     """
     catalogue, folder = Catalogue(config, lake), models_folder(config)
     (declared, lost), (declarations, unread) = read_externals(folder), read_declarations(folder)
-    externals = look_at_externals(declared, lake, config.bigquery)
+    externals = look_at_externals(declared, lake, OwnPlaces.of(config))
     now = now or datetime.now(UTC)
     project = compile_models(
         *(declarations, catalogue, now, externals),
@@ -220,7 +222,7 @@ def compile_offline(
     (declared, lost), (declarations, unread) = read_externals(models), read_declarations(models)
     (lost + unread).raise_problems()
     # As they are declared: nobody looks at them.
-    externals = Externals({one.name: ExternalTable(one) for one in declared})
+    externals = _as_declared(declared, OwnPlaces.of(config))
     warehouse = warehouse_uri(config.lake.warehouse)
     with tempfile.TemporaryDirectory(prefix="mirrorlake-") as folder:
         local = Path(warehouse.removeprefix("file://"))
@@ -229,6 +231,18 @@ def compile_offline(
         catalogue = Catalogue(config, Lake(settings))
         project = compile_models(declarations, catalogue, datetime.now(UTC), externals)
         yield project, catalogue, {one.name: one for one in declarations}
+
+
+def _as_declared(declared: Iterable[ExternalDeclaration], own: OwnPlaces) -> Externals:
+    tables: dict[str, ExternalTable] = {}
+    why: dict[str, ModelError] = {}
+    for one in declared:
+        try:
+            own.refuse(one)
+            tables[one.name] = ExternalTable(one)
+        except ModelError as error:
+            why[one.name] = error
+    return Externals(tables, why)
 
 
 def scopes_of(model: Model, wanted: Mapping[str, str]) -> list[ScopeValues]:

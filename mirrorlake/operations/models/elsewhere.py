@@ -16,28 +16,25 @@ from pathlib import Path
 import pyarrow as pa
 
 from mirrorlake.config.fields import nearest
-from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable, history, is_rewrite, spark_types
 from mirrorlake.errors import LakeError, LandingError, ModelError
 from mirrorlake.models.external import ExternalDeclaration
-from mirrorlake.models.external_tables import OF_MODEL, ExternalLook, Externals, ExternalTable
+from mirrorlake.models.external_tables import ExternalLook, Externals, ExternalTable
 from mirrorlake.operations.models.arrow_types import arrow_type
 from mirrorlake.operations.models.bigquery_tables import look_at_bigquery, refuse_streamed
+from mirrorlake.operations.models.own_places import OwnPlaces
 from mirrorlake.sources.files.parquet_folder import ParquetFolder
 from mirrorlake.sources.files.parquet_table import check_files, list_files
 from mirrorlake.sources.files.stores import store_of
 
 
 def look_at_externals(
-    declared: Iterable[ExternalDeclaration], lake: Lake, bigquery: BigQueryConfig | None = None
+    declared: Iterable[ExternalDeclaration], lake: Lake, own: OwnPlaces
 ) -> Externals:
     """Compare all that are declared with what is there. A store that can't be reached is a problem
     of its table: models that read others need not wait for it.
-
-    Args:
-        bigquery: the contract's section.
 
     Raises:
         LakeError: the lake can't be read.
@@ -46,7 +43,7 @@ def look_at_externals(
     why: dict[str, ModelError] = {}
     for one in declared:
         try:
-            tables[one.name] = look_at(one, lake, bigquery)
+            tables[one.name] = look_at(one, lake, own)
         except ModelError as error:
             why[one.name] = error
         except LakeError as error:
@@ -56,42 +53,44 @@ def look_at_externals(
     return Externals(tables, why)
 
 
-def look_at(
-    declared: ExternalDeclaration, lake: Lake, bigquery: BigQueryConfig | None = None
-) -> ExternalTable:
+def look_at(declared: ExternalDeclaration, lake: Lake, own: OwnPlaces) -> ExternalTable:
     """A table as it is now, to be read.
 
     Raises:
         ModelError: it is not there, or not as it is declared; with the place in its file.
         LakeError: the lake, the store or BigQuery can't be read.
     """
-    look = compare_declared(declared, lake, bigquery)
+    look = compare_declared(declared, lake, own)
     for difference in look.drift:
         raise difference
     refuse_streamed(look.table)
     return look.table
 
 
-def compare_declared(
-    declared: ExternalDeclaration, lake: Lake, bigquery: BigQueryConfig | None = None
-) -> ExternalLook:
+def compare_declared(declared: ExternalDeclaration, lake: Lake, own: OwnPlaces) -> ExternalLook:
     """A table as it is now, whether or not it is as it is declared.
 
+    Args:
+        own: what it may not be.
+
     Raises:
-        ModelError: it is not there; with the place in its file.
+        ModelError: it is not there, or is Mirrorlake's own; with the place in its file.
         LakeError: the lake, the store or BigQuery can't be read.
     """
+    own.refuse(declared)
     if declared.format == "iceberg":
-        return _iceberg(declared, lake)
+        return _iceberg(declared, lake, own)
     if declared.format == "bigquery":
-        return look_at_bigquery(declared, bigquery)
-    return _parquet(declared)
+        look = look_at_bigquery(declared, own.bigquery)
+        own.refuse_look(look)
+        return look
+    return _parquet(declared, own)
 
 
 # --- Iceberg --------------------------------------------------------------------------------------
 
 
-def _iceberg(declared: ExternalDeclaration, lake: Lake) -> ExternalLook:
+def _iceberg(declared: ExternalDeclaration, lake: Lake, own: OwnPlaces) -> ExternalLook:
     identifier = Identifier(*declared.table)
     table = lake.load(identifier)
     if table is None:
@@ -99,8 +98,7 @@ def _iceberg(declared: ExternalDeclaration, lake: Lake) -> ExternalLook:
             f"there is no table {identifier} in the lake",
             next_step="Have it made first, or correct `table`",
         )
-    if table.properties.get(OF_MODEL):
-        raise declared.wrong(f"{identifier} is made here: model {table.properties[OF_MODEL]} does")
+    own.refuse_look(ExternalLook(ExternalTable(declared), ()), table)
     drift = tuple(_iceberg_drift(declared, table))
     names = {one.name for one in declared.columns}
     undeclared = tuple(one.name for one in table.schema().fields if one.name not in names)
@@ -136,7 +134,7 @@ def _iceberg_drift(declared: ExternalDeclaration, table: LakeTable) -> Iterator[
 # --- Parquet --------------------------------------------------------------------------------------
 
 
-def _parquet(declared: ExternalDeclaration) -> ExternalLook:
+def _parquet(declared: ExternalDeclaration, own: OwnPlaces) -> ExternalLook:
     if "://" not in declared.url and not Path(declared.url).is_dir():
         raise declared.wrong(
             f"there is no folder {declared.url}", next_step="Have it made first, or correct `path`"
@@ -156,6 +154,7 @@ def _parquet(declared: ExternalDeclaration) -> ExternalLook:
             next_step="Have one written first: columns are compared with it",
         )
     found = ExternalTable(declared, folder=folder, files=files)
+    own.refuse_look(ExternalLook(found, ()))
     try:
         # One file tells what the others are like; each is looked at when it is read.
         check_files(folder, files[-1:])

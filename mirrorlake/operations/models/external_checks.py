@@ -23,6 +23,7 @@ from mirrorlake.models.external_tables import ExternalLook
 from mirrorlake.operations.bigquery.external_views import find_other_view
 from mirrorlake.operations.models.elsewhere import compare_declared
 from mirrorlake.operations.models.observed import ExternalSeen, observe
+from mirrorlake.operations.models.own_places import OwnPlaces
 
 CLOCKS = timedelta(minutes=5)
 """A writer's clock may be ahead of ours by so much."""
@@ -50,25 +51,25 @@ class CheckedExternal:
 
 
 def check_external(
-    declared: ExternalDeclaration, lake: Lake, bigquery: BigQueryConfig | None, now: datetime
+    declared: ExternalDeclaration, lake: Lake, own: OwnPlaces, now: datetime
 ) -> CheckedExternal:
     """Look at a table and check it.
 
     Args:
-        bigquery: the contract's section.
+        own: what it may not be, and the contract's section of BigQuery.
         now: this moment (UTC).
 
     Raises:
         ModelError: it is not there; with the place in its file.
         LakeError, LandingError: the lake, the store or BigQuery can't be read.
     """
-    look = compare_declared(declared, lake, bigquery)
+    look = compare_declared(declared, lake, own)
     seen, drift = _seen(look, lake)
     checks: Mapping[ExternalCheck, Callable[[], ExternalVerdict]] = {
         "contract": lambda: _contract(look, drift),
         "fresh": lambda: fresh_verdict(declared, seen, now),
         "row_count": lambda: row_count_verdict(declared, seen),
-        "clean": lambda: _clean(look, bigquery),
+        "clean": lambda: _clean(look, own.bigquery),
     }
     return CheckedExternal(seen, tuple(checks[name]() for name in declared.checks))
 

@@ -16,6 +16,7 @@ from mirrorlake.models.model import Model, Project
 from mirrorlake.models.project import stored_columns
 from mirrorlake.models.published import OF_MODELS
 from mirrorlake.models.scopes import ScopeValues, kind_of, text_of
+from mirrorlake.models.told_by_conditions import told_by_conditions
 from mirrorlake.operations.models.compiled import scopes_of
 from mirrorlake.operations.models.dropping import gone_keys, uncovered_keys, uncovered_words
 from mirrorlake.operations.models.states import States
@@ -137,6 +138,7 @@ def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownMod
         read_by=readers,
         warnings=(
             *unbounded(project, catalogue, model),
+            *told_by_conditions(catalogue, model),
             *(f"{name} {words}" for words in uncovered_words(uncovered_keys(states.lake, model))),
         ),
         states=_counted(states, model, model.by_key),

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LandingClosed, LandingError
+from mirrorlake.schema.own_columns import IN_RAW
 from mirrorlake.sources.files.parquet_folder import ParquetFile, ParquetFolder, PartitionValue
 from mirrorlake.sources.files.store import Store
 from mirrorlake.sources.files.tasks import carried, file_tasks
@@ -146,6 +147,13 @@ def _opened(folder: ParquetFolder, file: ParquetFile) -> pq.ParquetFile:
 
 
 def _check_columns(folder: ParquetFolder, file: pq.ParquetFile, place: str) -> None:
+    own = sorted({name.lower() for name in file.schema_arrow.names} & IN_RAW)
+    if own:
+        raise LandingError(
+            f"{place} has {own[0]}, as only a mirror's own files have: columns that its contract "
+            "hides would reach models",
+            next_step="Read the clean table instead, by its own name",
+        )
     for wanted in folder.in_files:
         words = _unlike(file, wanted)
         if words:

@@ -33,6 +33,7 @@ from mirrorlake.models.model import Project
 from mirrorlake.models.project import stored_columns
 from mirrorlake.operations.models.arrow_types import arrow_type
 from mirrorlake.operations.models.elsewhere import look_at
+from mirrorlake.operations.models.own_places import OwnPlaces
 from mirrorlake.sources.files.parquet_table import check_files, read_rows
 from tests.unit.models.test_project import (  # noqa: F401 - fixtures
     DAYS,
@@ -179,7 +180,7 @@ def lake(contract: Path) -> Lake:  # noqa: F811
 
 
 def looked(lake: Lake, text: str = FOLDER) -> ExternalTable:
-    return look_at(read_external(written(Path(lake.warehouse[7:]).parent, text)), lake)
+    return look_at(read_external(written(Path(lake.warehouse[7:]).parent, text)), lake, OwnPlaces())
 
 
 def test_a_folder_as_it_is(lake: Lake, file: Written) -> None:
@@ -356,7 +357,7 @@ def make_stock(lake: Lake, **properties: str) -> Any:
 
 def stock(lake: Lake, text: str = LAKE) -> ExternalTable:
     folder = Path(lake.warehouse[7:]).parent
-    return look_at(read_external(written(folder, text, "ext/stock.yaml")), lake)
+    return look_at(read_external(written(folder, text, "ext/stock.yaml")), lake, OwnPlaces())
 
 
 def test_a_table_of_the_lake(lake: Lake) -> None:

@@ -15,6 +15,7 @@ import pytest
 from mirrorlake.errors import LakeError, LandingError, ModelError
 from mirrorlake.models.external_tables import ExternalTable
 from mirrorlake.operations.models.elsewhere import look_at, look_at_externals
+from mirrorlake.operations.models.own_places import OwnPlaces
 from mirrorlake.sources.files.parquet_table import read_rows
 from tests.support import gcs
 from tests.unit.models.test_external import read_external, written
@@ -62,7 +63,7 @@ def test_a_folder_of_a_bucket(bucket: tuple[str, str, Put], tmp_path: Path) -> N
     def looked() -> ExternalTable:
         text = TEXT.format(url=f"{url}/ours/", endpoint=address)
         lake: Any = None  # of a lake nothing is asked
-        return look_at(read_external(written(tmp_path, text)), lake)
+        return look_at(read_external(written(tmp_path, text)), lake, OwnPlaces())
 
     put("other/day=2024-03-01/a.parquet", parquet(9))
     with pytest.raises(ModelError, match="there is no file of Parquet in"):
@@ -95,6 +96,6 @@ def test_a_bucket_that_can_not_be_reached_is_no_verdict(tmp_path: Path) -> None:
     text = TEXT.format(url="s3://elsewhere/ours", endpoint="http://127.0.0.1:1")
     declared = read_external(written(tmp_path, text))
     with pytest.raises(LakeError, match=r"s3://elsewhere/ours.* can't be read"):
-        look_at(declared, lake)
-    found = look_at_externals([declared], lake)
+        look_at(declared, lake, OwnPlaces())
+    found = look_at_externals([declared], lake, OwnPlaces())
     assert (found.failed, len(found.problems)) == ({"ext.prices"}, 1)

@@ -27,6 +27,7 @@ from mirrorlake.operations.models.external_checks import (
     row_count_verdict,
 )
 from mirrorlake.operations.models.observed import ExternalSeen, observe
+from mirrorlake.operations.models.own_places import OwnPlaces
 from tests.unit.models.test_external import (  # noqa: F401 - fixtures
     LAKE,
     THERE,
@@ -104,7 +105,7 @@ def test_limits_that_are_none(tmp_path: Path, old: str, new: str, words: str) ->
 
 def checked(lake: Lake, text: str = LAKE + LIMITS) -> dict[str, tuple[str, str]]:  # noqa: F811
     one = declared(Path(lake.warehouse[7:]).parent, text)
-    found = check_external(one, lake, None, datetime.now(UTC))
+    found = check_external(one, lake, OwnPlaces(), datetime.now(UTC))
     return {v.check: (v.verdict, v.words) for v in found.verdicts}
 
 
@@ -131,10 +132,10 @@ def test_a_compaction_is_no_write(lake: Lake, monkeypatch: pytest.MonkeyPatch) -
     kinds = pa.schema([("product", pa.string()), ("stock", pa.int64()), ("day", pa.date32())])
     table.append(pa.table({"product": ["tea"], "stock": [1], "day": [None]}, schema=kinds))
     one = declared(Path(lake.warehouse[7:]).parent, LAKE + LIMITS)
-    assert observe(look_at(one, lake), lake).changed_at is not None
+    assert observe(look_at(one, lake, OwnPlaces()), lake).changed_at is not None
     # As of a table all of whose kept snapshots are compactions.
     monkeypatch.setattr(observed, "is_rewrite", lambda _: True)
-    assert observe(look_at(one, lake), lake).changed_at is None
+    assert observe(look_at(one, lake, OwnPlaces()), lake).changed_at is None
 
 
 def test_the_command(lake: Lake) -> None:  # noqa: F811
@@ -184,10 +185,10 @@ def test_streamed_rows_are_observed_and_not_read(
     monkeypatch.setattr(
         "mirrorlake.operations.models.elsewhere.look_at_bigquery", lambda *_: looked
     )
-    found = check_external(one, NO_LAKE, None, NOW)
+    found = check_external(one, NO_LAKE, OwnPlaces(), NOW)
     assert (found.seen.rows, found.seen.streamed, found.seen.changed_at) == (3, 20, newer)
     assert [v.verdict for v in found.verdicts] == ["passed", "passed", "undecided"]
     with pytest.raises(
         ModelError, match=r"rows are streamed into p-1\.ds\.prices: those that just"
     ):
-        look_at(one, NO_LAKE)
+        look_at(one, NO_LAKE, OwnPlaces())

@@ -368,8 +368,17 @@ def test_what_is_not_read_is_not_what_a_column_is_made_of(both: Written) -> None
     assert not both(text.replace("id, email, born", "id, born")).problems
 
 
-def test_a_column_may_be_made_of_nothing(both: Written) -> None:
+def test_a_column_made_of_nothing_beside_a_hidden_one_needs_released(
+    both: Written,
+) -> None:
+    """Nobody looks at the code: what it says of nothing is not taken for a value of nobody."""
     text = HIDDEN.replace("[sales.amount, people.born]", "[]")
-    project = both(text)
+    said = problem(both(text))
+    assert said.startswith(
+        "models/shop/speed.py:13:3: column score is made of nothing, as the file says, and the "
+        "function is given email of s_d.people, which the contract hides"
+    )
+    project = both(text.replace("reads:", "released: score\nreads:"))
     assert not project.problems
     assert stored_columns(project, project.models["shop.speed"], "score") == []
+    assert not both(text.replace("id, email, born", "id, born")).problems

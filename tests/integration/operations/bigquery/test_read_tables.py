@@ -23,6 +23,7 @@ from mirrorlake.operations.models import bigquery_tables
 from mirrorlake.operations.models.bigquery_tables import copied_rows
 from mirrorlake.operations.models.elsewhere import look_at, look_at_externals
 from mirrorlake.operations.models.observed import observe
+from mirrorlake.operations.models.own_places import OwnPlaces
 from tests.integration.conftest import Place
 from tests.integration.operations.test_models import (  # noqa: F401 – fixtures
     computed,
@@ -119,7 +120,7 @@ def look(made: str, tmp_path: Path) -> Look:
         path = tmp_path / "models" / "ext" / "made.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.format(table=f"{PROJECT}.{made}.made"))
-        return look_at(read_external(path), NO_LAKE, settings)
+        return look_at(read_external(path), NO_LAKE, OwnPlaces(bigquery=settings))
 
     return look
 
@@ -314,7 +315,7 @@ def test_nobody_is_logged_in_or_nothing_is_there(
     declared = look().declaration
     monkeypatch.setattr(reader, "LOOK_PATIENCE", 0.1)
     monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", "http://127.0.0.1:9")
-    found = look_at_externals([declared], NO_LAKE)
+    found = look_at_externals([declared], NO_LAKE, OwnPlaces())
     # It is a problem of this table, and of what reads it.
     assert found.failed == {"ext.made"}
     assert "made.yaml:2:8: table local." in str(found.problems[0])
@@ -322,7 +323,7 @@ def test_nobody_is_logged_in_or_nothing_is_there(
     monkeypatch.delenv("BIGQUERY_EMULATOR_HOST")
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     monkeypatch.setenv("CLOUDSDK_CONFIG", "/nowhere")
-    (problem,) = look_at_externals([declared], NO_LAKE).problems
+    (problem,) = look_at_externals([declared], NO_LAKE, OwnPlaces()).problems
     assert "made.yaml:2:8: project local: nobody is logged in to Google Cloud" in str(problem)
 
 

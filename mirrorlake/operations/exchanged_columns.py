@@ -1,0 +1,166 @@
+"""Whether columns got each other's names: what the ledger, the server and its rows tell.
+
+Where names, types and order leave it open, rows are compared: some that deduped has, with what
+MySQL has of them now. A rename is one of the whole table, so a few rows that have in a column what
+they had show that it is the same one.
+
+What belongs here: that question, and a person's answer. What doesn't: which columns are in question
+(`mirrorlake.table.exchanged`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final
+
+from pymysql.connections import Connection
+
+from mirrorlake.config.contract import TableContract
+from mirrorlake.errors import ConfigError
+from mirrorlake.ledger import Ledger
+from mirrorlake.operations.recorded_contracts import recorded_contract
+from mirrorlake.sources.mysql.connect import rows_of
+from mirrorlake.sources.mysql.tables import SourceTable, quote
+from mirrorlake.table.exchanged import (
+    ColumnTerms,
+    Pair,
+    exchanged_name,
+    may_be_exchanged,
+    rule_fields,
+    undecided_pairs,
+)
+from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.table.source_columns import recorded_columns
+from mirrorlake.workspace import Workspace
+
+_SAMPLE: Final = 200
+"""Rows that are compared."""
+_ENOUGH: Final = 3
+"""So many of them, at least, have to show it: a rename changes all rows at once."""
+_PLAIN: Final = (int, str, bytes, date, Decimal)
+"""Values of a key by which MySQL is asked for a row."""
+
+
+def exchanged_since(
+    ledger: Ledger, contract: TableContract, table: SourceTable
+) -> tuple[Pair, ...]:
+    """The pairs of columns that may have been exchanged since a table's newest load, as far as its
+    columns tell; without those whose second column has another rule since: a person decided."""
+    before = [(one.name, one.type) for one in recorded_columns(ledger, contract)]
+    if not before:
+        return ()
+    now = [(column.name, column.column_type) for column in table.columns]
+    recorded = recorded_contract(ledger, contract) if before != now else None
+    said: dict[str, ColumnTerms] = {}
+    for name, rule in (recorded or {}).get("columns", {}).items():
+        said[name.lower()] = rule
+    pairs = may_be_exchanged(contract, before, now, said)
+    if recorded is None:
+        return pairs
+    return tuple(pair for pair in pairs if rule_fields(contract, pair[1]) == said.get(pair[1]))
+
+
+def that_stayed(workspace: Workspace, plan: ResolvedTable, connection: Connection[Any]) -> set[str]:
+    """Of the second columns of a plan's pairs, in lower case, those that rows show to be the same
+    columns as before; where that can't be said, none.
+
+    Raises:
+        SourceError: MySQL could not be queried.
+    """
+    names = {name.lower(): name for name in lake_columns(workspace, plan)}
+    key = list(plan.key)
+    others: dict[str, list[str]] = {o: [] for _, o in plan.exchanged if o in names}
+    for hidden, other in plan.exchanged:
+        if other in others:
+            others[other].append(hidden)
+    if not key or not others or any(name.lower() not in names for name in key):
+        return set()
+    wanted = {*key, *others, *(h for several in others.values() for h in several)}
+    before = _sample(workspace, plan, [names[n.lower()] for n in wanted if n.lower() in names])
+    before = [{n.lower(): value for n, value in row.items()} for row in before]
+    keys = [tuple(row[name.lower()] for name in key) for row in before]
+    if not keys or not all(isinstance(v, _PLAIN) for values in keys for v in values):
+        return set()
+    now = _now(connection, plan, [plan.table.column(other).name for other in others], keys)
+    return {
+        other
+        for number, (other, hidden) in enumerate(others.items())
+        if _is_same(
+            [
+                (row[other], [row[h] for h in hidden if h in row], now[at][number])
+                for row, at in zip(before, keys, strict=True)
+                if at in now
+            ],
+            known=all(h in names for h in hidden),
+        )
+    }
+
+
+def _is_same(rows: Sequence[tuple[Any, Sequence[Any], Any]], *, known: bool) -> bool:
+    """Whether rows show a column to be what it was.
+
+    Args:
+        rows: of each its value before, those of the columns that may have its name now, and its
+            value of now.
+        known: whether all of these are known: of a column that was never read none is.
+    """
+    told = [one for one in rows if one[0] is not None and one[0] not in one[1]]
+    same = [before for before, _, now in told if before == now]
+    if any(now in hidden for _, hidden, now in told if now is not None):
+        return False
+    enough = len(same) if known else len(set(map(str, same)))
+    return enough >= _ENOUGH and 2 * len(same) > len(told)
+
+
+def lake_columns(workspace: Workspace, plan: ResolvedTable) -> list[str]:
+    """The columns of a table's deduped layer; none where it is not there."""
+    table = workspace.lake.load(plan.deduped)
+    return [] if table is None else [one.name for one in table.schema().fields]
+
+
+def _sample(
+    workspace: Workspace, plan: ResolvedTable, columns: Sequence[str]
+) -> list[dict[str, Any]]:
+    batches = workspace.lake.scan(plan.deduped, columns)
+    first = next((b for b in batches or () if b.num_rows), None)
+    return [] if first is None else first.slice(0, _SAMPLE).to_pylist()
+
+
+def _now(
+    connection: Connection[Any],
+    plan: ResolvedTable,
+    columns: Sequence[str],
+    keys: Sequence[tuple[Any, ...]],
+) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """What MySQL has of these columns now, by key."""
+    names = ", ".join(map(quote, (*plan.key, *columns)))
+    table = f"{quote(plan.table.database)}.{quote(plan.table.name)}"
+    one = f"({', '.join(['%s'] * len(plan.key))})"
+    where = f"({', '.join(map(quote, plan.key))}) IN ({', '.join([one] * len(keys))})"
+    query = f"SELECT {names} FROM {table} WHERE {where}"  # noqa: S608 - quoted
+    rows = rows_of(connection, query, tuple(value for values in keys for value in values))
+    width = len(plan.key)
+    return {tuple(row[:width]): tuple(row[width:]) for row in map(tuple, rows)}
+
+
+def accept_columns(workspace: Workspace, contract: TableContract) -> tuple[Pair, ...]:
+    """Take a contract's rules to mean the columns of now, on a person's word; the pairs that were
+    held out of clean because of that.
+
+    Raises:
+        ConfigError: there are none.
+        LeaseHeld: a run works on the table.
+    """
+    with workspace.leased(contract):
+        name = exchanged_name(contract)
+        pairs = undecided_pairs(workspace.ledger.definition(name), contract)
+        if not pairs:
+            raise ConfigError(
+                f"table {contract.name}: no column is held out of clean because it may be another",
+                table=contract.name,
+                next_step="`mirrorlake status` says which columns are held, and why",
+            )
+        workspace.ledger.forget_definition(name)
+    return pairs

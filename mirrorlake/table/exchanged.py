@@ -1,0 +1,142 @@
+"""Columns that may have got each other's names, past a rule that hides one of them.
+
+Rules go by name. After ``RENAME COLUMN mail TO note, RENAME COLUMN note TO mail`` the same names
+are there, and ``note`` has what was hidden as ``mail``. The same is so after ``DROP COLUMN note,
+RENAME COLUMN mail TO note``. Neither the names nor the types tell that from columns that were
+moved, or from one that was dropped. So both are held out of clean until the contract has another
+rule for the second one, or a person says that the rules mean the columns of now.
+
+What belongs here: which columns may have been exchanged, as far as their names, types and order
+tell, and what the ledger keeps of it. What doesn't: what rows tell
+(`mirrorlake.operations.exchanged_columns`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from mirrorlake.config.contract import TableContract
+from mirrorlake.ledger import Ledger
+from mirrorlake.schema.versions import without_width
+
+EXCHANGED: Final = "exchanged "
+"""How the names begin of what the ledger keeps of it; the raw table's own follows."""
+Pair: TypeAlias = tuple[str, str]
+"""A column that a rule hides, and one that may have its values now; in lower case."""
+ColumnTerms: TypeAlias = Mapping[str, Any] | None
+"""What a contract says under ``columns`` of one."""
+_NO_RULES: Final[Mapping[str, ColumnTerms]] = {}
+ColumnTypes: TypeAlias = Sequence[tuple[str, str]]
+"""Columns in the server's order: name and type."""
+
+
+def may_be_exchanged(
+    contract: TableContract,
+    before: ColumnTypes,
+    now: ColumnTypes,
+    rules: Mapping[str, ColumnTerms] = _NO_RULES,
+) -> tuple[Pair, ...]:
+    """The pairs of columns of which the second may have what the first had, though the contract's
+    rule for it is another.
+
+    Args:
+        before: the table's columns at its newest load; those that are never read, too.
+        rules: what the contract said then of each column, in lower case: a rule that was taken out
+            with its column still tells that it was hidden.
+    """
+    was = {name.lower(): without_width(kind) for name, kind in before}
+    there = {name.lower(): without_width(kind) for name, kind in now}
+    found: list[Pair] = []
+    for hidden in was:
+        hiding = {_hiding(rules.get(hidden)), _hiding(rule_fields(contract, hidden))} - {None}
+        for other in was.keys() & there.keys() - {hidden} - contract.earlier_names.keys():
+            is_other = _hiding(rule_fields(contract, other)) not in hiding
+            if not hiding or not is_other or there[other] != was[hidden]:
+                continue
+            if _may_have(other, hidden, was, there):
+                found.append((hidden, other))
+    return tuple(sorted(found))
+
+
+def _hiding(rule: ColumnTerms) -> tuple[str | None, str | None] | None:
+    """What of a rule hides values; None where it shows them."""
+    pii, pci = (rule.get("pii"), rule.get("pci")) if rule is not None else (None, None)
+    return None if pii in (None, "show") and pci is None else (pii, pci)
+
+
+def _may_have(other: str, hidden: str, was: Mapping[str, str], there: Mapping[str, str]) -> bool:
+    """Whether a column may have what another one had, whose type it has now."""
+    common = [name for name in there if name in was]
+    if hidden not in there:
+        if was[other] != there[other]:
+            return True
+        dropped = [name for name in was if name in common]
+        renamed = [other if name == hidden else name for name in was if name != other]
+        renamed = [name for name in renamed if name in common]
+        return common != dropped or renamed == dropped
+    if was[other] != there[other]:
+        return was[hidden] != there[hidden]
+    names_then, names_now = list(was), list(there)
+    first = names_then.index(hidden) < names_then.index(other)
+    return was[hidden] == there[hidden] and first != (
+        names_now.index(hidden) < names_now.index(other)
+    )
+
+
+def exchanged_name(contract: TableContract) -> str:
+    """The name under which the ledger keeps the pairs of a table."""
+    return f"{EXCHANGED}{contract.namespaces.raw}.{contract.table}"
+
+
+def rule_fields(contract: TableContract, column: str) -> ColumnTerms:
+    """What a contract says under ``columns`` of a column, whatever its case."""
+    wanted = column.lower()
+    rule = next((r for name, r in contract.columns.items() if name.lower() == wanted), None)
+    return None if rule is None else rule.model_dump(mode="json", exclude_none=True)
+
+
+def record_exchanged(ledger: Ledger, contract: TableContract, pairs: Iterable[Pair]) -> None:
+    """Keep pairs beside those that are undecided; those that were decided are forgotten, whatever
+    their rules become. The caller holds the table's lease."""
+    name = exchanged_name(contract)
+    known = ledger.definition(name)
+    everything = sorted({*undecided_pairs(known, contract), *pairs})
+    if not everything:
+        if known is not None:
+            ledger.forget_definition(name)
+        return
+    rules = {other: rule_fields(contract, other) for _, other in everything}
+    text = json.dumps({"pairs": everything, "rules": rules}, ensure_ascii=False, sort_keys=True)
+    if text != known:
+        ledger.record_definition(name, text)
+
+
+def undecided_pairs(recorded: str | None, contract: TableContract) -> tuple[Pair, ...]:
+    """The pairs that the ledger keeps of a table, and of whose second column the contract says the
+    same as then."""
+    if recorded is None:
+        return ()
+    said = json.loads(recorded)
+    rules: Mapping[str, Any] = said["rules"]
+    return tuple(
+        (one, other) for one, other in said["pairs"] if rule_fields(contract, other) == rules[other]
+    )
+
+
+def exchanged_words(pairs: Iterable[Pair], table: str) -> str:
+    """One line about such columns, and what to do.
+
+    >>> exchanged_words([("mail", "note")], "s.d.t")[:49]
+    'note may have what mail had: held out of clean, a'
+    """
+    pairs = tuple(pairs)
+    others = dict.fromkeys(other for _, other in pairs)
+    said = "; ".join(f"{other} may have what {hidden} had" for hidden, other in pairs)
+    return (
+        f"{said}: held out of clean, as rules go by name and columns were renamed into each other, "
+        f"moved or dropped. Give {' and '.join(others)} the rule of the values that "
+        "it has now, or, where the contract's rules are right, say so: mirrorlake accept --columns "
+        f"{table}"
+    )
