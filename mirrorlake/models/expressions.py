@@ -10,6 +10,7 @@ Source: Spark SQL Guide, "ANSI Compliance"; Spark's ``AnsiTypeCoercion``, ``Deci
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from sqlglot import exp
@@ -81,15 +82,21 @@ def _call(node: exp.Expr, names: Names) -> Typed:
 
 
 def _called(name: str, arguments: Sequence[exp.Expr], node: exp.Expr, names: Names) -> Typed:
-    values: list[Typed] = []
+    parts: list[exp.Expr] = []
     for one in arguments:
         if isinstance(one, exp.Star):
-            continue
-        plain = one.expressions if isinstance(one, exp.Distinct) else [one]
-        values += [names.typed(part) for part in plain]
+            # `count(*)` alone counts rows.
+            parts += [exp.Literal.number(1)] if name == "count" else [one]
+        else:
+            parts += one.expressions if isinstance(one, exp.Distinct) else [one]
+    values = [names.typed(one) for one in parts]
     declared = names.declared(name)
     try:
-        found = declared.result(values) if declared is not None else functions.call(name, values)
+        found = (
+            declared.result(values)
+            if declared is not None
+            else functions.call(name, values, [_is_literal(one) for one in parts])
+        )
     except KeyError:
         raise ModelError(
             f"there is no function {name}",
@@ -97,13 +104,26 @@ def _called(name: str, arguments: Sequence[exp.Expr], node: exp.Expr, names: Nam
             next_step="See Spark's for its right name, or declare one of your own in "
             "models/functions.py",
         ) from None
-    except (IndexError, ValueError):
-        found = None
-    if found is None:
+    if found is None or (name in _FORMATS and not _is_format(values[0], parts[1])):
         kinds = ", ".join(v.type for v in values)
         step = f"It is {declared.shown}: CAST the argument" if declared is not None else ""
         raise ModelError(f"{name} does not take ({kinds})", place=at(node), next_step=step)
     return Typed(found[0], found[1], joined(values))
+
+
+_FORMATS = ("to_char", "to_varchar")
+
+
+def _is_literal(node: exp.Expr) -> bool:
+    while isinstance(node, exp.Paren | exp.Neg | exp.Cast | exp.TryCast):
+        node = node.this
+    return isinstance(node, exp.Literal | exp.Boolean)
+
+
+def _is_format(value: Typed, node: exp.Expr) -> bool:
+    """Whether a text says how a number is written; of dates Spark looks when it runs."""
+    text = str(node.this) if isinstance(node, exp.Literal) else ""
+    return not types.is_number(value.type) or bool(re.fullmatch(r"[09]+([.D][09]*)?", text))
 
 
 def _named_call(name: str, *keys: str) -> Callable[[exp.Expr, Names], Typed]:
@@ -172,15 +192,6 @@ def field_of(value: Typed, name: str, node: exp.Expr) -> Typed:
     return Typed(found, True, value.origins)
 
 
-def _struct(node: exp.Expr, names: Names) -> Typed:
-    pairs: list[tuple[str, Typed]] = []
-    for number, one in enumerate(node.expressions, 1):
-        inner = one.expression if isinstance(one, exp.PropertyEQ) else one
-        name = one.this.name if isinstance(one, exp.PropertyEQ) else one.alias_or_name
-        pairs.append((name or f"col{number}", names.typed(inner.unalias())))
-    return _struct_of(pairs)
-
-
 def _struct_of(pairs: Sequence[tuple[str, Typed]]) -> Typed:
     parts = ",".join(f"{name}:{value.type}" for name, value in pairs)
     return Typed(f"struct<{parts}>", False, joined(value for _, value in pairs))
@@ -208,14 +219,13 @@ _RULES: dict[type[exp.Expr], NodeRule] = {
     exp.WithinGroup: _within,
     exp.Bracket: _bracket,
     exp.Dot: _dot,
-    exp.Struct: _struct,
     exp.Extract: _extract,
     exp.Trim: _named_call("trim", "this", "expression"),
     exp.Substring: _named_call("substring", "this", "start", "length"),
     exp.Initcap: _named_call("initcap", "this"),
     exp.StrPosition: _named_call("position", "substr", "this"),
     exp.Chr: _named_call("chr", "expressions"),
-    exp.Decode: _named_call("decode", "expressions"),
+    exp.Decode: _named_call("decode", "this", "charset"),
     exp.Ceil: _named_call("ceil", "this", "decimals"),
     exp.Floor: _named_call("floor", "this", "decimals"),
     exp.ArgMax: _named_call("max_by", "this", "expression"),
