@@ -127,7 +127,9 @@ def _part(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
 def _padded(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
     """Bytes are padded with bytes: beside a text they are one."""
     kinds = {a.type for a in (arguments[0], *arguments[2:])}
-    return ("binary" if kinds == {"binary"} else "string"), bool((_part(arguments) or ("", True))[1])
+    return ("binary" if kinds == {"binary"} else "string"), bool(
+        (_part(arguments) or ("", True))[1]
+    )
 
 
 def _same(arguments: Sequence[Typed]) -> tuple[str, bool] | None:

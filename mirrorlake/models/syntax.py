@@ -41,7 +41,9 @@ _PARTS: Mapping[type[exp.Expr], frozenset[str]] = {
         **dict.fromkeys(_UNARY, "this"),
         **dict.fromkeys(_LISTS, "expressions"),
         **dict.fromkeys((exp.Null, exp.CurrentDate, exp.CurrentTimestamp), ""),
-        **dict.fromkeys((exp.Union, exp.Except, exp.Intersect), f"with_ this expression distinct {_SORTED}"),
+        **dict.fromkeys(
+            (exp.Union, exp.Except, exp.Intersect), f"with_ this expression distinct {_SORTED}"
+        ),
         **dict.fromkeys((exp.Like, exp.ILike), "this expression negate"),
         **dict.fromkeys((exp.Div, exp.DPipe), "this expression safe typed"),
         **dict.fromkeys((exp.Ceil, exp.Floor), "this decimals"),
@@ -171,7 +173,9 @@ def _refuse_kind(node: exp.Expr, place: tuple[int, int] | None) -> None:
         if (node.kind or "").upper() not in _JOINS or method not in ("", "NATURAL"):
             words = f"{method} {node.kind or ''}".strip() + " JOIN"
     elif isinstance(node, exp.Hint):
-        words = next((f"the hint {one.sql('spark')}" for one in node.expressions if not _is_hint(one)), "")
+        words = next(
+            (f"the hint {one.sql('spark')}" for one in node.expressions if not _is_hint(one)), ""
+        )
     elif isinstance(node, exp.Alias) and not isinstance(node.args["alias"], exp.Identifier):
         words = _words(node)
     elif isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
