@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models import types
 from mirrorlake.models.columns import Typed
 from mirrorlake.models.place import at
 
@@ -133,5 +132,5 @@ def refuse_no_condition(value: Typed, node: exp.Expr, clause: str) -> None:
     Raises:
         ModelError: it has something else, with its place.
     """
-    if value.type not in ("boolean", types.VOID):
+    if value.type != "boolean":
         raise ModelError(f"{clause} takes a condition, not {value.type}", place=at(node))

@@ -79,7 +79,7 @@ skewness n double?; kurtosis n double?; median n double?; mode . =1?; percentile
 percentile_cont n double?; percentile_disc n double?
 percentile_approx q!n =1?; approx_percentile q!n =1?; approx_count_distinct . bigint!
 bool_and o boolean?; bool_or o boolean?; every o boolean?; some o boolean?; any o boolean?
-bit_and W =1?; bit_or W =1?; bit_xor W =1?; string_agg x[!x string?; listagg x[!x string?
+bit_and W =1?; bit_or W =1?; bit_xor W =1?; string_agg z[!z string?; listagg z[!z string?
 regr_count nn bigint!; regr_slope nn double?; regr_intercept nn double?; regr_r2 nn double?
 row_number - int!; rank - int!; dense_rank - int!; ntile !W int!; percent_rank - double!
 cume_dist - double!; nth_value .!W =1?; lag .[!W. rule; lead .[!W. rule
@@ -99,7 +99,8 @@ grouping . tinyint!; grouping_id .* bigint!; bitmap_bit_position n bigint
 """
 _TAKEN = {
     "d": "dnstv", "D": "dv", "T": "tv", "n": "cfgilsvy", "q": "cfgily", "w": "ilvy", "W": "ily",
-    "I": "il", "k": "isvy", "K": "isv", "B": "bv", "s": "bcdfgilnstvxy", "z": "sv", "x": "svx", "o": "bsv", "a": "a",
+    "I": "il", "k": "isvy", "K": "isv", "B": "bv", "s": "bcdfgilnstvxy", "z": "sv", "x": "svx",
+    "o": "bsv", "a": "a",
     "m": "m", "j": "am", "J": "amr", "e": "abcdfgilnstvxy", "u": "cdfgilnsty",
     "h": "abcdfgilnrstvxyp", ".": "abcdfgilmnrstvxyp",
 }  # fmt: skip
@@ -121,6 +122,9 @@ NON_DETERMINISTIC = frozenset(
 )
 """Functions whose value is not decided by the rows that they are given: ``unix_timestamp()`` is
 the one without an argument."""
+
+DAY = frozenset({"current_date", "curdate"})
+"""Those that give the day."""
 
 AGGREGATES = frozenset(
     {

@@ -1,7 +1,7 @@
 """Where aggregates and windows may stand, and what may stand beside them.
 
-A SELECT with GROUP BY, or with an aggregate, gives a row for each group: outside of aggregates it may
-name what it is grouped by, and nothing else.
+A SELECT with GROUP BY, or with an aggregate, gives a row for each group: outside of aggregates it
+may name what it is grouped by, and nothing else.
 
 What belongs here: one SELECT that is bound. What doesn't: names and types
 (`mirrorlake.models.binder`), and which rows a partition reads (`mirrorlake.models.reach`).
@@ -169,32 +169,33 @@ class Grouping:
         if self._text(node) in keys:
             return
         if isinstance(node, exp.Column):
-            if not node.table and node.name.lower() in outputs:
-                return
-            place = self.trace.columns.get(id(node)) or self.trace.fields.get(id(node))
-            if place is not None and place[0] in self.sources and _column_text(place) not in keys:
-                raise self._ungrouped(node.name, node)
-            if place is None and not node.table and node.name.lower() in self.merged:
-                raise self._ungrouped(node.name, node)
-            return
-        if isinstance(node, _QUERIES):
+            if node.table or node.name.lower() not in outputs:
+                self._check_column(node, keys)
+        elif isinstance(node, _QUERIES):
             for one in node.find_all(exp.Column):
-                place = self.trace.columns.get(id(one)) or self.trace.fields.get(id(one))
-                if place is not None and place[0] in self.sources:
-                    self._check_parts(one, keys)
-            return
-        if isinstance(node, exp.Window):
+                self._check_column(one, keys, own=False)
+        elif isinstance(node, exp.Window):
             for one in (*_arguments(node.this), *_window_parts(node)):
                 self._check_parts(one, keys)
-            return
-        if is_aggregate(node):
+        elif is_aggregate(node) or isinstance(node, exp.Filter | exp.WithinGroup):
             self._check_aggregate(node)
-            return
-        if isinstance(node, exp.Filter | exp.WithinGroup):
-            self._check_aggregate(node)
-            return
-        for one in node.iter_expressions():
-            self._check_parts(one, keys, outputs)
+        else:
+            for one in node.iter_expressions():
+                self._check_parts(one, keys, outputs)
+
+    def _check_column(self, node: exp.Column, keys: set[str], *, own: bool = True) -> None:
+        """See that a column is one by which is grouped, or none of this SELECT's sources.
+
+        Args:
+            own: whether it stands in this SELECT, and in no query in it.
+        """
+        place = self.trace.columns.get(id(node)) or self.trace.fields.get(id(node))
+        if place is not None:
+            wrong = place[0] in self.sources and _column_text(place) not in keys
+        else:
+            wrong = own and not node.table and node.name.lower() in self.merged
+        if wrong and self._text(node) not in keys:
+            raise self._ungrouped(node.name, node)
 
     def _check_aggregate(self, node: exp.Expr) -> None:
         for one in node.iter_expressions():
@@ -316,8 +317,13 @@ class Grouping:
         order = self.node.args.get("order")
         for one in order.expressions if order is not None else []:
             node = one.this
-            named = isinstance(node, exp.Column) and node.name.lower() in names
-            if not named and self._text(node) not in texts and any(node.find_all(exp.Column)):
+            others = [
+                column
+                for column in node.find_all(exp.Column)
+                if column.name.lower() not in names and self._text(column) not in texts
+            ]
+            aggregates = [each for each in _own(node) if is_aggregate(each)]
+            if self._text(node) not in texts and (others or aggregates):
                 raise ModelError(
                     "ORDER BY names what SELECT DISTINCT does not give",
                     place=at(node),

@@ -2,7 +2,7 @@
 
 The parser reads many dialects' SQL, and drops what it does not need; Spark is given the text as it
 is written. So what is not listed here is refused, not what is known to be wrong: a clause that
-nobody analyses would be accepted by `mirrorlake plan` and mean something else, or nothing, to Spark.
+nobody analyses would be accepted by `mirrorlake plan`, and mean something else to Spark, or nothing.
 
 What belongs here: what a query may be built of. What doesn't: names and types
 (`mirrorlake.models.binder`), and where aggregates may stand (`mirrorlake.models.grouping`).
@@ -49,7 +49,8 @@ _PARTS: Mapping[type[exp.Expr], frozenset[str]] = {
         **dict.fromkeys((exp.Ceil, exp.Floor), "this decimals"),
         **dict.fromkeys((exp.Quantile, exp.ApproxQuantile), "this quantile"),
         **dict.fromkeys((exp.Cast, exp.TryCast), "this to safe"),
-        exp.Select: f"with_ expressions hint distinct from_ laterals joins where group having windows {_SORTED}",
+        exp.Select: "with_ expressions hint distinct from_ laterals joins where group having "
+        f"windows {_SORTED}",
         exp.With: "expressions recursive",
         exp.CTE: "this alias",
         exp.Subquery: f"with_ this alias joins laterals pivots {_SORTED}",
@@ -117,6 +118,15 @@ _ENDS = {
     TokenType.FROM, TokenType.WHERE, TokenType.R_PAREN, TokenType.GROUP_BY, TokenType.ORDER_BY,
     TokenType.HAVING, TokenType.UNION, TokenType.LIMIT, TokenType.SEMICOLON,
 }  # fmt: skip
+_OPENS = {
+    TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.COMMA, TokenType.SELECT, TokenType.DISTINCT,
+    TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.SLASH, TokenType.MOD, TokenType.EQ,
+    TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE, TokenType.NULLSAFE_EQ,
+    TokenType.AND, TokenType.OR, TokenType.NOT, TokenType.WHEN, TokenType.THEN, TokenType.ELSE,
+    TokenType.CASE, TokenType.BETWEEN, TokenType.IN, TokenType.LIKE, TokenType.WHERE, TokenType.ON,
+    TokenType.HAVING, TokenType.GROUP_BY, TokenType.ORDER_BY, TokenType.PARTITION_BY,
+    TokenType.DPIPE, TokenType.AMP, TokenType.PIPE, TokenType.CARET, TokenType.TILDE, TokenType.DIV,
+}  # fmt: skip
 
 
 def refuse_unknown_tokens(tokens: Sequence[Token]) -> None:
@@ -127,11 +137,14 @@ def refuse_unknown_tokens(tokens: Sequence[Token]) -> None:
     """
     for number, one in enumerate(tokens):
         after = tokens[number + 1].token_type if number + 1 < len(tokens) else None
+        before = tokens[number - 1].token_type if number else None
         words = ""
         if one.token_type == TokenType.COMMA and (after is None or after in _ENDS):
             words = "the query can't be read: nothing follows the comma"
         elif one.token_type == TokenType.PIPE_GT:
             words = "|> can't be analysed"
+        elif one.token_type == TokenType.PLUS and before in _OPENS:
+            words = "+ adds: nothing is before it"
         if words:
             raise ModelError(words, place=(one.line, one.col - len(one.text) + 1))
 
@@ -147,7 +160,7 @@ def refuse_unknown_syntax(query: exp.Expr) -> None:
 
 
 def _look(node: exp.Expr, around: tuple[int, int] | None) -> None:
-    place = at(node) or around
+    place = _begin(node) or around
     known = _PARTS.get(type(node))
     if known is None:
         raise ModelError(f"{_words(node)} can't be analysed", place=place)
@@ -156,7 +169,7 @@ def _look(node: exp.Expr, around: tuple[int, int] | None) -> None:
             continue
         if key not in known:
             words, step = _SHOWN.get((type(node), key), (_part_words(key, value), ""))
-            there = next((found for one in _nodes(value) if (found := at(one))), None) or place
+            there = next((found for one in _nodes(value) if (found := _begin(one))), None) or place
             if isinstance(node, exp.Table | exp.Between):
                 there = place
             raise ModelError(f"{words} can't be analysed", place=there, next_step=step)
@@ -184,6 +197,11 @@ def _refuse_kind(node: exp.Expr, place: tuple[int, int] | None) -> None:
         words = _words(node)
     if words:
         raise ModelError(f"{words} can't be analysed", place=place)
+
+
+def _begin(node: exp.Expr) -> tuple[int, int] | None:
+    """Where the first of all that stands below a node begins."""
+    return min((place for one in node.walk() if (place := at(one)) is not None), default=None)
 
 
 def _is_hint(node: exp.Expr) -> bool:
