@@ -2,7 +2,7 @@
 
 The parser reads many dialects' SQL, and drops what it does not need; Spark is given the text as it
 is written. So what is not listed here is refused, not what is known to be wrong: a clause that
-nobody analyses would be accepted by `mirrorlake plan`, and mean something else to Spark, or nothing.
+nobody analyses would be accepted by `mirrorlake plan`, and mean something else to Spark.
 
 What belongs here: what a query may be built of. What doesn't: names and types
 (`mirrorlake.models.binder`), and where aggregates may stand (`mirrorlake.models.grouping`).
