@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from mirrorlake.errors import ModelError
 from mirrorlake.models.place import at
@@ -30,7 +30,7 @@ _BINARY = (
 _UNARY = (
     *(exp.Boolean, exp.HexString, exp.Neg, exp.Paren, exp.Not, exp.BitwiseNot, exp.IgnoreNulls),
     *(exp.RespectNulls, exp.Exists, exp.Any, exp.Where, exp.Having, exp.From, exp.Var),
-    *(exp.DataTypeParam,),
+    *(exp.DataTypeParam, exp.RawString),
 )
 _LISTS = (exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Order, exp.Distinct, exp.Chr)
 _SORTED = "order limit offset"
@@ -92,7 +92,7 @@ _PARTS: Mapping[type[exp.Expr], frozenset[str]] = {
     }.items()
 }
 """Class of a node → the parts that it may have."""
-_SHOWN = {
+_SHOWN: Mapping[tuple[type[exp.Expr], str], tuple[str, str]] = {
     (exp.Select, "qualify"): ("QUALIFY", "Number the rows in a subquery, and filter around it"),
     (exp.Distinct, "on"): ("DISTINCT ON", "Number the rows in a subquery, and filter around it"),
     (exp.Star, "replace"): ("* REPLACE", "Write * EXCEPT (…) and the other columns"),
@@ -156,29 +156,28 @@ def refuse_unknown_syntax(query: exp.Expr) -> None:
         ModelError: one is not; it is named, with its line and column.
     """
     if type(query) in _PARTS:  # what is no query is refused where it is bound
-        _look(query, None)
+        _look(query)
 
 
-def _look(node: exp.Expr, around: tuple[int, int] | None) -> None:
-    place = _begin(node) or around
+def _look(node: exp.Expr) -> None:
     known = _PARTS.get(type(node))
     if known is None:
-        raise ModelError(f"{_words(node)} can't be analysed", place=place)
+        raise ModelError(f"{_words(node)} can't be analysed", place=_place(node))
     for key, value in node.args.items():
         if value is None or value is False or value == []:
             continue
         if key not in known:
             words, step = _SHOWN.get((type(node), key), (_part_words(key, value), ""))
-            there = next((found for one in _nodes(value) if (found := _begin(one))), None) or place
-            if isinstance(node, exp.Table | exp.Between):
-                there = place
+            there = next((found for one in _nodes(value) if (found := _begin(one))), None)
+            if there is None or isinstance(node, exp.Table | exp.Between):
+                there = _place(node)
             raise ModelError(f"{words} can't be analysed", place=there, next_step=step)
         for one in _nodes(value):
-            _look(one, place)
-    _refuse_kind(node, place)
+            _look(one)
+    _refuse_kind(node)
 
 
-def _refuse_kind(node: exp.Expr, place: tuple[int, int] | None) -> None:
+def _refuse_kind(node: exp.Expr) -> None:
     """Parts that are words, of which some are not Spark's."""
     words = ""
     if isinstance(node, exp.Join):
@@ -196,12 +195,20 @@ def _refuse_kind(node: exp.Expr, place: tuple[int, int] | None) -> None:
     elif isinstance(node, exp.Interval) and isinstance(node.args.get("unit"), exp.IntervalSpan):
         words = _words(node)
     if words:
-        raise ModelError(f"{words} can't be analysed", place=place)
+        raise ModelError(f"{words} can't be analysed", place=_place(node))
 
 
 def _begin(node: exp.Expr) -> tuple[int, int] | None:
     """Where the first of all that stands below a node begins."""
     return min((place for one in node.walk() if (place := at(one)) is not None), default=None)
+
+
+def _place(node: exp.Expr) -> tuple[int, int] | None:
+    """Where a node stands, or what is around it: the parser keeps no place of some."""
+    found, around = _begin(node), node.parent
+    while found is None and around is not None:
+        found, around = _begin(around), around.parent
+    return found
 
 
 def _is_hint(node: exp.Expr) -> bool:

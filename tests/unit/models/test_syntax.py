@@ -27,7 +27,7 @@ S = "FROM shop.sales"
         (f"SELECT id, {S}", "nothing follows the comma", 1, 10),
         (f"{S} |> SELECT id", "|> can't be", 1, 17),
         (f"SELECT id {S} FETCH FIRST 3 ROWS ONLY", "FETCH FIRST 3 ROWS ONLY can't be", 1, 39),
-        (f"SELECT id {S} CLUSTER BY city", "CLUSTER BY city can't be", 1, 39),
+        (f"SELECT id {S} CLUSTER BY city", "CLUSTER BY city can't be", 1, 38),
         (f"SELECT id {S} FOR UPDATE", "FOR UPDATE can't be", 1, 8),
         (f"SELECT id {S} UNION BY NAME SELECT id {S}", "BY NAME can't be", 1, 8),
         (f"SELECT id {S} STRAIGHT_JOIN shop.stores", "STRAIGHT_JOIN JOIN can't be", 1, 41),
