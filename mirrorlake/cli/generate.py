@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show as shown
 from mirrorlake.cli.contract import open_contract
+from mirrorlake.cli.prune import prune_command
 from mirrorlake.config import Config
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ _REFUSED = 2
 
 @click.group("models")
 def models_group() -> None:
-    """First models over mirrored tables."""
+    """First models over mirrored tables, and what models left behind."""
+
+
+models_group.add_command(prune_command)
 
 
 @models_group.command("generate")

@@ -11,7 +11,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models import types
+from mirrorlake.models import functions, types
 from mirrorlake.models.columns import Typed, joined
 from mirrorlake.models.names import Names, NodeRule
 from mirrorlake.models.place import at
@@ -52,6 +52,8 @@ def _same(node: exp.Expr, names: Names) -> Typed:
 
 def _negative(node: exp.Expr, names: Names) -> Typed:
     value = names.typed(node.this)
+    if not types.is_number(value.type) and not value.type.startswith("interval"):
+        raise ModelError(f"- takes a number, not {value.type}", place=at(node), next_step="CAST it")
     literal = None if value.literal is None else -value.literal
     return Typed(value.type, value.nullable, value.origins, literal)
 
@@ -112,13 +114,15 @@ def _number(
     kinds = (left.type, right.type)
     if "string" in kinds:
         other = kinds[0] if kinds[1] == "string" else kinds[1]
+        if not types.is_number(other):
+            raise clash(node, left, right)
         return ("bigint" if other in types.INTEGERS else "double"), True
     if any(types.is_decimal(k) for k in kinds) and not set(kinds) & set(types.FRACTIONS):
         (a, one), (b, two) = _as_decimal(left), _as_decimal(right)
         if types.digits_of(a) and types.digits_of(b):
             return whole(a, b), one or two
-    wide = types.wider(*kinds)
-    if wide is None or not (types.is_number(wide) or wide == types.VOID):
+    wide = types.wider(*kinds) if types.VOID not in kinds else None
+    if wide is None or not types.is_number(wide):
         raise clash(node, left, right)
     return wide, False
 
@@ -126,9 +130,11 @@ def _number(
 def _moved(node: exp.Expr, left: Typed, right: Typed) -> tuple[str, bool] | None:
     """A date or a moment that is moved, or the time between two; None of other operands."""
     a, b = left.type, right.type
+    if not isinstance(node, exp.Add | exp.Sub):
+        return None
     if isinstance(node, exp.Sub) and a in types.MOMENTS and b in types.MOMENTS:
         return ("interval day" if a == b == "date" else "interval day to second"), False
-    for kind, other in ((a, b), (b, a)):
+    for kind, other in ((a, b), (b, a)) if isinstance(node, exp.Add) else ((a, b),):
         if kind == "date" and other in ("tinyint", "smallint", "int"):
             return "date", False
         if kind in types.MOMENTS and other.startswith("interval"):
@@ -145,26 +151,39 @@ def _divided(node: exp.Expr, names: Names) -> Typed:
         (a, _), (b, _) = _as_decimal(left), _as_decimal(right)
         if types.digits_of(a) and types.digits_of(b):
             return Typed(types.quotient(a, b), True, origins)
-    if not all(types.is_number(k) or k in ("string", types.VOID) for k in kinds):
+    if not all(types.is_number(k) or k == "string" for k in kinds) or kinds == {"string"}:
         raise clash(node, left, right)
     return Typed("double", True, origins)
 
 
 def _int_divided(node: exp.Expr, names: Names) -> Typed:
-    return Typed("bigint", True, joined(operands(node, names)))
+    values = operands(node, names)
+    if not all(types.is_number(v.type) and v.type not in types.FRACTIONS for v in values):
+        raise clash(node, *values)
+    return Typed("bigint", True, joined(values))
 
 
 def _bits(node: exp.Expr, names: Names) -> Typed:
     left, right = operands(node, names)
     wide = types.wider(left.type, right.type)
-    if wide is None:
+    if wide is None or not {left.type, right.type} <= set(types.INTEGERS):
         raise clash(node, left, right)
     return Typed(wide, left.nullable or right.nullable, joined((left, right)))
 
 
+def _inverted(node: exp.Expr, names: Names) -> Typed:
+    value = names.typed(node.this)
+    if value.type not in types.INTEGERS:
+        raise ModelError(f"~ takes a whole number, not {value.type}", place=at(node))
+    return value
+
+
 def _text_joined(node: exp.Expr, names: Names) -> Typed:
     values = operands(node, names)
-    return Typed("string", any(v.nullable for v in values), joined(values))
+    found = functions.call("concat", values, (False, False))
+    if found is None:
+        raise clash(node, *values)
+    return Typed(found[0], found[1], joined(values))
 
 
 def clash(node: exp.Expr, left: Typed, right: Typed) -> ModelError:
@@ -194,7 +213,7 @@ ARITHMETIC: dict[type[exp.Expr], NodeRule] = {
     exp.DPipe: _text_joined,
     exp.Paren: _same,
     exp.Alias: _same,
-    exp.BitwiseNot: _same,
+    exp.BitwiseNot: _inverted,
     exp.IgnoreNulls: _same,
     exp.RespectNulls: _same,
 }

@@ -20,9 +20,18 @@ from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ModelError
 from mirrorlake.models import functions, types
 from mirrorlake.models.bound import BoundQuery, InputColumn, Tables, Trace
+from mirrorlake.models.clauses import (
+    grouped_by,
+    output_columns,
+    refuse_maps,
+    refuse_no_condition,
+    refuse_uncountable,
+    sometimes_grouped,
+)
 from mirrorlake.models.columns import NamedValue, Relation, Typed, joined
 from mirrorlake.models.expressions import field_of, type_of
 from mirrorlake.models.functions import DeclaredFunction
+from mirrorlake.models.grouping import Grouping, refuse_aggregates
 from mirrorlake.models.place import at
 
 
@@ -122,9 +131,12 @@ class _Binder:
             fields = read(node, scope)  # type: ignore[arg-type] - each reads its own
             self.trace.types[id(node)] = tuple(one.value.type for one in fields)
             self.trace.made_of[id(node)] = tuple(one.value.origins for one in fields)
+            refuse_uncountable(node, self._constants)
             return fields
         if isinstance(node, exp.Subquery | exp.Paren):
-            return self.query(node.this, scope)
+            fields = self.query(node.this, scope)
+            self._ordered(node, fields)
+            return fields
         if isinstance(node, exp.Values):
             return list(self._values(node, scope).fields)
         raise ModelError(
@@ -132,6 +144,14 @@ class _Binder:
             place=at(node),
             next_step="A model is one SELECT, perhaps WITH others",
         )
+
+    def _ordered(self, node: exp.Expr, fields: Sequence[NamedValue]) -> None:
+        """ORDER BY and LIMIT of a union, or of a query in brackets."""
+        order = node.args.get("order")
+        if order is not None:
+            output_columns(order.expressions, [one.name for one in fields])
+            refuse_maps([one.value for one in fields], node, "ORDER BY")
+        refuse_uncountable(node, self._constants)
 
     def _with(self, node: exp.Expr, scope: _Scope) -> _Scope:
         clause = node.args.get("with_")
@@ -169,6 +189,9 @@ class _Binder:
             nullable = _null_of_both(node, one.value, other.value)
             origins = joined((one.value, other.value))
             found.append(NamedValue(one.name, Typed(wide, nullable, origins)))
+        if node.args.get("distinct"):
+            refuse_maps([one.value for one in found], node.left, node.key.upper())
+        self._ordered(node, found)
         return found
 
     def _select(self, node: exp.Select, scope: _Scope) -> list[NamedValue]:
@@ -184,27 +207,35 @@ class _Binder:
         names = _Names(self, inner)
         where = node.args.get("where")
         if where is not None:
-            _refuse_no_condition(type_of(where.this, names), where.this, "WHERE")
+            refuse_no_condition(type_of(where.this, names), where.this, "WHERE")
+            refuse_aggregates(where.this, "WHERE")
         fields = self._projections(node, inner, names)
         self._look_at_the_rest(node, names)
+        if node.args.get("distinct"):
+            refuse_maps([one.value for one in fields], node, "DISTINCT")
+        grouping = Grouping(node, self.trace, frozenset(inner.merged))
+        plain, sets = grouped_by(node)
+        grouping.check((*plain, *sets))
         return fields
 
     def _look_at_the_rest(self, node: exp.Select, names: _Names) -> None:
         """Clauses that give no column, whose names must be there all the same."""
         having = node.args.get("having")
-        plain, sets = _grouped_by(node)
+        plain, sets = grouped_by(node)
         for one in (*plain, *sets):
             if not isinstance(one, exp.Literal):
-                type_of(one, names)
+                refuse_maps([type_of(one, names)], one, "GROUP BY")
+        for window in node.args.get("windows") or []:
+            for one in (*(window.args.get("partition_by") or []), *_order_of(window)):
+                refuse_maps([type_of(one, names)], one, "a window")
         if having is not None:
-            _refuse_no_condition(type_of(having.this, names), having.this, "HAVING")
-        order = node.args.get("order")
-        for one in order.expressions if order is not None else []:
-            if not isinstance(one.this, exp.Literal):
-                type_of(one.this, names)
+            refuse_no_condition(type_of(having.this, names), having.this, "HAVING")
+        for one in _order_of(node):
+            if not isinstance(one, exp.Literal):
+                refuse_maps([type_of(one, names)], one, "ORDER BY")
 
     def _projections(self, node: exp.Select, scope: _Scope, names: _Names) -> list[NamedValue]:
-        grouped = _sometimes_grouped(node)
+        grouped = sometimes_grouped(node)
         fields: list[NamedValue] = []
         outputs = self.trace.outputs.setdefault(id(node), [])
         for one in node.expressions:
@@ -217,6 +248,7 @@ class _Binder:
                 continue
             plain = one.unalias()
             if isinstance(plain, exp.Anonymous) and str(plain.this).lower() in _GENERATORS:
+                self._refuse_generator(node, plain)
                 exploded = _exploded(plain, names, one.alias, [])
                 fields += exploded
                 outputs += [(found.name.lower(), None) for found in exploded]
@@ -232,6 +264,18 @@ class _Binder:
             if isinstance(one, exp.Alias) and not same:
                 scope.aliases.setdefault(name.lower(), value)
         return fields
+
+    def _refuse_generator(self, node: exp.Select, call: exp.Anonymous) -> None:
+        """See that rows are made of rows once, and not of groups."""
+        others = [one.unalias() for one in node.expressions]
+        several = sum(
+            isinstance(one, exp.Anonymous) and str(one.this).lower() in _GENERATORS
+            for one in others
+        )
+        grouped = node.args.get("group") is not None or node.args.get("having") is not None
+        if several > 1 or grouped:
+            words = f"{call.this} stands once in a SELECT, and not beside GROUP BY or HAVING"
+            raise ModelError(words, place=at(call), next_step="Write LATERAL VIEW")
 
     def _star(self, scope: _Scope, node: exp.Expr) -> list[tuple[NamedValue, InputColumn | None]]:
         star = node.this if isinstance(node, exp.Column) else node
@@ -257,6 +301,11 @@ class _Binder:
         for one, place in found:
             if place is not None:
                 self.trace.kinds[place] = one.value.type
+        there = {one.name.lower() for one, _ in found}
+        for one in star.args.get("except_") or []:
+            if one.name.lower() not in there:
+                near = nearest(one.name, there)
+                raise ModelError(f"* EXCEPT: there is no column {one.name}{near}", place=at(one))
         return [(one, place) for one, place in found if one.name.lower() not in left_out]
 
     # --- sources ----------------------------------------------------------------------------------
@@ -325,6 +374,9 @@ class _Binder:
             [type_of(cell, names) for cell in (row.expressions or [row])]
             for row in node.expressions
         ]
+        if len({len(row) for row in rows}) > 1:
+            raise ModelError("all rows of VALUES have as many columns", place=at(node))
+        refuse_aggregates(node, "VALUES")
         fields: list[NamedValue] = []
         for number, cells in enumerate(zip(*rows, strict=True), 1):
             wide = types.common(cell.type for cell in cells)
@@ -348,7 +400,8 @@ class _Binder:
         visible = _Scope(scope.parent, scope.ctes, {**before, alias: source}, dict(scope.merged))
         on = node.args.get("on")
         if on is not None:
-            _refuse_no_condition(type_of(on, _Names(self, visible)), on, "ON")
+            refuse_no_condition(type_of(on, _Names(self, visible)), on, "ON")
+            refuse_aggregates(on, "ON")
         if side in ("RIGHT", "FULL"):
             scope.sources = {name: one.nullable() for name, one in before.items()}
         using = [one.name for one in node.args.get("using") or []]
@@ -388,6 +441,7 @@ class _Binder:
         call = node.this
         if not isinstance(call, exp.Anonymous) or str(call.this).lower() not in _GENERATORS:
             raise ModelError(f"{node.sql('spark')[:60]} can't be analysed", place=at(node))
+        refuse_aggregates(call, "LATERAL VIEW")
         fields = _exploded(call, _Names(self, scope), "", columns)
         found = _Source(Relation(tuple(fields)), id(node))
         outer = bool(node.args.get("outer")) or str(call.this).lower().endswith("_outer")
@@ -415,10 +469,18 @@ class _Names:
     def column(self, node: exp.Column) -> Typed:
         qualifier, name = node.table.lower(), node.name
         scope: _Scope | None = self._scope
+        around = 0
         while scope is not None:
-            found = _found(scope, qualifier, name, node)
+            found = _found(scope, qualifier, name, node, aliases=scope is self._scope)
             if found is not None:
+                if around > 1:
+                    raise ModelError(
+                        f"{node.sql('spark')} is a column of a query around the one around this",
+                        place=at(node),
+                        next_step="Spark sees those of the next one alone",
+                    )
                 return self._traced(node, *found)
+            around += bool(scope.sources)
             scope = scope.parent
         constant = self._binder.constants.get(name.lower()) if not qualifier else None
         if constant is not None:
@@ -452,7 +514,9 @@ class _Names:
             qualifier = ".".join(parts[:first]).lower()
             whole = _found(self._scope, qualifier, parts[first], node)
             if whole is not None and whole[0].type.startswith("struct<"):
-                found = whole[0]
+                found, place = whole
+                if place is not None:
+                    self._binder.trace.fields[id(node)] = place
                 for name in parts[first + 1 :]:
                     found = field_of(found, name, node)
                 self._binder.trace.made_of[id(node)] = (found.origins,)
@@ -483,12 +547,17 @@ class _Names:
         return ModelError(words, place=at(node))
 
 
+def _order_of(node: exp.Expr) -> list[exp.Expr]:
+    order = node.args.get("order")
+    return [one.this for one in order.expressions] if order is not None else []
+
+
 def _place(source: _Source, name: str) -> InputColumn:
     return source.key, name.lower()
 
 
 def _found(
-    scope: _Scope, qualifier: str, name: str, node: exp.Expr
+    scope: _Scope, qualifier: str, name: str, node: exp.Expr, *, aliases: bool = True
 ) -> tuple[Typed, InputColumn | None] | None:
     """A column of a scope's own sources, and which; None where it has none of that name."""
     lowered = name.lower()
@@ -513,7 +582,7 @@ def _found(
         )
     if found:
         return found[0]
-    alias = None if qualifier else scope.aliases.get(lowered)
+    alias = None if qualifier or not aliases else scope.aliases.get(lowered)
     return None if alias is None else (alias, None)
 
 
@@ -526,6 +595,8 @@ def _exploded(
     kind = str(call.this).lower()
     if kind in ("inline", "stack"):
         raise ModelError(f"{kind} can't be analysed", place=at(call), next_step="Write explode")
+    if len(call.expressions) != 1:
+        raise ModelError(f"{kind} takes one array or map", place=at(call))
     value = type_of(call.expressions[0], names)
     pair, outer = types.map_of(value.type), kind.endswith("_outer")
     inner = list(pair) if pair else [types.element(value.type) or ""]
@@ -560,47 +631,3 @@ def _null_of_both(node: exp.SetOperation, left: Typed, right: Typed) -> bool:
     if isinstance(node, exp.Except):
         return left.nullable
     return left.nullable or right.nullable
-
-
-def _sometimes_grouped(node: exp.Select) -> frozenset[str]:
-    """Expressions by which some rows are grouped and others not: NULL in those that are not."""
-    _, sets = _grouped_by(node)
-    return frozenset(one.sql("spark").lower() for one in sets)
-
-
-def _grouped_by(node: exp.Select) -> tuple[list[exp.Expr], list[exp.Expr]]:
-    """What all rows are grouped by, and what is in a ROLLUP, a CUBE or GROUPING SETS."""
-    group = node.args.get("group")
-    if group is None:
-        return [], []
-    plain: list[exp.Expr] = []
-    sets: list[exp.Expr] = []
-    clauses = [
-        one for key in ("rollup", "cube", "grouping_sets") for one in group.args.get(key) or []
-    ]
-    for one in (*group.expressions, *clauses):
-        if isinstance(one, exp.Rollup | exp.Cube | exp.GroupingSets):
-            sets += _members(one)
-        else:
-            plain.append(one)
-    if clauses and not any(_members(one) for one in clauses):
-        return [], plain  # `GROUP BY a, b WITH ROLLUP`
-    return plain, sets
-
-
-def _members(clause: exp.Expr) -> list[exp.Expr]:
-    """The expressions of a ROLLUP, CUBE or GROUPING SETS, out of their brackets."""
-    found: list[exp.Expr] = []
-    for one in clause.expressions:
-        if isinstance(one, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple):
-            found += _members(one)
-        elif isinstance(one, exp.Paren):
-            found.append(one.this)
-        else:
-            found.append(one)
-    return found
-
-
-def _refuse_no_condition(value: Typed, node: exp.Expr, clause: str) -> None:
-    if value.type not in ("boolean", types.VOID):
-        raise ModelError(f"{clause} takes a condition, not {value.type}", place=at(node))

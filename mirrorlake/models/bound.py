@@ -40,6 +40,7 @@ class Trace:
 
     Attributes:
         columns: ``id`` of a column's node → what it names.
+        fields: ``id`` of a node that is a field of a column → that column.
         sources: ``id`` of a SELECT → the keys of its sources, in order.
         tables: key → the table that it is, in lower case.
         queries: key → the subquery or CTE that it is, and the names of its columns there.
@@ -57,6 +58,7 @@ class Trace:
     """
 
     columns: dict[int, InputColumn] = field(default_factory=dict[int, InputColumn])
+    fields: dict[int, InputColumn] = field(default_factory=dict[int, InputColumn])
     sources: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     tables: dict[int, str] = field(default_factory=dict[int, str])
     queries: dict[int, tuple[exp.Expr, list[str]]] = field(

@@ -5,6 +5,7 @@ Source: Spark's ``Cast.forceNullable``; Spark SQL Reference, "Data Types".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlglot import exp
@@ -26,6 +27,47 @@ def may_lose(before: str, now: str) -> bool:
     if now in types.INTEGERS:
         return before in types.FRACTIONS or types.is_decimal(before)
     return now in types.MOMENTS and before in types.FRACTIONS
+
+
+_SINGLE = (*types.INTEGERS, *types.FRACTIONS, *types.MOMENTS, "string", "boolean", "binary")
+_CASTS: Mapping[str, frozenset[str]] = {
+    "whole": frozenset({"whole", "real", "string", "boolean", "timestamp"}),
+    "real": frozenset({"whole", "real", "string", "boolean", "timestamp"}),
+    "boolean": frozenset({"whole", "real", "string", "boolean"}),
+    "string": frozenset({"whole", "real", "string", "boolean", "binary", *types.MOMENTS}),
+    "binary": frozenset({"binary", "string"}),
+    "date": frozenset({"string", *types.MOMENTS}),
+    "timestamp_ntz": frozenset({"string", *types.MOMENTS}),
+    "timestamp": frozenset({"whole", "real", "string", *types.MOMENTS}),
+}
+"""Kind of a type → the kinds that it can be cast to."""
+
+
+def is_single(kind: str) -> bool:
+    """Whether a type is of single values, and no interval."""
+    return kind in _SINGLE or kind == types.VOID or types.is_decimal(kind)
+
+
+def is_castable(before: str, now: str) -> bool:
+    """Whether Spark casts one type to another."""
+    if before in (now, types.VOID):
+        return True
+    if is_single(before) and is_single(now):
+        return _kind(now) in _CASTS[_kind(before)]
+    if before.startswith("array<") and now.startswith("array<"):
+        return is_castable(before[6:-1], now[6:-1])
+    one, other = types.fields_of(before), types.fields_of(now)
+    if one is not None and other is not None and len(one) == len(other):
+        return all(map(is_castable, one.values(), other.values()))
+    if before.startswith("interval"):
+        return before in ("interval day", "interval month") and now in (*types.INTEGERS, "string")
+    return now == "string"
+
+
+def _kind(name: str) -> str:
+    if name in types.INTEGERS:
+        return "whole"
+    return "real" if name in types.FRACTIONS or types.is_decimal(name) else name
 
 
 _WRITTEN = {

@@ -12,7 +12,7 @@ from sqlglot import exp
 from mirrorlake.errors import ModelError
 from mirrorlake.models import types
 from mirrorlake.models.arithmetic import clash, operands
-from mirrorlake.models.casts import may_lose
+from mirrorlake.models.casts import is_single, may_lose
 from mirrorlake.models.columns import Typed, joined
 from mirrorlake.models.names import Names, NodeRule
 from mirrorlake.models.place import at
@@ -25,24 +25,63 @@ def _compared(node: exp.Expr, names: Names) -> Typed:
     return Typed("boolean", _null_compared(node, (left, right)), joined((left, right)))
 
 
-def _null_compared(node: exp.Expr, values: Sequence[Typed]) -> bool:
-    """Whether a comparison may be NULL: a text that is turned into a number may be none."""
+def _refuse_clash(node: exp.Expr, values: Sequence[Typed]) -> None:
+    """See that values can be compared with the first of them: Spark compares no maps."""
     first = values[0]
     for value in values[1:]:
-        if types.wider(first.type, value.type) is None:
+        maps = "map<" in first.type or "map<" in value.type
+        if maps or types.wider(first.type, value.type) is None:
             raise clash(node, first, value)
+
+
+def _null_compared(node: exp.Expr, values: Sequence[Typed]) -> bool:
+    """Whether a comparison may be NULL: a text that is turned into a number may be none."""
+    _refuse_clash(node, values)
     kinds = {v.type for v in values} - {types.VOID}
     turned = "string" in kinds and bool(kinds - {"string", "binary"})
     return turned or any(v.nullable for v in values)
 
 
-def _never_null(node: exp.Expr, names: Names) -> Typed:
-    return Typed("boolean", False, joined(operands(node, names)))
+def _same_or_null(node: exp.Expr, names: Names) -> Typed:
+    values = operands(node, names)
+    _refuse_clash(node, values)
+    return Typed("boolean", False, joined(values))
+
+
+def _is(node: exp.Expr, names: Names) -> Typed:
+    """``IS NULL``, ``IS TRUE``."""
+    value = names.typed(node.this)
+    if not isinstance(node.expression, exp.Null):
+        as_condition(value, node.this, "IS TRUE")
+    return Typed("boolean", False, value.origins)
 
 
 def _matched(node: exp.Expr, names: Names) -> Typed:
     values = operands(node, names)
+    if not all(is_single(value.type) for value in values):
+        raise clash(node, *values)
     return Typed("boolean", any(v.nullable for v in values), joined(values))
+
+
+def _both(node: exp.Expr, names: Names) -> Typed:
+    values = operands(node, names)
+    for value, part in zip(values, (node.this, node.expression), strict=True):
+        as_condition(value, part, node.key.upper())
+    return Typed("boolean", any(v.nullable for v in values), joined(values))
+
+
+def as_condition(value: Typed, node: exp.Expr, clause: str, *, null: bool = True) -> Typed:
+    """A value where a condition is meant.
+
+    Args:
+        null: whether a bare NULL may stand there.
+
+    Raises:
+        ModelError: it is none, with its place.
+    """
+    if value.type != "boolean" and not (null and value.type == types.VOID):
+        raise ModelError(f"{clause} takes a condition, not {value.type}", place=at(node))
+    return value
 
 
 def _between(node: exp.Expr, names: Names) -> Typed:
@@ -57,13 +96,14 @@ def _among(node: exp.Expr, names: Names) -> Typed:
         others = list(names.query(query))
         if len(others) != 1:
             raise ModelError("IN takes a query of one column", place=at(node))
+        _refuse_clash(node, [value, *others])
         return Typed("boolean", value.nullable or others[0].nullable, joined([value, *others]))
     values = [value, *(names.typed(one) for one in node.expressions)]
     return Typed("boolean", _null_compared(node, values), joined(values))
 
 
 def _negated(node: exp.Expr, names: Names) -> Typed:
-    value = names.typed(node.this)
+    value = as_condition(names.typed(node.this), node.this, "NOT")
     return Typed("boolean", value.nullable, value.origins)
 
 
@@ -83,7 +123,11 @@ def _case(node: exp.Expr, names: Names) -> Typed:
     whens = node.args.get("ifs") or []
     conditions = [names.typed(one.this) for one in whens]
     if node.this is not None:
-        conditions.append(names.typed(node.this))
+        conditions.insert(0, names.typed(node.this))
+        _refuse_clash(node, conditions)
+    else:
+        for value, one in zip(conditions, whens, strict=True):
+            as_condition(value, one.this, "WHEN", null=False)
     values = [names.typed(one.args["true"]) for one in whens]
     default = node.args.get("default")
     values.append(names.typed(default) if default is not None else Typed(types.VOID, True))
@@ -92,7 +136,7 @@ def _case(node: exp.Expr, names: Names) -> Typed:
 
 
 def _if(node: exp.Expr, names: Names) -> Typed:
-    condition = names.typed(node.this)
+    condition = as_condition(names.typed(node.this), node.this, "IF")
     other = node.args.get("false")
     values = [
         names.typed(node.args["true"]),
@@ -117,9 +161,10 @@ def _one_of(node: exp.Expr, values: Sequence[Typed], deciding: Sequence[Typed]) 
 
 CONDITIONS: dict[type[exp.Expr], NodeRule] = {
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), _compared),
-    exp.NullSafeEQ: _never_null,
-    exp.Is: _never_null,
-    **dict.fromkeys((exp.Like, exp.ILike, exp.RegexpLike, exp.And, exp.Or), _matched),
+    exp.NullSafeEQ: _same_or_null,
+    exp.Is: _is,
+    **dict.fromkeys((exp.Like, exp.ILike, exp.RegexpLike), _matched),
+    **dict.fromkeys((exp.And, exp.Or), _both),
     exp.Between: _between,
     exp.In: _among,
     exp.Not: _negated,

@@ -1,83 +1,116 @@
-"""What Spark's functions give: the type, and whether it may be NULL.
+"""What Spark's functions take and give: types, and whether the result may be NULL.
 
-A line is a name, what its arguments are, and its result. An argument is ``d`` (a date), ``t`` (a
-moment), ``n`` (a number), ``s`` (a text) or ``.`` (anything); ``*`` repeats the last. A text where
-a date, a moment or a number is meant is turned into one, and may then be NULL. The result is NULL
+A line is a name, what its arguments are, and its result. Each argument is a letter:
+
+    d  a date or a moment, or a text that is one        D  a date        T  a timestamp
+    n  a number, or a text that is one                  q  a number      w  a whole number
+    k  an int, or a text that is one (K: no tinyint)    W  w, not NULL   I  an int or a bigint
+    s  any single value, taken as a text                z  a text        x  a text or bytes
+    o  a boolean, or a text that is one (B: no text)    a  an array      m  a map
+    j  an array or a map                                J  j, or a struct
+    e  s or a                                           h  anything without a map in it
+    u  a number, a date or a moment, or a text          .  anything
+
+``!`` stands before one that must be a literal, ``[`` before those that may be left out, and ``*``
+repeats the last. A text that is turned into something else may be NULL then. The result is NULL
 where an argument is, always perhaps (``?``), or never (``!``). ``=2`` is the type of the second
-argument, ``widest`` the one that all have in common.
+argument; of ``rule`` it is a rule that says.
 
-What belongs here: Spark's built-in functions. What doesn't: functions that a project declares, and
-operators (`mirrorlake.models.expressions`).
+What belongs here: Spark's built-in functions. What doesn't: functions that a project declares,
+operators (`mirrorlake.models.expressions`), and rules (`mirrorlake.models.function_rules`).
 
-Source: Spark's analyser, by which the tests hold every line
+Source: Spark's analyser, by which the tests hold every line, and every type of every argument
 (``tests/integration/models/test_spark_agrees.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mirrorlake.models import types
 from mirrorlake.models.columns import Typed
+from mirrorlake.models.function_rules import RULES
 
 _TABLE = """
 year d int; quarter d int; month d int; day d int; dayofmonth d int; dayofweek d int
-dayofyear d int; weekday d int; weekofyear d int; hour t int; minute t int; second t int
-date . date; date_add dn date; dateadd dn date; date_sub dn date; add_months dn date
-last_day d date; next_day ds date?; datediff dd int; date_diff dd int; months_between tt. double
-date_trunc st timestamp?; trunc ds date?; make_date nnn date; make_timestamp nnnnnn. timestamp
-unix_date d int; unix_seconds t bigint; unix_millis t bigint; unix_micros t bigint
-timestamp_seconds n timestamp; timestamp_millis n timestamp; timestamp_micros n timestamp
-date_from_unix_date n date; from_unixtime ns string?; from_utc_timestamp ts timestamp
-to_utc_timestamp ts timestamp; date_format ts string
+dayofyear d int; weekday d int; weekofyear d int; hour d int; minute d int; second d int
+date d date; date_add dk date; dateadd dk date; date_sub dk date; add_months dn date
+last_day d date; next_day ds date?; datediff dd int; date_diff dd int; months_between dd double
+date_trunc sd timestamp?; trunc ds date?; make_date nnn date; make_timestamp nnnnnn timestamp
+unix_date D int; unix_seconds T bigint; unix_millis T bigint; unix_micros T bigint
+timestamp_seconds q timestamp; timestamp_millis w timestamp; timestamp_micros w timestamp
+date_from_unix_date n date; from_unixtime n[s string?; from_utc_timestamp ds timestamp
+to_utc_timestamp ds timestamp; date_format ds string; to_date s[s rule; to_timestamp s[s rule
+unix_timestamp [dz rule; to_unix_timestamp d[z rule
 current_date - date!; current_timestamp - timestamp!; now - timestamp!
 localtimestamp - timestamp_ntz!
-upper s string; lower s string; ucase s string; lcase s string; trim ss string; ltrim ss string
-rtrim ss string; btrim ss string; length s int; len s int; char_length s int
-character_length s int
-octet_length s int; bit_length s int; substr snn string; substring snn string; left sn string
-right sn string?; concat_ws s* string!; replace sss string; regexp_replace sss. string
-regexp_extract ss. string; regexp_like ss boolean; rlike ss boolean; translate sss string
-lpad sns string; rpad sns string; repeat sn string; initcap s string; instr ss int
-locate ssn int; position ssn int; split ssn array<string>; split_part ssn string?; ascii s int
-chr n string; char n string; base64 . string; unbase64 s binary; hex . string; unhex s binary?
-md5 . string; sha . string; sha1 . string; sha2 .n string?; crc32 . bigint; hash .* int!
-xxhash64 .* bigint!; encode ss binary?; decode .s string?; format_string .* string!
-printf .* string!; format_number n. string?; soundex s string; levenshtein ss. int
-contains ss boolean; startswith ss boolean; endswith ss boolean
+upper s string; lower s string; ucase s string; lcase s string; trim s[s string
+ltrim s[s string; rtrim s[s string; btrim s[s string; length s int; len s int
+char_length s int; character_length s int; octet_length s int; bit_length s int
+substr sn[n rule; substring sn[n rule; left sn rule; right sn string?
+concat_ws se* string!; replace ss[s string; regexp_replace sss[W string
+regexp_extract ss[W string; regexp_like ss boolean; rlike ss boolean; translate sss string
+lpad sn[s rule; rpad sn[s rule; repeat sn string; initcap s string; instr ss int
+locate ss[n int; position ss[n int; split ss[n array<string>; split_part ssn string?; ascii s int
+chr n string; char n string; base64 x string; unbase64 s binary; hex s string; unhex s binary?
+md5 x string; sha x string; sha1 x string; sha2 xn string?; crc32 x bigint; hash h* int!
+xxhash64 h* bigint!; encode ss binary?; decode xs string?; format_string s.* string!
+printf s.* string!; format_number qK string?; soundex z string; levenshtein ss[n int
+contains ss boolean; startswith ss boolean; endswith ss boolean; concat e* rule; reverse e rule
 sign n double?; signum n double?; sqrt n double?; cbrt n double?; exp n double?; ln n double?
-log n* double?; log10 n double?; log2 n double?; log1p n double?; expm1 n double?
+log n[n double?; log10 n double?; log2 n double?; log1p n double?; expm1 n double?
 pow nn double; power nn double; sin n double?; cos n double?; tan n double?; asin n double?
 acos n double?; atan n double?; sinh n double?; cosh n double?; tanh n double?; atan2 nn double
 degrees n double?; radians n double?; pi - double!; e - double!; factorial n bigint?; bin n string
-conv snn string?; rand . double!; randn . double!; random . double!; uuid - string!
-width_bucket nnnn bigint?; shiftleft nn =1; shiftright nn =1; bit_count . int
-isnull . boolean!; isnotnull . boolean!; isnan n boolean!
-count .* bigint!; count_if . bigint!; min . =1?; max . =1?; first .. =1?; first_value .. =1?
-last .. =1?; last_value .. =1?; any_value .. =1?; max_by .. =1?; min_by .. =1?
+conv snn string?; rand [!W double!; randn [!W double!; random [!W double!; uuid - string!
+width_bucket nnnn bigint?; shiftleft In =1; shiftright In =1; bit_count w int
+round n[!W rule; bround n[!W rule; ceil n[!W rule; ceiling n[!W rule; floor n[!W rule
+mod nn rule; pmod nn rule; nanvl nn rule
+isnull . boolean!; isnotnull . boolean!; isnan n boolean!; coalesce .* rule; nvl .. rule
+ifnull .. rule; nvl2 ... rule; nullif hh rule; greatest hh* rule; least hh* rule
+count .* bigint!; count_if o bigint!; min h =1?; max h =1?; first . =1?; first_value . =1?
+last . =1?; last_value . =1?; any_value . =1?; max_by .h =1?; min_by .h =1?
+sum n rule; try_sum n rule; avg n rule; mean n rule; try_avg n rule
+collect_list . rule; collect_set h rule; array_agg . rule
 stddev n double?; stddev_samp n double?; stddev_pop n double?; std n double?; variance n double?
 var_samp n double?; var_pop n double?; corr nn double?; covar_pop nn double?; covar_samp nn double?
-skewness n double?; kurtosis n double?; median n double?; mode .. =1?; percentile nn. double?
+skewness n double?; kurtosis n double?; median n double?; mode . =1?; percentile n!n double?
 percentile_cont n double?; percentile_disc n double?
-percentile_approx nn. =1?; approx_percentile nn. =1?; approx_count_distinct .. bigint!
-bool_and . boolean?; bool_or . boolean?; every . boolean?; some . boolean?; any . boolean?
-bit_and n =1?; bit_or n =1?; bit_xor n =1?; string_agg .. string?; listagg .. string?
+percentile_approx q!n =1?; approx_percentile q!n =1?; approx_count_distinct . bigint!
+bool_and o boolean?; bool_or o boolean?; every o boolean?; some o boolean?; any o boolean?
+bit_and W =1?; bit_or W =1?; bit_xor W =1?; string_agg z[!z string?; listagg z[!z string?
 regr_count nn bigint!; regr_slope nn double?; regr_intercept nn double?; regr_r2 nn double?
-row_number - int!; rank - int!; dense_rank - int!; ntile n int!; percent_rank - double!
-cume_dist - double!; nth_value .n. =1?
-size . int; cardinality . int; array_size . int; array_contains .. boolean?
-array_distinct . =1; array_join .ss string; array_sort .. =1; sort_array .. =1
-array_position .. bigint; array_remove .. =1; array_union .. =1; array_except .. =1
-array_intersect .. =1; arrays_overlap .. boolean?; slice .nn =1; array_compact . =1
-get_json_object ss string?; to_json .. string?; json_array_length s int?
+row_number - int!; rank - int!; dense_rank - int!; ntile !W int!; percent_rank - double!
+cume_dist - double!; nth_value .!W =1?; lag .[!W. rule; lead .[!W. rule
+size j int; cardinality j int; array_size a int; array_contains a. rule; array .* rule
+array_distinct a =1; array_join az[z string; array_sort a =1; sort_array a[!B =1
+array_position a. rule; array_remove a. rule; array_union aa rule; array_except aa rule
+array_intersect aa rule; arrays_overlap aa rule; slice ann =1; array_compact a =1
+array_max a rule; array_min a rule; flatten a rule; element_at j. rule; get an rule
+map .* rule; map_keys m rule; map_values m rule; sequence ..[. rule
+get_json_object zz string?; to_json J string?; json_array_length z int?
 typeof . string!; version - string!; current_user - string!; monotonically_increasing_id - bigint!
 spark_partition_id - int!; input_file_name - string!
-try_add nn widest?; try_subtract nn widest?
-greatest .* widest; least .* widest; positive n =1; negative n =1; abs n =1
-to_char .s string; to_varchar .s string; assert_true .. void?; raise_error . void?
+try_add qq rule; try_subtract qq rule; try_divide nn rule
+positive q =1; negative q =1; abs q =1
+to_char u!z string; to_varchar u!z string; assert_true B[s void?; raise_error s void?
 grouping . tinyint!; grouping_id .* bigint!; bitmap_bit_position n bigint
 """
+_TAKEN = {
+    "d": "dnstv", "D": "dv", "T": "tv", "n": "cfgilsvy", "q": "cfgily", "w": "ilvy", "W": "ily",
+    "I": "il", "k": "isvy", "K": "isv", "B": "bv", "s": "bcdfgilnstvxy", "z": "sv", "x": "svx",
+    "o": "bsv", "a": "a",
+    "m": "m", "j": "am", "J": "amr", "e": "abcdfgilnstvxy", "u": "cdfgilnsty",
+    "h": "abcdfgilnrstvxyp", ".": "abcdfgilmnrstvxyp",
+}  # fmt: skip
+"""Letter of an argument → those of the types that it may be of."""
+_TYPES = {
+    "tinyint": "y", "smallint": "y", "int": "i", "bigint": "l", "float": "g", "double": "f",
+    "string": "s", "boolean": "b", "date": "d", "timestamp": "t", "timestamp_ntz": "n",
+    "binary": "x", types.VOID: "v",
+}  # fmt: skip
+_NESTED = {"decimal": "c", "array": "a", "map": "m", "struct": "r", "interval": "p"}
 
 NON_DETERMINISTIC = frozenset(
     {
@@ -89,6 +122,9 @@ NON_DETERMINISTIC = frozenset(
 )
 """Functions whose value is not decided by the rows that they are given: ``unix_timestamp()`` is
 the one without an argument."""
+
+DAY = frozenset({"current_date", "curdate"})
+"""Those that give the day."""
 
 AGGREGATES = frozenset(
     {
@@ -105,15 +141,39 @@ AGGREGATES = frozenset(
 
 
 @dataclass(frozen=True)
-class Signature:
-    """What one function takes and gives; ``result`` is a type, ``=n`` or ``widest``.
+class Argument:
+    """One argument: a letter, and whether it must be a literal."""
 
-    ``nulls``: '' where an argument is NULL, ``?`` perhaps always, ``!`` never.
+    letter: str
+    literal: bool = False
+
+    def takes(self, value: Typed) -> bool:
+        """Whether a value of this type has a place here."""
+        if self.letter == "h" and "map<" in value.type:
+            return False
+        return _letter(value.type) in _TAKEN[self.letter]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What one function takes and gives; ``result`` is a type, ``=n`` or ``rule``.
+
+    ``least``: how many arguments there are at least; ``nulls``: '' where an argument is NULL, ``?``
+    perhaps always, ``!`` never.
     """
 
-    arguments: str
+    arguments: tuple[Argument, ...]
+    least: int
+    repeats: bool
     result: str
     nulls: str = ""
+
+    def places(self, count: int) -> Sequence[Argument] | None:
+        """What each of so many arguments is; None where there are too many or too few."""
+        if count < self.least or (count > len(self.arguments) and not self.repeats):
+            return None
+        more = count - len(self.arguments)
+        return (*self.arguments, *self.arguments[-1:] * more)[:count]
 
 
 @dataclass(frozen=True)
@@ -138,6 +198,13 @@ class DeclaredFunction:
         return f"{self.name}({', '.join(self.takes)})"
 
 
+def _letter(kind: str) -> str:
+    found = _TYPES.get(kind)
+    if found is not None:
+        return found
+    return next((one for name, one in _NESTED.items() if kind.startswith(name)), "")
+
+
 def _read(table: str) -> dict[str, Signature]:
     found: dict[str, Signature] = {}
     for line in table.replace("\n", ";").split(";"):
@@ -145,246 +212,65 @@ def _read(table: str) -> dict[str, Signature]:
             continue
         name, arguments, result = line.split()
         nulls = result[-1] if result[-1] in "?!" else ""
-        found[name] = Signature(arguments.strip("-"), result.rstrip("?!"), nulls)
+        needed, _, optional = arguments.strip("-").rstrip("*").partition("[")
+        first, second = _arguments(needed), _arguments(optional)
+        repeats = arguments.endswith("*")
+        shown = result.rstrip("?!")
+        found[name] = Signature((*first, *second), len(first), repeats, shown, nulls)
     return found
+
+
+def _arguments(text: str) -> tuple[Argument, ...]:
+    return tuple(
+        Argument(one, text[number - 1 : number] == "!")
+        for number, one in enumerate(text)
+        if one != "!"
+    )
 
 
 SIGNATURES = _read(_TABLE)
 
-Rule = Callable[[Sequence[Typed]], "tuple[str, bool] | None"]
-"""The type and nullability of a call; None where its arguments have no place in it."""
 
-
-def call(name: str, arguments: Sequence[Typed]) -> tuple[str, bool] | None:
+def call(
+    name: str, arguments: Sequence[Typed], literals: Sequence[bool]
+) -> tuple[str, bool] | None:
     """The type of a built-in function's result, and whether it may be NULL; None where the
-    arguments are of other types than it takes.
+    arguments are others than it takes.
+
+    Args:
+        literals: which of the arguments are written as literals.
 
     Raises:
         KeyError: there is no such function.
     """
-    rule = RULES.get(name)
-    if rule is not None:
-        return rule(arguments)
-    return by_signature(SIGNATURES[name], arguments)
+    signature = SIGNATURES[name]
+    places = signature.places(len(arguments))
+    if places is None or not all(
+        place.takes(value) and (is_literal or not place.literal)
+        for place, value, is_literal in zip(places, arguments, literals, strict=True)
+    ):
+        return None
+    if signature.result == "rule":
+        return RULES[name](arguments)
+    return _by_signature(signature, places, arguments)
 
 
 def is_known(name: str) -> bool:
-    return name in SIGNATURES or name in RULES
+    return name in SIGNATURES
 
 
-def by_signature(signature: Signature, arguments: Sequence[Typed]) -> tuple[str, bool] | None:
+def _by_signature(
+    signature: Signature, places: Sequence[Argument], arguments: Sequence[Typed]
+) -> tuple[str, bool] | None:
     """The result of a function that a line describes."""
     nullable = signature.nulls == "?" or (
-        not signature.nulls and _any_null(signature.arguments, arguments)
+        not signature.nulls
+        and any(
+            value.nullable or (value.type == "string" and place.letter in "dnk")
+            for place, value in zip(places, arguments, strict=True)
+        )
     )
     result = signature.result
-    if result == "widest":
-        wide = types.common(a.type for a in arguments)
-        return (wide, all_null(arguments)) if wide and not signature.nulls else _or(wide, nullable)
     if result.startswith("="):
-        number = int(result[1:]) - 1
-        return (arguments[number].type, nullable) if number < len(arguments) else None
+        return arguments[int(result[1:]) - 1].type, nullable
     return result, nullable
-
-
-def _or(kind: str | None, nullable: bool) -> tuple[str, bool] | None:
-    return None if kind is None else (kind, nullable)
-
-
-def all_null(arguments: Sequence[Typed]) -> bool:
-    """Whether every argument may be NULL: one that may not gives a value."""
-    return all(a.nullable for a in arguments)
-
-
-def _any_null(wanted: str, arguments: Sequence[Typed]) -> bool:
-    return any(
-        a.nullable or (a.type == "string" and _kind_of(wanted, number) in "dtn")
-        for number, a in enumerate(arguments)
-    )
-
-
-def _kind_of(wanted: str, number: int) -> str:
-    if number < len(wanted) and wanted[number] != "*":
-        return wanted[number]
-    return wanted[-2] if wanted.endswith("*") else "."
-
-
-# --- functions whose result depends on more -------------------------------------------------------
-
-
-def _sum(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    return _or(types.total(arguments[0].type), True) if len(arguments) == 1 else None
-
-
-def _avg(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    return _or(types.average(arguments[0].type), True) if len(arguments) == 1 else None
-
-
-def _coalesce(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    return _or(types.common(a.type for a in arguments), all_null(arguments))
-
-
-def _widest_any(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    wide = types.common(a.type for a in arguments)
-    return _or(wide, any(a.nullable for a in arguments))
-
-
-def _nvl2(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    return _widest_any(arguments[1:]) if len(arguments) == 3 else None
-
-
-def _nullif(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    return (arguments[0].type, True) if len(arguments) == 2 else None
-
-
-def _rounded(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    kind = arguments[0].type
-    if not types.is_decimal(kind):
-        return ("double" if kind == "string" else kind), True
-    precision, scale = types.digits_of(kind) or (0, 0)
-    wanted = 0
-    if len(arguments) > 1:
-        if arguments[1].literal is None:
-            return None
-        wanted = int(arguments[1].literal)
-    return _rounded_to(precision, scale, wanted), True
-
-
-def _rounded_to(precision: int, scale: int, wanted: int) -> str:
-    whole = precision - scale + 1
-    if wanted < 0:
-        return types.decimal(max(whole, -wanted + 1), 0)
-    kept = min(scale, wanted)
-    return types.decimal(whole + kept, kept)
-
-
-def _ceiled(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    found = types.digits_of(arguments[0].type) if types.is_decimal(arguments[0].type) else None
-    return ("bigint" if found is None else types.decimal(found[0] - found[1] + 1, 0)), True
-
-
-def _array(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    inner = types.common(a.type for a in arguments) if arguments else types.VOID
-    return _or(inner and f"array<{inner}>", False)
-
-
-def _map(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    key = types.common(a.type for a in arguments[::2])
-    value = types.common(a.type for a in arguments[1::2])
-    return (f"map<{key},{value}>", False) if key and value else None
-
-
-def _collected(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    return f"array<{arguments[0].type}>", False
-
-
-def _concat(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    kinds = {a.type for a in arguments}
-    one = kinds.pop() if len(kinds) == 1 else "string"
-    kind = one if one == "binary" or one.startswith("array<") else "string"
-    return kind, any(a.nullable for a in arguments)
-
-
-def _same(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    kind = arguments[0].type
-    return ("string" if not kind.startswith("array<") else kind), arguments[0].nullable
-
-
-def _to_date(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    return "date", _moment_null(arguments)
-
-
-def _to_timestamp(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    return "timestamp", _moment_null(arguments)
-
-
-def _moment_null(arguments: Sequence[Typed]) -> bool:
-    """With a format it is an error, and no NULL, if a text is none."""
-    cast = arguments[0].type == "string" and len(arguments) == 1
-    return cast or any(a.nullable for a in arguments)
-
-
-def _unix_timestamp(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    return "bigint", any(a.nullable for a in arguments)
-
-
-def _element(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    return _or(types.element(arguments[0].type), True)
-
-
-def _flatten(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    return _or(types.element(arguments[0].type), True)
-
-
-def _map_keys(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    pair = types.map_of(arguments[0].type)
-    return _or(pair and f"array<{pair[0]}>", arguments[0].nullable)
-
-
-def _map_values(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    pair = types.map_of(arguments[0].type)
-    return _or(pair and f"array<{pair[1]}>", arguments[0].nullable)
-
-
-def _sequence(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    wide = types.common(a.type for a in arguments[:2])
-    return _or(wide and f"array<{wide}>", any(a.nullable for a in arguments))
-
-
-def _remainder(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    left, right = (a.type for a in arguments)
-    if types.is_decimal(left) or types.is_decimal(right):
-        return types.remainder(left, right), True
-    return _or(types.wider(left, right), True)
-
-
-def _divided(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    left, right = (a.type for a in arguments)
-    exact = types.is_decimal(left) or types.is_decimal(right)
-    floating = left in types.FRACTIONS or right in types.FRACTIONS
-    return (types.quotient(left, right) if exact and not floating else "double"), True
-
-
-def _shifted_row(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    """``lag`` and ``lead``: with a default that is none, a row is never without a value."""
-    if len(arguments) < 3:
-        return arguments[0].type, True
-    default = arguments[2]
-    return _or(
-        types.wider(arguments[0].type, default.type), arguments[0].nullable or default.nullable
-    )
-
-
-RULES: dict[str, Rule] = {
-    "sum": _sum,
-    "try_sum": _sum,
-    "avg": _avg,
-    "mean": _avg,
-    "try_avg": _avg,
-    **dict.fromkeys(("coalesce", "nvl", "ifnull"), _coalesce),
-    "nvl2": _nvl2,
-    "nanvl": _widest_any,
-    "nullif": _nullif,
-    "round": _rounded,
-    "bround": _rounded,
-    **dict.fromkeys(("ceil", "ceiling", "floor"), _ceiled),
-    "array": _array,
-    "map": _map,
-    **dict.fromkeys(("collect_list", "collect_set", "array_agg"), _collected),
-    "concat": _concat,
-    "reverse": _same,
-    "to_date": _to_date,
-    "to_timestamp": _to_timestamp,
-    "unix_timestamp": _unix_timestamp,
-    "to_unix_timestamp": _unix_timestamp,
-    **dict.fromkeys(("array_max", "array_min", "element_at", "get"), _element),
-    "flatten": _flatten,
-    "map_keys": _map_keys,
-    "map_values": _map_values,
-    "sequence": _sequence,
-    "mod": _remainder,
-    "pmod": _remainder,
-    "try_divide": _divided,
-    "lag": _shifted_row,
-    "lead": _shifted_row,
-}

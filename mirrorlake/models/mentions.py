@@ -37,11 +37,6 @@ def refuse_unfollowed(
     """
     for node in _mentions(query, tables, names):
         name = tables[id(node)]
-        if node.args.get("version") is not None:
-            raise ModelError(
-                f"{name} {what}, and read as it is: it has no versions here",
-                place=at(node),
-            )
         if node.args.get("sample") is not None and not node.alias:
             raise ModelError(
                 f"a sample of {name}, which {what}, needs a name",

@@ -13,6 +13,7 @@ from sqlglot import exp
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ModelError
 from mirrorlake.models.catalogue import Catalogue
+from mirrorlake.models.clock import STEP, is_unsteady, unsteady_words
 from mirrorlake.models.columns import NamedValue, Origin, Typed
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.external_tables import ExternalTable
@@ -43,13 +44,10 @@ def fields_of(
         LakeError: the lake can't be read.
     """
     query, bound = found
-    if bound.unstable and declaration.partition_by:
-        function, place = bound.unstable[0]
-        raise ModelError(
-            f"{function}() gives something else each time: a partition could not be made again",
-            place=place,
-            next_step="Bind what is needed under `for`",
-        )
+    for function, place in bound.unstable:
+        if is_unsteady(declaration, function):
+            words = unsteady_words(declaration, function)
+            raise ModelError(words, place=place, next_step=STEP)
     columns = _checked(query, bound.fields, declaration) if given is None else given.columns
     fields = (*columns, *_partition_columns(declaration, types))
     _refuse_personal(declaration, query, fields, catalogue, externals)

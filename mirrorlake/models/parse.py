@@ -10,6 +10,7 @@ from sqlglot.dialects.spark import Spark
 
 from mirrorlake.errors import ModelError
 from mirrorlake.models.place import at
+from mirrorlake.models.syntax import refuse_unknown_syntax, refuse_unknown_tokens
 
 
 class ModelSql(Spark):
@@ -27,10 +28,13 @@ def parse_query(sql: str) -> exp.Expr:
     """The one statement of a text.
 
     Raises:
-        ModelError: it can't be read, with its line and column; or is none, or several.
+        ModelError: it can't be read, or has something that is not analysed, with its line and
+            column; or is none, or several.
     """
     try:
-        found = [one for one in _DIALECT.parse(sql) if one is not None]
+        tokens = _DIALECT.tokenize(sql)
+        refuse_unknown_tokens(tokens)
+        found = [one for one in _DIALECT.parser().parse(tokens, sql) if one is not None]
     except sqlglot.errors.ParseError as error:
         first = error.errors[0] if error.errors else {}
         place = (int(first["line"]), int(first["col"])) if first.get("line") else None
@@ -41,6 +45,7 @@ def parse_query(sql: str) -> exp.Expr:
     if len(found) != 1:
         second = at(found[1]) if found else None
         raise ModelError(f"a model is one query, not {len(found)}", place=second)
+    refuse_unknown_syntax(found[0])
     return found[0]
 
 

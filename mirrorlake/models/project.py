@@ -26,6 +26,7 @@ from mirrorlake.models.binder import bind
 from mirrorlake.models.bound_expectations import expectations_of
 from mirrorlake.models.broken import Broken, place_of
 from mirrorlake.models.catalogue import Catalogue
+from mirrorlake.models.clock import refuse_unsteady
 from mirrorlake.models.columns import NamedValue, Origin
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.dependencies import looked_up
@@ -248,6 +249,7 @@ def _compiled(source: _Source, tables: ReadableTables, now: datetime) -> Model:
         kept = _kept(declaration, found, fields, (text, key), offers)
         bound = partial(_same, found)
     refuse_half_streamed(declaration, source.query, kept.reads, tables.models, tables.catalogue)
+    refuse_unsteady(declaration, kept.reads, tables.models, source.query)
     view, path = declaration.is_view, declaration.path
     written = declaration.header, declaration.expectations
     return Model(

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from mirrorlake.errors import ModelError
 from mirrorlake.models.header_places import TextPlace
+from mirrorlake.models.python_clock import unsteady_calls
 
 FRAME = "DataFrame"
 """The annotation of an input and of what the function returns: PySpark's class."""
@@ -73,6 +74,7 @@ def read_function(path: Path, source: str, name: str, root: Path) -> ModelFuncti
     tree = parse_python(path, source)
     code = _Code(path, source.split("\n"))
     code.refuse_neighbours(tree, (root, path.parent.parent, path.parent))
+    code.refuse_unsteady(tree)
     found = next((one for one in _defined(tree) if one.name == name), None)
     if found is None:
         raise ModelError(
@@ -102,7 +104,9 @@ def read_arities(path: Path, source: str, root: Path) -> tuple[dict[str, int | N
         ModelError: it is no Python, or imports a file that is beside it; with its place.
     """
     tree = parse_python(path, source)
-    _Code(path, source.split("\n")).refuse_neighbours(tree, (root, path.parent))
+    code = _Code(path, source.split("\n"))
+    code.refuse_neighbours(tree, (root, path.parent))
+    code.refuse_unsteady(tree)
     found: dict[str, int | None] = {}
     for one in _defined(tree):
         given = one.args
@@ -232,6 +236,16 @@ class _Code:
                 words = f"parameter {one.arg} has no type"
                 raise self.wrong(one, words, f"Write {one.arg}: {FRAME}, if it is an input")
             yield Parameter(one.arg, found, self.place(one))
+
+    def refuse_unsteady(self, tree: ast.Module) -> None:
+        """The clock and chance make other rows each time, and nobody could say when."""
+        for call, name in unsteady_calls(tree):
+            raise self.wrong(
+                call,
+                f"{name}() gives something else each time: nobody could say when the rows are "
+                "stale",
+                "Take it from a name under `for`, or from a column",
+            )
 
     def refuse_neighbours(self, tree: ast.Module, folders: Sequence[Path]) -> None:
         """A file that is imported would change what the model gives, and no partition would be

@@ -165,3 +165,16 @@ def count_days(table: LakeTable) -> dict[date, int]:
     for day, _, rows in files_by_day(table):
         days[day] += rows
     return dict(days)
+
+
+def partitions_changed(table: LakeTable, snapshot: LakeSnapshot) -> set[tuple[Any, ...]] | None:
+    """The partitions of which a snapshot added or took files, of rows or of deletes; None where the
+    table was partitioned otherwise once, so that a file does not say."""
+    if len(table.specs()) > 1:
+        return None
+    fields = table.spec().fields
+    kinds = [table.schema().find_field(field.source_id).field_type for field in fields]
+    return {
+        tuple(shown_value(kind, file.partition[n]) for n, kind in enumerate(kinds))
+        for _, file in changed_files(table, snapshot)
+    }

@@ -18,17 +18,19 @@ DROPPED = "mirrorlake.model-dropped"
 
 @dataclass(frozen=True)
 class PartitionDrop:
-    """All partitions before a time go.
+    """All partitions before a time go, or some by their names.
 
     Attributes:
-        name: of the partitions' days or moments.
+        name: of the partitions' days or moments; empty where none go by their time.
         before: the first that stays, as the names of partitions have it.
         run: which run drops them.
+        keys: those that go by their names.
     """
 
     name: str
     before: str
     run: str
+    keys: tuple[str, ...] = ()
 
     @staticmethod
     def of(commit: LakeSnapshot) -> PartitionDrop | None:
@@ -43,6 +45,8 @@ class PartitionDrop:
 
     def takes(self, key: str) -> bool:
         """Whether a partition goes."""
+        if key in self.keys:
+            return True
         values = dict(part.split("=", 1) for part in key.split("/") if "=" in part)
         # Days and moments are written so that their texts are in their order.
         return values.get(self.name, self.before) < self.before

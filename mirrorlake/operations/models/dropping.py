@@ -61,8 +61,8 @@ def uncovered_words(keys: Sequence[str]) -> Iterator[str]:
         which = f"{keys[0]} to {keys[-1]}" if len(keys) > 1 else keys[0]
         yield (
             f"has rows of {len(keys):,} partitions that are under `for` no more ({which}): readers "
-            "of its table see them until they are under `for` again, or somebody drops the table "
-            "and runs the model"
+            "of its table see them until they are under `for` again, or `mirrorlake models prune "
+            "--yes` drops them"
         )
 
 

@@ -74,7 +74,9 @@ def plan_models(project: Project, ledger: Ledger) -> list[ModelChange]:
     found = [_compared(project, model, run.get(name)) for name, model in project.models.items()]
     there = {*project.models, *project.unfinished}
     found += [
-        ModelChange(name, "removed", (f"its table {name} stays until somebody drops it",))
+        ModelChange(
+            name, "removed", (f"its table {name} stays until `mirrorlake models prune` drops it",)
+        )
         for name in run
         if name not in there
     ]

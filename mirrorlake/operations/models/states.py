@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -21,8 +22,13 @@ from typing import Literal
 from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, history, is_rewrite
-from mirrorlake.destinations.iceberg.statistics import partitions_there, rows_by_partition
+from mirrorlake.destinations.iceberg.statistics import (
+    partitions_changed,
+    partitions_there,
+    rows_by_partition,
+)
 from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.dirty import DirtyMark
 from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.dependencies import (
@@ -38,6 +44,13 @@ from mirrorlake.models.model import Model, Project
 from mirrorlake.models.partition_times import time_name
 from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.models.taken import newest_time
+from mirrorlake.operations.models.besides import (
+    held_as,
+    held_since,
+    moved_besides,
+    seen_version,
+    values_besides,
+)
 from mirrorlake.operations.models.dirty import PartitionMarks, mark_words, waiting_words
 from mirrorlake.operations.models.dropped import PartitionDrop
 from mirrorlake.operations.models.lost_views import lost_view
@@ -59,6 +72,8 @@ class PartitionState:
         record: what was computed last; None where nothing was.
         waits: partitions of models above that are not computed, ``model key``, and days of mirrored
             tables that were declared invalid with it; it can't be computed before them.
+        held: whether nothing but somebody's word makes it stale: what reads it, and was not
+            declared invalid with it, stays as it is.
     """
 
     key: str
@@ -66,11 +81,29 @@ class PartitionState:
     why: str = ""
     record: ModelPartition | None = None
     waits: tuple[str, ...] = ()
+    held: bool = False
 
     @property
     def is_due(self) -> bool:
         """Whether it can be computed, and should be."""
         return self.word in ("stale", "missing")
+
+
+@dataclass(frozen=True)
+class PartitionWait:
+    """A partition that another reads, and that is not computed.
+
+    Attributes:
+        held: as `PartitionState.held`.
+    """
+
+    model: str
+    key: str
+    held: bool
+
+    @property
+    def words(self) -> str:
+        return f"{self.model} {self.key}".strip()
 
 
 @dataclass
@@ -91,6 +124,7 @@ class States:
         default_factory=dict[tuple[str, str], "tuple[Input, ...]"]
     )
 
+    _foreign: dict[str, dict[str, str]] = field(default_factory=dict[str, "dict[str, str]"])
     _newest: dict[str, Constant] = field(default_factory=dict[str, Constant])
     _there: dict[str, Set[str]] = field(default_factory=dict[str, "Set[str]"])
     _missing: dict[str, bool] = field(default_factory=dict[str, bool])
@@ -119,6 +153,7 @@ class States:
     def forget(self, model: Model, key: str) -> None:
         """A partition was computed: it, and what reads it, is looked at again."""
         self._records.pop(model.name, None)
+        self._foreign.pop(model.name, None)
         self.dirty.forget()
         self._states.pop((model.name, key), None)
         for reader in self.project.readers.get(model.name, ()):
@@ -145,8 +180,14 @@ class States:
                 self.forget(model, key)
 
     def inputs(self, model: Model, scope: ScopeValues) -> dict[str, str]:
-        """What the partition would read now, by table."""
-        return {one.table: self._version_of(one)[0] for one in self.read_by(model, scope)}
+        """What the partition would read now, by table; and what its readers take it for, where it
+        is computed again on somebody's word alone."""
+        found = {one.table: self._version_of(one)[0] for one in self.read_by(model, scope)}
+        found |= values_besides(self.project, model, scope)
+        state = self.of(model, scope)
+        if state.held and state.record is not None:
+            found |= held_as(state.record, state.why)
+        return found
 
     def remember(self, model: Model, batch: Sequence[ScopeValues]) -> None:
         """Mirrored tables are about to be read for some partitions, as they are now."""
@@ -164,20 +205,20 @@ class States:
             self._inputs[place] = found
         return found
 
-    def _version_of(self, one: Input) -> tuple[str, list[str]]:
+    def _version_of(self, one: Input) -> tuple[str, list[PartitionWait]]:
         """What an input is now, and which partitions of it are still to be computed."""
         if isinstance(one, MirrorInput):
             return str(self.versions.now(one.table)), []
         if isinstance(one, ExternalInput):
             return self.project.externals[one.table].version(one.reached), []
         above = self.project.models[one.table]
-        digest, waits = hashlib.sha256(), list[str]()
+        digest, waits = hashlib.sha256(), list[PartitionWait]()
         for key in one.keys:
             state = self.of(above, above.by_key[key])
             if state.is_due:
-                waits.append(f"{one.table} {key}".strip())
-            snapshot = state.record.snapshot_id if state.record is not None else 0
-            digest.update(f"{key}\0{snapshot}\0".encode())
+                waits.append(PartitionWait(one.table, key, state.held))
+            version = seen_version(state.record) if state.record is not None else 0
+            digest.update(f"{key}\0{version}\0".encode())
         return digest.hexdigest()[:16], waits
 
     def _moved(self, one: Input, was: str | None, now: str) -> str:
@@ -194,31 +235,86 @@ class States:
         inputs = self.read_by(model, scope)
         found = {one.table: self._version_of(one) for one in inputs}
         now = {table: version for table, (version, _) in found.items()}
-        waits = tuple(words for _, several in found.values() for words in several)
+        above = [one for _, several in found.values() for one in several]
         marks = self.dirty.of(model.name, key)
+        waits = tuple(one.words for one in above)
         waits = (*self.dirty.waits(marks), *waits) if marks else waits
         if record is None:
             return PartitionState(key, "missing", "never computed", None, waits)
+        # What somebody declared invalid without what reads it holds no other partition up.
+        held = self._without(above, marks)
+        why = self._why_stale(model, scope, record, now, [one for one in above if one not in held])
         if marks:
-            return PartitionState(key, "stale", mark_words(marks), record, waits)
-        if record.fingerprint != model.fingerprint:
-            return PartitionState(key, "stale", "the model changed", record, waits)
+            return PartitionState(key, "stale", mark_words(marks), record, waits, held=not why)
+        shown = self._shown(record, now) if model.declaration.is_view else record
+        if why:
+            return PartitionState(key, "stale", why, shown, waits)
         if model.declaration.is_snapshot:
             return PartitionState(key, "computed", "", record, ())
+        return PartitionState(key, "computed", self._held_words(held, inputs, record), shown)
+
+    def _without(
+        self, above: Sequence[PartitionWait], marks: Sequence[DirtyMark]
+    ) -> list[PartitionWait]:
+        """Partitions above that were declared invalid, and this one was not with them."""
+        own = {one.declaration for one in marks}
+        return [
+            one
+            for one in above
+            if one.held
+            and not own & {mark.declaration for mark in self.dirty.of(one.model, one.key)}
+        ]
+
+    def _why_stale(
+        self,
+        model: Model,
+        scope: ScopeValues,
+        record: ModelPartition,
+        now: Mapping[str, str],
+        waits: Sequence[PartitionWait],
+    ) -> str:
+        """What makes a partition stale beside what somebody declared, in a few words; empty where
+        nothing does."""
+        if record.fingerprint != model.fingerprint:
+            return "the model changed"
+        foreign = self._foreign.get(model.name, {}).get(record.key, "")
+        if foreign or model.declaration.is_snapshot:
+            return foreign
         if model.declaration.is_view:
             # A view has no rows of its own: it is what it reads.
-            said = json.dumps(now, sort_keys=True).encode()
-            version = int(hashlib.sha256(said).hexdigest()[:15], 16)
-            shown = replace(record, snapshot_id=version)
             lost = lost_view(self.lake, self.catalogue, model)
             words = [f"view {lost} is not there"] if lost is not None else []
-            why = "; ".join([*words, *map(self.waiting_words, waits[:1])])
-            return PartitionState(key, "stale" if why else "computed", why, shown, waits)
-        moved = [self._moved(one, record.inputs.get(one.table), now[one.table]) for one in inputs]
+            return "; ".join([*words, *(self.waiting_words(one.words) for one in waits[:1])])
+        moved = [
+            self._moved(one, record.inputs.get(one.table), now[one.table])
+            for one in self.read_by(model, scope)
+        ]
+        moved += moved_besides(record, values_besides(self.project, model, scope))
         why = "; ".join(one for one in moved if one)
-        if not why and waits:
-            why = self.waiting_words(waits[0])
-        return PartitionState(key, "stale" if why else "computed", why, record, waits)
+        return why or (self.waiting_words(waits[0].words) if waits else "")
+
+    def _shown(self, record: ModelPartition, now: Mapping[str, str]) -> ModelPartition:
+        """A view's record, by what it reads now."""
+        said = json.dumps(dict(now), sort_keys=True).encode()
+        return replace(record, snapshot_id=int(hashlib.sha256(said).hexdigest()[:15], 16))
+
+    def _held_words(
+        self, held: Sequence[PartitionWait], inputs: Sequence[Input], record: ModelPartition
+    ) -> str:
+        """What was declared invalid of the partitions that one reads, and left it as it is."""
+        for one in held:
+            marks = self.dirty.of(one.model, one.key)
+            return f"{one.words}, which it reads, was {mark_words(marks)}; this one was not"
+        for one in inputs:
+            above = self.project.models.get(one.table)
+            for key in one.keys if above is not None and isinstance(one, ModelInput) else ():
+                assert above is not None  # noqa: S101
+                found = self.records(above).get(key)
+                why = held_since(found, record) if found is not None else ""
+                if why:
+                    name = f"{one.table} {key}".strip()
+                    return f"{name}, which it reads, was computed again since ({why})"
+        return ""
 
     def waiting_words(self, wait: str) -> str:
         """What a partition waits for, one of its `PartitionState.waits`, in words."""
@@ -298,6 +394,9 @@ class States:
             return
         if record.fingerprint != model.fingerprint:
             yield "the model changed"
+        foreign = self._foreign.get(model.name, {}).get(key, "")
+        if foreign:
+            yield foreign
         for one in self.read_by(model, scope):
             if not isinstance(one, ModelInput):
                 now, _ = self._version_of(one)
@@ -329,7 +428,8 @@ class States:
             return {}
         identity = str(table.metadata.table_uuid)
         here = {key: one for key, one in known.items() if one.table == identity}
-        found = _with_commits(model, table, here, self.ledger)
+        found, foreign = _with_commits(model, table, here, self.ledger)
+        self._foreign[model.name] = foreign
         if any(one.answers for one in found.values()):
             self.dirty.forget()  # a commit was found that answers some
         return found
@@ -348,8 +448,17 @@ def settle_records(lake: Lake, ledger: Ledger, model: Model) -> None:
     known = ledger.model_partitions(model.name)
     identity = str(table.metadata.table_uuid)
     here = {key: one for key, one in known.items() if one.table == identity}
-    stands = _with_commits(model, table, here, ledger)
+    stands, foreign = _with_commits(model, table, here, ledger)
     ledger.forget_model_partitions(model.name, known.keys() - stands.keys())
+    marked = {(one.key, one.reason) for one in ledger.dirty_marks(model.name)}
+    declaration = uuid.uuid4().hex[:12]
+    ledger.declare_invalid(
+        [
+            DirtyMark(uuid.uuid4().hex, declaration, model.name, why, "maintenance", key)
+            for key, why in foreign.items()
+            if (key, why) not in marked
+        ]
+    )
 
 
 def _with_commits(
@@ -357,13 +466,14 @@ def _with_commits(
     table: LakeTable,
     known: Mapping[str, ModelPartition],
     ledger: Ledger,
-) -> dict[str, ModelPartition]:
+) -> tuple[dict[str, ModelPartition], dict[str, str]]:
     """The records of a table that its history does not contradict, and those that only its history
-    has: a run died before it could say so, or the ledger was lost."""
+    has: a run died before it could say so, or the ledger was lost. And of partitions that somebody
+    else wrote to since, what was done to them, in words."""
     found = dict(known)
     commits = history(table)
     numbers = {one.snapshot_id: one.sequence_number or 0 for one in commits}
-    foreign = 0
+    others: list[LakeSnapshot] = []
     drops = {
         numbers[one.snapshot_id]: d for one in commits if (d := PartitionDrop.of(one)) is not None
     }
@@ -378,7 +488,7 @@ def _with_commits(
         if said is None:
             names = ("added-data-files", "deleted-data-files", "added-delete-files")
             if not is_rewrite(one) and any(snapshot_property(one, name) for name in names):
-                foreign = max(foreign, one.sequence_number or 0)
+                others.append(one)
             continue
         number = numbers[one.snapshot_id]
         fresh = {
@@ -394,13 +504,35 @@ def _with_commits(
     # A commit that is there and that main does not lead to was set back; one that is not there has
     # expired: it is older than all that are.
     set_back = {one.snapshot_id for one in table.snapshots()} - set(numbers)
-    return {
+    stands = {
         key: one
         for key, one in found.items()
-        if one.snapshot_id not in set_back
-        and (numbers.get(one.snapshot_id, 0) > foreign or not foreign)
-        and not is_gone(key, numbers.get(one.snapshot_id, 0))
+        if one.snapshot_id not in set_back and not is_gone(key, numbers.get(one.snapshot_id, 0))
     }
+    foreign: dict[str, str] = {}
+    for commit in sorted(others, key=lambda one: numbers[one.snapshot_id]):
+        touched = _touched(model, table, commit)
+        for key, one in stands.items():
+            before = numbers.get(one.snapshot_id, 0) < numbers[commit.snapshot_id]
+            if before and (touched is None or key in touched):
+                foreign[key] = foreign_words(commit)
+    return stands, foreign
+
+
+def _touched(model: Model, table: LakeTable, commit: LakeSnapshot) -> set[str] | None:
+    """The partitions of which a commit added or took files; None where that can't be said."""
+    by = len(model.declaration.partition_by)
+    found = partitions_changed(table, commit)
+    if found is None or any(len(values) != by for values in found):
+        return None
+    return {key_of_values(model, values) for values in found}
+
+
+def foreign_words(commit: LakeSnapshot) -> str:
+    """What is said of a commit that is not a model's own."""
+    what = commit.summary.operation.value if commit.summary is not None else "commit"
+    at = datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC)
+    return f"somebody else wrote to its rows ({what}, {at:%Y-%m-%d %H:%M} UTC)"
 
 
 def recorded_by(
@@ -410,7 +542,7 @@ def recorded_by(
     words = json.loads(said)
     by = len(model.declaration.partition_by)
     rows = {
-        _key_of(model, values): count
+        key_of_values(model, values): count
         for values, count in rows_by_partition(table, commit).items()
         if len(values) == by
     }
@@ -435,8 +567,9 @@ def recorded_by(
 def keys_there(model: Model, table: LakeTable) -> set[str]:
     """The partitions of which a model's table has rows now, however they came there."""
     by = len(model.declaration.partition_by)
-    return {_key_of(model, one) for one in partitions_there(table) if len(one) == by}
+    return {key_of_values(model, one) for one in partitions_there(table) if len(one) == by}
 
 
-def _key_of(model: Model, values: Sequence[Constant]) -> str:
+def key_of_values(model: Model, values: Sequence[Constant]) -> str:
+    """The name of a partition, by the values that its table has."""
     return model.key_of(dict(zip(model.declaration.partition_by, values, strict=True)))

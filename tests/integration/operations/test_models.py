@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Mapping
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.failpoints import OF_MODELS
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.models.states import PARTITIONS
+from mirrorlake.operations.models.compiled import compile_project
+from mirrorlake.operations.models.states import PARTITIONS, States, settle_records
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
@@ -193,11 +194,75 @@ def test_a_changed_model_makes_its_partitions_stale_and_a_comment_does_not(
     assert not [path for path in place.lake.catalog.list_tables(name) if "__mirror" in path[-1]]
 
 
-def test_what_others_write_is_not_taken_for_a_partition(config: Path, place: Place) -> None:
+def test_what_others_write_makes_those_partitions_stale(config: Path, place: Place) -> None:
+    name = f"m_{config.parent.name}.daily"
     assert computed(config, "daily") == {"daily": ALL_DAYS}
     table = Identifier(f"m_{config.parent.name}", "daily")
-    place.spark.get().sql(f"DELETE FROM {table.sql} WHERE shop = 'Paris'")
-    assert computed(config, "daily") == {"daily": ALL_DAYS}
+    place.spark.get().sql(f"DELETE FROM {table.sql} WHERE sold_day = DATE '2024-02-29'")
+
+    def stale() -> list[tuple[str, str]]:
+        states = run(config, "run", name, "--dry-run", "--json")[1]["partitions"]
+        return [(one["key"], one["why"]) for one in states if one["word"] != "computed"]
+
+    there = stale()
+    assert [key for key, _ in there] == ALL_DAYS[2:4]
+    assert all(why.startswith("somebody else wrote to its rows (delete, 2") for _, why in there)
+    # That is kept when the commit that says so has expired.
+    settle = compile_project(load_config(config), place.lake)[0].model(name)
+    settle_records(place.lake, Ledger(load_config(config).ledger.url), settle)
+    assert [why.startswith("declared invalid: somebody else") for _, why in stale()] == [True, True]
+    assert computed(config, "daily") == {"daily": ALL_DAYS[2:4]}
+    assert stale() == []
+
+
+def test_what_is_declared_invalid_alone_leaves_its_readers_as_they_are(
+    config: Path, sql: Sql
+) -> None:
+    database = config.parent.name
+    daily, weekly = f"m_{database}.daily", f"m_{database}.weekly"
+    computed(config, "weekly", "--upstream")
+    arguments = ("sold_day=2024-02-29", "--downstream", "none", "--reason", "a wrong rate")
+    assert run(config, "invalidate", daily, *arguments)[0] == 0
+
+    def weeks() -> list[tuple[str, str]]:
+        states = run(config, "run", weekly, "--dry-run", "--json")[1]["partitions"]
+        return [(one["word"], one["why"]) for one in states]
+
+    words = f"{daily} {ALL_DAYS[2]}, which it reads, was declared invalid: a wrong rate"
+    assert [(word, why.startswith(words)) for word, why in weeks()] == [("computed", True)] * 2
+    assert computed(config, "daily") == {"daily": ALL_DAYS[2:4]}
+    words = f"{daily} {ALL_DAYS[2]}, which it reads, was computed again since (declared invalid: a"
+    assert [(word, why.startswith(words)) for word, why in weeks()] == [("computed", True)] * 2
+    # What moved besides is no word of somebody's.
+    assert run(config, "invalidate", daily, *arguments)[0] == 0
+    sql("UPDATE sales SET amount = 4.5 WHERE id = 4")
+    assert run(config, "sync", "--json")[0] == 0
+    assert [word for word, _ in weeks()] == ["stale", "stale"]
+    assert computed(config, "daily") == {"daily": ALL_DAYS[2:4]}
+    assert [word for word, _ in weeks()] == ["stale", "stale"]
+
+
+def test_a_table_of_the_day_is_stale_with_the_next(config: Path, place: Place) -> None:
+    write_models(
+        config,
+        today="---\nmaterialized: view\n---\nSELECT id FROM {deduped}.sales WHERE sold_at < CURRENT_DATE",
+        until="---\nfor: {{until: CURRENT_DATE}}\npartition_by: []\n---\n"
+        "SELECT COUNT(*) AS n FROM {deduped}.sales WHERE sold_at < until",
+        known="SELECT COUNT(*) AS n FROM {models}.today",
+        age="SELECT id, CURRENT_DATE AS seen FROM {deduped}.sales",
+    )
+    computed(config, "today")
+    told = load_config(config)
+    now = datetime.now(UTC)
+    for name in ("until", "known", "age"):
+        assert computed(config, name) == {name: [""]}
+        for day, word in ((now, "computed"), (now + timedelta(days=1), "stale")):
+            project, catalogue = compile_project(told, place.lake, day)
+            states = States(project, catalogue, place.lake, Ledger(told.ledger.url))
+            model = project.model(f"m_{config.parent.name}.{name}")
+            found = states.of(model, model.scopes[0])
+            assert found.word == word, (name, found)
+    assert found.why == f"CURRENT_DATE was {now.date()}, and is {(now + timedelta(days=1)).date()}"
 
 
 def test_a_lost_ledger_finds_the_partitions_in_their_commits(config: Path, place: Place) -> None:
@@ -279,6 +344,59 @@ def test_partitions_that_are_none_any_more_are_said(config: Path) -> None:
     [one] = run(config, "run", name, "--json")[1]
     assert [warning.startswith(words) for warning in one["warnings"]] == [True]
     assert (one["computed"], one["unchanged"]) == ([], 4)
+
+
+def test_what_models_left_is_listed_and_dropped_where_it_is_said(
+    config: Path, place: Place
+) -> None:
+    database = config.parent.name
+    write_models(
+        config,
+        gone="SELECT id FROM {deduped}.sales",
+        seen="---\nmaterialized: view\n---\nSELECT id FROM {deduped}.sales",
+        kept=DAILY.replace("description: What each store sold", "materialized: snapshot")
+        .replace("  shop: [Paris, Detroit]\n", "")
+        .replace("'2024-03-02'", "'2024-03-02'")
+        .replace(" AND store = shop", ""),
+    )
+    for name in ("daily", "gone", "seen", "kept"):
+        computed(config, name)
+    place.lake.make_namespace(f"m_{database}")
+    foreign = Identifier(f"m_{database}", "foreign")
+    place.spark.get().sql(f"CREATE TABLE {foreign.sql} (id INT) USING iceberg")
+    write_models(config, daily=DAILY.replace("'2024-02-28'", "'2024-02-29'"))
+    for name in ("gone", "seen", "kept"):
+        (config.parent / "models" / f"m_{database}" / f"{name}.sql").unlink()
+
+    def prune(*arguments: str) -> list[tuple[str, str, list[str], bool]]:
+        code, found = run(config, "models", "prune", *arguments, "--json")
+        assert code == 0, found
+        return [
+            (one["model"].split(".")[1], one["what"], one["keys"], one["dropped"]) for one in found
+        ]
+
+    left = [
+        ("daily", "partitions", [ALL_DAYS[0]]),
+        ("gone", "table", []),
+        ("kept", "table", []),
+        ("seen", "view", []),
+    ]
+    before = rows_of(place, config, "daily")
+    assert prune() == [(*one, False) for one in left]
+    assert rows_of(place, config, "daily") == before
+    # What can't be taken again goes where it is named.
+    assert prune("--yes") == [(*one, one[0] != "kept") for one in left]
+    assert rows_of(place, config, "daily") == [row for row in before if row[3] != date(2024, 2, 28)]
+    assert computed(config, "daily") == {"daily": []}
+    assert prune() == [(*left[2], False)]
+    assert prune(f"m_{database}.kept", "--yes") == [(*left[2], True)]
+    assert prune() == []
+    names = {name for _, name in place.lake.catalog.list_tables(f"m_{database}")}
+    assert names == {"daily", "foreign"}
+    assert {one["model"].split(".")[1] for one in run(config, "plan", "--json")[1]["models"]} == {
+        "daily",
+        "weekly",
+    }
 
 
 def test_a_file_that_can_not_be_read_hides_no_other(config: Path) -> None:

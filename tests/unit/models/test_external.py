@@ -499,7 +499,7 @@ def test_a_view_is_written_in_their_place(both: Both) -> None:
 BESIDE = [
     ({"m__x": "SELECT prise FROM ext.prices"}, "x.sql:1:8: there is no column prise; did you mean 'price'"),
     ({"m__x": "SELECT price FROM ext.price"}, "x.sql:1:19: there is no table ext.price; did you mean"),
-    ({"m__x": "SELECT price FROM ext.prices VERSION AS OF 1"}, "x.sql:1:19: ext.prices is made elsewhere, and"),
+    ({"m__x": "SELECT price FROM ext.prices VERSION AS OF 1"}, "x.sql:1:19: VERSION AS OF can't be analysed"),
     ({"m__x": "SELECT price FROM ext.prices TABLESAMPLE (1 ROWS)"}, "x.sql:1:19: a sample of ext.prices"),
     ({"m__x": "SELECT ext.prices.price FROM ext.prices"}, "x.sql:1:8: ext.prices is made elsewhere: a column"),
     ({"m__x": "---\nmaterialized: view\n---\nSELECT price FROM ext.prices"}, "x.sql:4:19: a view can't read ext.prices"),

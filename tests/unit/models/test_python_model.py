@@ -16,6 +16,8 @@ from mirrorlake.models.declaration import Declaration, read_declaration, read_de
 from mirrorlake.models.dependencies import MirrorInput, ModelInput, inputs_of, unbounded
 from mirrorlake.models.model import Project
 from mirrorlake.models.project import stored_columns
+from mirrorlake.models.python_clock import unsteady_calls
+from mirrorlake.models.python_source import parse_python
 from mirrorlake.operations.models.show import show_model
 from mirrorlake.operations.models.states import States
 from tests.unit.models.test_project import (  # noqa: F401 - fixtures
@@ -382,3 +384,26 @@ def test_a_column_made_of_nothing_beside_a_hidden_one_needs_released(
     assert not project.problems
     assert stored_columns(project, project.models["shop.speed"], "score") == []
     assert not both(text.replace("id, email, born", "id, born")).problems
+
+
+@pytest.mark.parametrize(
+    ("imports", "call", "said"),
+    [
+        ("import datetime as dt", "dt.datetime.now()", "datetime.now"),
+        ("from datetime import date as day", "day.today()", "day.today"),
+        ("from time import time as clock", "clock()", "clock"),
+        ("import uuid", "uuid.uuid4()", "uuid.uuid4"),
+        ("import random", "random.random()", "random.random"),
+        ("from pyspark.sql import functions as F", "F.current_date()", "F.current_date"),
+        ("from pyspark.sql.functions import rand", "rand(7)", "rand"),
+        ("import random", "random.seed(1) or random.random()", ""),
+        ("import random", "random.Random(1).random()", ""),
+        ("from pyspark.sql import functions as F", "F.unix_timestamp('at')", ""),
+        ("import datetime as dt", "dt.datetime(2024, 1, 1)", ""),
+    ],
+)
+def test_the_clock_and_chance_are_refused_by_their_names(
+    imports: str, call: str, said: str
+) -> None:
+    tree = parse_python(Path("x.py"), f"{imports}\n\ndef x():\n    return {call}\n")
+    assert [name for _, name in unsteady_calls(tree)] == ([said] if said else [])
