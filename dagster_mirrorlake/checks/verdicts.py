@@ -13,6 +13,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.targets import target_of
+from dagster_mirrorlake.checks.as_of import AsOf
 from dagster_mirrorlake.checks.days import Partition
 from dagster_mirrorlake.checks.repair_links import repair_links
 from dagster_mirrorlake.checks.series import BY_DAY
@@ -26,13 +27,19 @@ from mirrorlake.workspace import Workspace
 @dataclass(frozen=True)
 class CheckVerdict:
     """What one check found; ``words`` say what is wrong, without any row's values. ``partitions``:
-    of the days that are reported one by one."""
+    of the days that are reported one by one; ``as_of``: the state that all of it is about."""
 
     passed: bool
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     words: str | None = None
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
     partitions: Mapping[str, Partition] = field(default_factory=dict[str, Partition])
+    as_of: AsOf | None = None
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """The metadata that say what state this is about."""
+        return self.as_of.metadata if self.as_of is not None else {}
 
 
 @dataclass(frozen=True)
@@ -122,9 +129,8 @@ def metadata_of(
     run: dg.DagsterRun, table: MirroredTable, name: str, verdict: CheckVerdict
 ) -> dict[str, Any]:
     """What a verdict shows: of a failed one first what a person can do about it."""
-    if verdict.passed:
-        return dict(verdict.metadata)
-    return {**repair_links(run, table, name, verdict.words), **verdict.metadata}
+    links = {} if verdict.passed else repair_links(run, table, name, verdict.words)
+    return {**links, **verdict.metadata, **verdict.state}
 
 
 def day_events(
@@ -141,7 +147,9 @@ def day_events(
             asset_key=key,
             check_name=f"{name}{BY_DAY}",
             passed=one.passed,
-            metadata={k: as_value(v) for k, v in {**links, **one.metadata}.items()},
+            metadata={
+                k: as_value(v) for k, v in {**links, **one.metadata, **verdict.state}.items()
+            },
             description=one.words,
             severity=one.severity,
             partition=day,

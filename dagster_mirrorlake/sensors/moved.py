@@ -65,7 +65,7 @@ def build_moved_sensor(
         busy = busy_tables(context.instance, tables)
         if len(busy) == len(tables):
             return dg.SkipReason(f"Runs of all tables of source {source} are under way")
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             if why := why_held(names.resources(context).ledger.ledger, source):
                 return dg.SkipReason(why)
         return _look(context, source, tables, busy)
@@ -84,7 +84,7 @@ def _look(
 
     marks = read_cursor(dict[str, Mark], context.cursor, {})
     contracts = [table.contract for table in tables if table.contract.name not in busy]
-    with dagster_errors(0, again=False):
+    with dagster_errors():
         resources = tables[0].names.resources(context)
         mysql, ledger = resources.mysql, resources.ledger.ledger
         with mysql.session(source) as connection:
