@@ -24,7 +24,7 @@ from dagster_mirrorlake.checks.verdicts import (
     Look,
     day_events,
     evaluations,
-    metadata_of,
+    shown_of,
 )
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import Layer, MirroredTable
@@ -68,13 +68,14 @@ def check_results(
             step.log_event(day)  # pyright: ignore[reportArgumentType]
         if name not in names:
             continue
+        words, shown = shown_of(run, table, name, verdict)
         yield dg.AssetCheckResult(
             asset_key=key,
             check_name=name,
             passed=verdict.passed,
             severity=verdict.severity,
-            metadata=metadata_of(run, table, name, verdict),
-            description=verdict.words,
+            metadata={**shown, **verdict.state},
+            description=words,
         )
     if layer == "deduped" and EXACT not in names and run.asset_selection:
         _restate(context.op_execution_context, table, key)

@@ -150,7 +150,7 @@ def _result(
 def _observed(
     moved: "Moved", table: MirroredTable, columns: Mapping[tuple[str, str], dg.TableSchema]
 ) -> dg.AssetObservation:
-    """The source table as it was seen: its mark is its data version."""
+    """The source table as it was seen; its data version has no clock in it."""
     mark, contract = moved.mark, moved.contract
     schema = columns.get((contract.database, contract.table))
     return dg.AssetObservation(
@@ -162,7 +162,7 @@ def _observed(
             "highest cursor": mark.high or "-",
             **({"dagster/column_schema": schema} if schema else {}),
         },
-        tags={_DATA_VERSION: f"{mark.rows}-{mark.high}-{mark.digest}-{mark.moved_at}"},
+        tags={_DATA_VERSION: mark.version},
     )
 
 

@@ -21,6 +21,7 @@ from dagster_mirrorlake.checks.shown_again import materialized_since, show_again
 from dagster_mirrorlake.event_log import write_materializations
 from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.sensors.forgotten import find_forgotten
 from dagster_mirrorlake.sensors.loaded_there import find_loaded
 from dagster_mirrorlake.sensors.published import find_published
 from dagster_mirrorlake.sensors.requests import UNFINISHED
@@ -54,6 +55,8 @@ class LakeCursor:
     tenants: dict[str, str] = field(default_factory=dict[str, str])
     bigquery: dict[str, str] = field(default_factory=dict[str, str])
     shown: int | None = None
+    looks: int = 0
+    forgotten: tuple[str, ...] = ()
 
 
 def build_partitions_sensor(
@@ -127,7 +130,10 @@ def _look(
     unchanged |= {name: until for name, until, _ in confirmed}
     today = now.date().isoformat()
     after = LakeCursor(
-        *(cursor_text(done.cursor), today, unchanged, of_tenants, there), shown=shown_to
+        *(cursor_text(done.cursor), today, unchanged, of_tenants, there),
+        shown=shown_to,
+        looks=before.looks + 1,
+        forgotten=tuple(done.forgotten),
     )
     events = published.events + shown + loaded
     count = len(events) + done.count + len(confirmed)
@@ -148,10 +154,11 @@ def _look(
 class _Reported:
     """What a tick reported of tables that are read from servers: how many partitions, how far that
     came, and why tables could not be looked at; by name, keys of copies' partitions to be added and
-    removed."""
+    removed; the tables of which Dagster lacks more than was reported again."""
 
     cursor: "ReportCursor"
     count: int = 0
+    forgotten: list[str] = field(default_factory=list[str])
     failed: dict[str, str] = field(default_factory=dict[str, str])
     opened: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     ended: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
@@ -195,7 +202,31 @@ def _report_tables(
                 key = table.partition_of(one.partition)
                 done.opened.setdefault(table.dynamic_name, set()).add(key)
         if not due or time.monotonic() > until:
-            return done
+            break
+    if not due:
+        _report_forgotten(instance, lake, ledger, tables, before, done, now.date())
+    return done
+
+
+def _report_forgotten(
+    instance: dg.DagsterInstance,
+    lake: Any,
+    ledger: Any,
+    tables: Sequence[MirroredTable],
+    before: LakeCursor,
+    done: _Reported,
+    today: date,
+) -> None:
+    """Report again what Dagster does not have any more; where nothing new is due."""
+    found = find_forgotten(
+        *(instance, lake, ledger, tables),
+        *(done.cursor, before.looks, before.forgotten, today),
+    )
+    events = _events(lake, ledger, _find_unreported(instance, found.due))
+    write_materializations(instance, events)
+    done.count, done.forgotten = done.count + len(events), found.left
+    for name, keys in found.opened.items():
+        done.opened.setdefault(name, set()).update(keys)
 
 
 def _events(
