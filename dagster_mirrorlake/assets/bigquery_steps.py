@@ -34,7 +34,7 @@ def publish_there(
     what was there before. An observation says which jobs they are.
     """
     contract = mirrored.contract
-    with dagster_errors(context.retry_number):
+    with dagster_errors(context):
         workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
         if isinstance(mirrored, PublishedModelAsset):
             # One that does not compile may read what a rule hides by now.

@@ -59,7 +59,7 @@ def _maintain(
     from mirrorlake.operations.maintain import maintain_table
     from mirrorlake.operations.tenant_upkeep import maintain_tenants
 
-    with dagster_errors(context.retry_number):
+    with dagster_errors(context):
         workspace: Workspace = names.resources(context).mirrorlake.workspace
     done: list[Maintained] = []
     held: list[str] = []

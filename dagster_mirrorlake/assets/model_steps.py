@@ -61,7 +61,7 @@ def run(
             failed, rows are not as expected, or a partition can't be computed any more.
     """
     name, refused = model.declaration.name, None
-    with named_failures(name), dagster_errors(context.retry_number):
+    with named_failures(name), dagster_errors(context):
         step = _begun(context, model, keys)
         if not context.selected_asset_keys:
             _look_again(context, step)
@@ -70,11 +70,11 @@ def run(
             done = run_model(step.workspace, step.states, step.model, step.scopes, again=again)
         except ExpectationFailed as error:
             refused, done = error, error.run
-    with named_failures(name), dagster_errors(context.retry_number):
+    with named_failures(name), dagster_errors(context):
         missed = _missed(step)
     left_out = {*(refused.keys if refused else ()), *missed}
     yield from _materialised(context, step, done, left_out)
-    with named_failures(name), dagster_errors(context.retry_number):
+    with named_failures(name), dagster_errors(context):
         report_checks(context, model, step.model, step.states, step.scopes)
         if refused is not None:
             raise refused

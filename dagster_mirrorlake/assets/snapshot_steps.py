@@ -23,7 +23,7 @@ Events = Iterator[dg.MaterializeResult[Any]]
 def take(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
     """Write the run's snapshots down as landed."""
     contract = mirrored.contract
-    with dagster_errors(context.retry_number):
+    with dagster_errors(context):
         workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
         reach_landing(mirrored.names.resources(context), workspace.config, contract)
         done = take_snapshots(workspace, contract, _ids(context))
@@ -42,7 +42,7 @@ def fold(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
     accept = context.run.tags.get(ACCEPT_TAG) == "true"
     settings = contract.snapshot
     limit = settings.fresh_within if settings else None
-    with dagster_errors(context.retry_number):
+    with dagster_errors(context):
         workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
         reach_landing(mirrored.names.resources(context), workspace.config, contract)
         done = fold_snapshots(workspace, contract, _ids(context), accept_smaller=accept)
@@ -76,7 +76,7 @@ def fold(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
 def show(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
     """Report clean: a view has the rows of deduped."""
     contract = mirrored.contract
-    with dagster_errors(context.retry_number):
+    with dagster_errors(context):
         workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
         rows = workspace.lake.count_rows(deduped_of(contract))
         view = read_view(workspace.lake, clean_of(contract))

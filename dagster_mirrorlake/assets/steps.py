@@ -67,7 +67,7 @@ def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Even
     load = context.run.tags.get(LOAD_TAG)
     accept = context.run.tags.get(ACCEPT_TAG) == "true"
     since = datetime.now(UTC)
-    with dagster_errors(context.retry_number):
+    with dagster_errors(context):
         resources = mirrored.names.resources(context).mirrorlake
         workspace: Workspace = resources.workspace
         open_day = today()
@@ -217,7 +217,7 @@ def fold_deduped(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
     """
     contract = mirrored.contract
     started, since = time.monotonic(), datetime.now(UTC)
-    with dagster_errors(context.retry_number):
+    with dagster_errors(context):
         workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
         _, waiting = workspace.ledger.unfolded_of(contract.name, "deduped")
         folded = _fold(context, workspace, mirrored)
@@ -235,7 +235,7 @@ def fold_deduped(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
         **row_count(rows),
         **columns,
     }
-    with dagster_errors(context.retry_number):
+    with dagster_errors(context):
         touched = partitions_of(workspace, mirrored, waiting)
     yield from other_partitions(context, mirrored, "deduped", there, touched)
     yield from folded_layer(context, mirrored, "deduped", there, metadata)
@@ -261,7 +261,7 @@ def report_clean(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
     folds what is not folded yet."""
     contract = mirrored.contract
     started = time.monotonic()
-    with dagster_errors(context.retry_number):
+    with dagster_errors(context):
         workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
         is_view = contract.clean == "view"
         there = find_folded(workspace, mirrored, "clean")

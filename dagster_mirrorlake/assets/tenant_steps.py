@@ -41,7 +41,7 @@ def sync(context: dg.AssetExecutionContext, tenants: MirroredTenants, terms: Syn
     table, started = tenants.table, time.monotonic()
     which = ", ".join(sorted(terms.databases)) or "all tenants"
     context.log.info("table %s: sync of %s begins", table.name, which)
-    with named_failures(table.name), dagster_errors(context.retry_number):
+    with named_failures(table.name), dagster_errors(context):
         workspace: Workspace = tenants.names.resources(context).mirrorlake.workspace
         done = sync_tenants(workspace, table, terms)
         raw = {"run was about": which, **_raw_metadata(workspace, tenants, done)}

@@ -42,7 +42,7 @@ def build_batch_job(
 
     @dg.op(name=f"{name}_step", out=dg.Out(dg.Nothing))
     def step(context: dg.OpExecutionContext, config: BatchConfig) -> Iterator[Any]:
-        with dagster_errors(context.retry_number):
+        with dagster_errors(context):
             chosen = choose(tables, contracts, config.tables)
             done = run_batch(context, batches, _work(config, [t.contract.name for t in chosen]))
         yield report(done, "There is no table.")

@@ -51,7 +51,7 @@ def _compared(context: dg.AssetCheckExecutionContext, table: PublishedAsset) -> 
     from mirrorlake.operations.bigquery.check import check_published, estimate_check
     from mirrorlake.operations.bigquery.opened import open_for
 
-    with dagster_errors(0, again=False):
+    with dagster_errors():
         workspace = table.names.resources(context).mirrorlake.workspace
         bigquery = open_for(workspace, [table.contract])
         estimate = estimate_check(workspace, table.contract, bigquery)
@@ -119,7 +119,7 @@ def build_permissions_check(names: Names) -> dg.AssetChecksDefinition:
 def _verified(context: dg.AssetCheckExecutionContext, names: Names) -> dg.AssetCheckResult:
     from mirrorlake.operations.bigquery.permissions import verify_declared
 
-    with dagster_errors(0, again=False):
+    with dagster_errors():
         found = verify_declared(names.resources(context).ledger.contracts)
     different = [one.resource for one in found if one.verdict == "different"]
     undeclared = [one.resource for one in found if one.verdict == "not declared"]

@@ -33,7 +33,7 @@ def _step(
 
         selected = context.op_execution_context.selected_asset_check_keys
         names = {key.name for key in selected if key.asset_key == external.key}
-        with named_failures(external.declaration.name), dagster_errors(0, again=False):
+        with named_failures(external.declaration.name), dagster_errors():
             found = look_and_check(external, external.names.resources(context).lake)
         for check, verdict in verdicts_of(found).items():
             if check in names:

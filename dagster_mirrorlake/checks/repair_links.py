@@ -3,6 +3,7 @@ config filled in; the config to paste; and the command that does the same.
 """
 
 import json
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -41,10 +42,41 @@ LOADED_BY = (DRIFT, UNDECIDED, UNLOADED)
 """Words of verdicts that a load puts right, where anything does."""
 
 
+@dataclass(frozen=True)
+class RepairLinks:
+    """What a person can do about a failed check.
+
+    Attributes:
+        job: what puts it right; ``config``: its run config, YAML.
+        url: the job's launchpad, that config filled in; None where no location has it.
+        command: what does the same in a shell.
+    """
+
+    job: str
+    config: str
+    url: str | None
+    command: str
+
+    def words_of(self, words: str | None) -> str:
+        """A verdict's words, as Markdown: the link first, by its label, for the address is long."""
+        link = f"[Put it right: {self.job}]({self.url})\n\n" if self.url else ""
+        return f"{link}{words or ''}"
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The rest, beside the words. Dagster shows metadata by their names' order."""
+        # On one line: the UI shows a text without its line breaks.
+        config = json.dumps(yaml.safe_load(self.config))
+        return {
+            f"run config of {self.job}": dg.MetadataValue.text(config),
+            "or in a shell": self.command,
+        }
+
+
 def repair_links(
     run: dg.DagsterRun, table: MirroredTable, check: str, words: str | None
-) -> dict[str, Any]:
-    """Metadata of a failed check; empty where no job can help.
+) -> RepairLinks | None:
+    """What puts a failed check right; None where no job can help.
 
     Args:
         run: that of the check: its code location has the job.
@@ -53,19 +85,12 @@ def repair_links(
     # What is too new to be decided, or was never loaded, is for a load.
     job = "sync" if (words or "").startswith(LOADED_BY) else _JOBS.get(check)
     if job is None or contract.landed or (job == "repair" and contract.repair == "off"):
-        return {}
-    config = run_config(job, contract)
-    links: dict[str, Any] = {}
-    origin = run.remote_job_origin
+        return None
+    config, origin, url = run_config(job, contract), run.remote_job_origin, None
     if origin is not None:
-        links["put it right"] = dg.MetadataValue.url(
-            launchpad(origin.location_name, table.names.of(job), config, table.source_tag)
-        )
-    # On one line: the UI shows a text without its line breaks.
-    links[f"run config of {job}"] = dg.MetadataValue.text(json.dumps(yaml.safe_load(config)))
+        url = launchpad(origin.location_name, table.names.of(job), config, table.source_tag)
     command = _COMMANDS[job].format(table=contract.name, first=contract.start or "1970-01-01")
-    links["or in a shell"] = command
-    return links
+    return RepairLinks(job, config, url, command)
 
 
 def run_config(job: str, contract: TableContract) -> str:

@@ -1,10 +1,12 @@
 """Runs checks: of one asset all that a step was requested for, or one alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import dagster as dg
 
+from dagster_mirrorlake.checks.as_of import AsOf, Watch
 from dagster_mirrorlake.checks.series import BY_DAY, EXACT, exact_step
 from dagster_mirrorlake.checks.structure_verdicts import (
     contract_verdict,
@@ -22,7 +24,7 @@ from dagster_mirrorlake.checks.verdicts import (
     Look,
     day_events,
     evaluations,
-    metadata_of,
+    shown_of,
 )
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import Layer, MirroredTable
@@ -43,6 +45,7 @@ def check_results(
 
     Raises:
         Failure: a look failed; the first reason.
+        RetryRequested: another run holds the table that a look was to write to.
         Exception: a look met a bug; as it came.
     """
     failed: Exception | None = None
@@ -50,12 +53,12 @@ def check_results(
     alone, days = not run.asset_selection, _days_of(table, run.tags)
     for name in sorted({name.removesuffix(BY_DAY) for name in names}):
         try:
-            with dagster_errors(0, again=False):
+            # The sweep of the exact check writes to the table.
+            with dagster_errors(context.op_execution_context, only_held=True):
                 workspace: Workspace = table.names.resources(context).mirrorlake.workspace
                 by_day, instance = f"{name}{BY_DAY}" in names, context.instance
                 look = Look(workspace, table, layer, alone, days, by_day, instance)
-                with damage_errors(workspace.lake, workspace.ledger, table.contract):
-                    verdict = _VERDICTS[name](look)
+                verdict = _verdict(look, name)
         except Exception as error:  # noqa: BLE001 (raised below, after the others)
             failed = failed or error
             continue
@@ -65,13 +68,14 @@ def check_results(
             step.log_event(day)  # pyright: ignore[reportArgumentType]
         if name not in names:
             continue
+        words, shown = shown_of(run, table, name, verdict)
         yield dg.AssetCheckResult(
             asset_key=key,
             check_name=name,
             passed=verdict.passed,
             severity=verdict.severity,
-            metadata=metadata_of(run, table, name, verdict),
-            description=verdict.words,
+            metadata={**shown, **verdict.state},
+            description=words,
         )
     if layer == "deduped" and EXACT not in names and run.asset_selection:
         _restate(context.op_execution_context, table, key)
@@ -86,11 +90,12 @@ def _restate(context: dg.OpExecutionContext, table: MirroredTable, key: dg.Asset
 
     if exact_step(key) in context.job_def.graph.node_dict:
         return
-    with dagster_errors(0, again=False):
+    with dagster_errors():
         workspace: Workspace = table.names.resources(context).mirrorlake.workspace
+        as_of = AsOf.now(workspace.ledger, table, "deduped", EXACT)
         words = restated(workspace, table.contract)
     if words is not None:
-        verdict = CheckVerdict(False, words=words)
+        verdict = CheckVerdict(False, words=words, as_of=as_of)
         for event in evaluations(context, table, "deduped", EXACT, verdict):
             context.log_event(event)  # pyright: ignore[reportArgumentType]
 
@@ -104,8 +109,14 @@ def verdict_of(
         MirrorlakeError: it could not look.
     """
     workspace: Workspace = table.names.resources(context).mirrorlake.workspace
-    with damage_errors(workspace.lake, workspace.ledger, table.contract):
-        return _VERDICTS[name](Look(workspace, table, layer, whole=False))
+    return _verdict(Look(workspace, table, layer, whole=False), name)
+
+
+def _verdict(look: Look, name: str) -> CheckVerdict:
+    watch = Watch(look.workspace, look.table, look.layer, name)
+    with damage_errors(look.workspace.lake, look.workspace.ledger, look.contract):
+        verdict = _VERDICTS[name](look)
+    return replace(verdict, as_of=watch.ended())
 
 
 def _days_of(table: MirroredTable, tags: Mapping[str, str]) -> tuple[date, date] | None:

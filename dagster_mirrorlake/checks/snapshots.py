@@ -65,7 +65,7 @@ def _step(
         contract, resources = table.contract, table.names.resources(context)
         selected = context.op_execution_context.selected_asset_check_keys
         names = {k.name for k in selected if k.asset_key == key}
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             workspace = resources.mirrorlake.workspace
             reach_landing(resources, workspace.config, contract)
             if "published" in names:

@@ -55,6 +55,17 @@ def chain_check_keys(table: MirroredTable) -> list[dg.AssetCheckKey]:
     ]
 
 
+def all_check_keys(table: MirroredTable) -> list[dg.AssetCheckKey]:
+    """Every check of a chain, by day too."""
+    by_day = (dg.AssetCheckKey(table.key("deduped"), name) for name in _by_day(table, EXACT))
+    chain = (
+        dg.AssetCheckKey(table.key(layer), name)
+        for layer, words in _words(table).items()
+        for name in words
+    )
+    return list(dict.fromkeys([*chain, *proof_check_keys(table), *by_day]))
+
+
 def blocking_check_keys(table: MirroredTable) -> list[dg.AssetCheckKey]:
     """Deduped's checks that keep what is downstream from running; they read the lake alone."""
     if table.contract.landed:

@@ -52,7 +52,7 @@ def _step(
         selected = context.op_execution_context.selected_asset_check_keys
         names = {k.name for k in selected if k.asset_key == key}
         looks = {MIRRORED: _mirrored, DRIFT: _drift, EXACT: _exact}
-        with named_failures(tenants.table.name), dagster_errors(0, again=False):
+        with named_failures(tenants.table.name), dagster_errors():
             workspace: Workspace = tenants.names.resources(context).mirrorlake.workspace
             # Those of the ledger first: one that can't look keeps no other from being reported.
             for name in (name for name in looks if name in names):

@@ -13,6 +13,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.targets import target_of
+from dagster_mirrorlake.checks.as_of import AsOf
 from dagster_mirrorlake.checks.days import Partition
 from dagster_mirrorlake.checks.repair_links import repair_links
 from dagster_mirrorlake.checks.series import BY_DAY
@@ -26,13 +27,19 @@ from mirrorlake.workspace import Workspace
 @dataclass(frozen=True)
 class CheckVerdict:
     """What one check found; ``words`` say what is wrong, without any row's values. ``partitions``:
-    of the days that are reported one by one."""
+    of the days that are reported one by one; ``as_of``: the state that all of it is about."""
 
     passed: bool
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     words: str | None = None
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
     partitions: Mapping[str, Partition] = field(default_factory=dict[str, Partition])
+    as_of: AsOf | None = None
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """The metadata that say what state this is about."""
+        return self.as_of.metadata if self.as_of is not None else {}
 
 
 @dataclass(frozen=True)
@@ -91,14 +98,14 @@ def evaluations(
     logged is lost where the step fails."""
     key = table.key(layer)
     yield from day_events(context, table, key, name, verdict)
-    shown = metadata_of(context.run, table, name, verdict)
+    words, shown = shown_of(context.run, table, name, verdict)
     yield dg.AssetCheckEvaluation(
         asset_key=key,
         check_name=name,
         passed=verdict.passed,
         severity=verdict.severity,
-        metadata={k: as_value(v) for k, v in shown.items()},
-        description=verdict.words,
+        metadata={k: as_value(v) for k, v in {**shown, **verdict.state}.items()},
+        description=words,
     )
 
 
@@ -118,13 +125,15 @@ def as_value(value: Any) -> dg.MetadataValue[Any]:
     return dg.MetadataValue.text(str(value)) if make is None else make(value)
 
 
-def metadata_of(
-    run: dg.DagsterRun, table: MirroredTable, name: str, verdict: CheckVerdict
-) -> dict[str, Any]:
-    """What a verdict shows: of a failed one first what a person can do about it."""
-    if verdict.passed:
-        return dict(verdict.metadata)
-    return {**repair_links(run, table, name, verdict.words), **verdict.metadata}
+def shown_of(
+    run: dg.DagsterRun, table: MirroredTable, name: str, verdict: CheckVerdict | Partition
+) -> tuple[str | None, dict[str, Any]]:
+    """The words and the metadata that a verdict is shown with: of a failed one first what a person
+    can do about it."""
+    links = None if verdict.passed else repair_links(run, table, name, verdict.words)
+    if links is None:
+        return verdict.words, dict(verdict.metadata)
+    return links.words_of(verdict.words), {**links.metadata, **verdict.metadata}
 
 
 def day_events(
@@ -136,13 +145,13 @@ def day_events(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """An evaluation of each day, in a series of its own; a failed one also links to its repair."""
     for day, one in verdict.partitions.items() if table.has_days else ():
-        links = {} if one.passed else repair_links(context.run, table, name, one.words)
+        words, shown = shown_of(context.run, table, name, one)
         yield dg.AssetCheckEvaluation(
             asset_key=key,
             check_name=f"{name}{BY_DAY}",
             passed=one.passed,
-            metadata={k: as_value(v) for k, v in {**links, **one.metadata}.items()},
-            description=one.words,
+            metadata={k: as_value(v) for k, v in {**shown, **verdict.state}.items()},
+            description=words,
             severity=one.severity,
             partition=day,
             target_materialization_data=target_of(context.instance, key, day),

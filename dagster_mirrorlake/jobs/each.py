@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -10,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import dagster as dg
 
 from dagster_mirrorlake.markdown import markdown
-from dagster_mirrorlake.resources.failures import RETRIES, WAIT_SECONDS, dagster_errors
+from dagster_mirrorlake.resources.failures import MOST_WAITS, RETRIES, dagster_errors, pause
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.translator import SOURCE_TAG
-from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.errors import ConfigError, LeaseHeld, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.config import Config
@@ -99,7 +100,7 @@ def chosen_tables(
     Raises:
         Failure: a pattern means no table, a secret is not set, or lake or ledger can't be opened.
     """
-    with dagster_errors(0, again=False):
+    with dagster_errors():
         workspace: Workspace = tables[0].names.resources(context).mirrorlake.workspace
         chosen = choose(tables, workspace.config, patterns)
         workspace.config.require_secrets(table.contract for table in chosen)
@@ -116,15 +117,17 @@ def run_each(
 ) -> Generator[Any, None, list[Done]]:
     """Do something to each table: yields its events, returns what became of all.
 
-    One that fails stops no other; those whose failure may pass by itself (another run holds them)
-    are tried again after the others.
+    One that fails stops no other; those whose failure may pass by itself are tried again after the
+    others, three times; those that another run holds, as long as it does.
     """
     done: dict[str, Done] = {}
     left = list(tables)
-    for attempt in range(RETRIES + 1):
+    tries: Counter[str] = Counter()
+    waits: Counter[str] = Counter()
+    for attempt in range(MOST_WAITS + RETRIES + 1):
         if attempt:
             context.log.info("%s: tried again", ", ".join(t.contract.name for t in left))
-            time.sleep(WAIT_SECONDS * 2 ** (attempt - 1))
+            time.sleep(pause(attempt - 1))
         again: list[MirroredTable] = []
         for table in left:
             name, started = table.contract.name, time.monotonic()
@@ -132,7 +135,11 @@ def run_each(
                 done[name] = yield from act(table)
             except MirrorlakeError as error:
                 done[name] = failed(name, error)
-                if error.retryable:
+                counted, most = (
+                    (waits, MOST_WAITS) if isinstance(error, LeaseHeld) else (tries, RETRIES)
+                )
+                counted[name] += 1
+                if error.retryable and counted[name] <= most:
                     again.append(table)
             except Exception as error:
                 # A bug. Its words may hold values: they are for the process's own output.

@@ -40,7 +40,7 @@ def build_hold(tables: Sequence[MirroredTable | MirroredTenants]) -> dg.JobDefin
     sources, names = _sources(tables), tables[0].names
 
     def hold(context: dg.OpExecutionContext, config: HoldConfig) -> Iterator[dg.Output[None]]:
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             ledger: Ledger = names.resources(context).ledger.ledger
             source = _known(sources, config.source)
             held = ledger.hold(source, _moment(config), config.reason)
@@ -61,7 +61,7 @@ def build_release(tables: Sequence[MirroredTable | MirroredTenants]) -> dg.JobDe
     sources, names = _sources(tables), tables[0].names
 
     def release(context: dg.OpExecutionContext, config: ReleaseConfig) -> Iterator[dg.Output[None]]:
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             ledger: Ledger = names.resources(context).ledger.ledger
             source = _known(sources, config.source)
             words = "no longer held" if ledger.release(source) else "it was not held"

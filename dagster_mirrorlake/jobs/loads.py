@@ -120,7 +120,7 @@ def sync_read(
         return {}
     look = Look()
     if not accept_smaller:
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             look = look_at(workspace.config, workspace.ledger, contracts)
     found = [unchanged_result(one, 0, 0, 0.0) for one in look.unchanged.values()]
     done = {one.table: Done(one.table, "unchanged") for one in found}
@@ -146,7 +146,7 @@ def build_backfill_errored(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
 
     def backfill_errored(context: dg.OpExecutionContext, config: BackfillConfig) -> Events:
         workspace, chosen = chosen_tables(context, tables, config.tables)
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             done = fill_days(context, workspace, [table.contract for table in chosen], config)
         yield report(done, "No day failed: nothing was loaded.")
 

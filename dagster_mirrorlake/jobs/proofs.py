@@ -71,7 +71,7 @@ def build_prove(
         from dagster_mirrorlake.jobs.landings import prove_landed
 
         workspace, chosen = chosen_tables(context, tables, config.tables)
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             ask = _ask(config.day, "", whole=config.whole and bool(config.tables))
 
         def act(table: MirroredTable) -> Act:
@@ -101,7 +101,7 @@ def build_repair(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
                 allow_retries=False,
             )
         workspace, chosen = chosen_tables(context, tables, config.tables)
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             ask = _ask(config.day, config.keys, whole=True)
 
         only = config.only_deletes
@@ -145,6 +145,7 @@ def _ask(day: str, keys: str, *, whole: bool) -> "Ask":
 def _prove(
     context: dg.OpExecutionContext, workspace: "Workspace", table: MirroredTable, ask: "Ask"
 ) -> Act:
+    from dagster_mirrorlake.checks.as_of import Watch
     from dagster_mirrorlake.checks.exact import exact_verdict
     from dagster_mirrorlake.checks.layers import INTACT, MATCHES, clean_verdict, raw_verdict
     from dagster_mirrorlake.checks.verdicts import CheckVerdict, evaluations
@@ -153,14 +154,18 @@ def _prove(
     contract = table.contract
     verdicts: dict[str, CheckVerdict] = {}
     with damage_errors(workspace.lake, workspace.ledger, contract):
-        verdicts[EXACT] = CheckVerdict(
-            *exact_verdict(workspace, table, ask=ask, instance=context.instance)
-        )
+        watch = Watch(workspace, table, "deduped", EXACT)
+        found = exact_verdict(workspace, table, ask=ask, instance=context.instance)
+        verdicts[EXACT] = CheckVerdict(*found, as_of=watch.ended())
         yield from evaluations(context, table, "deduped", EXACT, verdicts[EXACT])
         if ask.kind == "full":
-            verdicts[INTACT] = CheckVerdict(*raw_verdict(workspace, contract, whole=True))
+            watch = Watch(workspace, table, "raw", INTACT)
+            raw = raw_verdict(workspace, contract, whole=True)
+            verdicts[INTACT] = CheckVerdict(*raw, as_of=watch.ended())
             yield from evaluations(context, table, "raw", INTACT, verdicts[INTACT])
-            verdicts[MATCHES] = CheckVerdict(*clean_verdict(workspace, contract, whole=True))
+            watch = Watch(workspace, table, "clean", MATCHES)
+            clean = clean_verdict(workspace, contract, whole=True)
+            verdicts[MATCHES] = CheckVerdict(*clean, as_of=watch.ended())
             yield from evaluations(context, table, "clean", MATCHES, verdicts[MATCHES])
     return _proved(contract.name, verdicts)
 
@@ -212,6 +217,7 @@ def _repair(
     *,
     only_deletes: bool,
 ) -> Act:
+    from dagster_mirrorlake.checks.as_of import Watch
     from dagster_mirrorlake.checks.exact import report_verdict
     from dagster_mirrorlake.checks.verdicts import CheckVerdict, evaluations
     from dagster_mirrorlake.jobs.recheck import recheck
@@ -219,7 +225,7 @@ def _repair(
     from mirrorlake.operations.repair import repair_table
 
     contract = table.contract
-    made = ""
+    made, watch = "", Watch(workspace, table, "deduped", EXACT)
     try:
         done = repair_table(workspace, contract, ask, only_deletes=only_deletes)
     except LakeDamaged as error:
@@ -228,9 +234,8 @@ def _repair(
         made = f"a file could not be read ({error.reason}): made again from raw; then "
         done = repair_table(workspace, contract, ask, only_deletes=only_deletes)
     last, evidence = done.after, done.evidence[-1]
-    verdict = CheckVerdict(
-        *report_verdict(workspace, table, last, evidence, instance=context.instance)
-    )
+    found = report_verdict(workspace, table, last, evidence, instance=context.instance)
+    verdict = CheckVerdict(*found, as_of=watch.ended())
     yield from evaluations(context, table, "deduped", EXACT, verdict)
     words = f"{made}{done.rows} rows read again, {done.gone} gone from MySQL (it was: {done.why})"
     bad = done.outcome == "different" and not last.only_deleted

@@ -36,7 +36,7 @@ def build_prove_tenants(tables: Sequence[MirroredTenants]) -> dg.JobDefinition:
     """Compare tenants with MySQL now, and record the verdicts on their checks."""
 
     def prove(context: dg.OpExecutionContext, config: ProveTenantsConfig) -> Iterator[Any]:
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             workspace: Workspace = tables[0].names.resources(context).mirrorlake.workspace
             known = {table.table.name: table for table in tables}
             named = [workspace.config.tenant_table(name).name for name in config.tables]

@@ -52,7 +52,7 @@ class CleanIOManager(dg.ConfigurableIOManager):
             RetryRequested: an error that may pass by itself.
         """
         step = dg.AssetExecutionContext.get()
-        with dagster_errors(step.op_execution_context.retry_number):
+        with dagster_errors(step.op_execution_context):
             from mirrorlake.serving.clean_version import open_clean
 
             give = _GIVEN[_form(context)]

@@ -29,7 +29,7 @@ def build_alerts_sensor(
     def alerts(context: dg.SensorEvaluationContext) -> Any:
         from mirrorlake.operations.alerts import send_alerts
 
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             ledger = named.resources(context).ledger
             sent = send_alerts(ledger.contracts, ledger.ledger)
         for one in sent:

@@ -38,7 +38,7 @@ def build_schedule(
     def daily(context: dg.ScheduleEvaluationContext) -> Any:
         at: datetime = context.scheduled_execution_time.astimezone(UTC)
         before = at.date() - timedelta(days=1)
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             ledger = names.resources(context).ledger.ledger
             sources = dict.fromkeys(t.contract.source for t in tables)
             held = {s: why for s in sources if (why := why_held(ledger, s))}

@@ -60,7 +60,7 @@ def build_externals_sensor(
         "were written, and whether they are as they are declared.",
     )
     def observed(context: dg.SensorEvaluationContext) -> Any:
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             return _look(context, externals)
 
     return observed

@@ -68,7 +68,7 @@ def build_landed_sensor(
         under_way = dg.RunsFilter(tags={TABLE_TAG: tag_of(table)}, statuses=UNFINISHED)
         if context.instance.get_run_records(under_way, limit=1):
             return dg.SkipReason(f"A run of table {contract.name} is under way")
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             resources = names.resources(context)
             ledger = resources.ledger
             reach_landing(resources, ledger.contracts, contract)

@@ -48,7 +48,7 @@ def build_models_sensor(models: Sequence[ModelAsset], *, running: bool) -> dg.Se
         "they read is complete.",
     )
     def found(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             states = _states(models, context)
             for problem in states.project.problems:
                 context.log.warning("A model was left out: %s", problem)

@@ -65,7 +65,7 @@ def build_moved_sensor(
         busy = busy_tables(context.instance, tables)
         if len(busy) == len(tables):
             return dg.SkipReason(f"Runs of all tables of source {source} are under way")
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             if why := why_held(names.resources(context).ledger.ledger, source):
                 return dg.SkipReason(why)
         return _look(context, source, tables, busy)
@@ -85,7 +85,7 @@ def _look(
 
     marks = read_cursor(dict[str, Mark], context.cursor, {})
     contracts = [table.contract for table in tables if table.contract.name not in busy]
-    with dagster_errors(0, again=False):
+    with dagster_errors():
         resources = tables[0].names.resources(context)
         mysql, ledger = resources.mysql, resources.ledger.ledger
         changed = named_otherwise(mysql.contracts, ledger) or frozenset[str]()
@@ -152,7 +152,7 @@ def _result(
 def _observed(
     moved: "Moved", table: MirroredTable, columns: Mapping[tuple[str, str], dg.TableSchema]
 ) -> dg.AssetObservation:
-    """The source table as it was seen: its mark is its data version."""
+    """The source table as it was seen; its data version has no clock in it."""
     mark, contract = moved.mark, moved.contract
     schema = columns.get((contract.database, contract.table))
     return dg.AssetObservation(
@@ -164,7 +164,7 @@ def _observed(
             "highest cursor": mark.high or "-",
             **({"dagster/column_schema": schema} if schema else {}),
         },
-        tags={_DATA_VERSION: f"{mark.rows}-{mark.high}-{mark.digest}-{mark.moved_at}"},
+        tags={_DATA_VERSION: mark.version},
     )
 
 

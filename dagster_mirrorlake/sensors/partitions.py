@@ -2,9 +2,11 @@
 
 A load of the command line, a repair, a reload, a run that died after its commit: each becomes a
 materialisation of every partition that it touched, with that partition's own rows. The first looks
-report the history, the newest partitions first, some at a time.
+report the history, the newest partitions first, some at a time. Verdicts that a report hid, while
+nothing they are about changed, are shown again in the same look.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -15,8 +17,11 @@ import dagster as dg
 from dagster_mirrorlake.assets.columns import layer_columns
 from dagster_mirrorlake.assets.reported import is_reported, partition_event, partition_metadata
 from dagster_mirrorlake.assets.unchanged import confirmed_clean
+from dagster_mirrorlake.checks.shown_again import materialized_since, show_again
+from dagster_mirrorlake.event_log import write_materializations
 from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.sensors.forgotten import find_forgotten
 from dagster_mirrorlake.sensors.loaded_there import find_loaded
 from dagster_mirrorlake.sensors.published import find_published
 from dagster_mirrorlake.sensors.requests import UNFINISHED
@@ -27,11 +32,13 @@ from dagster_mirrorlake.tenants import MirroredTenants
 from mirrorlake.config.partitions import day_of
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.day_reports import DayReport
+    from mirrorlake.operations.day_reports import DayReport, ReportCursor
 
 INTERVAL_SECONDS = 10
-MOST = 1000
-"""Reports of a look, at most: Dagster writes each by itself, in 5 to 10 ms."""
+PAGE = 150
+"""Reports that are found, and written, at once."""
+BOUND_SECONDS = 8.0
+"""A tick begins no other page after so long: the next tick goes on from there."""
 _DAY = timedelta(days=1)
 
 
@@ -47,6 +54,9 @@ class LakeCursor:
     unchanged: dict[str, str] = field(default_factory=dict[str, str])
     tenants: dict[str, str] = field(default_factory=dict[str, str])
     bigquery: dict[str, str] = field(default_factory=dict[str, str])
+    shown: int | None = None
+    looks: int = 0
+    forgotten: tuple[str, ...] = ()
 
 
 def build_partitions_sensor(
@@ -88,30 +98,19 @@ def _look(
     published_there: Sequence[PublishedAsset],
 ) -> dg.SensorResult:
     from mirrorlake.operations.cursors import cursor_text, read_cursor
-    from mirrorlake.operations.day_reports import ReportCursor, find_reports
 
     instance, now = context.instance, datetime.now(UTC)
     before = read_cursor(LakeCursor, context.cursor, LakeCursor())
-    by_name = {table.contract.name: table for table in tables}
-    with dagster_errors(0, again=False):
+    with dagster_errors():
         resources = [*tables, *snapshots, *tenants, *published_there][0].names.resources(context)
         lake, ledger = resources.lake.lake, resources.ledger.ledger
-        found = find_reports(
-            lake,
-            ledger,
-            [table.contract for table in tables],
-            read_cursor(ReportCursor, before.reports, ReportCursor()),
-            most=MOST,
-            today=now.date(),
-            busy=lambda run: _is_busy(instance, run),
-        )
-        stale = before.day != now.date().isoformat()
-        opened, ended = (
-            _set_right(instance, lake, ledger, tables, now.date()) if stale else ({}, {})
-        )
-        due = [(by_name[one.table], one) for one in found.reports]
-        events = _events(lake, ledger, _find_unreported(instance, due))
+        _, newest = materialized_since(instance, None)
+        done = _report_tables(instance, lake, ledger, tables, before, now)
         confirmed = list(confirmed_clean(instance, ledger, tables, before.unchanged, now))
+        write_materializations(instance, [event for _, _, event in confirmed])
+        start = newest if before.shown is None else before.shown
+        materialized, shown_to = materialized_since(instance, start)
+        show_again(instance, ledger, tables, materialized)
         published = find_published(instance, lake, ledger, snapshots)
         loaded, there = find_loaded(
             *(instance, resources.lake.contracts, ledger, published_there, before.bigquery)
@@ -124,22 +123,24 @@ def _look(
             if tenants
             else ([], {})
         )
-    for name, words in found.failed.items():
+    for name, words in done.failed.items():
         context.log.warning(f"table {name}: {words}")
-    for table, one in due:
-        if table.contract.copies:
-            key = table.partition_of(one.partition)
-            opened.setdefault(table.dynamic_name, set()).add(key)
-    events += [event for _, _, event in confirmed] + published.events + shown + loaded
-    opened |= published.opened
-    ended |= published.ended
-    unchanged = {n: at for n, at in before.unchanged.items() if n in by_name}
+    names = {table.contract.name for table in tables}
+    unchanged = {n: at for n, at in before.unchanged.items() if n in names}
     unchanged |= {name: until for name, until, _ in confirmed}
+    today = now.date().isoformat()
     after = LakeCursor(
-        *(cursor_text(found.cursor), now.date().isoformat(), unchanged, of_tenants, there)
+        *(cursor_text(done.cursor), today, unchanged, of_tenants, there),
+        shown=shown_to,
+        looks=before.looks + 1,
+        forgotten=tuple(done.forgotten),
     )
+    events = published.events + shown + loaded
+    count = len(events) + done.count + len(confirmed)
+    words = f"Reported: {count}" if count else "Everything in the lake is reported"
+    opened, ended = done.opened | published.opened, done.ended | published.ended
     return dg.SensorResult(
-        skip_reason=None if events else "Everything in the lake is reported",
+        skip_reason=None if events else words,
         cursor=cursor_text(after),
         asset_events=events,
         dynamic_partitions_requests=[
@@ -147,6 +148,85 @@ def _look(
             *(dg.DeleteDynamicPartitionsRequest(n, sorted(keys)) for n, keys in ended.items()),
         ],
     )
+
+
+@dataclass
+class _Reported:
+    """What a tick reported of tables that are read from servers: how many partitions, how far that
+    came, and why tables could not be looked at; by name, keys of copies' partitions to be added and
+    removed; the tables of which Dagster lacks more than was reported again."""
+
+    cursor: "ReportCursor"
+    count: int = 0
+    forgotten: list[str] = field(default_factory=list[str])
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    opened: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    ended: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+
+
+def _report_tables(
+    instance: dg.DagsterInstance,
+    lake: Any,
+    ledger: Any,
+    tables: Sequence[MirroredTable],
+    before: LakeCursor,
+    now: datetime,
+) -> _Reported:
+    """Find what is due and write it, page by page, until nothing is or the tick's time is over. A
+    tick that dies on the way repeats nothing: what was written is known by its ``through``."""
+    from mirrorlake.operations.cursors import read_cursor
+    from mirrorlake.operations.day_reports import ReportCursor, find_reports
+
+    until = time.monotonic() + BOUND_SECONDS
+    done = _Reported(read_cursor(ReportCursor, before.reports, ReportCursor()))
+    if before.day != now.date().isoformat():
+        done.opened, done.ended = _set_right(instance, lake, ledger, tables, now.date())
+    by_name = {table.contract.name: table for table in tables}
+    while True:
+        found = find_reports(
+            lake,
+            ledger,
+            [table.contract for table in tables],
+            done.cursor,
+            most=PAGE,
+            today=now.date(),
+            busy=lambda run: _is_busy(instance, run),
+        )
+        due = [(by_name[one.table], one) for one in found.reports]
+        events = _events(lake, ledger, _find_unreported(instance, due))
+        write_materializations(instance, events)
+        done.cursor, done.count = found.cursor, done.count + len(events)
+        done.failed |= found.failed
+        for table, one in due:
+            if table.contract.copies:
+                key = table.partition_of(one.partition)
+                done.opened.setdefault(table.dynamic_name, set()).add(key)
+        if not due or time.monotonic() > until:
+            break
+    if not due:
+        _report_forgotten(instance, lake, ledger, tables, before, done, now.date())
+    return done
+
+
+def _report_forgotten(
+    instance: dg.DagsterInstance,
+    lake: Any,
+    ledger: Any,
+    tables: Sequence[MirroredTable],
+    before: LakeCursor,
+    done: _Reported,
+    today: date,
+) -> None:
+    """Report again what Dagster does not have any more; where nothing new is due."""
+    found = find_forgotten(
+        *(instance, lake, ledger, tables),
+        *(done.cursor, before.looks, before.forgotten, today),
+    )
+    events = _events(lake, ledger, _find_unreported(instance, found.due))
+    write_materializations(instance, events)
+    done.count, done.forgotten = done.count + len(events), found.left
+    for name, keys in found.opened.items():
+        done.opened.setdefault(name, set()).update(keys)
 
 
 def _events(

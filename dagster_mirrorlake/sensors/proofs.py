@@ -35,7 +35,7 @@ def build_proof_schedule(
     def proofs(context: dg.ScheduleEvaluationContext) -> Any:
         at: datetime = context.scheduled_execution_time.astimezone(UTC)
         sources = dict.fromkeys(t.contract.source for t in tables)
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             ledger = names.resources(context).ledger.ledger
             held = {s: why for s in sources if (why := why_held(ledger, s))}
         if len(held) == len(sources):

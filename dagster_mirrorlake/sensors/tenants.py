@@ -56,7 +56,7 @@ def _look(
 
     table = tenants.table
     mark = read_cursor(dict[str, TenantMark], context.cursor, {}).get(table.name)
-    with dagster_errors(0, again=False):
+    with dagster_errors():
         seen = detect_tenants(sensor_workspace(tenants, context), table, mark)
         for error in seen.lost.values():
             context.log.warning(str(error))

@@ -48,7 +48,7 @@ def build_unfolded_sensor(
         if not free:
             return dg.SkipReason("Runs of all tables are under way")
         marks = read_cursor(FoldCursor, context.cursor, FoldCursor())
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             resources = names.resources(context)
             lake, ledger = resources.lake.lake, resources.ledger.ledger
             sources = dict.fromkeys(contract.source for contract in free)

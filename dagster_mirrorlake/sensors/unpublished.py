@@ -59,7 +59,7 @@ def build_unpublished_sensor(
         requested = read_cursor(dict[str, datetime], context.cursor, dict[str, datetime]())
         busy = busy_published(context.instance, tables)
         free = [table.contract for table in tables if table.contract.name not in busy]
-        with dagster_errors(0, again=False):
+        with dagster_errors():
             resources = names.resources(context)
             config, lake = resources.lake.contracts, resources.lake.lake
             ledger = resources.ledger.ledger

@@ -133,6 +133,7 @@ def status(
 
     config = open_contract(config_path)
     everything = sorted((*config.tables, *config.snapshots), key=lambda contract: contract.name)
+    tables = config.named(tables)
     tenants = config.split_tenants(tables) if tables else config.tenants
     others = [name for name in tables if not config.split_tenants([name])]
     chosen = [config.contract(name) for name in others] if tables else everything

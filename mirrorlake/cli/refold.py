@@ -47,7 +47,8 @@ def refold(tables: Sequence[str], config_path: Path, as_json: bool, damaged: boo
         "`mirrorlake sync {table}` folds what is not folded, and everything where somebody else "
         "wrote into deduped; `mirrorlake sync {table} --again` reads every tenant again first",
     )
-    chosen = [_contract(config, name) for name in tables] or config.chosen(())
+    names = config.named(tables)
+    chosen = [_contract(config, name) for name in names] or config.chosen(())
     done: list[Refolded] = []
     failures: list[tuple[str, MirrorlakeError]] = []
     with Workspace.open(config) as workspace:

@@ -20,6 +20,7 @@ from rich.measure import Measurement
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 # In a file or a pipe nothing is wrapped for a screen that is not there, unless somebody says how
 # wide it is: Rich reads COLUMNS.
@@ -45,7 +46,7 @@ _PROSE = 24
 
 
 class _Rows(Table):
-    """A table where the screen is wide enough for whole words, else one record a row."""
+    """A table where the screen is wide enough for whole words, else a short record a row."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Choose by the width that the longest words need: a name that is cut names nothing."""
@@ -67,7 +68,7 @@ class _Rows(Table):
             return
         cells = [list(column.cells) for column in self.columns]
         for row in zip(*cells, strict=True):
-            yield from self._record(row)
+            yield from self._record(row, options.max_width)
 
     def _plain(self, width: int) -> list[str]:
         """The lines that Rich would make of words that fit on one line each, at a twentieth of its
@@ -93,16 +94,37 @@ class _Rows(Table):
         blank, rule = " " * len(head), " " + "─" * (sum(widths) + 3 * len(widths) - 1) + " "
         return [blank, head, rule, *body, blank]
 
-    def _record(self, row: tuple[Any, ...]) -> Iterable[Any]:
+    def _record(self, row: tuple[Any, ...], width: int) -> Iterable[Any]:
+        """The name, then the short cells one after the other, then each sentence."""
         name, *rest = row
         yield f"[bold]{name}[/]"
-        record = Table.grid(padding=(0, 2))
-        record.add_column(no_wrap=True, style="dim")
-        record.add_column(overflow="fold")
-        for column, cell in zip(self.columns[1:], rest, strict=True):
-            if cell not in ("", "-"):
-                record.add_row(str(column.header), cell)
-        yield Padding(record, (0, 0, 1, 2))
+        found = [
+            (column, cell)
+            for column, cell in zip(self.columns[1:], rest, strict=True)
+            if cell not in ("", "-")
+        ]
+        short = [_labelled(str(c.header), cell) for c, cell in found if c.no_wrap]
+        said = [cell for column, cell in found if not column.no_wrap]
+        for line in [*_filled(short, width - 2), *said]:
+            yield Padding(line, (0, 0, 0, 2))
+
+
+def _labelled(label: str, cell: str) -> str:
+    """A cell that says what it is: a number by its column's name, a word by itself."""
+    return f"[dim]{label}[/] {cell}" if any(map(str.isdigit, cell)) else cell
+
+
+def _filled(cells: Iterable[str], width: int) -> Iterable[str]:
+    """Lines of as many cells as have room; none is broken."""
+    line, length = "", 0
+    for cell in cells:
+        size = Text.from_markup(cell).cell_len
+        if line and length + 2 + size > width:
+            yield f"{line},"
+            line, length = "", 0
+        line, length = (f"{line}, {cell}", length + 2 + size) if line else (cell, size)
+    if line:
+        yield line
 
 
 def table(*columns: str) -> Table:

@@ -73,7 +73,7 @@ def request_of(
     models = tuple(name for name in targets if has_model(config, name))
     tables = [name for name in targets if name not in models]
     return WorkRequest(
-        tables=tuple(config.table(name) for name in tables),
+        tables=config.chosen(tables) if tables else (),
         models=models,
         which=which,
         first=first.date() if first else None,

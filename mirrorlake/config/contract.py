@@ -45,6 +45,7 @@ from mirrorlake.config.settings import (
 from mirrorlake.config.spelling import (
     FOR_TENANTS,
     all_spellings,
+    expand,
     find_named,
     of_tenants,
     unknown_name,
@@ -320,11 +321,12 @@ class Config(Section):
         return {name: frozenset(views) for name, views in found.items()}
 
     def chosen(self, names: Sequence[str]) -> tuple[TableContract, ...]:
-        """The contracts of these names, as `table` takes them; all without a name.
+        """The contracts of these names, as `table` takes them, or patterns; all without a name.
 
         Raises:
             ConfigError: a name is nobody's or several tables', or there is no table at all.
         """
+        names = expand(names, self.tables, self.path, [*self.snapshots, *self.tenants])
         self._refuse_tenants(names)
         if not self.tables and self.snapshots:
             raise ConfigError(
@@ -399,11 +401,12 @@ class Config(Section):
         return found
 
     def chosen_snapshots(self, names: Sequence[str]) -> tuple[TableContract, ...]:
-        """The contracts of mode ``snapshot`` of these names; all without a name.
+        """The contracts of mode ``snapshot`` of these names or patterns; all without a name.
 
         Raises:
             ConfigError: a name is nobody's or several tables', or there is no such table at all.
         """
+        names = expand(names, self.snapshots, self.path, [*self.tables, *self.tenants])
         self._refuse_tenants(names)
         if not self.snapshots:
             raise ConfigError(
@@ -435,16 +438,27 @@ class Config(Section):
                 f"{self.path} has no tables of tenants",
                 next_step="docs/tenants.md shows how they are written",
             )
+        names = expand(names, self.tenants, self.path)
         return tuple(self.tenant_table(name) for name in names) if names else self.tenants
+
+    def named(self, names: Sequence[str]) -> list[str]:
+        """These names, each pattern replaced by the names of the tables, of any mode, it means.
+
+        Raises:
+            ConfigError: a pattern means no table.
+        """
+        return expand(names, [*self.tables, *self.snapshots, *self.tenants], self.path)
 
     def split(
         self, names: Sequence[str]
     ) -> tuple[tuple[TableContract, ...], tuple[TenantTable, ...]]:
-        """The contracts of these names, and the tables of tenants among them; all without a name.
+        """The contracts of these names or patterns, and the tables of tenants among them; all
+        without a name.
 
         Raises:
             ConfigError: a name is nobody's or several tables', or there is no table at all.
         """
+        names = expand(names, [*self.tables, *self.tenants], self.path, self.snapshots)
         if not names:
             return (self.chosen(()) if self.tables or not self.tenants else ()), self.tenants
         ours = [table for name in names for table in self.split_tenants([name])]

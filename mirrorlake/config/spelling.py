@@ -8,6 +8,7 @@ doesn't: which tables a file has.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
@@ -54,6 +55,35 @@ def find_named(name: str, tables: Sequence[SomeTable], path: Path) -> SomeTable 
                 table=name,
             )
     return None
+
+
+def expand(
+    names: Iterable[str], tables: Sequence[Spelled], path: Path, among: Sequence[Spelled] = ()
+) -> list[str]:
+    """These names, each pattern (with ``*``, ``?`` or ``[``) replaced by the whole names of the
+    tables that are called so by any of their spellings; each table once.
+
+    Args:
+        among: what is looked through beside ``tables``, for the error where nothing is called so.
+
+    Raises:
+        ConfigError: a pattern means none of them.
+    """
+    found: list[str] = []
+    for name in names:
+        if not any(sign in name for sign in "*?[") or name in all_spellings([*tables, *among]):
+            found.append(name)
+            continue
+        meant = [t.name for t in tables if any(fnmatchcase(one, name) for one in t.spellings)]
+        if not meant:
+            raise ConfigError(
+                f"no table of {path} that this command takes is called like {name!r}",
+                next_step="`mirrorlake status` lists the tables. Quote a pattern, so that the "
+                "shell does not take it for names of files",
+                table=name,
+            )
+        found += meant
+    return list(dict.fromkeys(found))
 
 
 def all_spellings(tables: Iterable[Spelled]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +14,7 @@ from mirrorlake.ledger.proof_records import Proof
 from mirrorlake.ledger.tables import PROOF_OFFSETS, PROOFS
 
 _TIMES = ("source_time", "started_at")
+_PAGE = 200
 
 
 class Proofs:
@@ -43,6 +44,26 @@ class Proofs:
         query = PROOFS.select().where(PROOFS.c.table_name == table).order_by(PROOFS.c.number)
         with self._database.read() as connection:
             return [_proof(dict(row)) for row in connection.execute(query).mappings()]
+
+    def newest_proofs(self, table: str) -> Iterator[Proof]:
+        """The same, the newest first, read some at a time as they are taken."""
+        before: int | None = None
+        while True:
+            query = PROOFS.select().where(PROOFS.c.table_name == table)
+            if before is not None:
+                query = query.where(PROOFS.c.number < before)
+            query = query.order_by(PROOFS.c.number.desc()).limit(_PAGE)
+            with self._database.read() as connection:
+                rows = [dict(row) for row in connection.execute(query).mappings()]
+            if not rows:
+                return
+            before = rows[-1]["number"]
+            yield from (_proof(row) for row in rows)
+
+    def proved_tables(self) -> set[str]:
+        """The tables of which anything was compared."""
+        with self._database.read() as connection:
+            return set(connection.scalars(sa.select(PROOFS.c.table_name).distinct()))
 
     def open_checks(self) -> dict[str, tuple[str, int]]:
         """The tables whose newest check was not equal: its verdict, and how many rows it left."""

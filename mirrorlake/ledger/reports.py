@@ -3,23 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.load_rows import read_history_start, read_loads
 from mirrorlake.ledger.records import MOVING, Load
-from mirrorlake.ledger.tables import LEASES, LOADS, WINDOWS
+from mirrorlake.ledger.tables import FOLDS, LEASES, LOADS, META, UNPROVED, WINDOWS
 
 _JOINED = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
 _TERMS = 200
 """SQLite's limit on the depth of an expression is a thousand."""
 
 
+@dataclass(frozen=True)
+class Contents:
+    """What a layer of a table is made of. While this is the same, no row of the layer changed that
+    the ledger knows of.
+
+    Attributes:
+        ledger: which ledger says so.
+        loads: how many loads the layer holds; ``newest``: the number of the newest of them.
+        marked: when the table was last marked unproved (UTC, ISO); '' for never.
+        attempt: the number of the table's newest attempt at a load, whatever became of it.
+    """
+
+    ledger: str
+    loads: int
+    newest: int
+    marked: str
+    attempt: int
+
+
 class Reports:
     """A part of `Ledger`."""
 
     _database: Database
+
+    def contents(self, table: str, layer: str) -> Contents:
+        """What a layer (``raw``, ``deduped``, ``clean``) holds of a table, in one state of the
+        ledger."""
+        of = LOADS if layer == "raw" else FOLDS
+        held = sa.select(sa.func.count(), sa.func.max(of.c.seq)).where(of.c.table_name == table)
+        state = LOADS.c.state == "success" if layer == "raw" else FOLDS.c.layer == layer
+        attempt = sa.select(sa.func.max(LOADS.c.seq)).where(LOADS.c.table_name == table)
+        mark = sa.select(UNPROVED.c.marked_at).where(UNPROVED.c.table_name == table)
+        with self._database.read() as connection:
+            name = connection.scalar(sa.select(META.c.value).where(META.c.name == "identity"))
+            loads, newest = connection.execute(held.where(state)).one()
+            marked = connection.scalar(mark)
+            tried = connection.scalar(attempt)
+        at = marked.isoformat() if marked else ""
+        return Contents(name or "", loads, newest or 0, at, tried or 0)
+
+    def runs_since(self, table: str, seq: int) -> list[str]:
+        """The run of each successful load of a table after this number; '' where it is unknown."""
+        query = sa.select(LOADS.c.run_id).where(
+            LOADS.c.table_name == table, LOADS.c.seq > seq, LOADS.c.state == "success"
+        )
+        with self._database.read() as connection:
+            return [run or "" for run in connection.scalars(query)]
 
     def landmarks(self, table: str) -> list[Load]:
         """Of the successful loads of a table's current history those that show which days were

@@ -135,6 +135,25 @@ def find_reports(
     return DayReports(tuple(reports), look.cursor(), look.failed)
 
 
+def held_reports(
+    lake: Lake, ledger: Ledger, contract: TableContract, today: date
+) -> tuple[DayReport, ...]:
+    """Every partition of every layer of a table that is in the lake now, in the order of its days:
+    what Dagster is compared with.
+
+    Raises:
+        LakeError: raw can't be read.
+    """
+    table = _Table(lake, ledger, contract, today)
+    due = table.history("")
+    return tuple(table.report(day, layer, due[day, layer]) for day, layer in _chosen(due, len(due)))
+
+
+def is_imported(contract: TableContract, cursor: ReportCursor) -> bool:
+    """Whether the whole history of a table was reported, as its partitions are now."""
+    return _mark(contract) in cursor.imported
+
+
 @dataclass(frozen=True)
 class _Due:
     """A report that is due: whose settlements it is for, and their loads."""

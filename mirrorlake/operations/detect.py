@@ -51,6 +51,8 @@ class Mark:
         identity: hash of what changes when the table is altered, truncated, exchanged or made again
             (`mirrorlake.sources.mysql.identity.read_fingerprints`); '' where that was not looked
             at.
+        version: of the rows: another text after each change that was seen, the same while none was,
+            whatever the clock says; '' in a mark of an earlier release.
     """
 
     anchor: str | None
@@ -63,6 +65,7 @@ class Mark:
     terms: str = ""
     shape: str = ""
     identity: str = ""
+    version: str = ""
 
     def __post_init__(self) -> None:
         """A cursor that a person edited is read by this: a time that is none must be seen there.
@@ -181,35 +184,39 @@ class _Watched:
     ) -> Moved | None:
         now = self.clock.isoformat()
         if mark is None:
-            return None if last and self.contract.copies else self._due("never seen", now)
+            return None if last and self.contract.copies else self._due("never seen", now, "")
+        version = mark.version
         if other := self._why_another(mark, now):
             return other
         if changed and self._may_request_again(mark):
-            return self._due("its lake tables are not as they were left", mark.moved_at)
+            words = "its lake tables are not as they were left"
+            return self._due(words, mark.moved_at, version)
         if self._unanswered(mark, last):
-            return self._due("the last request brought no load", mark.moved_at)
+            return self._due("the last request brought no load", mark.moved_at, version)
         if self.contract.copies:
             return None
         if self.clock < datetime.fromisoformat(mark.asked_at):
             # What is written now may be stamped before the mark's range.
-            return self._due("the source's clock was set back", now)
-        if self._read(mark.anchor) != (mark.rows, mark.high, mark.digest):
-            return self._due("moved", now)
+            return self._due("the source's clock was set back", now, version)
+        if (seen := self._read(mark.anchor)) != (mark.rows, mark.high, mark.digest):
+            return self._due("moved", now, _after(version, *seen))
         quiet = self.clock - datetime.fromisoformat(mark.moved_at)
         if not mark.settled and quiet >= self.contract.overlap + self.contract.settle:
-            return self._due("settled", mark.moved_at, settled=True)
+            return self._due("settled", mark.moved_at, version, settled=True)
         return None
 
     def _why_another(self, mark: Mark, now: str) -> Moved | None:
         """That its contract or its table is not what the mark is of."""
+        version = mark.version
         if mark.terms != self._terms:
-            return self._due("its contract changed", mark.moved_at)
+            return self._due("its contract changed", mark.moved_at, version)
         if mark.shape not in ("", self._shape):
             # A DDL may leave every row where it was.
-            return self._due("its columns changed", now)
+            return self._due("its columns changed", now, _after(version, self._shape))
         if mark.identity not in ("", self.identity):
             # Other rows may be there under the old name, with old times: the sync compares them.
-            return self._due("it was altered, emptied or made again", now)
+            words = "it was altered, emptied or made again"
+            return self._due(words, now, _after(version, self.identity))
         return None
 
     def _may_request_again(self, mark: Mark) -> bool:
@@ -222,15 +229,23 @@ class _Watched:
         moment = last.receipt.moment if last and last.receipt else None
         return moment is None or datetime.fromisoformat(moment) < requested
 
-    def _due(self, reason: str, moved_at: str, *, settled: bool = False) -> Moved:
+    def _due(self, reason: str, moved_at: str, version: str, *, settled: bool = False) -> Moved:
         now = self.clock.isoformat()
         mark = Mark(None, 0, None, "", moved_at, now, settled, self._terms, self._shape)
-        mark = replace(mark, identity=self.identity)
+        mark = replace(mark, identity=self.identity, version=version or self._first_version())
         if not self.contract.copies:
             anchor = self._anchor()
             rows, high, digest = self._read(anchor)
             mark = replace(mark, anchor=anchor, rows=rows, high=high, digest=digest)
         return Moved(self.contract, reason, mark)
+
+    def _first_version(self) -> str:
+        """Of what the first look shows, wherever its range begins: two that find nothing written
+        between them give the same."""
+        if self.contract.copies:
+            return "not looked at"
+        high = f"SELECT CAST(MAX({quote(self._cursor.name)}) AS CHAR) {self._from}"
+        return _after("", rows_of(self.connection, high)[0][0], self._shape, self.identity)
 
     @property
     def _terms(self) -> str:
@@ -282,6 +297,12 @@ class _Watched:
         if cursor.data_type in TIMES:
             return time_bound(cursor, datetime.fromisoformat(anchor), self.source.zone)
         return f"{quote(cursor.name)} >= {int(anchor)}"
+
+
+def _after(version: str, *seen: object) -> str:
+    """The version after a look showed this."""
+    text = json.dumps([version, *map(str, seen)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _tables(

@@ -27,6 +27,7 @@ from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.models.published import OF_MODELS
 from mirrorlake.operations.moved_lake import find_all_moved
+from mirrorlake.proof.coverage import standing_of
 from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
 from mirrorlake.table.exchanged import EXCHANGED, exchanged_name, undecided_pairs
 from mirrorlake.table.left_out import LEFT_OUT, left_out_columns, left_out_words
@@ -87,6 +88,8 @@ class TableStatus:
         not_mirrored: columns that the last load left out, by ``schema_changes: freeze``.
         suspected_pii: what looks personal in clean, by column without a rule.
         bigquery: what was loaded into BigQuery last; None where nothing was.
+        proved: what checks found equal to MySQL, and what has come since; None where none did, or
+            something since makes it unknown.
     """
 
     table: str
@@ -106,6 +109,32 @@ class TableStatus:
     unchanged: str | None = None
     refused_since: str | None = None
     bigquery: PublicationStatus | None = None
+    proved: ProofStatus | None = None
+
+
+@dataclass(frozen=True)
+class ProofStatus:
+    """What is proved of a table, as of when, and what has come since.
+
+    Attributes:
+        as_of: (MySQL's time, UTC, ISO) what is proved was equal then.
+        rows: how many rows of the mirror that is.
+        whole: whether it is all of them that were old enough to be compared.
+        loads_since: how many loads brought rows since.
+    """
+
+    as_of: str
+    rows: int
+    whole: bool
+    loads_since: int
+
+    @property
+    def words(self) -> str:
+        """The same for people."""
+        what = "every row" if self.whole else f"{self.rows:,} rows"
+        count = self.loads_since
+        since = "no load since" if not count else f"{count} load{'s' * (count > 1)} since"
+        return f"{what} proved as of {self.as_of[:16].replace('T', ' ')}, {since}"
 
 
 @dataclass(frozen=True)
@@ -123,6 +152,7 @@ class _Known:
     known_columns: Mapping[str, frozenset[str]]
     looks: Mapping[str, str]
     open_checks: Mapping[str, tuple[str, int]]
+    proved: frozenset[str]
     stamps: Mapping[str, Stamp]
     surplus: Mapping[str, str]
     left_out: Mapping[str, str]
@@ -154,6 +184,7 @@ def status_of(
         known_columns=ledger.all_known_columns(),
         looks=ledger.definitions(LOOKS),
         open_checks=ledger.open_checks(),
+        proved=frozenset(ledger.proved_tables()),
         stamps=ledger.stamps(names),
         surplus=ledger.definitions(SURPLUS),
         left_out=ledger.definitions(LEFT_OUT),
@@ -179,8 +210,11 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
     found = stamp.evidence if stamp and good and stamp.seq == good.seq else None
     state = last.state if last else "never loaded"
     error = last.error if last and last.state == "errored" else None
-    if moved := known.moved.get(name):
+    moved = known.moved.get(name)
+    if moved:
         state, error = "moved", "; ".join(moved)
+    trusted = good is not None and not damage and not moved
+    proved = _proved(ledger, name) if trusted and name in known.proved else None
     return TableStatus(
         table=name,
         mode=contract.mode,
@@ -188,7 +222,8 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         last_load=last.started_at.isoformat(timespec="seconds") if last else None,
         rows=rows,
         freshness=age_of(good, stamp=stamp),
-        checks=damage or _checks(ledger, contract, good, known),
+        checks=damage or _checks(ledger, contract, good, known, proved),
+        proved=proved,
         unchanged=found,
         error=refusal.error if refusal and not moved else error,
         refused_since=refusal.since.isoformat(timespec="seconds") if refusal else None,
@@ -314,7 +349,26 @@ def _suspected(contract: TableContract, known: _Known) -> dict[str, str]:
     return undecided(contract, read_look(known.looks.get(look_name(contract)))["found"])
 
 
-def _checks(ledger: Ledger, contract: TableContract, good: Load | None, known: _Known) -> str:
+def _proved(ledger: Ledger, name: str) -> ProofStatus | None:
+    mark = ledger.newest_mark(name)
+    found = standing_of(ledger.newest_proofs(name), mark[0] if mark else None)
+    if found is None:
+        return None
+    return ProofStatus(
+        as_of=found.as_of.isoformat(timespec="seconds"),
+        rows=found.rows,
+        whole=found.whole,
+        loads_since=len(ledger.runs_since(name, found.through)),
+    )
+
+
+def _checks(
+    ledger: Ledger,
+    contract: TableContract,
+    good: Load | None,
+    known: _Known,
+    by_checks: ProofStatus | None,
+) -> str:
     name = contract.name
     chunked = ledger.chunked_load(name) if name in known.chunked else None
     read = (
@@ -331,7 +385,9 @@ def _checks(ledger: Ledger, contract: TableContract, good: Load | None, known: _
     behind = _behind(ledger, name) if name in known.behind else 0
     proved = good.receipt.source_digest is not None
     found = [f"{behind} loads not folded" if behind else "folded", *read]
-    found.append("loaded, proved before it was visible" if proved else "loaded, not yet proved")
+    if proved or by_checks is None:
+        found.append("loaded, proved before it was visible" if proved else "loaded, not yet proved")
+    found += [by_checks.words] if by_checks is not None else []
     if name in known.open_checks:
         verdict, rows = known.open_checks[name]
         found.append(f"newest check {verdict}: {rows} rows")

@@ -52,7 +52,7 @@ class Work:
         folds: tables whose loads are there, and not in every layer yet.
         reasons: table → why it is loaded.
         left: how many partitions are left out by the limit.
-        warnings: marks of what is not there any more.
+        warnings: marks of what is not there any more, and tables that have no days to fill.
     """
 
     windows: tuple[tuple[BackfillWindow, ...], ...] = ()
@@ -108,6 +108,12 @@ def find_work(
             if windows:
                 found.windows[contract.name] = windows
                 found.reasons[contract.name] = request.which
+            elif contract.copies:
+                found.warnings.append(
+                    f"table {contract.name} is copied as a whole (mode: full), and MySQL has no "
+                    f"older copy: no past day can be filled. `mirrorlake sync {contract.name}` "
+                    "copies it as it is now"
+                )
         _find_partitions(project, states, request, found)
     _add_those_above(project, states, found)
     _plan_ranges(config, request, found)

@@ -1,13 +1,50 @@
-"""How much of a table its chunks have proved since they last began at its first key."""
+"""How much of a table is proved: by its newest checks, and by the chunks of the newest round."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from mirrorlake.ledger.proof_records import Proof
-from mirrorlake.proof.covered import BY_KEYS, is_covered
+from mirrorlake.proof.covered import BY_KEYS, is_covered, newest_of
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the newest checks of a table found equal to MySQL, whatever requested them.
+
+    Attributes:
+        as_of: the time (MySQL's, UTC) at which the oldest of them looked: what they proved is
+            proved as of then.
+        rows: of the mirror, that they found equal; those too new to be compared are not among them.
+        whole: whether they hold every key.
+        through: the newest load that each of them saw; later ones have come since.
+    """
+
+    as_of: datetime
+    rows: int
+    whole: bool
+    through: int
+
+
+def standing_of(proofs: Iterable[Proof], marked: datetime | None = None) -> Standing | None:
+    """What a table's proofs, the newest first, say of it now; None where they prove nothing.
+
+    Args:
+        marked: when the table was last marked unproved (UTC): older proofs say nothing.
+    """
+    newest = newest_of(p for p in proofs if marked is None or p.started_at > marked)
+    equal = [proof for proof in newest.by_keys if proof.verdict == "equal"]
+    if not equal:
+        return None
+    wrong = any(proof.verdict == "different" for proof in newest.others)
+    return Standing(
+        as_of=min(proof.source_time for proof in equal),
+        rows=sum(proof.lake_rows for proof in equal),
+        whole=newest.whole and len(equal) == len(newest.by_keys) and not wrong,
+        through=min(proof.through_seq for proof in equal),
+    )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
 from mirrorlake.ledger.proof_records import Proof
@@ -43,6 +44,38 @@ def current_proofs(proofs: Sequence[Proof]) -> list[Proof]:
             continue
         found.append(proof)
     return found[::-1]
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The newest proofs of a table, back to where they hold all keys, or to the first.
+
+    Attributes:
+        by_keys: those of ranges of keys that newer ones do not cover, the newest first.
+        others: those of days and conditions that are newer than the last of them.
+        whole: whether the first hold all keys between them.
+    """
+
+    by_keys: Sequence[Proof]
+    others: Sequence[Proof]
+    whole: bool
+
+
+def newest_of(proofs: Iterable[Proof]) -> Newest:
+    """These of a table's proofs, the newest first; no more of them is read than it takes."""
+    by_keys: list[Proof] = []
+    ranges: list[Ends] = []
+    others: list[Proof] = []
+    for proof in proofs:
+        ends = (proof.lo, proof.hi)
+        if proof.asked not in BY_KEYS:
+            others.append(proof)
+        elif not is_covered(ends, ranges):
+            by_keys.append(proof)
+            ranges.append(ends)
+            if is_covered((None, None), ranges):
+                return Newest(by_keys, others, True)
+    return Newest(by_keys, others, False)
 
 
 def is_covered(ends: Ends, ranges: Sequence[Ends]) -> bool:

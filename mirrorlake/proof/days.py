@@ -14,7 +14,7 @@ from datetime import date, datetime, timedelta
 
 from mirrorlake.ledger.proof_records import Proof
 from mirrorlake.ledger.records import Load
-from mirrorlake.proof.covered import BY_KEYS, Ends, is_covered
+from mirrorlake.proof.covered import newest_of
 from mirrorlake.proof.rows import Row
 from mirrorlake.proof.scope import TIMES
 from mirrorlake.proof.target import Target
@@ -91,20 +91,10 @@ def proved_days(
         loads: the table's successful ones.
         marked: when the table was last marked unproved (UTC).
     """
-    rest: list[Proof] = []
-    ranges: list[Ends] = []
-    others: list[Proof] = []
-    for proof in reversed(proofs):
-        ends = (proof.lo, proof.hi)
-        if proof.asked not in BY_KEYS:
-            others.append(proof)
-        elif not is_covered(ends, ranges):
-            rest.append(proof)
-            ranges.append(ends)
-            if is_covered((None, None), ranges):
-                break
-    else:
+    newest_proofs = newest_of(reversed(proofs))
+    if not newest_proofs.whole:
         return None
+    rest, others = newest_proofs.by_keys, newest_proofs.others
     if any(p.verdict != "equal" or (marked and p.started_at <= marked) for p in rest):
         return None
     days = _all_of(rest)

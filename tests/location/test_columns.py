@@ -12,6 +12,7 @@ import pytest
 from dagster_mirrorlake import build_definitions
 from demo.mariadb import MariaDB
 from tests.location.conftest import Location
+from tests.location.partitions_tick import tick_partitions
 
 TODAY = datetime.now(UTC).date().isoformat()
 SQL = [
@@ -71,13 +72,7 @@ def read_pages(server: MariaDB, location_for: Callable[[dict[str, Any]], Locatio
     graph = build_definitions(config).resolve_asset_graph()
     source = dg.AssetKey(["mysql", "s", "pages", "people"])
     with dg.DagsterInstance.ephemeral() as instance:
-        context = dg.build_sensor_context(
-            instance=instance,
-            repository_def=defs.get_repository_def(),
-            resources=dict(defs.resources or {}),
-        )
-        with context:
-            events = defs.resolve_sensor_def("partitions").evaluate_tick(context).asset_events
+        events, _ = tick_partitions(instance, defs, "", None)
         for event in events:
             if event.asset_key.path[-1] == "people":
                 found[f"sensor {event.asset_key.path[0]}"] = dict(event.metadata)

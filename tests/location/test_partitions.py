@@ -208,6 +208,28 @@ def test_what_a_run_loads_is_left_to_it_until_it_ends(
     assert daemon.tick() == []
 
 
+def test_what_was_wiped_in_the_ui_is_there_again(
+    daemon: Daemon, instance: dg.DagsterInstance
+) -> None:
+    """Whole assets at once; the keys of copies' partitions too. Each once."""
+    daemon.tick()
+    names = ("moves", "copied")
+    before = {(name, layer): daemon.green(name, layer) for name in names for layer in LAYERS}
+    assert daemon.tick() == []
+    instance.wipe_assets([daemon.table(name).key(layer) for name in names for layer in LAYERS[1:]])
+    copies = daemon.table("copied").dynamic_name
+    instance.delete_dynamic_partition(copies, str(TODAY))
+    assert daemon.green("moves", "deduped") == set()
+    made = [(e.asset_key, e.partition) for e in daemon.tick()]
+    assert len(made) == len(set(made))
+    assert {key.path[0] for key, _ in made} == {"deduped", "clean"}
+    after = {(name, layer): daemon.green(name, layer) for name in names for layer in LAYERS}
+    assert after == before
+    assert str(TODAY) in instance.get_dynamic_partitions(copies)
+    assert daemon.tick() == []
+    assert daemon.missing("moves", "deduped") == set()
+
+
 def test_a_sensor_of_another_ledger_begins_again(daemon: Daemon, location: Location) -> None:
     """An edited cursor is forgotten; nothing that is green is reported twice."""
     daemon.tick()

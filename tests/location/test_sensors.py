@@ -24,6 +24,7 @@ from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.cursors import cursor_text, read_cursor
+from mirrorlake.operations.detect import Mark
 from mirrorlake.operations.sync import load_table
 from mirrorlake.operations.unfolded import FoldCursor
 from mirrorlake.workspace import Workspace
@@ -165,6 +166,38 @@ def test_the_request_names_the_open_day_and_the_source(ticks: Ticks) -> None:
     assert request.tags["dagster/asset_partition_range_end"] == str(datetime.now(UTC).date())
     assert request.tags["mirrorlake/source"] == "s"
     assert request.tags["mirrorlake/load"] == "live"
+
+
+def test_a_sources_version_is_of_what_was_seen_and_of_no_clock(
+    ticks: Ticks, sql: Callable[[str], None]
+) -> None:
+    """What nobody wrote to has the version that it had, also after its cursor was lost and in the
+    look after overlap and settle; what was written to has another."""
+
+    def versions() -> dict[str, str]:
+        seen, ticks.observed = ticks.observed, []
+        return {e.asset_key.path[-1]: e.tags["dagster/data_version"] for e in seen}
+
+    ticks.tick()
+    first = versions()
+    assert set(first) == {"a", "b", "c"}
+    marks = read_cursor(dict[str, Mark], ticks.cursor, {})
+    old = "2026-01-01T00:00:00"
+    quiet = {name: replace(mark, moved_at=old) for name, mark in marks.items()}
+    ticks.cursor = cursor_text(quiet)
+    ticks.tick()
+    assert versions() == {name: first[name] for name in ("a", "b")}
+    ticks.cursor = None
+    ticks.tick()
+    assert versions() == first
+    sql("INSERT INTO b VALUES (50, 3)")
+    ticks.tick()
+    sql("DELETE FROM b WHERE id = 50")
+    (second,) = versions().items()
+    ticks.tick()
+    (third,) = versions().items()
+    assert {second[0], third[0]} == {"b"}
+    assert len({first["b"], second[1], third[1]}) == 3
 
 
 def test_a_table_that_is_seen_shows_its_columns(ticks: Ticks) -> None:

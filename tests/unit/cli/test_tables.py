@@ -86,3 +86,17 @@ def test_no_word_is_cut_off_at_any_width(width: int) -> None:
     text = printed(table, width)
     assert [word for word in sentence.split() if word not in text.split()] == []
     assert "3 min ago" in text
+
+
+def test_ten_tables_fit_a_screen_of_eighty_columns() -> None:
+    """Each a record of few lines, of which no cell is broken."""
+    table = show.table("table", "mode", "state", "last load", "rows", "as of", "checks…")
+    row = ("incremental", "success", "3 min ago", "1,234,567", "2 min ago")
+    for number in range(10):
+        table.add_row(f"shop.shop.orders_{number}", *row, "folded, loaded, not yet proved")
+    screen = Console(width=80, file=io.StringIO())
+    screen.print(table)
+    lines = screen.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert len(lines) == 30
+    assert max(map(len, lines)) <= 80
+    assert "rows 1,234,567, as of 2 min ago" in lines[1]

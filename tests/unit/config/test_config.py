@@ -291,6 +291,28 @@ def test_tables_are_found_by_any_unique_spelling(tmp_path: Path) -> None:
         config.table("a.ordrs")
 
 
+def test_patterns_choose_tables_by_any_spelling(tmp_path: Path) -> None:
+    tables = """    databases:
+      a: {tables: {orders: {mode: full}, order_items: {mode: full}, x: {mode: full}}}
+      b: {tables: {orders: {mode: full}}}
+"""
+    config = load(tmp_path, one_source(tables))
+
+    def chosen(*names: str) -> list[str]:
+        of_tables, tenants = config.split(names)
+        assert not tenants
+        assert tuple(config.chosen(names)) == of_tables
+        return [table.name.removeprefix("shop.") for table in of_tables]
+
+    assert chosen("shop.*") == ["a.order_items", "a.orders", "a.x", "b.orders"]
+    assert chosen("order*") == ["a.order_items", "a.orders", "b.orders"]
+    assert chosen("a.?") == ["a.x"]
+    assert chosen("*.orders", "a.order[s_]*") == ["a.orders", "b.orders", "a.order_items"]
+    assert config.named(["x", "*.x"]) == ["x", "shop.a.x"]
+    with pytest.raises(ConfigError, match=r"is called like 'c\.\*'.*Quote a pattern"):
+        config.split(["c.*"])
+
+
 def test_column_names_are_one_name_in_any_case(tmp_path: Path) -> None:
     orders = load(tmp_path, WHOLE).table("orders")
     rule = orders.column_rule("Card_NUMBER")

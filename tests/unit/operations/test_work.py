@@ -178,6 +178,16 @@ def test_a_full_copy_is_one_window_and_complete(world: World) -> None:
     assert (window.live, window.complete) == (True, True)
 
 
+def test_that_a_full_copy_has_no_days_to_fill_is_said(world: World) -> None:
+    world.load("s.d.people", Window("full", None, None, TODAY))
+    past = {"first": date(2024, 3, 1), "last": date(2024, 3, 3)}
+    for work in (world.find("people"), world.find("people", which="all", **past)):
+        assert work.nothing
+        (words,) = work.warnings
+        assert "MySQL has no older copy" in words
+        assert "`mirrorlake sync s.d.people`" in words
+
+
 def test_a_limit_takes_the_first_partitions(world: World) -> None:
     world.load("s.d.sales", INITIAL)
     world.computed("m.daily", *DAY_KEYS)
