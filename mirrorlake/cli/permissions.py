@@ -53,7 +53,7 @@ def plan(config_path: Path, file_path: Path | None, as_json: bool) -> None:
         show.print_json([asdict(one) for one in planned])
         return
     for one in planned:
-        _print_change(one.resource, one.adds, one.removes, "nothing to change")
+        _print_change(one.resource, one.adds, one.removes, "nothing to change", one.stays)
 
 
 @permissions.command()
@@ -75,7 +75,7 @@ def apply(config_path: Path, file_path: Path | None, as_json: bool) -> None:
         show.print_json({"done": [asdict(one) for one in done], "errors": errors})
     else:
         for one in done:
-            _print_change(one.resource, one.adds, one.removes, "as declared already")
+            _print_change(one.resource, one.adds, one.removes, "as declared already", one.stays)
         show.print_errors(failures)
     if failures:
         sys.exit(failures[0][1].exit_code)
@@ -162,13 +162,15 @@ def _opened(config_path: Path, file_path: Path | None) -> OpenPermissions:
 
 
 def _print_change(
-    resource: str, adds: Sequence[GrantRecord], removes: Sequence[GrantRecord], otherwise: str
+    resource: str,
+    adds: Sequence[GrantRecord],
+    removes: Sequence[GrantRecord],
+    otherwise: str,
+    stays: Sequence[GrantRecord] = (),
 ) -> None:
-    if not adds and not removes:
-        _say(f"{escape(resource)}: {otherwise}")
-        return
-    _say(f"[bold]{escape(resource)}[/]")
-    for sign, color, grants in (("+", "green", adds), ("-", "red", removes)):
+    moves = adds or removes
+    _say(f"[bold]{escape(resource)}[/]" if moves else f"{escape(resource)}: {otherwise}")
+    for sign, color, grants in (("+", "green", adds), ("-", "red", removes), ("=", "dim", stays)):
         for grant in grants:
             reason = f" ({grant['reason']})" if "reason" in grant else ""
             words = f"{sign} {grant['principal']} {grant['role']}{reason}"
@@ -181,7 +183,7 @@ def _print_verified(found: Sequence[VerifiedAccess]) -> None:
             words = f"{one.filled_by} fills it, and nobody declares who may read it"
             _say(f"[yellow]{escape(one.resource)}[/]: {escape(words)}")
             continue
-        _print_change(one.resource, one.adds, one.removes, "as declared")
+        _print_change(one.resource, one.adds, one.removes, "as declared", one.stays)
 
 
 def _print_record(change: AccessChangeRecord) -> None:

@@ -1,7 +1,8 @@
 """``permissions.yaml`` → who is to be in which Google group, and as what.
 
 Members of a group are persons, service accounts and other groups. A group that is not here is left
-alone; of one that is, members who are not declared are to go.
+alone; of one that is, members who are not declared are to go, but for its owners where the file
+names none.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ def declared_groups(
 
 
 def group_problems(groups: Groups) -> Iterator[tuple[YamlPath, str]]:
-    """Groups and members that are declared twice, groups without an owner, and those that contain
-    themselves; each at its key."""
+    """Groups and members that are declared twice, groups that only other groups own, and those that
+    contain themselves; each at its key."""
     inner = {address.lower(): _groups_in(members) for address, members in groups.items()}
     seen: dict[str, str] = {}
     for address, members in groups.items():
@@ -65,9 +66,12 @@ def group_problems(groups: Groups) -> Iterator[tuple[YamlPath, str]]:
         if seen.setdefault(address.lower(), address) != address:
             yield path, f"the group is declared already, as {seen[address.lower()]}"
         owners = [one for one, role in members.items() if role == "owner"]
-        if all(one.startswith(GROUP) for one in owners):
-            words = "no owner is declared: applying this would remove the last one"
-            yield path, f"{words} (a group that owns it may have nobody in it)" if owners else words
+        if owners and all(one.startswith(GROUP) for one in owners):
+            words = "a group alone owns it, which may have nobody in it: declare a person or a"
+            yield (
+                path,
+                f"{words} service account as owner, too, or no owner: those it has stay then",
+            )
         yield from _member_problems(path, address.lower(), members, inner)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -180,25 +182,62 @@ def _variables(name: str, url: SourceUrl, tables: list[SuggestedTable]) -> tuple
 
 
 def _suggest(source: SourceConfig, database: str | None, choice: Choice) -> _Found:
-    with session(source) as connection:
+    with ExitStack() as sessions:
+        connection = sessions.enter_context(session(source))
         seen = (database,) if database else read_databases(connection)
         chosen = choose_databases(choice, seen)
         listed = choose_tables(choice, {d: read_listing(connection, d) for d in chosen})
+        server = read_server_zone(connection, source)
         skipped = list(_others(listed))
         tables: list[SuggestedTable] = []
         for of_database, names in listed.items():
-            if "table" not in names.values():
-                continue
-            for table in read_tables(connection, of_database, foreign_keys=True):
-                if table.name not in names:
-                    continue
-                one = _suggest_table(connection, table)
+            wanted = [name for name, kind in names.items() if kind == "table"]
+            for found in _read_each(connection, of_database, wanted):
+                one = _suggest_table(connection, found)
+                if isinstance(one, Skipped) and not _answers(connection):
+                    # With the server gone this ends it; else the table is looked at once more.
+                    connection = sessions.enter_context(session(source))
+                    one = _suggest_table(connection, found)
                 if isinstance(one, SuggestedTable):
                     tables.append(one)
                 else:
                     skipped.append(one)
-        server = read_server_zone(connection, source)
     return _Found(tables, skipped, ZoneFound(name_of_zone(server), server.words))
+
+
+def _read_each(
+    connection: Connection[Any], database: str, names: Sequence[str]
+) -> Iterable[SourceTable | Skipped]:
+    """The tables of a database; where they can't be read together, each by itself."""
+    if not names:
+        return ()
+    try:
+        whole = read_tables(connection, database, foreign_keys=True)
+    except SourceError:
+        if not _answers(connection):
+            raise
+        return [_read_one(connection, database, name) for name in names]
+    return [table for table in whole if table.name in names]
+
+
+def _read_one(connection: Connection[Any], database: str, name: str) -> SourceTable | Skipped:
+    try:
+        # The server may take names for one that differ in case.
+        found = read_tables(connection, database, name, foreign_keys=True)
+        return next(table for table in found if table.name == name)
+    except (SourceError, StopIteration) as error:
+        if not _answers(connection):
+            raise
+        reason = error.message if isinstance(error, SourceError) else "it is gone"
+        return Skipped(f"{database}.{name}", "table", f"can't be read: {reason}")
+
+
+def _answers(connection: Connection[Any]) -> bool:
+    """Whether a session is there still: one that was ended may look open."""
+    try:
+        return bool(rows_of(connection, "SELECT 1"))
+    except SourceError:
+        return False
 
 
 def _others(listed: dict[str, dict[str, str]]) -> Iterable[Skipped]:
@@ -208,8 +247,12 @@ def _others(listed: dict[str, dict[str, str]]) -> Iterable[Skipped]:
                 yield Skipped(f"{database}.{name}", kind, _REASONS.get(kind, "no table of rows"))
 
 
-def _suggest_table(connection: Connection[Any], table: SourceTable) -> SuggestedTable | Skipped:
+def _suggest_table(
+    connection: Connection[Any], table: SourceTable | Skipped
+) -> SuggestedTable | Skipped:
     """A contract for one table; a table that can't be read at all stops no other."""
+    if isinstance(table, Skipped):
+        return table
     name = f"{table.database}.{table.name}"
     if not table.columns:
         # A server lists it so where its files are damaged.
@@ -223,9 +266,12 @@ def _suggest_table(connection: Connection[Any], table: SourceTable) -> Suggested
         warnings = (*suggested.warnings, *_hidden(connection, table))
         return replace(suggested, warnings=warnings, partitions_from=first)
     except SourceError as error:
-        if error.retryable:
-            raise
         return Skipped(name, "table", f"can't be read: {error.message}")
+    except Exception as error:  # noqa: BLE001 – a table that we can't look at stops no other
+        # Its words may hold a value.
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        failed = f"{type(error).__name__} in {Path(where.filename).name}, line {where.lineno}"
+        return Skipped(name, "table", f"looking at it failed: {failed}; please report it")
 
 
 def _hidden(connection: Connection[Any], table: SourceTable) -> Iterator[Warned]:

@@ -12,6 +12,8 @@ from mirrorlake.sources.mysql.tables import Column, quote
 from mirrorlake.table.resolve import ResolvedTable, by_time
 
 _MARGIN = timedelta(minutes=1)
+_LAST_SECOND = 2**31 - 1
+"""The last that every server gives FROM_UNIXTIME; some have later ones."""
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock without a zone, like DATETIME
 _BEGINNING = datetime(1000, 1, 1)  # noqa: DTZ001 - the first DATETIME that MySQL supports
 
@@ -245,7 +247,10 @@ def time_bound(cursor: Column, at: datetime, zone: tzinfo, operator: str = ">=")
         # by a
         # day, and the instant itself decides.
         edge = int(seconds) + (-86_400 if operator == ">=" else 86_400)
-        return f"({name} {operator} FROM_UNIXTIME({max(edge, 1)}) AND {exact})"
+        if edge > _LAST_SECOND and operator == "<":
+            return exact  # FROM_UNIXTIME is NULL there, and no row would be below it
+        edge = min(max(edge, 1), _LAST_SECOND)
+        return f"({name} {operator} FROM_UNIXTIME({edge}) AND {exact})"
     wall = at + _lowest_offset(zone, at)
     if cursor.data_type == "date":
         return f"{name} {operator} '{wall.date().isoformat()}'"

@@ -3,7 +3,7 @@ anything."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.config.grants import Grant
@@ -81,9 +81,22 @@ def changes_between(
     return tuple(sorted(found, key=lambda one: (one.falls, one.principal)))
 
 
-def lockout_of(there: Iterable[Membership], declared: frozenset[Grant], runner: str) -> str | None:
-    """Why what is declared would lock out the account that applies it, as a sentence; None: it does
-    not."""
+def kept_owners(there: Iterable[Membership], declared: frozenset[Grant]) -> frozenset[Grant]:
+    """Owners who stay as they are, though nobody declares them: a file that names no owner of a
+    group says nothing of its owners."""
+    if any(grant.role == "owner" for grant in declared):
+        return frozenset()
+    named = {grant.principal for grant in declared}
+    owners = (one.grant for one in there if one.grant.role == "owner")
+    return frozenset(grant for grant in owners if grant.principal not in named)
+
+
+def lockout_of(there: Sequence[Membership], declared: frozenset[Grant], runner: str) -> str | None:
+    """Why what is to be would lock out the account that applies it, or everybody, as a sentence;
+    None: it does not."""
+    owned = any(one.grant.role == "owner" for one in there)
+    if owned and not any(grant.role == "owner" for grant in declared):
+        return "applying this would remove its last owner"
     for one in there:
         kept = max(
             (RANKS[grant.role] for grant in declared if grant.principal == runner), default=0

@@ -22,11 +22,13 @@ class AccessPlan:
     Attributes:
         resource: a dataset's name, ``dataset.table``, or ``group:`` and an address.
         adds, removes: ``principal``, ``role``, and where there is one ``reason``.
+        stays: owners of a group for which the file names none: nobody touches them.
     """
 
     resource: str
     adds: Sequence[GrantRecord]
     removes: Sequence[GrantRecord]
+    stays: Sequence[GrantRecord] = ()
 
     @property
     def moves(self) -> bool:
@@ -41,6 +43,7 @@ class VerifiedAccess:
     Attributes:
         adds: what is declared and is not there; removes: what is there and is not declared.
         filled_by: of a dataset that is not declared, who writes to it.
+        stays: owners of a group for which the file names none.
     """
 
     resource: str
@@ -48,6 +51,7 @@ class VerifiedAccess:
     adds: Sequence[GrantRecord] = ()
     removes: Sequence[GrantRecord] = ()
     filled_by: str | None = None
+    stays: Sequence[GrantRecord] = ()
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def records(
 def verified(plan: AccessPlan) -> VerifiedAccess:
     """A verdict by what applying would change."""
     verdict: AccessVerdict = "different" if plan.moves else "as declared"
-    return VerifiedAccess(plan.resource, verdict, plan.adds, plan.removes)
+    return VerifiedAccess(plan.resource, verdict, plan.adds, plan.removes, stays=plan.stays)
 
 
 def difference_words(change: AccessChange) -> str:

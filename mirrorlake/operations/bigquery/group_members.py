@@ -17,6 +17,7 @@ from mirrorlake.destinations.bigquery.group_changes import (
     MemberChange,
     Membership,
     changes_between,
+    kept_owners,
     lockout_of,
 )
 from mirrorlake.destinations.bigquery.groups import GroupDirectory
@@ -37,14 +38,25 @@ from mirrorlake.operations.bigquery.access_changes import (
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """What is to be changed in one group, request by request."""
+    """What is to be changed in one group, request by request.
+
+    Attributes:
+        stays: its owners, where the file names none.
+    """
 
     declared: GroupPermissions
     changes: tuple[MemberChange, ...]
+    stays: frozenset[Grant] = frozenset()
+
+    @classmethod
+    def between(cls, declared: GroupPermissions, there: Sequence[Membership]) -> GroupPlan:
+        """What brings the group from what is there to what is declared."""
+        stays = kept_owners(there, declared.members)
+        return cls(declared, changes_between(there, declared.members | stays), stays)
 
     def shown(self) -> AccessPlan:
         """The same as it is shown."""
-        return _shown(self.declared, self.changes)
+        return _shown(self.declared, self.changes, self.stays)
 
 
 def plan_groups(
@@ -59,13 +71,15 @@ def plan_groups(
     found: list[GroupPlan] = []
     for one in declared:
         there = directory.members(one.address)
-        refused = lockout_of(there, one.members, runner)
+        plan = GroupPlan.between(one, there)
+        refused = lockout_of(there, one.members | plan.stays, runner)
         if refused is not None:
             raise ConfigError(
                 f"{one.place}: groups.{one.address}: {refused}",
-                next_step="Declare it, or let another owner apply it; nothing was changed",
+                next_step="Declare that member with its role, or let another owner apply it; "
+                "nothing was changed",
             )
-        found.append(GroupPlan(one, changes_between(there, one.members)))
+        found.append(plan)
     return found
 
 
@@ -78,10 +92,7 @@ def verify_groups(
         BigQueryError: a group is not there, or nobody says who is in it.
     """
     return [
-        verified(
-            GroupPlan(one, changes_between(directory.members(one.address), one.members)).shown()
-        )
-        for one in declared
+        verified(GroupPlan.between(one, directory.members(one.address)).shown()) for one in declared
     ]
 
 
@@ -106,7 +117,7 @@ def apply_groups(
     return [
         TriedAccess(group, error=failed[group])
         if (group := one.plan.declared.principal) in failed
-        else TriedAccess(group, _shown(one.plan.declared, one.done))
+        else TriedAccess(group, _shown(one.plan.declared, one.done, one.plan.stays))
         for one in applied
     ]
 
@@ -160,7 +171,9 @@ class _Applied:
 
     def _look(self) -> None:
         declared = self.plan.declared
-        left = change_between(_grants(self.directory.members(declared.address)), declared.members)
+        there = self.directory.members(declared.address)
+        wanted = declared.members | kept_owners(there, declared.members)
+        left = change_between(_grants(there), wanted)
         if left:
             raise _NotYetError(difference_words(left))
 
@@ -187,10 +200,13 @@ class _NotYetError(Exception):
     """A group is not as declared, or does not show it yet."""
 
 
-def _shown(declared: GroupPermissions, changes: Sequence[MemberChange]) -> AccessPlan:
+def _shown(
+    declared: GroupPermissions, changes: Sequence[MemberChange], stays: frozenset[Grant]
+) -> AccessPlan:
     adds = sorted(grant for one in changes for grant in one.adds)
     removes = sorted(grant for one in changes for grant in one.removes)
-    return AccessPlan(declared.principal, records(adds), records(removes))
+    kept = records(sorted(stays), dict.fromkeys(stays, "the file names no owner"))
+    return AccessPlan(declared.principal, records(adds), records(removes), kept)
 
 
 def _grants(there: Sequence[Membership]) -> frozenset[Grant]:

@@ -90,22 +90,21 @@ def estimate_rows(
 
 
 def read_tables(
-    connection: Connection[Any], database: str, *, foreign_keys: bool = False
+    connection: Connection[Any],
+    database: str,
+    table: str | None = None,
+    *,
+    foreign_keys: bool = False,
 ) -> tuple[SourceTable, ...]:
     """Every base table of a database, in the order of their names; views are left out.
 
     Args:
+        table: this one alone, and those that the server takes for one name with it.
         foreign_keys: whether they are read too, which may cost a statement for each table.
 
     Raises:
         SourceError: the server could not be queried.
     """
-    return _read(connection, database, None, foreign_keys=foreign_keys)
-
-
-def _read(
-    connection: Connection[Any], database: str, table: str | None, *, foreign_keys: bool
-) -> tuple[SourceTable, ...]:
     refresh_statistics(connection)
 
     def ask(sql: str) -> list[tuple[Any, ...]]:
@@ -146,7 +145,7 @@ def read_table(connection: Connection[Any], database: str, table: str) -> Source
             may not see it, or not all of it.
     """
     # The server compares these names without regard to case: there may be several.
-    tables = {t.name: t for t in _read(connection, database, table, foreign_keys=True)}
+    tables = {t.name: t for t in read_tables(connection, database, table, foreign_keys=True)}
     if table not in tables:
         raise _missing(connection, database, table)
     check_whole(connection, tables[table])
@@ -187,7 +186,7 @@ def read_in_databases(
         if str(database) in databases and str(database) not in alike
     }
     for database in sorted(alike & {*databases}):
-        for one in _read(connection, database, table, foreign_keys=False):
+        for one in read_tables(connection, database, table):
             if one.name == table:
                 found[database] = one
     return found

@@ -20,6 +20,7 @@ from mirrorlake.cli import cli
 from mirrorlake.config import Config, TableContract, config_schema, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.sync import sync_table
+from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
@@ -329,3 +330,65 @@ def test_nothing_of_a_failed_init_is_left(init: Init, sql: Sql, tmp_path: Path) 
     sql("CREATE TABLE t (id INT PRIMARY KEY)")
     assert init(url="/nowhere_at_all").exit_code != 0
     assert not list(tmp_path.iterdir())
+
+
+DAYS = {
+    "zero": ("TIMESTAMP", ("0000-00-00", "2021-02-03"), date(2021, 2, 3)),
+    "zero_alone": ("TIMESTAMP", ("0000-00-00",), None),
+    "earliest": ("TIMESTAMP", ("1970-01-01 00:00:01", "2021-02-03"), date(1970, 1, 1)),
+    "partial": ("DATETIME", ("0000-00-00", "2020-00-10", "2020-03-00", "2021-02-03"), date(2021, 2, 3)),
+    "partial_alone": ("DATETIME", ("2020-00-10",), None),
+    "future": ("DATETIME", ("2120-01-01",), None),
+    "none": ("TIMESTAMP", (), None),
+}  # fmt: skip
+"""Table → its cursor's type, its rows, and the first day that is written for it."""
+
+
+def test_no_date_of_a_cursor_ends_it(init: Init, sql: Sql, tmp_path: Path) -> None:
+    for name, (kind, rows, _) in DAYS.items():
+        sql(
+            f"CREATE TABLE `{name}` (id INT AUTO_INCREMENT PRIMARY KEY, modified_at {kind} NOT NULL, KEY (modified_at))"
+        )
+        sql(*(f"INSERT INTO `{name}` (modified_at) VALUES ('{row}')" for row in rows))
+    assert said(init("--json"))["modes"] == {"incremental": len(DAYS)}
+    found = {t.table: t.partitions_from for t in load(tmp_path).tables}
+    assert found == {name: first for name, (_, _, first) in DAYS.items()}
+
+
+def test_one_tables_trouble_ends_it_for_no_other(
+    init: Init, sql: Sql, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("a_lost_once", "b_lost", "c_unforeseen", "d_kept")
+    sql(*(f"CREATE TABLE {name} (id INT PRIMARY KEY)" for name in names))
+    looked: list[str] = []
+
+    def look(connection: Any, table: Any, suggested: Any) -> None:
+        looked.append(table.name)
+        if table.name == "b_lost" or looked == ["a_lost_once"]:
+            rows_of(connection, "KILL CONNECTION_ID()")
+        if table.name == "c_unforeseen":
+            raise ValueError("a value of a row")
+
+    monkeypatch.setattr("mirrorlake.scaffold.from_server.read_first_day", look)
+    found = said(init("--json"))
+    assert {t.table for t in load(tmp_path).tables} == {"a_lost_once", "d_kept"}
+    reasons = {one["name"].partition(".")[2]: one["reason"] for one in found["skipped"]}
+    assert reasons.keys() == {"b_lost", "c_unforeseen"}
+    assert reasons["b_lost"].startswith("can't be read: ")
+    assert reasons["c_unforeseen"].startswith("looking at it failed: ValueError in ")
+    text = (tmp_path / "mirrorlake.yaml").read_text("utf-8")
+    assert "a value of a row" not in text
+    assert f"{database}.b_lost" in text
+
+
+@pytest.mark.full
+def test_a_locked_table_is_named_and_left_out(
+    server: MariaDB, init: Init, sql: Sql, database: str, tmp_path: Path
+) -> None:
+    sql("CREATE TABLE locked (id INT PRIMARY KEY)", "CREATE TABLE free (id INT PRIMARY KEY)")
+    with server.admin(database) as admin:
+        admin.query("LOCK TABLES locked WRITE")
+        [skipped] = said(init("--json"))["skipped"]
+    assert skipped["name"] == f"{database}.locked"
+    assert "Lock wait timeout" in skipped["reason"]
+    assert {t.table for t in load(tmp_path).tables} == {"free"}

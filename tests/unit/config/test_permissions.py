@@ -94,9 +94,7 @@ def test_the_example_declares_what_it_says(tmp_path: Path) -> None:
         ("groups: {a@x.de: {user:ann@x.de: owner, ann@x.de: member}}", "'ann@x.de' is no principal"),
         ("groups:\n  a@x.de:\n    user:ann@x.de: owner\n    user:Ann@x.de: member", '4:5: groups."a@x.de"."user:Ann@x.de": is a member already, as user:ann@x.de'),
         ("groups:\n  a@x.de: {user:ann@x.de: owner}\n  A@x.de: {user:ann@x.de: owner}", '3:3: groups."A@x.de": the group is declared already, as a@x.de'),
-        ("groups:\n  a@x.de: {user:ann@x.de: manager}", '2:3: groups."a@x.de": no owner is declared: applying this would remove the last one'),
-        ("groups:\n  a@x.de: {group:b@x.de: owner}", "applying this would remove the last one (a group that owns it may have nobody in it)"),
-        ("groups:\n  a@x.de: {}", "no owner is declared"),
+        ("groups:\n  a@x.de: {group:b@x.de: owner}", "a group alone owns it, which may have nobody in it"),
         ("groups:\n  a@x.de: {user:ann@x.de: owner, group:A@x.de: member}", '2:34: groups."a@x.de"."group:A@x.de": the group a@x.de contains itself: leave this out'),
         (f"groups:\n  a@x.de: {IN.format('b')}\n  b@x.de: {IN.format('c')}\n  c@x.de: {IN.format('a')}", '2:34: groups."a@x.de"."group:b@x.de": the group a@x.de contains itself, through b@x.de, c@x.de: leave this out'),
         (f"datasets: {{d: {{principals: {{{OWNER}}}, rows: {{}}}}}}", "unknown key"),
@@ -138,10 +136,10 @@ def test_rows_of_a_table_have_a_place_each(tmp_path: Path) -> None:
 
 
 def test_groups_have_one_spelling(tmp_path: Path) -> None:
-    text = "groups:\n  B@x.de: {user:Ann@x.de: owner, group:A@x.de: member}\n"
+    text = "groups:\n  B@x.de: {user:Ann@x.de: manager, group:A@x.de: member}\n"
     [found] = load_permissions(written(tmp_path, text), "p").groups
     assert (found.address, found.place) == ("b@x.de", f"{tmp_path / 'permissions.yaml'}:2:3")
-    assert found.members == {Grant("user:ann@x.de", "owner"), Grant("group:a@x.de", "member")}
+    assert found.members == {Grant("user:ann@x.de", "manager"), Grant("group:a@x.de", "member")}
 
 
 def test_a_file_that_is_empty_or_missing_declares_nothing(tmp_path: Path) -> None:

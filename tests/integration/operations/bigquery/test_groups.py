@@ -132,6 +132,34 @@ def test_whoever_applies_it_is_not_locked_out_of_a_group(
     assert there.changes == []
 
 
+def test_owners_of_a_group_for_which_the_file_names_none_stay_and_are_said(
+    there: Groups, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_contract(
+        tmp_path / "mirrorlake.yaml", 1, {}, bigquery={"project": PROJECT, "bucket": BUCKET}
+    )
+    three = {ANN: "member", BOB: "member", "user:cy@example.com": "manager"}
+    (tmp_path / "permissions.yaml").write_text(json.dumps({"groups": {A: three}}))
+    there.put(A, {**OWNED, "user:eve@example.com": "member"})
+    with datasets_server() as datasets:
+        monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", datasets.url)
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", datasets.url)
+        stays = f"  = {RUNNER} owner (the file names no owner)"
+        for command, code in (("plan", 0), ("verify", 9), ("apply", 0), ("verify", 0)):
+            assert stays in said(path, command, code=code)
+    assert there.now(A) == {**OWNED, **three}
+    assert len(there.changes) == 4, "eve goes, and nobody else"
+
+
+def test_the_last_owner_of_a_group_is_not_made_a_member(
+    there: Groups, directory: GroupDirectory, ledger: Ledger
+) -> None:
+    there.put(A, {ANN: "owner"})
+    with pytest.raises(ConfigError, match="applying this would remove its last owner"):
+        applied(directory, ledger, {A: {ANN: "member", BOB: "member"}})
+    assert there.changes == []
+
+
 def test_one_that_fails_holds_up_no_other(
     there: Groups, directory: GroupDirectory, ledger: Ledger
 ) -> None:
