@@ -8,8 +8,15 @@ A whole code location is `build_definitions`; a part of one, `build_assets` and 
 `MirrorlakeComponent` in YAML. Each name is imported when it is first used.
 """
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+# One per asset otherwise. What we use of Dagster in beta or preview, we mean to use; other people's
+# code is still told.
+warnings.filterwarnings(
+    "ignore", message=r".*is currently in (?:beta|preview)", module=rf"{__name__}(?:\.|$)"
+)
 
 if TYPE_CHECKING:
     from dagster_mirrorlake.build import (

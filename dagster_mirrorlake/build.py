@@ -1,6 +1,5 @@
 """A contract file as Dagster's definitions: all of them, or one kind at a time."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -74,12 +73,6 @@ from mirrorlake.ledger.glance import definitions_now, first_days
 from mirrorlake.models.published import published_model
 from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comment
-
-warnings.filterwarnings("ignore", category=dg.PreviewWarning, message=".*partitions_def.*")
-# One per asset otherwise: single-run backfills are in beta, and we mean to use them.
-warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*backfill_policy.*")
-# So do mappings of windows that say what a partition before the first one reads: nothing.
-warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*allow_nonexistent.*")
 
 LEDGER_LIMIT = 2.0
 """Seconds that a location waits for its ledger's word as it loads; without it, it loads too."""

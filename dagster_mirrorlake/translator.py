@@ -4,7 +4,6 @@ A project that wants other names overrides one method, as with other integration
 """
 
 import re
-import warnings
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Literal
@@ -20,9 +19,6 @@ from dagster_mirrorlake.meaning import (
 from dagster_mirrorlake.places import TablePlace
 from mirrorlake.config import Freshness, TableContract, TenantTable
 from mirrorlake.config.partitions import first_day_of, partition_of
-
-# One per asset otherwise: references to code are in beta, and we mean to use them.
-warnings.filterwarnings("ignore", category=dg.BetaWarning, message=".*CodeReference.*")
 
 Layer = Literal["source", "raw", "deduped", "clean", "bigquery"]
 SOURCE_TAG = "mirrorlake/source"
