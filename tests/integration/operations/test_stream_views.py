@@ -20,6 +20,7 @@ from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.operations.test_models import Sql, run, write_models
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 - one JVM
+from tests.support.readers import VIEW, reading
 
 NOW = """---
 materialized: stream view
@@ -140,7 +141,9 @@ def test_one_that_becomes_a_table_is_one(place: Place, orders: Path) -> None:
     assert run(orders, "run", name)[0] == 0
     before = shown(place, orders)
     write_models(orders, now=NOW.replace("materialized: stream view", "description: a table"))
-    code, words = run(orders, "run", name)
+    with reading(place.folder / "lake", *name.split(".")) as seen:
+        code, words = run(orders, "run", name)
     assert code == 0, words
     assert shown(place, orders) == before
+    assert (seen.wrong, seen.counts) == ([], {VIEW, len(before)})
     assert place.lake.load(Identifier(*name.split("."))) is not None
