@@ -102,6 +102,8 @@ def find_moved_tables(
         head = heads.get(identifier.path)
         if head is not None and named.get(identifier.path) == head.metadata_location:
             continue
+        if head is None and (heads or _was_elsewhere(ledger, contract)):
+            continue  # it is new: another schema version, or other namespaces
         try:
             table = lake.load(identifier)
         except LakeDamaged:
@@ -206,6 +208,13 @@ def _is_known(table: Table, head: LakeHead | None, layer: str) -> bool:
         return True
     how = how_moved(table, head, leased=True)
     return how is None or (how == "another" and layer != "raw")
+
+
+def _was_elsewhere(ledger: Ledger, contract: TableContract) -> bool:
+    """Whether the newest load went to a raw table in another namespace."""
+    receipt = ledger.newest_receipt(contract.name)
+    said = receipt.meaning if receipt is not None else None
+    return said is not None and said.get("raw", contract.namespaces.raw) != contract.namespaces.raw
 
 
 def _unrecorded(

@@ -236,3 +236,36 @@ def test_a_lake_of_an_older_release_is_taken_as_it_is(project: Project, sql: Sql
     assert (project.lake / "mirrorlake-lake.json").is_file()
     with closing(sqlite3.connect(project.folder / "ledger.db")) as ledger:
         assert ledger.execute("SELECT COUNT(*) FROM lake_heads").fetchone() == (1,)
+
+
+def test_other_namespaces_are_another_beginning(project: Project) -> None:
+    """What was loaded stays where it is, and nothing of it is missed in the new place."""
+    text = yaml.safe_load(project.config.read_text(encoding="utf-8"))
+    (section,) = text["sources"]["s"]["databases"].values()
+    section["namespaces"] = {"raw": "second__raw", "deduped": "second", "clean": "second__clean"}
+    project.config.write_text(yaml.safe_dump(text), encoding="utf-8")
+    assert project.load() == 4
+    assert project.raw_rows() == 4
+    del section["namespaces"]
+    project.config.write_text(yaml.safe_dump(text), encoding="utf-8")
+    assert project.load() == 4
+
+
+def test_loads_that_raw_lost_are_not_forgotten_where_they_cannot_be_read_again(
+    project: Project,
+) -> None:
+    """Refused once, it is refused again: not taken as it is."""
+    text = yaml.safe_load(project.config.read_text(encoding="utf-8"))
+    (section,) = text["sources"]["s"]["databases"].values()
+    section["tables"]["t"]["deletes"] = "flag"
+    project.config.write_text(yaml.safe_dump(text), encoding="utf-8")
+    old, *newer = sorted(project.lake.glob("*__raw/*/metadata/*.metadata.json"))[1:]
+    with closing(sqlite3.connect(project.lake / "catalog.db")) as catalog:
+        catalog.execute("UPDATE iceberg_tables SET metadata_location = ?", (f"file://{old}",))
+        catalog.commit()
+    assert newer
+    for path in newer:
+        path.unlink()
+    for _ in range(2):
+        with pytest.raises(LakeError, match=r"raw lost 1 loads.*deletes: flag.*from a backup"):
+            project.load()
