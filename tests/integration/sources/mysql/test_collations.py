@@ -67,6 +67,7 @@ def texts(one_in: int) -> list[str]:
         *CHANCE.sample(sorted(ended), 3600 // one_in),
     ]
     named = {w + end for w, end in product(WORDS, ("", " ", "\u00a0", "\0", "\0 ", " \0"))}
+    named |= {first + w for w, first in product(WORDS, ("\x1f ", "\u00a0 "))}
     return sorted(found | set(few) | named)
 
 
