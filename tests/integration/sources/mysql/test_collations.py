@@ -201,7 +201,7 @@ def refused(collations: dict[str, str]) -> set[str]:
 
 
 def test_one_collation_of_each_family(kept: Texts) -> None:
-    kept.fill(texts(8), raw_texts(8))
+    kept.fill(texts(16), raw_texts(16))
     few = {c: charset for c, charset in kept.collations().items() if c in FEW}
     assert not unfaithful(kept, few)
 
