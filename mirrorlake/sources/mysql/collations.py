@@ -28,7 +28,6 @@ UNFAITHFUL: Final = {
     "cp1250_czech_cs": "texts that are equal have different weights",
     "euckr_korean_ci": "characters that are equal have different weights",
     "gb18030_chinese_ci": "the server's index and its GROUP BY compare differently",
-    "latin2_czech_cs": "different texts have one weight",
     "tis620_thai_ci": "different texts have one weight",
     "tis620_thai_nopad_ci": "different texts have one weight",
 }
@@ -60,7 +59,7 @@ _BY_CHARACTER: Final = re.compile(
     r"|cp1250_(croatian|polish)|cp1251_(bulgarian|ukrainian)|cp1257_lithuanian"
     r"|dec8_swedish|hp8_english|swe7_swedish|gb2312_chinese|gbk_chinese|sjis_japanese"
     r"|ujis_japanese|cp932_japanese|eucjpms_japanese)(_nopad)?_ci|latin7_estonian_cs"
-    r"|euckr_korean_nopad_ci"
+    r"|latin2_czech_cs|euckr_korean_nopad_ci"
 )
 _KNOWN: Final = (_UCA, _UCA_14, _UCA_9, _BY_CHARACTER)
 

@@ -67,6 +67,7 @@ def texts(one_in: int) -> list[str]:
         *CHANCE.sample(sorted(ended), 3600 // one_in),
     ]
     named = {w + end for w, end in product(WORDS, ("", " ", "\u00a0", "\0", "\0 ", " \0"))}
+    named |= {first + w for w, first in product(WORDS, ("\x1f ", "\u00a0 "))}
     return sorted(found | set(few) | named)
 
 
@@ -200,7 +201,7 @@ def refused(collations: dict[str, str]) -> set[str]:
 
 
 def test_one_collation_of_each_family(kept: Texts) -> None:
-    kept.fill(texts(8), raw_texts(8))
+    kept.fill(texts(16), raw_texts(16))
     few = {c: charset for c, charset in kept.collations().items() if c in FEW}
     assert not unfaithful(kept, few)
 
