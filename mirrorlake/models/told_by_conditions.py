@@ -14,9 +14,8 @@ refused (`mirrorlake.models.model_columns`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from sqlglot import exp
 
@@ -28,8 +27,6 @@ from mirrorlake.models.model import Model
 from mirrorlake.models.place import at
 
 _EQUAL = (exp.EQ, exp.NullSafeEQ, exp.In, exp.Like, exp.ILike, exp.RegexpLike)
-_QUERIES = (exp.Select, exp.SetOperation)
-_NONE: frozenset[Origin] = frozenset()
 
 
 def hidden_columns(
@@ -157,8 +154,8 @@ class _Conditions:
         """Whether a part of a condition, all of whose columns are hidden, says a value of one."""
         if isinstance(node, exp.Column):
             return True  # `WHERE is_member`
-        equal = list(node.find_all(*_EQUAL))
-        equal += [one for one in node.find_all(exp.NEQ) if negated or one is not node]
+        other = (one for one in node.find_all(exp.NEQ) if negated or one is not node)
+        equal: list[exp.Expr] = [*node.find_all(*_EQUAL), *other]
         same = (
             one.args["low"].sql() == one.args["high"].sql() for one in node.find_all(exp.Between)
         )
@@ -172,8 +169,8 @@ class _Conditions:
         if not isinstance(node, exp.And) or isinstance(node.parent, exp.And):
             return
         seen: set[tuple[str, str, bool]] = set()
-        for one in node.flatten():
-            one = one.unnest()
+        for part in node.flatten():
+            one = part.unnest()
             if not isinstance(one, exp.GTE | exp.LTE):
                 continue
             left, right = one.left, one.right
@@ -187,8 +184,8 @@ class _Conditions:
                 yield one, self._told(value), "a constant"
 
 
-def _union(several: Iterator[frozenset[Origin]] | Sequence[frozenset[Origin]]) -> frozenset[Origin]:
-    return reduce(frozenset.union, several, _NONE)
+def _union(several: Iterable[frozenset[Origin]]) -> frozenset[Origin]:
+    return frozenset[Origin]().union(*several)
 
 
 def _named(node: exp.Expr) -> Iterator[exp.Expr]:

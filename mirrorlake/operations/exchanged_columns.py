@@ -10,7 +10,7 @@ What belongs here: that question, and a person's answer. What doesn't: which col
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from typing import Any, Final
@@ -54,8 +54,9 @@ def exchanged_since(
     now = [(column.name, column.column_type) for column in table.columns]
     recorded = recorded_contract(ledger, contract) if before != now else None
     said: dict[str, ColumnTerms] = {}
-    for name, rule in (recorded or {}).get("columns", {}).items():
-        said[name.lower()] = rule
+    if recorded is not None and "columns" in recorded:
+        columns: Mapping[str, ColumnTerms] = recorded["columns"]
+        said = {name.lower(): rule for name, rule in columns.items()}
     pairs = may_be_exchanged(contract, before, now, said)
     if recorded is None:
         return pairs
@@ -142,7 +143,7 @@ def _now(
     query = f"SELECT {names} FROM {table} WHERE {where}"  # noqa: S608 - quoted
     rows = rows_of(connection, query, tuple(value for values in keys for value in values))
     width = len(plan.key)
-    return {tuple(row[:width]): tuple(row[width:]) for row in map(tuple, rows)}
+    return {row[:width]: row[width:] for row in rows}
 
 
 def accept_columns(workspace: Workspace, contract: TableContract) -> tuple[Pair, ...]:

@@ -116,7 +116,8 @@ class OwnPlaces:
                 declared, str(seen.there.table), [one["name"] for one in seen.there.columns]
             )
         if seen.folder is not None and "://" not in declared.url:
-            for real in _leading_elsewhere(seen.folder.store.describe(f.path) for f in seen.files):
+            store = seen.folder.store
+            for real in _leading_elsewhere(store.describe(one.path) for one in seen.files):
                 self._refuse_path(declared, real, above=False)
 
     def _refuse_lake_table(self, declared: ExternalDeclaration, table: LakeTable) -> None:
