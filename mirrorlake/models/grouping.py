@@ -18,24 +18,20 @@ from functools import cached_property
 from sqlglot import exp
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models import functions
 from mirrorlake.models.bound import InputColumn, Trace
 from mirrorlake.models.clauses import position
 from mirrorlake.models.place import at
-
-_ORDERED = frozenset(
-    {"row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_dist", "lag", "lead"}
+from mirrorlake.models.windows import (
+    WINDOWED,
+    arguments_of,
+    check_window,
+    is_aggregate,
+    is_windowed,
+    own_nodes,
+    window_parts,
 )
-_WINDOWED = _ORDERED | {"nth_value"}
-"""Functions that need OVER; those of `_ORDERED` take no frame."""
+
 _QUERIES = (exp.Select, exp.SetOperation)
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    """Whether a node is a call that is of a group's rows."""
-    if isinstance(node, exp.Anonymous):
-        return str(node.this).lower() in functions.AGGREGATES
-    return isinstance(node, exp.AggFunc | exp.Any)
 
 
 def refuse_aggregates(node: exp.Expr, clause: str) -> None:
@@ -44,7 +40,7 @@ def refuse_aggregates(node: exp.Expr, clause: str) -> None:
     Raises:
         ModelError: it has, with its place.
     """
-    for one in _own(node):
+    for one in own_nodes(node):
         if isinstance(one, exp.Window):
             step = "Give it a name in a subquery, and use that around it"
             raise ModelError(f"{clause} has a window", place=at(one), next_step=step)
@@ -175,7 +171,7 @@ class Grouping:
             for one in node.find_all(exp.Column):
                 self._check_column(one, keys, own=False)
         elif isinstance(node, exp.Window):
-            for one in (*_arguments(node.this), *_window_parts(node)):
+            for one in (*arguments_of(node.this), *window_parts(node)):
                 self._check_parts(one, keys)
         elif is_aggregate(node) or isinstance(node, exp.Filter | exp.WithinGroup):
             self._check_aggregate(node)
@@ -199,7 +195,7 @@ class Grouping:
 
     def _check_aggregate(self, node: exp.Expr) -> None:
         for one in node.iter_expressions():
-            for inner in _own(one):
+            for inner in own_nodes(one):
                 outer = one is inner and isinstance(node, exp.Filter | exp.WithinGroup)
                 if isinstance(inner, exp.Window) or (is_aggregate(inner) and not outer):
                     raise ModelError(
@@ -225,7 +221,7 @@ class Grouping:
         """HAVING and ORDER BY: what stands after the columns."""
         having, order = self.node.args.get("having"), self.node.args.get("order")
         if having is not None:
-            for one in _own(having.this):
+            for one in own_nodes(having.this):
                 if isinstance(one, exp.Window):
                     raise ModelError("HAVING has a window", place=at(one))
             yield having.this
@@ -234,37 +230,13 @@ class Grouping:
                 yield one.this
 
     def _check_windows(self, node: exp.Expr) -> None:
-        inside = {id(one.this) for one in _own(node) if isinstance(one, exp.Window)}
-        for one in _own(node):
+        inside = {id(one.this) for one in own_nodes(node) if isinstance(one, exp.Window)}
+        for one in own_nodes(node):
             if isinstance(one, exp.Window):
-                self._check_window(one)
+                check_window(one, self._definition(one))
             name = str(one.this).lower() if isinstance(one, exp.Anonymous) else ""
-            if name in _WINDOWED and id(one) not in inside and not _is_windowed(one):
+            if name in WINDOWED and id(one) not in inside and not is_windowed(one):
                 raise ModelError(f"{name} needs OVER (…)", place=at(one))
-
-    def _check_window(self, node: exp.Window) -> None:
-        call = node.this
-        while isinstance(call, exp.IgnoreNulls | exp.RespectNulls):
-            call = call.this
-        name = str(call.this).lower() if isinstance(call, exp.Anonymous) else ""
-        words, place = "", at(node)
-        if isinstance(call, exp.Filter):
-            words = "a window takes no FILTER"
-        elif name not in _WINDOWED and not is_aggregate(call):
-            words = f"{name or call.key} can't have OVER (…)"
-        elif any(isinstance(one, exp.Distinct) for one in call.iter_expressions()):
-            words = "a window takes no DISTINCT"
-        defined = self._definition(node)
-        if name in _WINDOWED and defined.args.get("order") is None:
-            words = f"{name} needs ORDER BY in its window"
-        if name in _ORDERED and defined.args.get("spec") is not None:
-            words = f"{name} takes no frame"
-        for one in (*_arguments(call), *_window_parts(node)):
-            if any(isinstance(inner, exp.Window) for inner in _own(one)):
-                words, place = "a window has another one in it", at(one)
-        if words:
-            raise ModelError(words, place=place)
-        _check_frame(defined)
 
     def _definition(self, node: exp.Window) -> exp.Window:
         """The window that a name of the WINDOW clause means."""
@@ -283,7 +255,7 @@ class Grouping:
         names = [one.alias.lower() for one in self.node.expressions if isinstance(one, exp.Alias)]
         several = {name for name in names if names.count(name) > 1}
         for one in self.node.expressions:
-            for node in _own(one):
+            for node in own_nodes(one):
                 words = ""
                 if isinstance(node, exp.Column) and self._is_alias(node):
                     words = "two columns have this name" if node.name.lower() in several else ""
@@ -301,8 +273,8 @@ class Grouping:
                     raise ModelError(f"{node.name}: {words}", place=at(node), next_step=step)
 
     def _refuse_aggregate_alone(self, node: exp.Expr) -> None:
-        for one in _own(node):
-            if is_aggregate(one) and not _is_windowed(one):
+        for one in own_nodes(node):
+            if is_aggregate(one) and not is_windowed(one):
                 raise ModelError("ORDER BY has an aggregate, and nothing is grouped", place=at(one))
 
     def _check_distinct(self) -> None:
@@ -322,7 +294,7 @@ class Grouping:
                 for column in node.find_all(exp.Column)
                 if column.name.lower() not in names and self._text(column) not in texts
             ]
-            aggregates = [each for each in _own(node) if is_aggregate(each)]
+            aggregates = [each for each in own_nodes(node) if is_aggregate(each)]
             if self._text(node) not in texts and (others or aggregates):
                 raise ModelError(
                     "ORDER BY names what SELECT DISTINCT does not give",
@@ -333,7 +305,7 @@ class Grouping:
     # --- expressions ------------------------------------------------------------------------------
 
     def _has_aggregate(self, node: exp.Expr) -> bool:
-        return any(is_aggregate(one) and not _is_windowed(one) for one in _own(node))
+        return any(is_aggregate(one) and not is_windowed(one) for one in own_nodes(node))
 
     def _text(self, node: exp.Expr) -> str:
         """An expression by what its names mean: equal of two that are the same to Spark."""
@@ -365,64 +337,3 @@ class Grouping:
 
 def _column_text(place: InputColumn) -> str:
     return f"#{place[0]}.{place[1]}"
-
-
-def _own(node: exp.Expr) -> Iterator[exp.Expr]:
-    """A node and all below it, without queries in it."""
-    if isinstance(node, _QUERIES):
-        return
-    yield node
-    for child in node.iter_expressions():
-        yield from _own(child)
-
-
-def _is_windowed(node: exp.Expr) -> bool:
-    """Whether a call is that of a window."""
-    around = node.parent
-    while isinstance(around, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
-        node, around = around, around.parent
-    return isinstance(around, exp.Window) and around.this is node
-
-
-def _arguments(node: exp.Expr) -> Iterator[exp.Expr]:
-    """What a window's function is called with."""
-    while isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
-        node = node.this
-    yield from node.iter_expressions()
-
-
-def _window_parts(node: exp.Window) -> Iterator[exp.Expr]:
-    yield from node.args.get("partition_by") or []
-    order = node.args.get("order")
-    for one in order.expressions if order is not None else []:
-        yield one.this
-
-
-def _check_frame(window: exp.Window) -> None:
-    spec = window.args.get("spec")
-    if spec is None:
-        return
-    ends: list[float] = []
-    for key in ("start", "end"):
-        value, side = spec.args.get(key), str(spec.args.get(f"{key}_side") or "").upper()
-        if value is None or str(value).upper() == "CURRENT ROW":
-            ends.append(0)
-            continue
-        sign = -1 if side == "PRECEDING" else 1
-        if str(value).upper() == "UNBOUNDED":
-            ends.append(sign * float("inf"))
-        elif isinstance(value, exp.Literal) and str(value.this).isdecimal():
-            ends.append(sign * int(str(value.this)))
-        else:
-            raise ModelError("a frame's ends are whole numbers of rows here", place=at(window))
-    order = window.args.get("order")
-    by_value = str(spec.args.get("kind")).upper() == "RANGE"
-    words = ""
-    if ends[0] > ends[1] or ends[0] == float("inf") or ends[1] == -float("inf"):
-        words = "a frame begins after its end"
-    elif by_value and any(abs(end) not in (0, float("inf")) for end in ends):
-        words = "RANGE with a distance can't be analysed: write ROWS, or join"
-    elif by_value and order is None and 0 in ends:
-        words = "RANGE needs ORDER BY in its window"
-    if words:
-        raise ModelError(words, place=at(window))

@@ -17,7 +17,7 @@ from mirrorlake.models.partition_times import time_name
 from mirrorlake.models.retention import moment_of, values_of
 from mirrorlake.models.scopes import text_of
 from mirrorlake.operations.models.dropped import DROPPED, PartitionDrop
-from mirrorlake.operations.models.states import keys_there
+from mirrorlake.operations.models.table_history import keys_there
 from mirrorlake.operations.models.tables import model_table
 from mirrorlake.workspace import Workspace
 

@@ -26,7 +26,7 @@ from mirrorlake.models.model import Model, Project
 from mirrorlake.models.published import OF_MODELS
 from mirrorlake.operations.models.dropped import DROPPED, PartitionDrop
 from mirrorlake.operations.models.dropping import uncovered_keys
-from mirrorlake.operations.models.states import key_of_values
+from mirrorlake.operations.models.table_history import key_of_values
 from mirrorlake.operations.models.tables import RECORDED, model_table, table_of_model
 from mirrorlake.workspace import Workspace
 

@@ -37,8 +37,9 @@ from mirrorlake.operations.models.lost_views import lost_view
 from mirrorlake.operations.models.model_schemas import load_schemas
 from mirrorlake.operations.models.plans import record_model
 from mirrorlake.operations.models.rows import batch_condition, batch_rows, row_errors
-from mirrorlake.operations.models.states import PARTITIONS, States, keys_there, recorded_by
+from mirrorlake.operations.models.states import States
 from mirrorlake.operations.models.stream_views import stream_sql
+from mirrorlake.operations.models.table_history import PARTITIONS, keys_there, recorded_by
 from mirrorlake.operations.models.tables import model_table, prepare_table
 from mirrorlake.serving.views import show_next_table
 from mirrorlake.workspace import Workspace

@@ -13,7 +13,7 @@ from mirrorlake.models.external_tables import OF_MODEL
 from mirrorlake.models.model import Project
 from mirrorlake.operations.maintain import Ages, Maintained, maintain_lake_table
 from mirrorlake.operations.models.dropping import drop_gone
-from mirrorlake.operations.models.states import settle_records
+from mirrorlake.operations.models.table_history import settle_records
 from mirrorlake.operations.models.tables import table_of_model
 from mirrorlake.operations.orphans import refuse_short_grace
 from mirrorlake.workspace import Workspace

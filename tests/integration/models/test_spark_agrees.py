@@ -7,7 +7,9 @@ which is as good for both sides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import random
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,14 @@ import duckdb_extension_tpch
 import pytest
 import sqlglot
 
+from mirrorlake.errors import ModelError
 from mirrorlake.models.binder import bind
 from mirrorlake.models.columns import NamedValue, Relation, Typed
 from mirrorlake.models.parse import parse_query
 from tests.integration.conftest import Place
+from tests.support.spark_arguments import of_counts, of_functions, of_operators, read_taken
 from tests.support.spark_expressions import COLUMNS, read_said
+from tests.support.spark_queries import QueryMaker
 
 pytestmark = pytest.mark.full
 
@@ -68,6 +73,60 @@ class Tables:
 
     def names(self) -> Sequence[str]:
         return list(self._tables)
+
+
+SEED = int(os.environ.get("MIRRORLAKE_SEED", "65"))
+
+
+def disagreements(spark: Any, queries: Iterable[str]) -> list[Any]:
+    """The queries that we take and Spark does not, or of which Spark gives other types. What Spark
+    takes and we don't is a restriction: it is said, and nothing runs."""
+    tables = Tables({name: [(c, k, True) for c, k in COLUMNS.items()] for name in ("t", "u")})
+    for name in ("t", "u"):
+        view(spark, name, [(column, kind, True) for column, kind in COLUMNS.items()])
+    found: list[Any] = []
+    taken = 0
+    for sql in queries:
+        try:
+            ours = [one.value.type for one in bind(parse_query(sql), tables).fields]
+        except ModelError:
+            continue
+        taken += 1
+        try:
+            theirs = [kind for _, kind, _ in spark_says(spark, sql)]
+        except Exception as error:  # noqa: BLE001 - Spark's own, whatever it is
+            found.append((sql, str(error).split("\n")[0]))
+            continue
+        if theirs != ours and "interval" not in str(theirs):
+            found.append((sql, ours, theirs))
+    assert taken > 100
+    return found
+
+
+def test_queries_from_a_seed(spark: Any) -> None:
+    assert disagreements(spark, QueryMaker(SEED).queries(800)) == []
+
+
+def test_every_type_in_every_place(spark: Any) -> None:
+    expressions = [*of_operators(), *of_counts()]
+    some = random.Random(SEED).sample(expressions, 1_500)  # noqa: S311 - not for secrets
+    assert disagreements(spark, (f"SELECT {one} AS c FROM t" for one in some)) == []
+
+
+def test_what_is_written_down_of_arguments(spark: Any) -> None:
+    for name in ("t", "u"):
+        view(spark, name, [(column, kind, True) for column, kind in COLUMNS.items()])
+    taken, others = read_taken(), list[str]()
+    several = random.Random(SEED).sample(list(of_functions()), 800)  # noqa: S311 - not for secrets
+    for name, place, letter, arguments in several:
+        expression = f"{name}({', '.join(arguments)})"
+        try:
+            spark_says(spark, f"SELECT {expression} AS c FROM t")
+        except Exception:  # noqa: BLE001, S112 - Spark's own, whatever it is: it does not take them
+            continue
+        if letter not in taken[name, place]:
+            others.append(expression)
+    assert others == []
 
 
 @pytest.fixture(scope="module")

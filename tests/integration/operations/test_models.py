@@ -24,7 +24,8 @@ from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.failpoints import OF_MODELS
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.models.compiled import compile_project
-from mirrorlake.operations.models.states import PARTITIONS, States, settle_records
+from mirrorlake.operations.models.states import States
+from mirrorlake.operations.models.table_history import PARTITIONS, settle_records
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands

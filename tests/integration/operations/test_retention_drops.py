@@ -17,7 +17,7 @@ from mirrorlake.destinations.iceberg.model import LakeTable, history
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.tables import MODEL_PARTITIONS
 from mirrorlake.operations.models.compiled import compile_project
-from mirrorlake.operations.models.states import settle_records
+from mirrorlake.operations.models.table_history import settle_records
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.operations.test_models import (

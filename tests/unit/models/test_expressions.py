@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import pytest
+from sqlglot import exp
 
 from mirrorlake.errors import ModelError
+from mirrorlake.models import functions
 from mirrorlake.models.binder import bind
 from mirrorlake.models.bound import BoundQuery
 from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
-from mirrorlake.models.parse import parse_query
+from mirrorlake.models.parse import parse_expression, parse_query
+from tests.support.spark_arguments import of_functions, read_taken
 from tests.support.spark_expressions import COLUMNS, Said, read_said
 
 
@@ -122,3 +126,23 @@ def test_what_is_wrong_is_said_with_its_place(
 def test_functions_that_no_row_decides_are_named() -> None:
     sql = "SELECT rand() AS r, unix_timestamp() AS u, unix_timestamp(t) AS v, current_date AS d FROM never"
     assert [name for name, _ in bound(sql).unstable] == ["rand", "unix_timestamp()", "current_date"]
+
+
+@cache
+def argument(text: str) -> tuple[Typed, bool]:
+    """An argument, and whether it is a literal."""
+    [one] = bound(f"SELECT {text} AS c FROM nullable").fields
+    return one.value, isinstance(parse_expression(text), exp.Literal | exp.Boolean | exp.Neg)
+
+
+def test_no_argument_is_taken_that_spark_does_not_take() -> None:
+    taken, wrong, known = read_taken(), list[str](), 0
+    for name, place, letter, texts in of_functions():
+        values, literals = zip(*map(argument, texts), strict=True)
+        if functions.call(name, values, literals) is None:
+            continue
+        known += 1
+        if letter not in taken[name, place]:
+            wrong.append(f"{name}({', '.join(texts)})")
+    assert wrong == []
+    assert known > 1_500
