@@ -100,7 +100,7 @@ def _look(
         context.log.warning(reason)
     if not seen.moved:
         words = _nothing(seen, len(contracts), len(busy))
-        return dg.SkipReason(f"{words}; {held} that moved are held by commands" if held else words)
+        return dg.SkipReason(f"{words}; tables that commands write to: {held}" if held else words)
     return _result(context.instance, source, tables, marks, seen, columns)
 
 
