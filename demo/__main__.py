@@ -56,7 +56,7 @@ def sabotage(folder: Path, seed: int | None) -> None:
         "In Dagster:",
         f"  1. Open {escape(done.page)}",
         "  2. Execute exact_match (beside its name): it goes red, and lists both rows",
-        "  3. Follow its link “put it right” to the job repair; Launch Run",
+        "  3. Follow its link “Put it right” to the job repair; Launch Run",
         "  4. Back on that page it is green: both rows were read again from MySQL, and proved",
         "[dim]Nobody presses anything? The schedule “proofs” finds it within two hours.[/]",
     )

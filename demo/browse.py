@@ -99,7 +99,7 @@ def _print_steps(folder: Path, url: str, log: Path, console: Console) -> None:
         f"     {escape(sabotage_command(folder))}",
         f"  5. {url}/assets/deduped/nyc/nyc/weather?view=checks",
         "     execute exact_match: it goes red, and lists the rows that differ",
-        "  6. Follow its link “put it right” to the job repair; Launch Run; the check is green",
+        "  6. Follow its link “Put it right” to the job repair; Launch Run; the check is green",
         "  7. In another terminal, use the command line on it:",
         f"     {escape(command_line(folder))} status",
         f"Dagster's own output is in {escape(str(log))}. Its runs:",

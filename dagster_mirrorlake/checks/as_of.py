@@ -32,7 +32,7 @@ class AsOf:
         loads: how many loads the layer held; ``newest``: the number of the newest of them.
         requests: of a check of requests: the day and the table's newest attempt; else ''.
         looked: when the look began (UTC, to the second).
-        ledger, marked: as `mirrorlake.ledger.reports.Contents` has them.
+        ledger, marked: as `mirrorlake.ledger.reports.LayerContents` has them.
     """
 
     ledger: str

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 GLANCED = 20
 """Tables of which a look sees whether an asset has no materialisation at all: that costs little."""
+COMPARED_EVERY = 6
+"""Looks between two in which a table is compared partition by partition."""
 MOST = 1500
 """Partitions that are reported again in one look."""
 
@@ -53,8 +55,8 @@ def find_forgotten(
     left: Sequence[str],
     today: date,
 ) -> Forgotten:
-    """Compare the next table whose history is reported, and any of the next twenty that has an
-    asset without a materialisation.
+    """Compare any of the next twenty tables that has an asset without a materialisation; and in
+    every sixth look the next one, whatever it has. Of tables whose history is reported.
 
     Args:
         reported: whose history that is.
@@ -70,7 +72,9 @@ def find_forgotten(
         return found
     start = number * GLANCED % len(known)
     glanced = [*known[start:], *known[:start]][:GLANCED]
-    chosen = {known[number % len(known)].contract.name, *left, *_empty(instance, glanced)}
+    chosen = {*left, *_empty(instance, glanced)}
+    if number % COMPARED_EVERY == 0:
+        chosen.add(known[number // COMPARED_EVERY % len(known)].contract.name)
     some = [table for table in known if table.contract.name in chosen]
     busy = busy_tables(instance, some)
     for table in (table for table in some if table.contract.name not in busy):

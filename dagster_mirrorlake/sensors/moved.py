@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -92,11 +93,16 @@ def _look(
         with mysql.session(source) as connection:
             config = mysql.contracts.sources[source]
             seen = find_moved(connection, config, contracts, marks, ledger, changed)
+            # A run for a table that a command writes to would wait, and keep others from starting.
+            free = [m for m in seen.moved if not ledger.is_held(m.contract.name)]
+            held = len(seen.moved) - len(free)
+            seen = replace(seen, moved=tuple(free))
             columns = _columns(connection, [m.contract for m in seen.moved])
     for reason in seen.refused.values():
         context.log.warning(reason)
     if not seen.moved:
-        return dg.SkipReason(_nothing(seen, len(contracts), len(busy)))
+        words = _nothing(seen, len(contracts), len(busy))
+        return dg.SkipReason(f"{words}; tables that commands write to: {held}" if held else words)
     return _result(context.instance, source, tables, marks, seen, columns)
 
 

@@ -18,7 +18,7 @@ _TERMS = 200
 
 
 @dataclass(frozen=True)
-class Contents:
+class LayerContents:
     """What a layer of a table is made of. While this is the same, no row of the layer changed that
     the ledger knows of.
 
@@ -41,7 +41,7 @@ class Reports:
 
     _database: Database
 
-    def contents(self, table: str, layer: str) -> Contents:
+    def contents(self, table: str, layer: str) -> LayerContents:
         """What a layer (``raw``, ``deduped``, ``clean``) holds of a table, in one state of the
         ledger."""
         of = LOADS if layer == "raw" else FOLDS
@@ -55,7 +55,7 @@ class Reports:
             marked = connection.scalar(mark)
             tried = connection.scalar(attempt)
         at = marked.isoformat() if marked else ""
-        return Contents(name or "", loads, newest or 0, at, tried or 0)
+        return LayerContents(name or "", loads, newest or 0, at, tried or 0)
 
     def runs_since(self, table: str, seq: int) -> list[str]:
         """The run of each successful load of a table after this number; '' where it is unknown."""

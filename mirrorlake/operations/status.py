@@ -27,7 +27,7 @@ from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.models.published import OF_MODELS
 from mirrorlake.operations.moved_lake import find_all_moved
-from mirrorlake.proof.coverage import standing_of
+from mirrorlake.proof.coverage import ProofStatus, proof_status
 from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
 from mirrorlake.table.exchanged import EXCHANGED, exchanged_name, undecided_pairs
 from mirrorlake.table.left_out import LEFT_OUT, left_out_columns, left_out_words
@@ -113,31 +113,6 @@ class TableStatus:
 
 
 @dataclass(frozen=True)
-class ProofStatus:
-    """What is proved of a table, as of when, and what has come since.
-
-    Attributes:
-        as_of: (MySQL's time, UTC, ISO) what is proved was equal then.
-        rows: how many rows of the mirror that is.
-        whole: whether it is all of them that were old enough to be compared.
-        loads_since: how many loads brought rows since.
-    """
-
-    as_of: str
-    rows: int
-    whole: bool
-    loads_since: int
-
-    @property
-    def words(self) -> str:
-        """The same for people."""
-        what = "every row" if self.whole else f"{self.rows:,} rows"
-        count = self.loads_since
-        since = "no load since" if not count else f"{count} load{'s' * (count > 1)} since"
-        return f"{what} proved as of {self.as_of[:16].replace('T', ' ')}, {since}"
-
-
-@dataclass(frozen=True)
 class _Known:
     """What the ledger says of all tables at once."""
 
@@ -214,7 +189,7 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
     if moved:
         state, error = "moved", "; ".join(moved)
     trusted = good is not None and not damage and not moved
-    proved = _proved(ledger, name) if trusted and name in known.proved else None
+    proved = proof_status(ledger, name) if trusted and name in known.proved else None
     return TableStatus(
         table=name,
         mode=contract.mode,
@@ -347,19 +322,6 @@ def _left_out(contract: TableContract, known: _Known) -> tuple[str, ...]:
 
 def _suspected(contract: TableContract, known: _Known) -> dict[str, str]:
     return undecided(contract, read_look(known.looks.get(look_name(contract)))["found"])
-
-
-def _proved(ledger: Ledger, name: str) -> ProofStatus | None:
-    mark = ledger.newest_mark(name)
-    found = standing_of(ledger.newest_proofs(name), mark[0] if mark else None)
-    if found is None:
-        return None
-    return ProofStatus(
-        as_of=found.as_of.isoformat(timespec="seconds"),
-        rows=found.rows,
-        whole=found.whole,
-        loads_since=len(ledger.runs_since(name, found.through)),
-    )
 
 
 def _checks(

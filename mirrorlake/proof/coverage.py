@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.proof_records import Proof
 from mirrorlake.proof.covered import BY_KEYS, is_covered, newest_of
 
@@ -44,6 +45,45 @@ def standing_of(proofs: Iterable[Proof], marked: datetime | None = None) -> Stan
         rows=sum(proof.lake_rows for proof in equal),
         whole=newest.whole and len(equal) == len(newest.by_keys) and not wrong,
         through=min(proof.through_seq for proof in equal),
+    )
+
+
+@dataclass(frozen=True)
+class ProofStatus:
+    """What is proved of a table, as of when, and what has come since.
+
+    Attributes:
+        as_of: (MySQL's time, UTC, ISO) what is proved was equal then.
+        rows: how many rows of the mirror that is.
+        whole: whether it is all of them that were old enough to be compared.
+        loads_since: how many loads brought rows since.
+    """
+
+    as_of: str
+    rows: int
+    whole: bool
+    loads_since: int
+
+    @property
+    def words(self) -> str:
+        """The same for people."""
+        what = "every row" if self.whole else f"{self.rows:,} rows"
+        count = self.loads_since
+        since = "no load since" if not count else f"{count} load{'s' * (count > 1)} since"
+        return f"{what} proved as of {self.as_of[:16].replace('T', ' ')}, {since}"
+
+
+def proof_status(ledger: Ledger, table: str) -> ProofStatus | None:
+    """What is proved of a table now; None where nothing is."""
+    mark = ledger.newest_mark(table)
+    found = standing_of(ledger.newest_proofs(table), mark[0] if mark else None)
+    if found is None:
+        return None
+    return ProofStatus(
+        as_of=found.as_of.isoformat(timespec="seconds"),
+        rows=found.rows,
+        whole=found.whole,
+        loads_since=len(ledger.runs_since(table, found.through)),
     )
 
 

@@ -14,6 +14,7 @@ import pytest
 from dagster_mirrorlake.assets.reported import THROUGH_TAG
 from dagster_mirrorlake.checks.exact import exact_verdict, report_verdict
 from dagster_mirrorlake.location import load_definitions
+from dagster_mirrorlake.sensors import partitions
 from dagster_mirrorlake.table import LAYERS, MirroredTable
 from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.lake import Lake
@@ -206,6 +207,20 @@ def test_what_a_run_loads_is_left_to_it_until_it_ends(
     events = daemon.tick()
     assert {(e.asset_key.path[0], e.partition) for e in events} >= {("raw", str(TODAY))}
     assert daemon.tick() == []
+
+
+def test_a_tick_ends_by_time_and_the_next_goes_on(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much there is to report: no other sensor waits for it."""
+    monkeypatch.setattr(partitions, "PAGE", 6)
+    monkeypatch.setattr(partitions, "BOUND_SECONDS", -1.0)
+    reported: list[tuple[Any, Any]] = []
+    while made := daemon.tick():
+        assert len(made) <= 6
+        reported += [(event.asset_key, event.partition) for event in made]
+    assert len(reported) == len(set(reported)) > 30
+    assert daemon.missing("moves", "clean") == set()
 
 
 def test_what_was_wiped_in_the_ui_is_there_again(

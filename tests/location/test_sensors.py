@@ -136,6 +136,18 @@ def test_what_moved_is_asked_for_and_nothing_else(ticks: Ticks, sql: Callable[[s
     assert ticks.tick() == []
 
 
+def test_what_a_command_writes_to_is_requested_when_it_has_ended(
+    ticks: Ticks, sql: Callable[[str], None], location: Location
+) -> None:
+    """A run for it would wait as long, and keep others of its source from being started."""
+    ticks.tick()
+    sql("INSERT INTO b VALUES (60, 3)")
+    with Ledger(location.config.ledger.url).lease("s.watched.b", "another"):
+        assert ticks.tick() == []
+    assert [tables for _, tables in ticks.tick()] == [{"b"}]
+    sql("DELETE FROM b WHERE id = 60")
+
+
 def test_an_update_within_the_same_second_is_seen(ticks: Ticks, sql: Callable[[str], None]) -> None:
     """COUNT and MAX stay as they are: only the digest over key and cursor can tell."""
     sql("UPDATE a SET at = UTC_TIMESTAMP() - INTERVAL 60 SECOND WHERE id = 1")

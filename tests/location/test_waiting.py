@@ -1,6 +1,7 @@
 """A table that another run holds is waited for, longer than an error is retried, by every kind of
-step; and waiting uses up no retry."""
+step; waiting uses up no retry. And no sensor waits for another."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,3 +124,12 @@ def test_an_error_that_stays_is_tried_three_times_more(
 
     assert not dg.materialize([one], raise_on_error=False).success
     assert attempts == [0, 1, 2, 3]
+
+
+def test_each_sensor_and_schedule_has_a_thread(tmp_path: Path) -> None:
+    """Dagster's daemon looks at them one after the other by itself."""
+    shutil.copy(Path(__file__).parents[2] / "dagster.yaml", tmp_path)
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        for settings in (instance.get_sensor_settings(), instance.get_scheduler_settings()):
+            assert settings["use_threads"]
+            assert settings["num_workers"] >= 4

@@ -68,11 +68,17 @@ def test_a_damaged_table_is_found_and_repaired_by_pressing(
     expect(page.get_by_text(f"id={lost}", exact=True).first).to_be_visible()
     expect(page.get_by_text(f"id={altered}", exact=True).first).to_be_visible()
 
-    # It opens in a tab of its own.
-    with page.context.expect_page() as opened:
-        link.click()
-    launchpad = opened.value
+    # A label, above all else that the verdict shows; its address is on the page nowhere.
+    assert link.inner_text() == "Put it right: repair"
+    expect(page.get_by_text("playground/setup")).to_have_count(0)
+    first = page.get_by_text("compared", exact=True).first.bounding_box()
+    top = link.bounding_box()
+    assert top is not None
+    assert first is not None
+    assert top["y"] < first["y"]
+    launchpad = page.context.new_page()
     launchpad.set_viewport_size({"width": 1400, "height": 700})
+    launchpad.goto(str(link.get_attribute("href")))
     launchpad.wait_for_url("**/jobs/repair/playground")
     expect(launchpad.get_by_text("dry_run")).to_be_visible()
     expect(launchpad.get_by_text("source: shop")).to_be_visible()

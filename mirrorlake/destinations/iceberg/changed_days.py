@@ -61,7 +61,7 @@ def changed_days(table: LakeTable, snapshot: LakeSnapshot, column: str) -> Chang
     Args:
         snapshot: one that main showed; its parent may have expired.
         column: a date, or a time without a zone or in UTC, in any case of letters. Of one that the
-            table does not have, nothing can be said.
+            table does not have, or of none (''), it is only said where no row changed.
 
     Raises:
         OSError, ValueError: a file of the table can't be read.
@@ -69,8 +69,6 @@ def changed_days(table: LakeTable, snapshot: LakeSnapshot, column: str) -> Chang
     if is_rewrite(snapshot):
         return frozenset()
     names = [one.name for one in table.schema().fields if one.name.lower() == column.lower()]
-    if not names:
-        return None
     files = _files_of(table, snapshot)
     positional = [*files.deletes, *files.dropped]
     if any(
@@ -78,13 +76,16 @@ def changed_days(table: LakeTable, snapshot: LakeSnapshot, column: str) -> Chang
         for one in positional
     ):
         return None
+    written_again = files.removed and files.added and not files.deletes
+    other = _other_rows(table, snapshot, files) if written_again else None
+    if not names:
+        # Without days: the same rows, as of a copy that found nothing new, are no change.
+        return frozenset() if other is not None and not other.num_rows else None
     column = names[0]
     reader = _Reader(table, column)
     try:
-        if files.removed and files.added and not files.deletes:
-            compared = _compared(table, snapshot, files, column)
-            if compared is not None:
-                return compared
+        if other is not None:
+            return _days_of(table, other, column)
         found = set[date | None]()
         for one in (*files.added, *files.removed):
             found |= reader.days(one)
@@ -183,11 +184,9 @@ def _positions(table: LakeTable, files: Sequence[LakeFile]) -> dict[str, Any]:
 # --- rows that were written again -----------------------------------------------------------------
 
 
-def _compared(
-    table: LakeTable, snapshot: LakeSnapshot, files: _Files, column: str
-) -> ChangedDays | None:
-    """The days of the rows that are not both among those taken out and those added; None: there are
-    too many, or what was taken out can't be read any more."""
+def _other_rows(table: LakeTable, snapshot: LakeSnapshot, files: _Files) -> pa.Table | None:
+    """The rows that are not both among those taken out and those added; None: there are too many,
+    or what was taken out can't be read any more."""
     parent = snapshot.parent_snapshot_id
     size = sum(one.record_count for one in (*files.added, *files.removed))
     if size > COMPARED or parent is None or table.snapshot_by_id(parent) is None:
@@ -207,9 +206,12 @@ def _compared(
         ]
     )
     counts = rows.group_by(rows.column_names[:-1]).aggregate([("_count", "sum")])
-    other = counts.filter(pc.not_equal(counts["_count_sum"], 0))
+    return counts.filter(pc.not_equal(counts["_count_sum"], 0))
+
+
+def _days_of(table: LakeTable, rows: pa.Table, column: str) -> ChangedDays:
     number = [one.name for one in table.schema().fields].index(column)
-    days = _as_days(other[f"c{number}"].combine_chunks())
+    days = _as_days(rows[f"c{number}"].combine_chunks())
     return frozenset(pc.unique(days).to_pylist())
 
 

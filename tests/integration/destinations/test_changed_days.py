@@ -68,6 +68,8 @@ def look(place: Place, identifier: Identifier) -> list[tuple[set[date | None], A
         real = truly(by_day(place, table, parent), by_day(place, table, commit.snapshot_id))
         said = {column: changed_days(table, commit, column) for column in ("at", "zoned", "day")}
         assert said["at"] == said["zoned"] == said["day"]
+        # Without a column, as a whole table is read: no change is one, whatever its day.
+        assert changed_days(table, commit, "") in ((frozenset(), None) if not real else (None,))
         found.append((real, said["day"]))
     return found
 
@@ -108,6 +110,11 @@ def test_a_commit_names_the_days_of_the_rows_that_it_changed(
     assert found[4] == ({days[1]},) * 2
     assert found[5] == (set(), frozenset())
     assert found[6] == ({days[0]},) * 2
+    table = place.lake.load(identifier)
+    assert table is not None
+    commits = list(reversed(history(table)))
+    as_a_whole = [changed_days(table, commit, "") for commit in commits]
+    assert as_a_whole == [None, None, None, frozenset(), None, frozenset(), None]
 
 
 def spark_if(frame: Any, number: int) -> Any:

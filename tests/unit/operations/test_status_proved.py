@@ -9,7 +9,8 @@ import pytest
 
 from mirrorlake.config import Config
 from mirrorlake.ledger import Ledger, Proof, Receipt, Window
-from mirrorlake.operations.status import ProofStatus, TableStatus, status_of
+from mirrorlake.operations.status import TableStatus, status_of
+from mirrorlake.proof.coverage import ProofStatus
 from tests.unit.operations.test_queries import filled
 
 AT = datetime(2026, 1, 2, 9, 7, 48, tzinfo=UTC)
