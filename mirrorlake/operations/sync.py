@@ -48,7 +48,7 @@ from mirrorlake.sources.mysql.replica import read_reach
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.left_out import note_left_out
-from mirrorlake.table.new_columns import held_words, remember_columns
+from mirrorlake.table.new_columns import gone_words, held_words, remember_columns
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
 from mirrorlake.table.shape import change_words
@@ -346,6 +346,8 @@ def _load(
     for words in change_words(plan.contract, plan.version, ledger.schema_versions(plan.name)):
         logger.warning("table %s: %s", plan.name, words)
     note_left_out(ledger, plan.name, plan.left_out)
+    if plan.gone:
+        logger.warning("table %s: %s", plan.name, gone_words(plan.gone))
     if fresh and plan.held:
         logger.warning("table %s: %s", plan.name, held_words(plan.held))
     if fresh:
