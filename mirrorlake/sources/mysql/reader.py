@@ -29,6 +29,7 @@ from mirrorlake.sources.mysql.connect import (
     is_retryable,
     quoted_text,
     session_statements,
+    step_of,
     without_secret,
 )
 from mirrorlake.sources.mysql.route import Gate, Heed, Valve, open_route
@@ -166,13 +167,18 @@ def _failed(
     code = re.match(r"ERROR (\d+)", words) if found and found[1] == "MySqlError" else None
     if code and int(code[1]) in STOPPED:
         return _stopped(source, table or f"of database {database}")
+    passes = is_retryable(int(code[1])) if code else found is not None
+    stays = f"{_STAYS} {step_of(int(code[1]))}".strip() if code else _STAYS
     return SourceError(
         f"reading database {database} of source {source.name} failed: {words}",
         source=source.name,
         table=table,
-        next_step="Nothing of this load is visible: sync again",
-        retryable=is_retryable(int(code[1])) if code else found is not None,
+        next_step="Nothing of this load is visible: sync again" if passes else stays,
+        retryable=passes,
     )
+
+
+_STAYS = "Nothing of this load is visible, and no sync reads the table until that is changed."
 
 
 def _stopped(source: SourceConfig, table: str) -> SourceError:
