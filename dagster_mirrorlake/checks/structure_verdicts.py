@@ -16,7 +16,7 @@ from mirrorlake.operations.gaps import Stretch, find_stretches
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.serving.masking_audit import find_exposed, stored_pci
 from mirrorlake.sources.mysql.connect import session
-from mirrorlake.table.new_columns import held_now, why_held
+from mirrorlake.table.new_columns import gone_words, held_now, why_held
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
@@ -55,7 +55,11 @@ def contract_verdict(look: Look) -> CheckVerdict:
             look.found_good("contract", terms, table)
     cells = {f"{b.column} {b.what}": b.cells for b in broken}
     words = "; ".join(f"{b.column} {b.what}: {b.cells}" for b in broken) or None
-    return CheckVerdict(not broken, {"columns": len(schema.columns), **seen, **cells}, words)
+    metadata = {"columns": len(schema.columns), **seen, **cells}
+    if plan.gone and not broken:
+        warning = dg.AssetCheckSeverity.WARN
+        return CheckVerdict(False, metadata, gone_words(plan.gone), warning)
+    return CheckVerdict(not broken, metadata, words)
 
 
 def _drift(workspace: Workspace, plan: ResolvedTable) -> str | None:

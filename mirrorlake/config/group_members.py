@@ -70,7 +70,7 @@ def group_problems(groups: Groups) -> Iterator[tuple[YamlPath, str]]:
             words = "a group alone owns it, which may have nobody in it: declare a person or a"
             yield (
                 path,
-                f"{words} service account as owner, too, or no owner: those it has stay then",
+                f"{words} service account as owner, too, or no owner: those stay then",
             )
         yield from _member_problems(path, address.lower(), members, inner)
 

@@ -318,7 +318,7 @@ def _not_proved(
         f"lake{moving}",
         table=plan.name,
         next_step=f"Nothing of it is visible; it stays on branch {branch} of {plan.raw} for a day. "
-        "Look there, then sync again",
+        "Look there, then sync again, and report it if it stays",
         branch=branch,
         differences=tuple(lines),
     )

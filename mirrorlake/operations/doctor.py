@@ -13,7 +13,7 @@ from typing import Any
 from pymysql.connections import Connection
 from sqlalchemy import make_url
 
-from mirrorlake.config import Config, SourceConfig, TenantTable, load_config
+from mirrorlake.config import Config, SourceConfig, TableContract, TenantTable, load_config
 from mirrorlake.config.source_url import default_tls
 from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.destinations.iceberg.identity import open_lake
@@ -30,6 +30,7 @@ from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.sources.mysql.introspect import read_contracted, read_tables
 from mirrorlake.sources.mysql.privileges import missing_privileges
 from mirrorlake.sources.mysql.zones import differences, name_of_zone, read_server_zone
+from mirrorlake.table.new_columns import gone_words, once_there
 from mirrorlake.table.resolve import resolve_contract
 from mirrorlake.workspace import Workspace
 
@@ -132,6 +133,7 @@ def _tables(config: Config, source: SourceConfig) -> list[Diagnosis]:
     before it reads: one piece for those that can, one for each that can't."""
     contracts = [c for c in config.tables if c.source == source.name]
     refused: list[Diagnosis] = []
+    warned: list[Diagnosis] = []
     try:
         with session(source) as connection:
             databases = dict.fromkeys(c.database for c in contracts)
@@ -141,7 +143,10 @@ def _tables(config: Config, source: SourceConfig) -> list[Diagnosis]:
                     table = there.get((contract.database, contract.table))
                     if table is None:
                         table = read_contracted(config, contract, connection)
-                    resolve_contract(config, contract, table)
+                    once = _once(config, contract)
+                    if gone := resolve_contract(config, contract, table, once).gone:
+                        name, words = f"table {contract.name}", gone_words(gone)
+                        warned.append(Diagnosis(name, "", "missing", "", words, optional=True))
                 except MirrorlakeError as error:
                     refused.append(
                         Diagnosis(f"table {contract.name}", "", "broken", "", str(error))
@@ -150,7 +155,17 @@ def _tables(config: Config, source: SourceConfig) -> list[Diagnosis]:
         return [Diagnosis(f"tables of {source.name}", "", "broken", "", str(error))]
     fit = f"{len(contracts) - len(refused)} of {len(contracts)} contracts can be kept"
     state = "broken" if refused else "ok"
-    return [Diagnosis(f"tables of {source.name}", "", state, "", fit), *refused]
+    return [Diagnosis(f"tables of {source.name}", "", state, "", fit), *refused, *warned]
+
+
+def _once(config: Config, contract: TableContract) -> frozenset[str]:
+    """The columns that a table had when it was loaded; none where the ledger can't be read, which
+    is a piece of its own."""
+    try:
+        ledger = Ledger(config.ledger.url, config.ledger.wait)
+        return once_there(ledger, contract, ledger.schema_versions(contract.name))
+    except MirrorlakeError:
+        return frozenset()
 
 
 def _tenants(config: Config, table: TenantTable) -> list[Diagnosis]:

@@ -26,6 +26,7 @@ from mirrorlake.table.ddl import definition_of, silent_changes
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.left_out import left_out_words
 from mirrorlake.table.meaning import changes_between, strongest, words_of
+from mirrorlake.table.new_columns import gone_words
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
@@ -148,6 +149,11 @@ def compare_tables(
         Finding("ok", left_out_words([name]), "Name it under `columns` to take it up", column=name)
         for name in now.left_out
         if name not in before.left_out
+    ]
+    found += [
+        Finding("attention", gone_words([name]), column=name)
+        for name in now.gone
+        if name not in before.gone
     ]
     found = found or [Finding("ok", "nothing of its mirror changes")]
     return Preflight(

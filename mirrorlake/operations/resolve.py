@@ -19,6 +19,7 @@ from mirrorlake.merge.raw_versions import may_lose
 from mirrorlake.merge.statements import check_rules
 from mirrorlake.operations.exchanged_columns import exchanged_since, that_stayed
 from mirrorlake.schema.own_columns import ORIGINAL
+from mirrorlake.schema.reserved_names import keeper_of
 from mirrorlake.schema.versions import FIRST_CREATED, SchemaChanges, SchemaVersion
 from mirrorlake.sources.mysql.introspect import read_contracted
 from mirrorlake.sources.mysql.tables import SourceTable
@@ -27,13 +28,14 @@ from mirrorlake.table.exchanged import Pair
 from mirrorlake.table.hash_key import refuse_other_hash_key
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.meaning import meaning_of, recorded_meaning, refuse_changed
-from mirrorlake.table.new_columns import held_columns
+from mirrorlake.table.new_columns import held_columns, once_there
 from mirrorlake.table.resolve import ResolvedTable, located_errors, resolve_contract
 from mirrorlake.table.shape import (
     left_out,
     recorded_renames,
     refuse_forgotten,
     refuse_renames,
+    refuse_unread_moved,
     renames_text,
     taken_names,
     taken_up,
@@ -79,9 +81,13 @@ def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable
     """
     config = workspace.config
     versions = workspace.ledger.schema_versions(contract.name)
-    plan = resolve_contract(config, contract, taken_up(contract, table, versions))
+    taken = taken_up(contract, table, versions)
+    once = once_there(workspace.ledger, contract, versions)
     with located_errors(config, contract):
-        refuse_renames(contract, table, versions)
+        refuse_unread_moved(contract, taken, versions, once)
+    plan = resolve_contract(config, contract, taken, once)
+    with located_errors(config, contract):
+        refuse_renames(contract, table, versions, plan.gone)
         recorded = workspace.ledger.definition(renames_name(contract))
         refuse_forgotten(contract, table, recorded_renames(recorded, contract))
     check_rules(plan, config.privacy.hash_key)
@@ -218,6 +224,8 @@ def refuse_changes(workspace: Workspace, plan: ResolvedTable, newest: SchemaVers
 def _refuse_read_already(plan: ResolvedTable, newest: SchemaVersion) -> None:
     names = [name for name, _ in newest.columns]
     never = [found for column in plan.contract.excluded if (found := plan.name_in(names, column))]
+    # A column that no lake can show was loaded by an earlier release, and never went beyond raw.
+    never = [name for name in never if keeper_of(name) is None]
     if never:
         raise SchemaError(
             f"table {plan.name}: {', '.join(never)} is marked `pci: never`, and its mirror "

@@ -50,7 +50,7 @@ from mirrorlake.table.exchanged import record_exchanged
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.left_out import note_left_out
-from mirrorlake.table.new_columns import remember_columns, why_held
+from mirrorlake.table.new_columns import gone_words, remember_columns, why_held
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
 from mirrorlake.table.shape import change_words
@@ -354,6 +354,8 @@ def _load(
     for words in change_words(plan.contract, plan.version, ledger.schema_versions(plan.name)):
         logger.warning("table %s: %s", plan.name, words)
     note_left_out(ledger, plan.name, plan.left_out)
+    if plan.gone:
+        logger.warning("table %s: %s", plan.name, gone_words(plan.gone))
     for words in why_held(ledger, plan.contract, plan.held) if fresh or plan.exchanged else ():
         logger.warning("table %s: %s", plan.name, words)
     if fresh:

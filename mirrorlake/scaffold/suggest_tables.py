@@ -22,6 +22,7 @@ from typing import Final
 from mirrorlake.config import Clean, ColumnRule, Mode
 from mirrorlake.scaffold.pii import Suggestion, split_words, suggest_rule
 from mirrorlake.schema.masking import HASHABLE
+from mirrorlake.schema.reserved_names import name_problems
 from mirrorlake.sources.mysql.collations import why_no_key
 from mirrorlake.sources.mysql.introspect import Column, SourceTable
 from mirrorlake.sources.mysql.registry import INTEGERS
@@ -312,6 +313,10 @@ def _table_warnings(table: SourceTable, choice: _Choice, never: set[str]) -> lis
     if choice.mode == "append":
         kind = "append never sees an update: check that rows never change once written"
         found.append(Warned(kind, kind))
+    for problem in name_problems(c.name for c in table.columns if c.name not in never):
+        then = "the table will be refused until you write {pci: never} for it, or rename it"
+        words, kind = (f"{of}: {then} in MySQL" for of in (problem.words, problem.kind))
+        found.append(Warned(words, kind, problem.column))
     refused = [c for c in table.columns if c.name not in never and exact_column(c) is None]
     for column in refused:
         words = "can't be kept exactly yet: the table will be refused"

@@ -343,6 +343,7 @@ def _refuse_moved(workspace: Workspace, table: TenantTable, at: int | None) -> N
             f"table {table.name}: somebody wrote to {deduped_of(table)} while clean was made of it",
             table=table.name,
             next_step="Clean is as it was. Sync again",
+            retryable=True,
         )
 
 
@@ -372,7 +373,7 @@ def _refuse_other_counts(
                 f"table {table.name}: clean has {found.get(place, 0):,} rows of tenant "
                 f"{place[0]}.{place[1]}, and deduped {expected.get(place, 0):,}",
                 table=table.name,
-                next_step="Nothing of it is visible. Sync again",
+                next_step="Nothing of it is visible: sync again, and report it if it stays",
             )
     return {*expected}
 

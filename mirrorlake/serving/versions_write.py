@@ -240,5 +240,6 @@ def _refuse_other_counts(
             f"table {unified.plan.name}: {unified.plan.raw_view} would have "
             f"{found.get(seq, 0):,} rows of load {seq}, and raw has {expected.get(seq, 0):,}",
             table=unified.plan.name,
-            next_step="Nothing of it is visible. Sync again",
+            next_step=f"Nothing of it is visible. `mirrorlake refold {unified.plan.name}` makes it "
+            "again from raw",
         )

@@ -18,6 +18,7 @@ from mirrorlake.config.contract import TableContract
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger.records import Load, Receipt, Window
 from mirrorlake.ledger.store import Ledger
+from mirrorlake.schema.reserved_names import UNREADABLE
 from mirrorlake.sources.mysql.collations import is_collated
 from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.identity import (
@@ -125,6 +126,10 @@ def find_course(
     newest = ledger.last_load(plan.name, "success")
     if newest is None:
         return Course(now, identity)
+    if why := _unreadable(ledger, newest):
+        if ledger.folded_loads(plan.name, "deduped") and kept_words(plan.contract):
+            raise _would_lose(plan, why)
+        return Course(now, identity, whole=True, begins=True, reason=why)
     found = _by_contract(plan, ledger, Course(now, identity))
     if found.whole or identity is None or last is None:
         return found
@@ -221,16 +226,29 @@ def _by_contract(plan: ResolvedTable, ledger: Ledger, course: Course) -> Course:
         logger.info("table %s: its contract changed: %s", plan.name, change.words)
     words = words_of(changes)
     if effect == "begin" and not elsewhere and not before.copies and kept_words(plan.contract):
-        raise ConfigError(
-            f"table {plan.name}: since it was loaded, {words}. A new history would have to begin, "
-            f"and rows that only the mirror holds ({kept_words(plan.contract)}) would not be in it",
-            table=plan.name,
-            next_step="Change it back; or mirror the table under other namespaces, where a new "
-            "history begins and the old one stays",
-        )
+        raise _would_lose(plan, f"since it was loaded, {words}", "Change it back; or mirror")
     reason = f"since it was loaded, {words}" if effect != "none" else ""
     whole, begins = effect != "none", effect == "begin"
     return replace(course, whole=whole, begins=begins, elsewhere=elsewhere, reason=reason)
+
+
+def _would_lose(plan: ResolvedTable, why: str, step: str = "Mirror") -> ConfigError:
+    return ConfigError(
+        f"table {plan.name}: {why}. A new history would have to begin, and rows that only the "
+        f"mirror holds ({kept_words(plan.contract)}) would not be in it",
+        table=plan.name,
+        next_step=f"{step} the table under other namespaces, where a new history begins and the "
+        "old one stays",
+    )
+
+
+def _unreadable(ledger: Ledger, newest: Load) -> str:
+    """Why Spark can't read what the newest load wrote, in words; '' where it can. Earlier releases
+    loaded columns of any name."""
+    versions = ledger.schema_versions(newest.table)
+    names = next((v.columns for v in versions if v.raw_table == newest.raw_table), ())
+    reserved = next((name for name, _ in names if name in UNREADABLE), None)
+    return f"what was loaded can't be read: {reserved!r} is a name of Iceberg's" if reserved else ""
 
 
 def _assumed(plan: ResolvedTable, ledger: Ledger, now: Meaning) -> Meaning:

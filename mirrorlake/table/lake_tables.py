@@ -9,6 +9,7 @@ from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.tables import refuse_edited
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger.store import Ledger
+from mirrorlake.schema.reserved_names import UNREADABLE
 
 
 def deduped_of(contract: TableContract | TenantTable) -> Identifier:
@@ -22,13 +23,16 @@ def clean_of(contract: TableContract) -> Identifier:
 
 
 def raw_tables(lake: Lake, ledger: Ledger, contract: TableContract) -> list[LakeTable]:
-    """The raw tables of all schema versions that exist, oldest first.
+    """The raw tables of all schema versions that exist, oldest first. One with a column of a
+    reserved name is left out: Spark can't read it, and nothing was ever folded of it.
 
     Raises:
         LakeError: one can't be read, or somebody edited its columns.
     """
     found: list[LakeTable] = []
     for version in ledger.schema_versions(contract.name):
+        if any(name in UNREADABLE for name, _ in version.columns):
+            continue
         table = lake.load(Identifier(contract.namespaces.raw, version.raw_table))
         if table is not None:
             refuse_edited(table, version)

@@ -6,7 +6,8 @@ One that is not known may hold anything, so clean leaves it out, as `pii: drop` 
 contract names it: in a rule (`pii: show` is one) or in a role such as `cursor`. Raw and deduped
 have it from its first load on. `new_columns: show` turns this off, and what it showed stays known;
 but for a column that a rule hid, that MySQL dropped, and that comes back: it has the old values of
-rows that only the mirror holds.
+rows that only the mirror holds. While the contract has a rule for a column that MySQL dropped, new
+ones are held out all the same: one may be that column, renamed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.ledger.store import Ledger
+from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.table.clean_columns import unnamed_columns
 from mirrorlake.table.exchanged import exchanged_name, exchanged_words, undecided_pairs
 
@@ -37,11 +39,29 @@ def held_columns(
     names = tuple(names)
     pairs = undecided_pairs(ledger.definition(exchanged_name(contract)), contract)
     held = {name for pair in pairs for name in pair}
-    if contract.new_columns == "show":
+    if contract.new_columns == "show" and not _rule_without_column(contract, names):
         held |= set(_hidden(ledger, contract)["gone"]) - contract.named
     elif (known := known_columns(ledger, lake, contract)) is not None:
         held |= {name.lower() for name in unnamed_columns(contract, names, known)}
     return tuple(name for name in names if name.lower() in held)
+
+
+def _rule_without_column(contract: TableContract, names: Iterable[str]) -> bool:
+    """Whether a column is gone that a rule hides: a new one may be that one, renamed."""
+    return bool({name.lower() for name in contract.rules} - {name.lower() for name in names})
+
+
+def once_there(
+    ledger: Ledger, contract: TableContract, versions: Iterable[SchemaVersion]
+) -> frozenset[str]:
+    """The columns that a table is known to have had, in lower case: of every schema version, and
+    those that are never read and that it had when it was loaded.
+
+    Args:
+        versions: those seen of it.
+    """
+    read = (name.lower() for version in versions for name, _ in version.columns)
+    return frozenset((*read, *_hidden(ledger, contract)["hidden"]))
 
 
 def _hidden(ledger: Ledger, contract: TableContract) -> dict[str, list[str]]:
@@ -108,7 +128,7 @@ def remember_columns(
     now = frozenset(name.lower() for name in names)
     if known is None:
         known = now
-    elif contract.new_columns == "show":
+    elif contract.new_columns == "show" and not _rule_without_column(contract, now):
         known |= now
     if not contract.landed:
         # One that MySQL dropped is new when it comes back: it may hold anything then.
@@ -116,6 +136,19 @@ def remember_columns(
         _remember_hidden(ledger, contract, now)
     if known != ledger.known_columns(contract.name):
         ledger.record_known_columns(contract.name, known)
+
+
+def gone_words(gone: Iterable[str]) -> str:
+    """One line about rules for columns that are gone.
+
+    >>> gone_words(["mail", "fax"])[:61]
+    'mail, fax: the contract has a rule for it, and MySQL has it n'
+    """
+    return (
+        f"{', '.join(gone)}: the contract has a rule for it, and MySQL has it no longer: if it was "
+        "renamed, move the rule to its new name (`renamed_from` keeps its old values), else remove "
+        "the rule; new columns are held out of clean until then"
+    )
 
 
 def held_words(held: Iterable[str], contract: TableContract | None = None) -> str:

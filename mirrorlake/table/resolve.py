@@ -6,7 +6,7 @@ here. `windows` says what is read next, `chunks` how it is cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -16,6 +16,7 @@ from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.tables import has_original
 from mirrorlake.errors import ConfigError, SchemaError
+from mirrorlake.schema.reserved_names import name_problems
 from mirrorlake.schema.versions import (
     Exact,
     SchemaVersion,
@@ -59,6 +60,8 @@ class ResolvedTable:
     had another type or charset, and of rows that MySQL has no more all that says what it held."""
     taken: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """Names of columns that were another column's before: `mirrorlake.table.shape.taken_names`."""
+    gone: tuple[str, ...] = ()
+    """Columns that the contract has a rule for and that MySQL has no longer."""
 
     @property
     def originals(self) -> bool:
@@ -131,8 +134,17 @@ class ResolvedTable:
         return None
 
 
-def plan_table(contract: TableContract, source: SourceConfig, table: SourceTable) -> ResolvedTable:
+def plan_table(
+    contract: TableContract,
+    source: SourceConfig,
+    table: SourceTable,
+    once: Collection[str] = (),
+) -> ResolvedTable:
     """Resolve a contract against the table that the server has.
+
+    Args:
+        once: columns that the table is known to have had, in lower case: a rule for one that is
+            gone is passed over, one for a column that it never had is refused.
 
     Raises:
         ConfigError: the contract names a rule that the column's type can't keep, or starts in the
@@ -142,7 +154,9 @@ def plan_table(contract: TableContract, source: SourceConfig, table: SourceTable
             has no index, or has a type without an order.
         TypeRefused: a column can't be kept exactly.
     """
-    excluded = frozenset(table.column(name).name for name in contract.excluded)
+    there = {column.name.lower() for column in table.columns}
+    gone = tuple(n for n in contract.columns if n.lower() in once and n.lower() not in there)
+    excluded = frozenset(table.column(name).name for name in contract.excluded.difference(gone))
     declared = contract.entity
     entity = declared and resolve_entity(contract.name, table, declared.token, declared.created)
     columns = exact_columns(table, excluded)
@@ -160,8 +174,13 @@ def plan_table(contract: TableContract, source: SourceConfig, table: SourceTable
         key=tuple(table.column(name).name for name in contract.key),
         cursor=table.column(contract.cursor) if contract.cursor else None,
         created=table.column(contract.created) if contract.created else None,
-        rules={table.column(name).name: str(rule) for name, rule in contract.rules.items()},
+        rules={
+            table.column(name).name: str(rule)
+            for name, rule in contract.rules.items()
+            if name not in gone
+        },
         entity=entity,
+        gone=gone,
     )
     _check_names(plan)
     _check_key(plan)
@@ -171,14 +190,16 @@ def plan_table(contract: TableContract, source: SourceConfig, table: SourceTable
     return plan
 
 
-def resolve_contract(config: Config, contract: TableContract, table: SourceTable) -> ResolvedTable:
+def resolve_contract(
+    config: Config, contract: TableContract, table: SourceTable, once: Collection[str] = ()
+) -> ResolvedTable:
     """`plan_table`, whose errors name the line of the contract file that writes the column.
 
     Raises:
         ConfigError, SchemaError, TypeRefused: as `plan_table` says.
     """
     with located_errors(config, contract):
-        return plan_table(contract, config.sources[contract.source], table)
+        return plan_table(contract, config.sources[contract.source], table, once)
 
 
 @contextmanager
@@ -212,33 +233,15 @@ def _check_partition(plan: ResolvedTable) -> None:
 
 
 def _check_names(plan: ResolvedTable) -> None:
-    """Names of ours mean something else in raw; to Spark any case of them is one name."""
-    for exact in plan.columns:
-        if exact.name.casefold().startswith("_mirror_"):
-            raise SchemaError(
-                f"table {plan.name}: column {exact.name!r} is called as Mirrorlake's own are",
-                table=plan.name,
-                column=exact.name,
-                next_step="Rename it in MySQL, or mark it `pci: never` to leave it out",
-            )
-    seen: dict[str, str] = {}
-    for exact in plan.columns:
-        first = seen.setdefault("".join(map(_as_spark_compares, exact.name)), exact.name)
-        if first != exact.name:
-            raise SchemaError(
-                f"table {plan.name}: columns {first!r} and {exact.name!r} are one name to Spark",
-                table=plan.name,
-                column=exact.name,
-                next_step="Rename one in MySQL, or mark it `pci: never` to leave it out",
-            )
-
-
-def _as_spark_compares(character: str) -> str:
-    """A character as Java compares names without regard to case: ``ſ`` is ``s``, ``ς`` is ``σ``."""
-    upper = character.upper()
-    upper = upper if len(upper) == 1 else character
-    lower = upper.lower()
-    return lower if len(lower) == 1 else upper
+    """Names of ours mean something else in raw, and Spark can't read a table with Iceberg's."""
+    for problem in name_problems(exact.name for exact in plan.columns):
+        raise SchemaError(
+            f"table {plan.name}: {problem.words}",
+            table=plan.name,
+            column=problem.column,
+            next_step=f"Write `{{pci: never}}` for {problem.column} under `columns` to leave it "
+            "out, or rename it in MySQL",
+        )
 
 
 def _check_key(plan: ResolvedTable) -> None:

@@ -8,12 +8,12 @@ can hold (`mirrorlake.operations.resolve`), and which columns clean shows
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.fields import nearest
-from mirrorlake.errors import ConfigError
+from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.ledger.records import Load
 from mirrorlake.schema.versions import SchemaVersion, name_in
 from mirrorlake.sources.mysql.tables import SourceTable
@@ -49,10 +49,50 @@ def left_out(
     )
 
 
+def refuse_unread_moved(
+    contract: TableContract,
+    table: SourceTable,
+    versions: Sequence[SchemaVersion],
+    once: Collection[str],
+) -> None:
+    """See that no column that is never read may have come back by another name: it would be read.
+
+    Args:
+        once: columns that the table is known to have had, in lower case.
+
+    Raises:
+        SchemaError: one is gone, and one came that the contract does not name.
+    """
+    there = {column.name.lower() for column in table.columns}
+    gone = [name for name in contract.columns if name in contract.excluded]
+    gone = [name for name in gone if name.lower() in once and name.lower() not in there]
+    if not gone or not versions:
+        return
+    names = [name for name, _ in versions[-1].columns]
+    for column in table.columns:
+        known = name_in(names, column.name, contract.earlier_names) is not None
+        if not known and column.name.lower() not in contract.named:
+            raise SchemaError(
+                f"table {contract.name}: {gone[0]}, which is marked `pci: never`, is gone from "
+                f"MySQL, and {column.name} is new: it may be the same column, renamed, and would "
+                "be read",
+                table=contract.name,
+                column=gone[0],
+                next_step=f"If it was renamed, write {column.name} in its place under `columns`; "
+                f"if not, remove {gone[0]} there",
+            )
+
+
 def refuse_renames(
-    contract: TableContract, table: SourceTable, versions: Sequence[SchemaVersion]
+    contract: TableContract,
+    table: SourceTable,
+    versions: Sequence[SchemaVersion],
+    gone: Collection[str] = (),
 ) -> None:
     """See that every name under ``renamed_from`` was a column's, and is none's now.
+
+    Args:
+        gone: columns that MySQL has no longer; theirs are passed over.
 
     Raises:
         ConfigError: MySQL still has a column of that name, or no version ever had.
@@ -61,7 +101,10 @@ def refuse_renames(
     now = {column.name.lower() for column in table.columns}
     ever = {name for version in versions for name, _ in version.columns}
     never = {name.lower() for name in contract.excluded}
+    dropped = {name.lower() for name in gone}
     for column, earlier in contract.earlier_names.items():
+        if column in dropped:
+            continue
         table.column(column)
         if column in never:
             continue  # its values are in no version, by whatever name

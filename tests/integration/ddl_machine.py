@@ -132,22 +132,20 @@ class DdlHistories(RuleBasedStateMachine):
         self.mirror.alter("FORCE")
         self.taken["rebuild"] += 1
 
-    @rule(at=ANY, early=st.booleans())
-    def drop(self, at: int, early: bool) -> None:
+    @rule(at=ANY)
+    def drop(self, at: int) -> None:
         if name := self._pick(self.mirror.free(), at):
             self.mirror.alter(f"DROP COLUMN `{name}`")
-            self._refuse_contract(name, early)
             self._forget(name)
             self.mirror.write_contract()
             self.taken["drop"] += 1
 
-    @rule(at=ANY, said=st.booleans(), early=st.booleans())
-    def rename(self, at: int, said: bool, early: bool) -> None:
+    @rule(at=ANY, said=st.booleans())
+    def rename(self, at: int, said: bool) -> None:
         if not (name := self._pick(self.mirror.free(), at)):
             return
         new = self._new_name()
         self.mirror.alter(f"RENAME COLUMN `{name}` TO `{new}`")
-        self._refuse_contract(name, early)
         secrets = self._secrets(name)
         rule, earlier = self._forget(name)
         self._carry(secrets, new)
@@ -365,15 +363,6 @@ class DdlHistories(RuleBasedStateMachine):
     def _carry(secrets: list[set[str]], new: str) -> None:
         for names in secrets:
             names.add(new.lower())
-
-    def _refuse_contract(self, gone: str, early: bool) -> None:
-        """A contract that has a rule for what is not there is refused."""
-        if early and self.mirror.is_ruled(gone):
-            before = self.mirror.lake()
-            with pytest.raises(SchemaError, match="has no column"):
-                self._sync_refused()
-            assert self.mirror.lake() == before
-            self.taken["refused contract"] += 1
 
     def _sync_refused(self) -> None:
         sync_table(self.mirror.workspace, self.mirror.contract, accept_smaller=True)

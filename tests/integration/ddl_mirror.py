@@ -140,11 +140,6 @@ class Mirror:
     def is_named(self, column: str) -> bool:
         return column.lower() in {name.lower() for name in self.rules}
 
-    def is_ruled(self, column: str) -> bool:
-        """Whether the contract says more of a column than that it is shown."""
-        rules = (rule for name, rule in self.rules.items() if name.lower() == column.lower())
-        return any(rule != {"pii": "show"} for rule in rules)
-
     def rule_of(self, column: str) -> str:
         """What a careful person writes of a column."""
         if column.lower() not in self.guarded:

@@ -49,16 +49,35 @@ def spark_errors(table: str) -> Iterator[None]:
             retryable=True,
         ) from error
     except (Py4JError, PySparkException) as error:
+        text = str(error)
+        passes = any(words in text for words in _PASSING) and _NAMES not in text
         raise LakeError(
             f"Spark failed on table {table}: {_reason(error)}",
             table=table,
-            next_step="Nothing of this step is visible: sync again",
-            retryable=any(words in str(error) for words in _PASSING),
+            next_step="Nothing of this step is visible: sync again" if passes else _step(text),
+            retryable=passes,
         ) from error
 
 
 # Another writer was faster, or holds the catalog.
 _PASSING = ("CommitFailed", "ValidationException", "SQLITE_CONSTRAINT_PRIMARYKEY", "locked")
+# A ValidationException that no later attempt passes: a column has a name of Iceberg's own.
+_NAMES = "Table column names conflict"
+_STEPS = {
+    "OutOfMemoryError": "Give Spark more memory (`spark: {driver_memory: …}`), then sync again",
+    "No space left on device": "Make room for Spark's temporary files and the warehouse, then sync "
+    "again",
+}
+"""What to do of errors that stay, by words in them."""
+
+
+def _step(text: str) -> str:
+    found = (step for words, step in _STEPS.items() if words in text)
+    return next(
+        found,
+        "Nothing of this step is visible, and it would fail again as it is: see what `mirrorlake "
+        "doctor` finds, and report this line if it finds nothing",
+    )
 
 
 def _reason(error: Any) -> str:

@@ -22,6 +22,7 @@ from typing import Any, cast
 from mirrorlake.config.contract import TableContract
 from mirrorlake.errors import SchemaError
 from mirrorlake.schema.own_columns import ORIGINAL
+from mirrorlake.schema.reserved_names import keeper_of
 
 ORIGINALS = "list<struct<column:string,text:string>>"
 """The type of `ORIGINAL` in a snapshot's columns."""
@@ -133,8 +134,9 @@ def _check_names(names: Sequence[str], refuse: _Refusal) -> None:
     for name in names:
         if folded.count(name.casefold()) > 1:
             raise refuse(f"has the column {name!r} twice", name)
-        if name.casefold().startswith("_mirror_"):
-            raise refuse(f"calls {name!r} as Mirrorlake's own are", name)
+        keeper = keeper_of(name)
+        if keeper is not None:
+            raise refuse(f"calls {name!r} as {keeper}'s own are", name)
     for wanted in _named(refuse.contract):
         if wanted.casefold() not in folded:
             raise refuse(f"lacks the column {wanted!r} of the contract", wanted)

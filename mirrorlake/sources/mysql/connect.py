@@ -133,20 +133,8 @@ def source_error(error: Exception, source: SourceConfig | None = None) -> Source
         )
     elif certificate:
         step = "Check tls.ca, and that the server's certificate is for the contract's host"
-    elif code in _REFUSED:
-        step = "Check the user, its password (from the environment) and its grants"
-    elif code in (2002, 2003):
-        step = "Check host and port, and that the server accepts connections from here"
-    elif code == 2026:
-        step = "Switch TLS on in the server, or write `tls: off` if the path is trusted"
-    elif code in STOPPED:
-        step = "Raise `statement_seconds` of the source, or ask the server for less at once"
-    elif code == 1049:
-        step = "Check the database's name in the contract"
-    elif code == LOCKED:
-        step = LOCKED_STEP
     else:
-        step = ""
+        step = step_of(code)
     kind = TableLocked if code == LOCKED else SourceError
     return kind(
         f"{where} answered: {words} [{code}]",
@@ -154,6 +142,21 @@ def source_error(error: Exception, source: SourceConfig | None = None) -> Source
         retryable=code in _RETRYABLE and not certificate,
         next_step=step,
     )
+
+
+def step_of(code: int) -> str:
+    """What to do about a server's error, by its number; '' where its words say it best."""
+    if code in _REFUSED:
+        return "Check the user, its password (from the environment) and its grants"
+    if code in (2002, 2003):
+        return "Check host and port, and that the server accepts connections from here"
+    if code == 2026:
+        return "Switch TLS on in the server, or write `tls: off` if the path is trusted"
+    if code == LOCKED:
+        return LOCKED_STEP
+    if code in STOPPED:
+        return "Raise `statement_seconds` of the source, or ask the server for less at once"
+    return "Check the database's name in the contract" if code == 1049 else ""
 
 
 def without_secret(text: str, source: SourceConfig) -> str:

@@ -34,6 +34,7 @@ from mirrorlake.sources.mysql.connect import (
     SourcePosition,
     is_retryable,
     session_statements,
+    step_of,
     without_secret,
 )
 from mirrorlake.sources.mysql.route import Gate, Heed, Valve, open_route
@@ -170,15 +171,20 @@ def _failed(
         return _stopped(source, table or f"of database {database}")
     if code and int(code[1]) == REFUSED:
         return other_session(source)
-    locked = code is not None and int(code[1]) == LOCKED
-    kind = TableLocked if locked else SourceError
+    kind = TableLocked if code is not None and int(code[1]) == LOCKED else SourceError
+    passes = is_retryable(int(code[1])) if code else found is not None
+    stays = f"{_STAYS} {step_of(int(code[1]))}".strip() if code else _STAYS
+    held = LOCKED_STEP if kind is TableLocked else "Nothing of this load is visible: sync again"
     return kind(
         f"reading database {database} of source {source.name} failed: {words}",
         source=source.name,
         table=table,
-        next_step=LOCKED_STEP if locked else "Nothing of this load is visible: sync again",
-        retryable=is_retryable(int(code[1])) if code else found is not None,
+        next_step=held if passes else stays,
+        retryable=passes,
     )
+
+
+_STAYS = "Nothing of this load is visible, and no sync reads the table until that is changed."
 
 
 def other_session(source: SourceConfig) -> SourceError:

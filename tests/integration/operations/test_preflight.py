@@ -88,7 +88,7 @@ CASES = {
     "ALTER TABLE t MODIFY id VARCHAR(36) NOT NULL": ("breaks", "a new history begins"),
     "ALTER TABLE t DROP COLUMN name": ("breaks", "clean loses name: queries that name it fail"),
     "ALTER TABLE t CHANGE name label VARCHAR(20)": ("breaks", "renamed_from: name"),
-    "ALTER TABLE t DROP COLUMN mail": ("breaks", "has no column 'mail'"),
+    "ALTER TABLE t DROP COLUMN mail": ("breaks", "mail: the contract has a rule for it, and MySQL"),
     "ALTER TABLE t RENAME COLUMN mail TO address": (
         "breaks", "`columns: {address: {pii: mask, renamed_from: mail}}`",
     ),

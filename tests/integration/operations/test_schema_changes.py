@@ -20,6 +20,7 @@ from mirrorlake.cli import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SchemaError, SchemaMoved
 from mirrorlake.merge import reshape
+from mirrorlake.operations.doctor import diagnose_contract
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
@@ -672,6 +673,58 @@ def test_a_hint_that_can_not_be_true_names_its_line(
         sync_table(workspace, workspace.config.table("t"))
     assert "mirrorlake.yaml:" in str(refused.value)
     assert rows_of(workspace).equals(before)
+
+
+RULED: dict[str, Any] = {
+    "mail": {"pii": "mask"}, "note": {"pci": "never"}, "born": {"pii": "null", "renamed_from": "b"},
+}  # fmt: skip
+STALE = "the contract has a rule for it, and MySQL has it no longer"
+
+
+def test_a_rule_whose_column_mysql_dropped_is_a_warning(
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """And one for a column that it never had is still refused: that may be a typing error."""
+    make(sql)
+    sql("ALTER TABLE t CHANGE born b DATE")
+    show = {**INCREMENTAL, "new_columns": "show"}
+    early = engine_for({"t": {**show, "columns": {"mail": RULED["mail"], "bron": {"pii": "null"}}}})
+    with pytest.raises(SchemaError, match="has no column 'bron'"):
+        sync_table(early, early.config.table("t"))
+    before = engine_for({"t": {**show, "columns": {n: RULED[n] for n in ("mail", "note")}}})
+    sync_table(before, before.config.table("t"))
+    sql("ALTER TABLE t CHANGE b born DATE")
+    workspace = engine_for({"t": {**show, "columns": RULED}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    caplog.clear()
+    # One that a rule hides gets another name, and nobody says so.
+    sql("ALTER TABLE t DROP COLUMN note, DROP COLUMN born, CHANGE mail address VARCHAR(50)")
+    with pytest.raises(SchemaError, match="note, which is marked `pci: never`, is gone") as refused:
+        sync_table(workspace, contract)
+    assert "address is new: it may be the same column, renamed" in str(refused.value)
+    sql("ALTER TABLE t DROP COLUMN address")
+    sync_table(workspace, contract)
+    assert f"mail, note, born: {STALE}" in caplog.text
+    assert_equal(workspace, server, database)
+    assert set(shown(workspace, "clean")[0]) == {"id", "name", "at"}
+    warned = [one.detail for one in diagnose_contract(workspace.config.path) if STALE in one.detail]
+    assert [words.partition(":")[0] for words in warned] == ["mail, note, born"]
+    assert check_table(workspace, contract, Ask("full")).verdict == "equal"
+    # `new_columns: show` does not show what may be the column that the rule hid.
+    workspace = engine_for({"t": {**show, "columns": {"mail": RULED["mail"]}}})
+    contract = workspace.config.table("t")
+    for column in ("address", "further"):
+        sql(f"ALTER TABLE t ADD COLUMN {column} VARCHAR(9) DEFAULT 'a@b'")
+        sync_table(workspace, contract)
+        assert set(shown(workspace, "clean")[0]) == {"id", "name", "at"}
+    workspace = engine_for({"t": {**show, "columns": {"address": {"pii": "drop"}}}})
+    sync_table(workspace, workspace.config.table("t"))
+    assert set(shown(workspace, "clean")[0]) == {"id", "name", "at", "further"}
 
 
 @pytest.mark.full

@@ -657,6 +657,9 @@ def test_rows_that_are_lost_on_their_way_are_seen(
     assert all("not what MySQL said" in words for words in done.failed.values())
     with tenants.opened() as (workspace, table):
         assert workspace.lake.load(deduped_of(table)) is None
+    monkeypatch.setattr(read, "exact_rows", real)
+    assert tenants.sync().failed == {}
+    assert_mirrored(tenants)
 
 
 @pytest.mark.full

@@ -197,6 +197,17 @@ def test_modes_and_the_indexes_that_would_pay(init: Init, sql: Sql, database: st
     assert said(init("--json"))["modes"] == {"full": 9, "incremental": 3}
 
 
+def test_names_that_no_column_of_the_lake_can_have_are_said(
+    init: Init, sql: Sql, database: str, tmp_path: Path
+) -> None:
+    sql("CREATE TABLE t (id INT PRIMARY KEY, _deleted INT, `_Pos` INT, _mirror_x INT)")
+    [kept] = [kind for kind in said(init("--json"))["warning_kinds"] if "Iceberg" in kind["words"]]
+    assert kept["names"] == [f"{database}.t._deleted", f"{database}.t._Pos"]
+    text = (tmp_path / "mirrorlake.yaml").read_text("utf-8").replace("\n          # ", " ")
+    assert "WARNING: column '_deleted' is called as Iceberg's own are: the table will be" in text
+    assert "WARNING: column '_mirror_x' is called as Mirrorlake's own are" in text
+
+
 def test_warnings_are_counted_by_kind(init: Init, sql: Sql, database: str, tmp_path: Path) -> None:
     names = [f"t{number:02d}" for number in range(12)]
     sql(*(f"CREATE TABLE {name} (id INT PRIMARY KEY) ENGINE=MyISAM" for name in names))

@@ -26,6 +26,13 @@ from mirrorlake.errors import LakeError
         # Two made the same view.
         (Py4JError("x: [SQLITE_CONSTRAINT_PRIMARYKEY] A PRIMARY KEY"), True, "PRIMARY KEY"),
         (Py4JError("no such thing"), False, "no such thing"),
+        # No later attempt passes these: what is to be done first is said.
+        (
+            Py4JError("x.ValidationException: Table column names conflict with names reserved"),
+            *(False, "mirrorlake doctor"),
+        ),
+        (Py4JError("java.lang.OutOfMemoryError: Java heap space"), False, "driver_memory"),
+        (Py4JError("java.io.IOException: No space left on device"), False, "Make room"),
     ],
 )
 def test_a_failure_of_spark_is_one_line(error: Exception, retryable: bool, words: str) -> None:
@@ -34,3 +41,5 @@ def test_a_failure_of_spark_is_one_line(error: Exception, retryable: bool, words
     assert caught.value.retryable is retryable
     assert "s.d.t" in str(caught.value)
     assert "\n" not in str(caught.value)
+    if "sync again" in caught.value.next_step and not retryable:
+        assert caught.value.next_step.endswith("then sync again"), "after something was changed"

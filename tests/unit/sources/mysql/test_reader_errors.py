@@ -1,0 +1,31 @@
+"""What the reader raises, in our words: a second attempt is advised where it may pass, and nowhere
+else."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirrorlake.config import SourceConfig
+from mirrorlake.sources.mysql.reader import _failed
+
+
+def source() -> SourceConfig:
+    return SourceConfig(name="s", host="h", port=3306, user="u", password="p", tls="off")
+
+
+@pytest.mark.parametrize(
+    ("text", "retryable", "step"),
+    [
+        ("MySqlError { ERROR 1205 (HY000): Lock wait timeout exceeded }", True, "sync again"),
+        ("IoError { server disconnected }", True, "sync again"),
+        ("MySqlError { ERROR 1044 (42000): Access denied }", False, "its grants"),
+        ("MySqlError { ERROR 1054 (42S22): Unknown column }", False, "until that is changed"),
+        ("panicked: can't take this value", False, "until that is changed"),
+    ],
+)
+def test_a_second_attempt_is_advised_where_it_may_pass(
+    text: str, retryable: bool, step: str
+) -> None:
+    found = _failed(RuntimeError(text), source(), "d", "s.d.t")
+    assert (found.retryable, step in found.next_step) == (retryable, True)
+    assert ("sync again" in found.next_step) == retryable
