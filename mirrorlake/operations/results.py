@@ -135,6 +135,7 @@ def unchanged_result(found: Unchanged, settled: int, folded: int, seconds: float
         original_columns={},
         moment=at,
         until=at,
+        put_right=(),
         unchanged=found.evidence,
     )
 
