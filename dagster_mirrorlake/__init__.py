@@ -17,6 +17,10 @@ from typing import TYPE_CHECKING, Any
 warnings.filterwarnings(
     "ignore", message=r".*is currently in (?:beta|preview)", module=rf"{__name__}(?:\.|$)"
 )
+# Dagster names itself as the one that uses it.
+warnings.filterwarnings(
+    "ignore", message="Parameter `backfill_policy` of function `asset`", module=r"dagster\."
+)
 
 if TYPE_CHECKING:
     from dagster_mirrorlake.build import (

@@ -36,6 +36,10 @@ from mirrorlake.sources.mysql.limits import BURST_SECONDS, reserve_rows
 # The reader takes rows from its connection 32 at a time before it looks at the first.
 _AHEAD = 64
 _LOOK_SECONDS = 0.5
+# The reader prepares a statement to learn its columns, before it sets the session, and would then
+# execute that one: MariaDB has fixed by then which moment of a versioned table it reads, by the
+# server's own time zone and `system_versioning_asof`. Kept by none, it is prepared again.
+_PREPARED = "stmt_cache_size=0"
 
 Heed = Callable[[], None]
 """Called while a read waits; raises to give it up."""
@@ -148,7 +152,7 @@ def open_route(
         # Else the reader asks a server on this machine for its socket's path, and goes there
         # instead: at the end of a tunnel that is another server's path, which may exist here too.
         login = f"{user}:{secret}@{source.host}:{source.port}"
-        yield Route(f"mysql://{login}/{name}?prefer_socket=false", None)
+        yield Route(f"mysql://{login}/{name}?prefer_socket=false&{_PREPARED}", None)
         return
     usual = tempfile.gettempdir()
     # A socket's path can't be long.
@@ -165,7 +169,8 @@ def open_route(
         )
         try:
             opened = _start_carrier(child, source, database, path, brake, before)
-            url = f"mysql://carried:x@localhost/{name}?prefer_socket=false&socket={percent(path)}"
+            login = f"carried:x@localhost/{name}?prefer_socket=false&{_PREPARED}"
+            url = f"mysql://{login}&socket={percent(path)}"
             answer = tuple(opened["answer"]) if before else None
             session = int(opened["session"]) if before else None
             yield Route(url, _brake_of(child, source, near=near), session, answer)
