@@ -194,7 +194,7 @@ def _equals_value(column: Column, form: Form, cell: str) -> str:
     if cell == "E":
         return f"{name} + 0 = 0"
     if kind in ("float", "double") or "!" in cell[:1]:
-        return f"{form.source} = {_literal(cell)}"
+        return _equals_form(form, cell)
     if kind in ("date", "datetime", "timestamp"):
         return f"{name} = {_literal(cell)}"
     if cell[:1] == "x" and form.original:
@@ -207,8 +207,13 @@ def _equals_value(column: Column, form: Form, cell: str) -> str:
     if form.iceberg == "binary" and (column.length or 0) <= _WRITTEN:
         return f"{name} = x'{cell}'"
     if form.iceberg in ("string", "binary"):
-        return f"{form.source} = {_literal(cell)}"
+        return _equals_form(form, cell)
     return f"{name} = {cell}"
+
+
+def _equals_form(form: Form, cell: str) -> str:
+    """By its bytes: a function's text has the session's collation, and a literal another one."""
+    return f"CAST({form.source} AS BINARY) = x'{cell.encode('utf-8', 'surrogateescape').hex()}'"
 
 
 _WRITTEN = 255

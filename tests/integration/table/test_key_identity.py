@@ -58,4 +58,3 @@ def test_a_lake_with_null_keys_is_refused_until_a_sync_that_begins_again(
     )
     sync_table(workspace, contract)
     assert_equal(workspace, server, database)
-    assert repair_table(workspace, contract, Ask("full")).outcome == "equal"
