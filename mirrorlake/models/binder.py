@@ -477,6 +477,8 @@ class _Names:
                         next_step="Spark sees those of the next one alone",
                     )
                 return self._traced(node, *found)
+            if qualifier and scope.parent is not None:
+                self._refuse_hidden(scope, qualifier, node)
             around += bool(scope.sources)
             scope = scope.parent
         constant = self._binder.constants.get(name.lower()) if not qualifier else None
@@ -488,6 +490,16 @@ class _Names:
             if inner is not None:
                 return inner
         raise self._unknown(node)
+
+    def _refuse_hidden(self, scope: _Scope, qualifier: str, node: exp.Column) -> None:
+        """A column of this name is nearer than the source that is called so: Spark takes it."""
+        columns = (one for source in scope.sources.values() for one in source.columns)
+        if any(one.name.lower() == qualifier for one in columns) and self._struct(node) is None:
+            raise ModelError(
+                f"{node.table} is a column here, so {node.sql('spark')} is a field of it to Spark",
+                place=at(node),
+                next_step="Give the source another name",
+            )
 
     def _traced(self, node: exp.Column, value: Typed, place: InputColumn | None) -> Typed:
         """A column of a source; a name of the scope's beside it would be taken for it silently."""

@@ -153,6 +153,22 @@ class Grouping:
         names = {name for name, _ in self.outputs}
         for one in self._order():
             self._check_parts(one, keys, names)
+        self._check_order_of_groups(keys, names)
+
+    def _check_order_of_groups(self, keys: set[str], names: set[str]) -> None:
+        """Beside HAVING, ROLLUP and the like Spark orders by the columns that the SELECT gives."""
+        group, order = self.node.args.get("group"), self.node.args.get("order")
+        sets = group is not None and any(group.find_all(exp.Rollup, exp.Cube, exp.GroupingSets))
+        if order is None or not (sets or self.node.args.get("having") is not None):
+            return
+        for one in order.find_all(exp.Column):
+            named = not one.table and one.name.lower() in names
+            if not named and (sets or self._text(one) not in keys):
+                raise ModelError(
+                    f"ORDER BY is by the columns of the SELECT here, and {one.name} is none",
+                    place=at(one),
+                    next_step="Order by the name that it gives",
+                )
 
     def _check_parts(
         self, node: exp.Expr, keys: set[str], outputs: frozenset[str] | set[str] = frozenset()
@@ -259,8 +275,8 @@ class Grouping:
                 words = ""
                 if isinstance(node, exp.Column) and self._is_alias(node):
                     words = "two columns have this name" if node.name.lower() in several else ""
-                    if self.node.args.get("having") is not None:
-                        words = "the SELECT's own name can't be used beside HAVING"
+                    if self.node.args.get("having") is not None or self.merged:
+                        words = "the SELECT's own name can't be used beside HAVING or USING"
                 elif isinstance(node, exp.Window) or is_aggregate(node):
                     for inner in node.find_all(exp.Column):
                         if self._is_alias(inner):
