@@ -33,6 +33,7 @@ from mirrorlake.models.expressions import field_of, type_of
 from mirrorlake.models.functions import DeclaredFunction
 from mirrorlake.models.grouping import Grouping, refuse_aggregates
 from mirrorlake.models.place import at
+from mirrorlake.models.windows import is_aggregate
 
 
 def bind(
@@ -253,7 +254,8 @@ class _Binder:
                 outputs += [(found.name.lower(), None) for found in exploded]
                 continue
             value = type_of(plain, names)
-            if grouped and plain.sql("spark").lower() in grouped:
+            parts = [] if any(map(is_aggregate, plain.walk())) else [*plain.walk()]
+            if grouped and any(one.sql("spark").lower() in grouped for one in parts):
                 value = Typed(value.type, True, value.origins)
             name = one.alias or (plain.name if isinstance(plain, exp.Column | exp.Dot) else "")
             fields.append(NamedValue(name, value))

@@ -159,8 +159,19 @@ class Grouping:
         """Beside HAVING, ROLLUP and the like Spark orders by the columns that the SELECT gives."""
         group, order = self.node.args.get("group"), self.node.args.get("order")
         sets = group is not None and any(group.find_all(exp.Rollup, exp.Cube, exp.GroupingSets))
-        if order is None or not (sets or self.node.args.get("having") is not None):
+        clause = self.node.args.get("having")
+        if order is None or not (sets or clause is not None):
             return
+        having = clause.this if clause is not None else None
+        outputs = {self._text(one) for _, one in self.outputs if isinstance(one, exp.Expr)}
+        for one in self._order():
+            counted = any(
+                is_aggregate(each) and str(each.this).lower() not in ("grouping", "grouping_id")
+                for each in own_nodes(one)
+            )
+            if one is not having and counted and self._text(one) not in outputs:
+                step = "Select it, and order by its name"
+                raise ModelError("ORDER BY has an aggregate here", place=at(one), next_step=step)
         for one in order.find_all(exp.Column):
             named = not one.table and one.name.lower() in names
             if not named and (sets or self._text(one) not in keys):
