@@ -33,6 +33,7 @@ from mirrorlake.models.expressions import field_of, type_of
 from mirrorlake.models.functions import DeclaredFunction
 from mirrorlake.models.grouping import Grouping, refuse_aggregates
 from mirrorlake.models.place import at
+from mirrorlake.models.windows import is_aggregate
 
 
 def bind(
@@ -254,7 +255,8 @@ class _Binder:
                 outputs += [(found.name.lower(), None) for found in exploded]
                 continue
             value = type_of(plain, names)
-            if grouped and plain.sql("spark").lower() in grouped:
+            parts = [] if any(map(is_aggregate, plain.walk())) else [*plain.walk()]
+            if grouped and any(one.sql("spark").lower() in grouped for one in parts):
                 value = Typed(value.type, True, value.origins)
             name = one.alias or (plain.name if isinstance(plain, exp.Column | exp.Dot) else "")
             fields.append(NamedValue(name, value))
@@ -480,6 +482,8 @@ class _Names:
                         next_step="Spark sees those of the next one alone",
                     )
                 return self._traced(node, *found)
+            if qualifier and scope.parent is not None:
+                self._refuse_hidden(scope, qualifier, node)
             around += bool(scope.sources)
             scope = scope.parent
         constant = self._binder.constants.get(name.lower()) if not qualifier else None
@@ -491,6 +495,16 @@ class _Names:
             if inner is not None:
                 return inner
         raise self._unknown(node)
+
+    def _refuse_hidden(self, scope: _Scope, qualifier: str, node: exp.Column) -> None:
+        """A column of this name is nearer than the source that is called so: Spark takes it."""
+        columns = (one for source in scope.sources.values() for one in source.columns)
+        if any(one.name.lower() == qualifier for one in columns) and self._struct(node) is None:
+            raise ModelError(
+                f"{node.table} is a column here, so {node.sql('spark')} is a field of it to Spark",
+                place=at(node),
+                next_step="Give the source another name",
+            )
 
     def _traced(self, node: exp.Column, value: Typed, place: InputColumn | None) -> Typed:
         """A column of a source; a name of the scope's beside it would be taken for it silently."""

@@ -153,6 +153,33 @@ class Grouping:
         names = {name for name, _ in self.outputs}
         for one in self._order():
             self._check_parts(one, keys, names)
+        self._check_order_of_groups(keys, names)
+
+    def _check_order_of_groups(self, keys: set[str], names: set[str]) -> None:
+        """Beside HAVING, ROLLUP and the like Spark orders by the columns that the SELECT gives."""
+        group, order = self.node.args.get("group"), self.node.args.get("order")
+        sets = group is not None and any(group.find_all(exp.Rollup, exp.Cube, exp.GroupingSets))
+        clause = self.node.args.get("having")
+        if order is None or not (sets or clause is not None):
+            return
+        having = clause.this if clause is not None else None
+        outputs = {self._text(one) for _, one in self.outputs if isinstance(one, exp.Expr)}
+        for one in self._order():
+            counted = any(
+                is_aggregate(each) and str(each.this).lower() not in ("grouping", "grouping_id")
+                for each in own_nodes(one)
+            )
+            if one is not having and counted and self._text(one) not in outputs:
+                step = "Select it, and order by its name"
+                raise ModelError("ORDER BY has an aggregate here", place=at(one), next_step=step)
+        for one in order.find_all(exp.Column):
+            named = not one.table and one.name.lower() in names
+            if not named and (sets or self._text(one) not in keys):
+                raise ModelError(
+                    f"ORDER BY is by the columns of the SELECT here, and {one.name} is none",
+                    place=at(one),
+                    next_step="Order by the name that it gives",
+                )
 
     def _check_parts(
         self, node: exp.Expr, keys: set[str], outputs: frozenset[str] | set[str] = frozenset()
@@ -259,8 +286,8 @@ class Grouping:
                 words = ""
                 if isinstance(node, exp.Column) and self._is_alias(node):
                     words = "two columns have this name" if node.name.lower() in several else ""
-                    if self.node.args.get("having") is not None:
-                        words = "the SELECT's own name can't be used beside HAVING"
+                    if self.node.args.get("having") is not None or self.merged:
+                        words = "the SELECT's own name can't be used beside HAVING or USING"
                 elif isinstance(node, exp.Window) or is_aggregate(node):
                     for inner in node.find_all(exp.Column):
                         if self._is_alias(inner):

@@ -192,10 +192,41 @@ def _refuse_kind(node: exp.Expr) -> None:
         words = _words(node)
     elif isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
         words = f"{_words(node)} in place of a table"
+    elif isinstance(node, exp.Binary | exp.Between | exp.In) and _is_loose(node):
+        words = f"{_words(node)}: without brackets its order differs from Spark's, and it"
     elif isinstance(node, exp.Interval) and isinstance(node.args.get("unit"), exp.IntervalSpan):
         words = _words(node)
     if words:
         raise ModelError(f"{words} can't be analysed", place=_place(node))
+
+
+_PREDICATES = (
+    *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.Is, exp.Like),
+    *(exp.ILike, exp.RegexpLike, exp.Between, exp.In),
+)
+_BITS = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+_SUMS = (exp.Add, exp.Sub)
+
+
+def _is_loose(node: exp.Expr) -> bool:
+    """Whether an operand is an operation that the parser and Spark may bind otherwise: a comparison
+    in another one, and `||` or bits beside other arithmetic."""
+    inner = [
+        one
+        for key in ("this", "expression", "low", "high")
+        if isinstance(one := node.args.get(key), exp.Expr)
+    ]
+    if isinstance(node, exp.NullSafeEQ):  # the parser puts brackets around what it compares
+        inner = [one.unnest() for one in inner]
+    if isinstance(node, _PREDICATES):
+        return any(isinstance(one, (*_PREDICATES, exp.Not)) for one in inner)
+    if isinstance(node, _BITS):
+        return any(isinstance(one, exp.Binary) and type(one) is not type(node) for one in inner)
+    if isinstance(node, exp.DPipe):
+        return any(isinstance(one, (*_SUMS, *_BITS)) for one in inner)
+    if isinstance(node, (*_SUMS, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)):
+        return any(isinstance(one, (exp.DPipe, *_BITS)) for one in inner)
+    return False
 
 
 def _begin(node: exp.Expr) -> tuple[int, int] | None:

@@ -122,7 +122,7 @@ class QueryMaker:
         shape = self._random.choice(
             ("plain", "plain", "grouped", "grouped", "total", "window", "join")
         )
-        alias = "t" if shape == "join" else ""
+        alias = "one" if shape == "join" else ""
         source, where = self._source(shape), self._where(alias)
         keys = [self._key(alias) for _ in range(self._random.randint(1, 2))]
         items = self._items(shape, keys, alias)
@@ -138,31 +138,29 @@ class QueryMaker:
     def _source(self, shape: str) -> str:
         if shape != "join":
             lateral = " LATERAL VIEW explode(arr) e AS el" if self._random.random() < 0.05 else ""
-            return f"t{lateral}"
+            return f"one{lateral}"
         kind = self._random.choice(
             ("JOIN", "LEFT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "CROSS JOIN")
         )
         if kind == "CROSS JOIN":
-            return "t CROSS JOIN u"
-        on = f"ON t.i = u.{self._random.choice(('i', 'l', 'dec', 's', 'd'))}"
-        return f"t {kind} u {on if self._random.random() < 0.8 else 'USING (i)'}"
+            return "one CROSS JOIN two"
+        on = f"ON one.i = two.{self._random.choice(('i', 'l', 'dec', 's', 'd'))}"
+        return f"one {kind} two {on if self._random.random() < 0.8 else 'USING (i)'}"
 
     def _where(self, alias: str) -> str:
         chance = self._random.random()
         if chance < 0.5:
             return ""
         if chance < 0.6:
-            inner = self._random.choice(("u.i = t.i", "u.i = 1", "u.s = t.s AND u.i > t.i"))
-            return (
-                f" WHERE {self._random.choice(('', 'NOT '))}EXISTS (SELECT 1 FROM u WHERE {inner})"
+            inner = self._random.choice(
+                ("two.i = one.i", "two.i = 1", "two.s = one.s AND two.i > one.i")
             )
+            return f" WHERE {self._random.choice(('', 'NOT '))}EXISTS (SELECT 1 FROM two WHERE {inner})"
         if chance < 0.68:
-            return (
-                f" WHERE {self._leaf('int', 't')} IN (SELECT {self._expression('int', 1)} FROM u)"
-            )
+            return f" WHERE {self._leaf('int', 'one')} IN (SELECT {self._expression('int', 1)} FROM two)"
         if chance < 0.76:
-            call = self._random.choice(("max(u.i)", "u.i", "count(*)", "sum(u.i) + 1"))
-            return f" WHERE t.i > (SELECT {call} FROM u WHERE u.s = t.s)"
+            call = self._random.choice(("max(two.i)", "two.i", "count(*)", "sum(two.i) + 1"))
+            return f" WHERE one.i > (SELECT {call} FROM two WHERE two.s = one.s)"
         if chance < 0.79:
             return f" WHERE {self._filled(self._random.choice(_AGGREGATES['int']), 0, alias)} > 1"
         return f" WHERE {self._expression('boolean', 2, alias)}"

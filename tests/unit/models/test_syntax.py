@@ -66,6 +66,13 @@ S = "FROM shop.sales"
         (f"SELECT id {S} UNION SELECT id {S} ORDER BY amount", "ORDER BY is by the query's own", 1, 0),
         (f"SELECT * EXCEPT (idd) {S}", "* EXCEPT: there is no column idd", 1, 18),
         ("SELECT * FROM VALUES (1), (2, 3)", "all rows of VALUES", 1, 0),
+        # What the parser and Spark read in another order, or find in another place.
+        (f"SELECT id {S} WHERE sold_on BETWEEN sold_on AND sold_on = city", "without brackets", 1, 33),
+        (f"SELECT id {S} WHERE city <=> sold_on BETWEEN day AND day", "without brackets", 1, 33),
+        (f"SELECT id & 1 + 2 AS x {S}", "without brackets", 1, 8),
+        (f"SELECT id {S} opened WHERE EXISTS (SELECT 1 FROM shop.stores b WHERE b.id = opened.id)",
+         "opened is a column here", 1, 0),
+        (f"SELECT city AS c, count(*) AS n {S} GROUP BY ROLLUP (city) ORDER BY city", "is by the columns of the SELECT", 1, 0),
         # Types that Spark does not take.
         (f"SELECT year(id) AS x {S}", "year does not take (bigint)", 1, 8),
         (f"SELECT upper(city, 'x') AS x {S}", "upper does not take (string, string)", 1, 8),
