@@ -709,11 +709,11 @@ def test_a_rule_whose_column_mysql_dropped_is_a_warning(
     assert "address is new: it may be the same column, renamed" in str(refused.value)
     sql("ALTER TABLE t DROP COLUMN address")
     sync_table(workspace, contract)
-    assert f"mail, note, born: {STALE}" in caplog.text
+    assert f"born, mail, note: {STALE}" in caplog.text
     assert_equal(workspace, server, database)
     assert set(shown(workspace, "clean")[0]) == {"id", "name", "at"}
     warned = [one.detail for one in diagnose_contract(workspace.config.path) if STALE in one.detail]
-    assert [words.partition(":")[0] for words in warned] == ["mail, note, born"]
+    assert [words.partition(":")[0] for words in warned] == ["born, mail, note"]
     assert check_table(workspace, contract, Ask("full")).verdict == "equal"
     # `new_columns: show` does not show what may be the column that the rule hid.
     workspace = engine_for({"t": {**show, "columns": {"mail": RULED["mail"]}}})

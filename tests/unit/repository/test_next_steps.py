@@ -64,7 +64,9 @@ def steps() -> Iterator[Step]:
     for package in ("mirrorlake", "dagster_mirrorlake"):
         for path in sorted((ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-                named = {k.arg: k.value for k in getattr(node, "keywords", ())}
+                if not isinstance(node, ast.Call):
+                    continue
+                named = {k.arg: k.value for k in node.keywords}
                 if "next_step" not in named:
                     continue
                 place = f"{path.relative_to(ROOT)}:{node.lineno}"
