@@ -136,6 +136,7 @@ def unchanged_result(found: Unchanged, settled: int, folded: int, seconds: float
         moment=at,
         until=at,
         unchanged=found.evidence,
+        put_right=(),
     )
 
 
