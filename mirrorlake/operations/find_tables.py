@@ -18,7 +18,11 @@ from urllib.parse import unquote
 from mirrorlake.config import Config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.clones import OF as CLONE_OF
-from mirrorlake.destinations.iceberg.folder_metadata import FolderMetadata, read_files
+from mirrorlake.destinations.iceberg.folder_metadata import (
+    FolderMetadata,
+    last_sequence,
+    read_files,
+)
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.listing import list_folder, listed_path
 from mirrorlake.destinations.iceberg.model import open_storage
@@ -134,7 +138,7 @@ def _register(lake: Lake, identifier: Identifier, chosen: FolderMetadata) -> Fou
     else:
         if there is not None and str(there.metadata.table_uuid) != chosen.uuid:
             return FoundTable(name, "left", chosen.path, "another table has its name: rename that")
-        if there is not None and there.metadata.last_sequence_number >= chosen.sequence:
+        if there is not None and last_sequence(there) >= chosen.sequence:
             return None
     lake.make_namespace(identifier.namespace)
     lake.name_metadata(identifier, chosen.path)

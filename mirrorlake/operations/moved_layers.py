@@ -28,7 +28,11 @@ from datetime import UTC, datetime, timedelta
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
-from mirrorlake.destinations.iceberg.folder_metadata import read_folder, retire_uuids
+from mirrorlake.destinations.iceberg.folder_metadata import (
+    last_sequence,
+    read_folder,
+    retire_uuids,
+)
 from mirrorlake.destinations.iceberg.heads import MovedTable, layers_of_table
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.listing import listed_path
@@ -236,7 +240,7 @@ def _refuse_found(
     with lake.translated(one.identifier):
         there = read_folder(open_storage(lake.catalog.properties, at), at, str(one.identifier))
     uuid = one.recorded.uuid if one.recorded else None
-    sequence = table.metadata.last_sequence_number if table is not None else -1
+    sequence = last_sequence(table) if table is not None else -1
     if one.how == "another":
         raise LakeError(
             _words(contract, one),

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadataV1
 
 from mirrorlake.destinations.iceberg.listing import list_folder, listed_path
 from mirrorlake.destinations.iceberg.model import Storage
@@ -60,10 +61,18 @@ def refuse_unknown_metadata(table: Table) -> None:
     for found in _unknown(table):
         if found.uuid != str(table.metadata.table_uuid):
             raise _refused(table, found, "is of another table, which the catalog does not know")
-        newer = found.sequence > table.metadata.last_sequence_number
+        newer = found.sequence > last_sequence(table)
         # Right after the catalog's: a commit that was being made when its run died.
         if newer and found.after != listed_path(table.metadata_location):
             raise _refused(table, found, "is newer than what the catalog names")
+
+
+def last_sequence(table: Table) -> int:
+    """The number of a table's last commit; of format 1, which counts none, how many there are."""
+    metadata = table.metadata
+    if isinstance(metadata, TableMetadataV1):
+        return len(metadata.snapshots)
+    return metadata.last_sequence_number
 
 
 def retire(table: Table) -> None:

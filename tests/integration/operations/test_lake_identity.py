@@ -257,7 +257,8 @@ def test_loads_that_raw_lost_are_not_forgotten_where_they_cannot_be_read_again(
     """Refused once, it is refused again: not taken as it is."""
     text = yaml.safe_load(project.config.read_text(encoding="utf-8"))
     (section,) = text["sources"]["s"]["databases"].values()
-    section["tables"]["t"]["deletes"] = "flag"
+    windows = {"mode": "append", "key": ["id"], "cursor": "id", "deletes": "flag"}
+    section["tables"]["t"] = windows
     project.config.write_text(yaml.safe_dump(text), encoding="utf-8")
     old, *newer = sorted(project.lake.glob("*__raw/*/metadata/*.metadata.json"))[1:]
     with closing(sqlite3.connect(project.lake / "catalog.db")) as catalog:
