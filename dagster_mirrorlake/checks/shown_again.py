@@ -76,9 +76,10 @@ def _hidden(
 
 def _is_of(record: AssetCheckExecutionRecord, newest: Any) -> bool:
     """Whether Dagster takes a verdict on a layer for one on this materialisation."""
-    if record.evaluation is None or record.run_id == newest.run_id:
-        return True
-    seen = record.evaluation.target_materialization_data
+    evaluation = record.evaluation
+    if not isinstance(evaluation, dg.AssetCheckEvaluation) or record.run_id == newest.run_id:
+        return True  # it was requested, and not made; or is of the run that made this
+    seen = evaluation.target_materialization_data
     return newest.timestamp < record.create_timestamp if seen is None else seen == newest
 
 
