@@ -47,7 +47,8 @@ def find_all_moved(
         known = {head.table for head in heads}
         contracts = [c for c in contracts if c.name in moved or c.name not in known]
     found: dict[str, list[str]] = {}
-    chosen = [c for c in contracts if not c.landed and ledger.schema_versions(c.name)]
+    loaded = ledger.newest_columns() if contracts else {}
+    chosen = [c for c in contracts if not c.landed and c.name in loaded]
     if chosen:
         # PyIceberg takes seconds to import: where nothing moved, it is not needed.
         from mirrorlake.destinations.iceberg.heads import find_moved_tables

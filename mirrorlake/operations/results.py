@@ -137,7 +137,6 @@ def unchanged_result(found: Unchanged, settled: int, folded: int, seconds: float
         until=at,
         put_right=(),
         unchanged=found.evidence,
-        put_right=(),
     )
 
 

@@ -53,4 +53,5 @@ def take_name(lake: Connection, table: Identifier, name: Identifier) -> None:
                 f"lake table {table} is not there: {name} is as it was",
                 table=str(name),
                 next_step="Sync again",
+                retryable=True,
             )

@@ -32,6 +32,10 @@ PROVED = {
         "::test_a_delta_that_files_alone_tell_of_is_never_taken_for_the_table"
     ),
     "Rename or drop the lake table, then sync again: it is rebuilt from raw": STEPS,
+    "Raw holds what MySQL said, and nothing else: set its main back to version … (Iceberg's "
+    "set_current_snapshot), then sync again": (
+        f"{OPERATIONS}/test_hands.py::test_what_only_a_person_can_put_right_is_refused_by_name"
+    ),
     "Sync it first": STEPS,
     "Sync it first: a new version's first load reads every row": STEPS,
     "Sync it first; what sync refuses, it explains": STEPS,
@@ -46,6 +50,10 @@ BY_READING = {
     "their raw table, or write `dropped: remove`": "what was not there is, or is not needed",
     "Nothing of it is visible. See whether somebody wrote into raw, and sync again: this tenant is "
     "then read again": "its terms are forgotten, as of raw that was damaged",
+    "The table was set back, or is an older copy than the ledger: put back the newest one "
+    "(Iceberg's register_table), or sync the table, which says what becomes of these loads": (
+        "test_hands.py syncs tables that were set back; maintenance then finds nothing to refuse"
+    ),
     "Sync it: a new copy records it": "a copy's receipt says what it read",
 }
 """The same, where no test takes the step → why it helps."""
