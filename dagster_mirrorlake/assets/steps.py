@@ -277,7 +277,7 @@ def report_clean(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> 
         metadata["freshness (s)"] = round(age.total_seconds(), 1)
     metadata["seconds"] = round(time.monotonic() - started, 2)
     events = context.instance.fetch_materializations(mirrored.key("deduped"), MOST_OTHERS * 2)
-    touched = {e.partition_key for e in events.records if e.run_id == context.run_id}
+    touched = {e.partition_key for e in events.records if e.run_id == context.run.run_id}
     yield from other_partitions(
         context, mirrored, "clean", there, [key for key in touched if key is not None]
     )

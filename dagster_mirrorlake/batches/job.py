@@ -68,7 +68,7 @@ def run_batch(context: dg.OpExecutionContext, batches: Batches, work: BatchWork)
         MachineError: the service refused it, or can't be reached; the batch may run on.
         Failure: it failed, or does not say what became of a table.
     """
-    name, state = batch_of(batches, context.run_id)
+    name, state = batch_of(batches, context.run.run_id)
     said = "started" if state is None else f"found: {state}"
     with dg.open_pipes_session(
         context,

@@ -8,14 +8,16 @@ What belongs here: that note, in a verdict's metadata. What doesn't: showing a v
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import dagster as dg
 
 from dagster_mirrorlake.checks.series import BY_DAY
 from dagster_mirrorlake.table import Layer, MirroredTable
 from mirrorlake.ledger import Ledger
-from mirrorlake.workspace import Workspace
+
+if TYPE_CHECKING:
+    from mirrorlake.workspace import Workspace
 
 AS_OF = "as of"
 """The name of this among a verdict's metadata."""
@@ -83,7 +85,7 @@ class Watch:
     """The state of a layer while a check looks at it; begun before the look."""
 
     def __init__(
-        self, workspace: Workspace, table: MirroredTable, layer: Layer, check: str
+        self, workspace: "Workspace", table: MirroredTable, layer: Layer, check: str
     ) -> None:
         self._parts = (workspace.ledger, table, layer, check)
         self._run = workspace.run_id

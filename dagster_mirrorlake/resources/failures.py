@@ -95,4 +95,4 @@ _WAITED: Counter[tuple[str, str]] = Counter()
 
 
 def _name(step: Step) -> tuple[str, str]:
-    return step.run_id, step.get_step_execution_context().step.key
+    return step.run.run_id, step.get_step_execution_context().step.key

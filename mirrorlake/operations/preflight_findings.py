@@ -320,7 +320,9 @@ def _of_clean(
             hint = renamed.get(name.lower())
             step = "raw keeps what was loaded of it"
             if hint:
-                rule = f"{{{hint}: {{pii: show, renamed_from: {name}}}}}"
+                ruled = now.contract.columns.get(name)
+                pii = ruled.pii if ruled and ruled.pii else "show"
+                rule = f"{{{hint}: {{pii: {pii}, renamed_from: {name}}}}}"
                 step = f"Its values go on as {hint} with `columns: {rule}`"
             words = f"clean loses {name}: queries that name it fail"
             yield Finding("breaks", words, step, column=name)

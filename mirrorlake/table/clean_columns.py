@@ -22,14 +22,22 @@ def unnamed_columns(
     contract: TableContract, names: Iterable[str], known: Collection[str]
 ) -> tuple[str, ...]:
     """The columns that the contract does not name and that are not among the known (in lower case)
-    ones: clean leaves them out, unless the contract shows new columns."""
-    if contract.new_columns == "show":
+    ones: clean leaves them out, unless new columns are shown."""
+    names = tuple(names)
+    if shows_new(contract, names):
         return ()
     spoken = {*known, *contract.named}
     # An entity's own column is ours, not MySQL's.
     spoken |= {FIRST_CREATED} if contract.entity is not None else set()
     # An earlier release knew a column by its name case-folded: to it "ß" was "ss".
     return tuple(n for n in names if n.lower() not in spoken and n.casefold() not in known)
+
+
+def shows_new(contract: TableContract, names: Iterable[str]) -> bool:
+    """Whether clean shows columns that the contract does not name: where it says so, and no column
+    is gone that a rule hides, for a new one may be that one, renamed."""
+    there = {name.lower() for name in names}
+    return contract.new_columns == "show" and there.issuperset(n.lower() for n in contract.rules)
 
 
 def look_name(contract: TableContract) -> str:

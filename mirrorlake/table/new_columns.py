@@ -21,7 +21,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.schema.versions import SchemaVersion
-from mirrorlake.table.clean_columns import unnamed_columns
+from mirrorlake.table.clean_columns import shows_new, unnamed_columns
 from mirrorlake.table.exchanged import exchanged_name, exchanged_words, undecided_pairs
 
 NEXT_STEP = "give each a rule under `columns` in the contract; `pii: show` shows it as it is"
@@ -39,16 +39,11 @@ def held_columns(
     names = tuple(names)
     pairs = undecided_pairs(ledger.definition(exchanged_name(contract)), contract)
     held = {name for pair in pairs for name in pair}
-    if contract.new_columns == "show" and not _rule_without_column(contract, names):
+    if shows_new(contract, names):
         held |= set(_hidden(ledger, contract)["gone"]) - contract.named
     elif (known := known_columns(ledger, lake, contract)) is not None:
         held |= {name.lower() for name in unnamed_columns(contract, names, known)}
     return tuple(name for name in names if name.lower() in held)
-
-
-def _rule_without_column(contract: TableContract, names: Iterable[str]) -> bool:
-    """Whether a column is gone that a rule hides: a new one may be that one, renamed."""
-    return bool({name.lower() for name in contract.rules} - {name.lower() for name in names})
 
 
 def once_there(
@@ -128,7 +123,7 @@ def remember_columns(
     now = frozenset(name.lower() for name in names)
     if known is None:
         known = now
-    elif contract.new_columns == "show" and not _rule_without_column(contract, now):
+    elif shows_new(contract, now):
         known |= now
     if not contract.landed:
         # One that MySQL dropped is new when it comes back: it may hold anything then.

@@ -210,7 +210,7 @@ class Connection:
     def drop(self, identifier: Identifier) -> bool:
         """Take a table out of the catalog; whether it was there. Its files stay, until maintenance
         removes them: see `retire`."""
-        self._retire(identifier)
+        self.retire(identifier)
         with self.translated(identifier):
             try:
                 self.catalog.drop_table(identifier.path)
@@ -225,29 +225,30 @@ class Connection:
                 self.catalog.drop_table(identifier.path)
             self.catalog.register_table(identifier.path, path)
 
-    def purge(self, identifier: Identifier) -> None:
-        """Take a table out of the catalog, and its files away."""
-        self._retire(identifier)
-        with self.translated(identifier):
-            self.catalog.purge_table(identifier.path)
+    def retire(self, identifier: Identifier, successor: Identifier | None = None) -> None:
+        """Write down beside a table's metadata that the table is taken away on purpose, so that
+        maintenance may remove what it leaves.
 
-    def _retire(self, identifier: Identifier) -> None:
+        Args:
+            successor: a table in the same folder, which stays.
+        """
         try:
             table = self.load(identifier)
         except LakeDamaged:
-            self._retire_folder(identifier)
+            self._retire_folder(identifier, successor and self.load(successor))
             return
         if table is not None:
             with self.translated(identifier):
                 retire(table)
 
-    def _retire_folder(self, identifier: Identifier) -> None:
+    def _retire_folder(self, identifier: Identifier, successor: Table | None) -> None:
         """Of a table whose metadata can't be read, what older files of it say is left."""
         at = self.location(identifier)
         with self.translated(identifier):
             io = open_storage(self.catalog.properties, at)
             left = read_folder(io, at, str(identifier))
-            retire_uuids(io, at, [one.uuid for one in left])
+            stays = str(successor.metadata.table_uuid) if successor is not None else ""
+            retire_uuids(io, at, [one.uuid for one in left if one.uuid != stays])
 
     def rename(self, old: Identifier, new: Identifier) -> None:
         """Give a table another name; its files stay where they are."""

@@ -46,6 +46,8 @@ def take_name(lake: Connection, table: Identifier, name: Identifier) -> None:
         **{"catalog": CATALOG, "namespace": name.namespace, "name": name.name},
         **{"old_namespace": table.namespace, "old_name": table.name},
     }
+    # Before: what a run that dies in between leaves is retired again by the next.
+    lake.retire(name, successor=table)
     with lake.translated(name), catalog.engine.begin() as connection:
         connection.execute(_FREE, values)
         if connection.execute(_RENAME, values).rowcount != 1:

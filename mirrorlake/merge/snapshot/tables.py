@@ -73,13 +73,14 @@ def ensure_rows(lake: Lake, table: SnapshotTable) -> LakeTable:
 
 
 def _refuse_other(table: SnapshotTable, there: dict[str, Any], wanted: dict[str, Any]) -> None:
-    gone = [name for name in there if name not in wanted]
-    if gone:
-        raise _refused(table, gone[0], "is not in the contract any more", "Name it again")
+    # In this order: a column that needs no originals any more has another type.
     for name, kind in wanted.items():
         if name in there and there[name] != kind and not can_widen(there[name], kind):
             words = f"is {there[name]} in the lake, and {kind} in the contract"
             raise _refused(table, name, words, _WIDER)
+    gone = [name for name in there if name not in wanted]
+    if gone:
+        raise _refused(table, gone[0], "is not in the contract any more", "Name it again")
 
 
 def _refused(table: SnapshotTable, column: str, words: str, step: str) -> SchemaError:

@@ -245,7 +245,7 @@ def test_a_column_that_is_called_as_ours_are(command: CommandLine, sql: Sql) -> 
     sql(GOOD_TABLE, "ALTER TABLE t ADD COLUMN `_Mirror_Seq` INT")
     with command.unchanged():
         ran = command.sync({"t": GOOD})
-    assert_one_line(ran, 5, f"{command.database}.t", "_Mirror_Seq", "`pci: never`")
+    assert_one_line(ran, 5, f"{command.database}.t", "_Mirror_Seq", "`{pci: never}`")
 
 
 @pytest.mark.parametrize(

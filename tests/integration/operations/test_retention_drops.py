@@ -200,7 +200,7 @@ def test_what_somebody_else_wrote_counts_when_its_commit_has_expired(
     computed(config, "daily")
     table = table_of(place, config, "daily")
     table.append(table.scan().to_arrow())
-    assert shown(config, "daily")["states"] == {"missing": 3}
+    assert shown(config, "daily")["states"] == {"stale": 3}
     opened = load_config(config)
     with Workspace.open(opened, spark=place.spark) as workspace:
         project, _ = compile_project(opened, workspace.lake)
@@ -208,7 +208,7 @@ def test_what_somebody_else_wrote_counts_when_its_commit_has_expired(
         settle_records(workspace.lake, workspace.ledger, model)
     table.append(table.scan().to_arrow().slice(0, 0))
     _expire_all_but_the_newest(table_of(place, config, "daily"))
-    assert shown(config, "daily")["states"] == {"missing": 3}
+    assert shown(config, "daily")["states"] == {"stale": 3}
 
 
 def _expire_all_but_the_newest(table: LakeTable) -> None:

@@ -711,7 +711,7 @@ def test_a_rule_whose_column_mysql_dropped_is_a_warning(
     sync_table(workspace, contract)
     assert f"born, mail, note: {STALE}" in caplog.text
     assert_equal(workspace, server, database)
-    assert set(shown(workspace, "clean")[0]) == {"id", "name", "at"}
+    assert set(shown(workspace, "clean")[0]) - {ORIGINAL} == {"id", "name", "at"}
     warned = [one.detail for one in diagnose_contract(workspace.config.path) if STALE in one.detail]
     assert [words.partition(":")[0] for words in warned] == ["born, mail, note"]
     assert check_table(workspace, contract, Ask("full")).verdict == "equal"
@@ -721,10 +721,10 @@ def test_a_rule_whose_column_mysql_dropped_is_a_warning(
     for column in ("address", "further"):
         sql(f"ALTER TABLE t ADD COLUMN {column} VARCHAR(9) DEFAULT 'a@b'")
         sync_table(workspace, contract)
-        assert set(shown(workspace, "clean")[0]) == {"id", "name", "at"}
+        assert set(shown(workspace, "clean")[0]) - {ORIGINAL} == {"id", "name", "at"}
     workspace = engine_for({"t": {**show, "columns": {"address": {"pii": "drop"}}}})
     sync_table(workspace, workspace.config.table("t"))
-    assert set(shown(workspace, "clean")[0]) == {"id", "name", "at", "further"}
+    assert set(shown(workspace, "clean")[0]) - {ORIGINAL} == {"id", "name", "at", "further"}
 
 
 @pytest.mark.full

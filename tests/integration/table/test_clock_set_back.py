@@ -23,8 +23,11 @@ def test_a_clock_that_was_set_back(
     sql: Callable[..., Any],
     engine_for: Callable[..., Workspace],
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """``init_connect`` gives each session, the mirror's and the application's, the other clock."""
+    """``init_connect`` gives each session, the mirror's and the application's, the other clock; one
+    that stands still, which a session of ours refuses otherwise."""
+    monkeypatch.setattr("mirrorlake.sources.mysql.connect._CLOCK_RUNS", "1")
     sql(TABLE, "INSERT INTO t (id) VALUES (1)")
     grants = {f"{database}.*": "ALL", "*.*": "PROCESS, REPLICATION CLIENT"}
     server.create_user("plain", PASSWORD, grants)
