@@ -44,8 +44,8 @@ class Step(Protocol):
         ...
 
     @property
-    def run_id(self) -> str:
-        """The run's."""
+    def run(self) -> Any:
+        """Dagster's own record of its run."""
         ...
 
     def get_step_execution_context(self) -> Any:
