@@ -82,7 +82,14 @@ def _refuse_questions(options: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _confirmed(options: dict[str, Any], question: str) -> bool:
-    return options["yes"] or click.confirm(question)
+    if options["yes"]:
+        return True
+    try:
+        return click.confirm(question)
+    except click.Abort:
+        # Nobody answers: as if they had said no. Ctrl-C comes this way, too.
+        show.errors.print("\nNothing was repaired. Without a terminal, say so with --yes.")
+        return False
 
 
 def _look(

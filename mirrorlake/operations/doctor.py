@@ -58,8 +58,10 @@ def _pieces(path: Path, config: Config) -> list[Diagnosis]:
     # The ledger first: it knows whether a catalog was here, before opening the lake makes one.
     ledger_at = Ledger.shown_url(config.ledger.url)
     pieces.append(_looked_at("ledger", ledger_at, lambda: _ledger(config)))
+    # Opening the lake makes it the ledger's, if that knows of none.
+    agreement = _looked_at("lake and ledger", ledger_at, lambda: _agreement(config))
     pieces.append(_looked_at("lake", config.lake.warehouse, lambda: _lake(config)))
-    pieces.append(_looked_at("lake and ledger", ledger_at, lambda: _agreement(config)))
+    pieces.append(agreement)
     pieces += look_at_permissions(config)
     for source in config.sources.values():
         servers = {f"source {source.name}": source}

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.iceberg.locations import metadata_locations
-from mirrorlake.destinations.iceberg.place import check_place
-from mirrorlake.errors import LakeError
+from mirrorlake.destinations.iceberg.place import check_place, says_which
+from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.ledger import Ledger
 
 
@@ -41,6 +41,7 @@ def find_all_moved(
         LakeError: the lake is not the one that the ledger knows, or can't be read.
         LedgerError: the ledger can't be read.
     """
+    _refuse_forgotten(config, ledger)
     heads = ledger.lake_heads()
     moved = named_otherwise(config, ledger)
     if moved is not None:
@@ -59,6 +60,21 @@ def find_all_moved(
             if there := find_moved_tables(config.lake, lake, ledger, contract):
                 found[contract.name] = [one.said for one in there]
     return found
+
+
+def _refuse_forgotten(config: Config, ledger: Ledger) -> None:
+    """See that the ledger is not a new one beside a lake that another ledger filled.
+
+    Raises:
+        LedgerError: it is.
+    """
+    if ledger.lake() is None and (at := says_which(config.lake)):
+        raise LedgerError(
+            f"the ledger {Ledger.shown_url(ledger.url)} knows nothing of the lake that is there "
+            f"({at}): it was lost, or is another project's",
+            next_step="Put the ledger back from a backup, set ledger.url to it, or run "
+            "`mirrorlake ledger rebuild`, which writes down what the lake holds",
+        )
 
 
 def refuse_moved_lake(config: Config, ledger: Ledger, contracts: Sequence[TableContract]) -> None:

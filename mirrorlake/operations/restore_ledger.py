@@ -36,6 +36,7 @@ from mirrorlake.destinations.iceberg.commit import (
     WINDOW,
     snapshot_property,
 )
+from mirrorlake.destinations.iceberg.heads import find_foreign
 from mirrorlake.destinations.iceberg.integrity import layers_of
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, history
@@ -45,6 +46,7 @@ from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import LOOKING_BACK, Ledger, Load, Receipt, Window
 from mirrorlake.load.delta import SUFFIX
 from mirrorlake.load.verify import load_branches
+from mirrorlake.merge.reshape import mark_for_rewrite
 from mirrorlake.schema.own_columns import SEQ
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.table.chains import UNKNOWN_DELTA
@@ -286,8 +288,22 @@ def _adopt_folds(ledger: Ledger, lake: Lake, contract: TableContract) -> int:
         through = next((int(mark) for mark in marks if mark), 0)
         seqs = [load.seq for load in ledger.successful_loads(contract.name) if load.seq <= through]
         ledger.record_folds(contract.name, layer, seqs)
+        if table is not None and (written := find_foreign(table)) is not None:
+            _have_made_again(ledger, contract, layer, table, written)
         folded = len(seqs) if layer == "deduped" else folded
     return folded
+
+
+def _have_made_again(
+    ledger: Ledger, contract: TableContract, layer: str, table: LakeTable, written: int
+) -> None:
+    """Have the next fold write a layer again: no ledger says any more what it showed before."""
+    logger.warning(
+        "table %s: its %s table was written to by other hands (version %d): the next sync makes it "
+        "again from raw",
+        *(contract.name, layer, written),
+    )
+    mark_for_rewrite(ledger, Identifier(*table.name()[-2:]), "other hands wrote to it")
 
 
 def _layers(lake: Lake, contract: TableContract) -> Iterator[tuple[str, LakeTable | None]]:

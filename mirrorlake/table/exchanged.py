@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 from mirrorlake.config.contract import TableContract
 from mirrorlake.ledger import Ledger
 from mirrorlake.schema.versions import without_width
+from mirrorlake.sources.mysql.registry import BYTES, INTEGERS, LABELS, TEXTS, TIMES
 
 EXCHANGED: Final = "exchanged "
 """How the names begin of what the ledger keeps of it; the raw table's own follows."""
@@ -48,16 +49,37 @@ def may_be_exchanged(
     """
     was = {name.lower(): without_width(kind) for name, kind in before}
     there = {name.lower(): without_width(kind) for name, kind in now}
+    # Such a hint says where the values came from: once, when its older name goes.
+    explained = {
+        name
+        for name, earlier in contract.earlier_names.items()
+        if any(one.lower() in was and one.lower() not in there for one in earlier)
+    }
     found: list[Pair] = []
     for hidden in was:
         hiding = {_hiding(rules.get(hidden)), _hiding(rule_fields(contract, hidden))} - {None}
-        for other in was.keys() & there.keys() - {hidden} - contract.earlier_names.keys():
+        for other in was.keys() & there.keys() - {hidden} - explained:
             is_other = _hiding(rule_fields(contract, other)) not in hiding
-            if not hiding or not is_other or there[other] != was[hidden]:
+            if not hiding or not is_other or _kind_of(there[other]) != _kind_of(was[hidden]):
                 continue
             if _may_have(other, hidden, was, there):
                 found.append((hidden, other))
     return tuple(sorted(found))
+
+
+def _kind_of(column_type: str) -> str:
+    """What types are alike in that one ``CHANGE`` renames a column and fits its values to another:
+    texts and bytes, numbers, dates and times; any other type is alike to itself alone.
+
+    >>> _kind_of("varchar(20)") == _kind_of("text"), _kind_of("int") == _kind_of("date")
+    (True, False)
+    """
+    base = column_type.lower().partition("(")[0].partition(" ")[0]
+    if base in (*TEXTS, *LABELS, *BYTES):
+        return "text"
+    if base in INTEGERS or base in ("decimal", "float", "double"):
+        return "number"
+    return "time" if base in TIMES else column_type
 
 
 def _hiding(rule: ColumnTerms) -> tuple[str | None, str | None] | None:
@@ -67,7 +89,7 @@ def _hiding(rule: ColumnTerms) -> tuple[str | None, str | None] | None:
 
 
 def _may_have(other: str, hidden: str, was: Mapping[str, str], there: Mapping[str, str]) -> bool:
-    """Whether a column may have what another one had, whose type it has now."""
+    """Whether a column may have what another one had; its type may have changed with its name."""
     common = [name for name in there if name in was]
     if hidden not in there:
         if was[other] != there[other]:
@@ -76,13 +98,11 @@ def _may_have(other: str, hidden: str, was: Mapping[str, str], there: Mapping[st
         renamed = [other if name == hidden else name for name in was if name != other]
         renamed = [name for name in renamed if name in common]
         return common != dropped or renamed == dropped
-    if was[other] != there[other]:
-        return was[hidden] != there[hidden]
+    if was[other] != there[other] and was[hidden] != there[hidden]:
+        return True
     names_then, names_now = list(was), list(there)
     first = names_then.index(hidden) < names_then.index(other)
-    return was[hidden] == there[hidden] and first != (
-        names_now.index(hidden) < names_now.index(other)
-    )
+    return first != (names_now.index(hidden) < names_now.index(other))
 
 
 def exchanged_name(contract: TableContract) -> str:

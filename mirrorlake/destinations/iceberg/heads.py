@@ -142,6 +142,17 @@ def how_moved(table: Table | None, head: LakeHead, *, leased: bool = False) -> H
     return None  # made again on a branch that began with nothing, or what it came of expired
 
 
+def find_foreign(table: Table) -> int | None:
+    """The newest version in a table's history that others wrote and that changed rows; None where
+    none did."""
+    written = (
+        one.snapshot_id
+        for one in history(table)
+        if not (_is_ours(one) or _keeps_rows(table, one, leased=False))
+    )
+    return next(written, None)
+
+
 def read_head(table: Table, contract_name: str, identifier: Identifier) -> LakeHead:
     """A lake table as it is now, to be recorded."""
     shown = table.current_snapshot()

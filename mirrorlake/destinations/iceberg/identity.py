@@ -21,13 +21,10 @@ from mirrorlake.destinations.iceberg.folders import warehouse_uri
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.destinations.iceberg.model import open_storage
-from mirrorlake.destinations.iceberg.place import check_place, place_of, real_place
+from mirrorlake.destinations.iceberg.place import FILE, check_place, place_of, real_place
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.runtime.permissions import held
-
-FILE = "mirrorlake-lake.json"
-"""The file in the warehouse that says which lake it is."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@ from mirrorlake.errors import LakeError
 from mirrorlake.ledger.lake_heads import LakeHead
 from mirrorlake.ledger.store import Ledger
 
+FILE = "mirrorlake-lake.json"
+"""The file in the warehouse that says which lake it is."""
+
 
 def check_place(config: LakeConfig, ledger: Ledger) -> None:
     """See that the lake is where the ledger knows it, and that its catalog is not lost: before a
@@ -46,6 +49,14 @@ def check_warehouse(config: LakeConfig, ledger: Ledger) -> None:
             "needs a ledger of its own (ledger.url), and a lake of its own. A lake that was moved "
             "goes back to its place: the paths in it are absolute",
         )
+
+
+def says_which(config: LakeConfig) -> str | None:
+    """The file in a warehouse on this machine that says which lake it is; None where there is
+    none."""
+    at = real_place(f"{warehouse_uri(config.warehouse)}/{FILE}")
+    path = at.removeprefix("file://")
+    return path if at.startswith("file://") and Path(path).is_file() else None
 
 
 def place_of(config: LakeConfig) -> str:

@@ -61,6 +61,10 @@ _BY_CHARACTER: Final = re.compile(
     r"|ujis_japanese|cp932_japanese|eucjpms_japanese)(_nopad)?_ci|latin7_estonian_cs"
     r"|latin2_czech_cs|euckr_korean_nopad_ci"
 )
+_UCA_NOPAD: Final = re.compile(
+    r".*_(unicode|unicode_520|uca1400(_[a-z0-9_]+)?)_nopad_.*|.*_0900_a.*"
+)
+"""In a CHAR of these, MariaDB's index compares the spaces that fill the column, too."""
 _KNOWN: Final = (_UCA, _UCA_14, _UCA_9, _BY_CHARACTER)
 
 LONGEST_PADDED: Final = 3_072
@@ -94,6 +98,8 @@ def why_no_key(column: Column) -> str:
     collation = column.collation or ""
     if collation in UNFAITHFUL:
         return f"under {collation}, {UNFAITHFUL[collation]}"
+    if column.mariadb and column.data_type == "char" and _UCA_NOPAD.fullmatch(collation):
+        return f"under {collation}, the server tells apart CHAR that have the same weights"
     if any(known.fullmatch(collation) for known in _KNOWN):
         return ""
     return f"{collation} is a collation that Mirrorlake does not know"

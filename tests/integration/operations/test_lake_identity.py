@@ -24,7 +24,7 @@ from demo.mariadb import MariaDB
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.errors import LakeError
+from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.sync import load_table
 from mirrorlake.workspace import Workspace
@@ -143,6 +143,20 @@ def test_the_catalog_and_the_ledger_are_lost_together(project: Project) -> None:
     assert project.run("lake", "find").exit_code == 0
     assert project.run("ledger", "rebuild").exit_code == 0
     assert project.raw_rows() == rows
+    assert project.load() == 4
+
+
+def test_a_lost_ledger_is_said_by_what_only_looks(project: Project) -> None:
+    for path in project.folder.glob("ledger.db*"):
+        path.unlink()
+    for command in ("status", "gaps"):
+        result = project.run(command)
+        assert isinstance(result.exception, LedgerError), result.output
+        assert "knows nothing of the lake" in str(result.exception)
+        assert "mirrorlake ledger rebuild" in str(result.exception)
+    assert project.run("doctor").exit_code == 3
+    assert project.run("ledger", "rebuild").exit_code == 0
+    assert project.run("status").exit_code == 0
     assert project.load() == 4
 
 

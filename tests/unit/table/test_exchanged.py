@@ -58,7 +58,12 @@ def columns(text: str) -> list[tuple[str, str]]:
         ("id mail note", "id fresh note", "mail>note"),  # `fresh` is new, and held as such
         ("id mail note z", "id note mail z fresh", "mail>note"),
         ("id card note", "id note card", "card>note"),  # never read, and still in the order
-        ("id said mail", "id mail said", ""),  # the contract says where `said` comes from
+        ("id was mail", "id mail said", ""),  # the contract says where `said` comes from
+        ("id said mail", "id mail said", "mail>said"),  # and whence it came then, not now
+        ("id mail note:text", "id note:text", "mail>note"),  # `CHANGE mail note text` fits it
+        ("id mail note:varchar(99)", "id note:varchar(99) mail", "mail>note"),
+        ("id mail note:varchar(99)", "id note:varchar(255) mail", "mail>note"),
+        ("id mail note:varchar(99)", "id note:varchar(255) mail:varchar(255)", "mail>note"),
     ],
 )
 def test_what_names_types_and_order_leave_open(before: str, now: str, found: str) -> None:
