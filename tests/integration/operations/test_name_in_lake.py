@@ -1,0 +1,107 @@
+"""A column that the lake calls otherwise than MySQL does (``name_in_lake``): through every layer,
+checked against what MySQL and the lake say without Mirrorlake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from demo.embedded import EmbeddedServer
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.errors import SchemaError
+from mirrorlake.operations.repair import repair_table
+from mirrorlake.operations.sync import sync_table
+from mirrorlake.proof.check import check_table
+from mirrorlake.proof.report import Ask
+from mirrorlake.sources.mysql.connect import rows_of, session
+from mirrorlake.workspace import Workspace
+
+Sql = Callable[..., Any]
+EngineFor = Callable[..., Workspace]
+TERMS: dict[str, Any] = {"mode": "incremental", "key": ["_row_id"], "cursor": "_pos"}
+NAMED: dict[str, Any] = {
+    "_row_id": {"name_in_lake": "row_key", "pii": "show"},
+    "_pos": {"name_in_lake": "moved_at", "pii": "show"},
+    "_file": {"name_in_lake": "mail", "pii": "mask"},
+    "_partition": {"name_in_lake": "note", "pii": "drop"},
+}
+MADE = """CREATE TABLE t (_row_id VARCHAR(20) PRIMARY KEY, _file VARCHAR(40), _partition TEXT,
+    _spec_id DATE, amount DECIMAL(9,2), _pos DATETIME NOT NULL, KEY (_pos))"""
+ROWS = """('a', 'ann@example.com', 'x', '2020-01-01', 1.5, '2020-01-01'),
+    ('B', NULL, 'ü', NULL, 2, '2020-01-02'), ('c', 'c@example.com', NULL, NULL, NULL, '2020-01-03')"""
+
+
+@pytest.fixture(scope="session")
+def server(mariadb: EmbeddedServer) -> EmbeddedServer:
+    return mariadb
+
+
+def assert_exact(workspace: Workspace, by: str = "_file, _partition") -> None:
+    """Deduped has MySQL's values, by PyMySQL and PyIceberg."""
+    [contract] = workspace.config.tables
+    with session(workspace.config.sources[contract.source]) as connection:
+        there = rows_of(connection, f"SELECT _row_id, _pos, amount, {by} FROM shop.t")  # noqa: S608
+    deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
+    assert deduped is not None
+    lake = [contract_name(contract, name) for name in f"_row_id, _pos, amount, {by}".split(", ")]
+    rows = deduped.scan().to_arrow().select(lake).to_pylist()
+    assert sorted(tuple(row.values()) for row in rows) == sorted(there)
+    assert check_table(workspace, contract, Ask()).verdict == "equal"
+
+
+def contract_name(contract: Any, name: str) -> str:
+    return contract.lake_names.get(name, name)
+
+
+def test_a_renamed_column_is_mirrored_checked_and_repaired(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    sql(MADE, f"INSERT INTO t VALUES {ROWS}")
+    left = {**NAMED, "_spec_id": {"pci": "never"}}
+    refused = {**left}
+    del refused["_partition"]
+    workspace = engine_for({"t": {**TERMS, "columns": refused}})
+    with pytest.raises(SchemaError, match=r"'_partition' is called.*name_in_lake"):
+        sync_table(workspace, *workspace.config.tables)
+    workspace = engine_for({"t": {**TERMS, "columns": left}})
+    [contract] = workspace.config.tables
+    sync_table(workspace, contract)
+    assert_exact(workspace)
+    sql(
+        "UPDATE t SET _file = 'new@example.com', _pos = UTC_TIMESTAMP() WHERE _row_id = 'A'",
+        "DELETE FROM t WHERE _row_id = 'c'",
+        "INSERT INTO t VALUES ('d', 'd@example.com', 'n', NULL, 4, UTC_TIMESTAMP())",
+        # Behind the cursor: only a check sees it.
+        "UPDATE t SET _partition = 'silent' WHERE _row_id = 'B'",
+    )
+    sync_table(workspace, contract)
+    assert check_table(workspace, contract, Ask()).verdict == "different"
+    assert repair_table(workspace, contract, Ask()).outcome == "equal"
+    assert_exact(workspace)
+    clean = workspace.spark.get().sql(
+        f"SELECT * FROM {Identifier(contract.namespaces.clean, 't').sql}"
+    )
+    found = {row["row_key"]: row for row in clean.toArrow().to_pylist()}
+    assert not {"note", "_partition", "_file", "_pos", "_spec_id"} & {*found["B"]}
+    assert found["a" if "a" in found else "A"]["mail"] not in ("new@example.com", None)
+    # What was never read gets a name, and is read.
+    workspace = engine_for(
+        {"t": {**TERMS, "columns": {**NAMED, "_spec_id": {"name_in_lake": "due", "pii": "show"}}}}
+    )
+    [contract] = workspace.config.tables
+    sync_table(workspace, contract)
+    assert_exact(workspace, "_file, _partition, _spec_id")
+    other = {**NAMED, "_spec_id": {"name_in_lake": "until", "pii": "show"}}
+    workspace = engine_for({"t": {**TERMS, "columns": other}})
+    with pytest.raises(SchemaError, match="write `renamed_from: due`|Write `renamed_from: due`"):
+        sync_table(workspace, *workspace.config.tables)
+    other["_spec_id"]["renamed_from"] = "due"
+    workspace = engine_for({"t": {**TERMS, "columns": other}})
+    sync_table(workspace, *workspace.config.tables)
+    assert_exact(workspace, "_file, _partition, _spec_id")
+    mixed = {**other, "amount": {"name_in_lake": "due", "pii": "show"}}
+    workspace = engine_for({"t": {**TERMS, "columns": mixed}})
+    with pytest.raises(SchemaError, match="has the values of MySQL's _spec_id"):
+        sync_table(workspace, *workspace.config.tables)
