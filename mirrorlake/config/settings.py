@@ -357,9 +357,7 @@ class ColumnRule(Section):
         if self.pci and self.json_as == "structure":
             raise Findings([("json_as", "a column that is never read (pci) is not shown at all")])
         if self.pci and self.name_in_lake:
-            raise Findings(
-                [("name_in_lake", "a column that is never read (pci) has no name there")]
-            )
+            raise Findings([("name_in_lake", "a column that is never read (pci) is not there")])
         if not self.pii and not self.pci:
             rules = "write pii: drop, null, hash, mask or show, or pci: never"
             raise Findings([("pii", f"the column is named without a rule: {rules}")])

@@ -94,7 +94,8 @@ def _lake_name_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     """A name in the lake is one that a column can have there, and no other column's."""
     names = lake_names(table)
     if names and MODES[table.mode].landed:
-        yield "columns", f"mode snapshot reads what lands: remove name_in_lake of {[*names][0]!r}"
+        first = next(iter(names))
+        yield "columns", f"mode snapshot reads what lands: remove name_in_lake of {first!r}"
         return
     roles = [*table.key, *(n for n in (table.cursor, table.created) if n), *table.columns]
     entity = table.entity

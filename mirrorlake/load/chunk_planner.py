@@ -371,8 +371,8 @@ def batch_rows(plan: ResolvedTable) -> int:
 
 
 def widest_columns(plan: ResolvedTable, window: Window | None) -> tuple[str, ...]:
-    """The columns, in SQL, that may make a row large, where it is worth asking how large rows are: the
-    window (or without one, the table) has many."""
+    """The columns, in SQL, that may make a row large, where it is worth asking how large rows are:
+    the window (or without one, the table) has many."""
     if not brings_many(plan, window):
         return ()
     read = {exact.name for exact in plan.columns}

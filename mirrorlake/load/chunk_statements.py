@@ -50,7 +50,8 @@ class ChunkPlan:
         batch_rows: how many rows are held at once while they are read.
         near: whether the reader is kept near the files, if the table is large (`measured`): what it
             is ahead is held in memory.
-        widest: columns, in SQL, that may make a row large, if `measured` shall say how large rows are.
+        widest: columns, in SQL, that may make a row large, if `measured` shall say how large rows
+            are.
         digest: SQL of a row's digest in MySQL, by the proof's forms: the server reports the chunk's
             rows and digest, in the very state that is read; None: it does not.
         equality_columns: columns of raw by which the server's own equality is kept.

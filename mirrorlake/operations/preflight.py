@@ -214,7 +214,7 @@ def _look(
         called = ", ".join(f"{name} is {now}" for name, now in contract.lake_names.items())
         finding = Finding(
             "attention",
-            f"what this does to the mirror is not looked at: columns have a name_in_lake ({called})",
+            f"what it does to the mirror is not looked at: columns have a name_in_lake ({called})",
             "Compare the statements with the contract; the next sync refuses what it can't keep",
         )
         return Preflight(contract.name, words, (finding,))

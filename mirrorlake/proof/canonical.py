@@ -51,7 +51,7 @@ class Form:
     """How one column is compared.
 
     Attributes:
-        name: the column, in MySQL and in the lake.
+        name: the column, in the lake.
         iceberg: the type that the lake's column must have.
         source, lake: SQL of the form, never NULL for a cell that could be read.
         source_shown, lake_shown: SQL of the value as people read it, NULL for NULL.
