@@ -106,7 +106,7 @@ class TableContract(Section):
     verify: bool = True
     """Whether full copies and first loads are proved before they are visible."""
     columns: Mapping[str, ColumnRule] = {}
-    lake_names: Mapping[str, str] = Field(default_factory=dict[str, str], exclude=True)
+    lake_names: Mapping[str, str] = Field(default={}, exclude=True)
     """MySQL's name of a column → the lake's, where they differ (``name_in_lake``). Everything else
     here calls it as the lake does; that is in the dump, this is not."""
     namespaces: Namespaces

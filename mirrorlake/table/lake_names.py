@@ -47,8 +47,10 @@ def refuse_other_names(ledger: Ledger, contract: TableContract, table: SourceTab
         SchemaError: one does, or doesn't.
     """
     known = _recorded(ledger, contract)
+    if not known and not contract.lake_names:
+        return
     versions = ledger.schema_versions(contract.name)
-    if not versions or not (known or contract.lake_names):
+    if not versions:
         return
     ever = {name.lower() for one in versions for name, _ in one.columns if name not in UNREADABLE}
     for column in table.columns:

@@ -84,6 +84,7 @@ def test_a_renamed_column_is_mirrored_checked_and_repaired(
     assert_exact(workspace)
     sql("UPDATE t SET _file = 'again' WHERE _row_id = 'B'")
     reload_days(workspace, contract, date(2020, 1, 2), date(2020, 1, 2))
+    sync_table(workspace, contract)
     assert_exact(workspace)
     clean = workspace.spark.get().sql(
         f"SELECT * FROM {Identifier(contract.namespaces.clean, 't').sql}"
