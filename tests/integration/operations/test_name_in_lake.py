@@ -66,7 +66,7 @@ def test_a_renamed_column_is_mirrored_checked_and_repaired(
     del refused["_partition"]
     workspace = engine_for({"t": {**TERMS, "columns": refused}})
     with pytest.raises(SchemaError, match=r"'_partition' is called.*name_in_lake"):
-        sync_table(workspace, *workspace.config.tables)
+        sync_table(workspace, workspace.config.tables[0])
     workspace = engine_for({"t": {**TERMS, "columns": left}})
     [contract] = workspace.config.tables
     sync_table(workspace, contract)
@@ -102,10 +102,10 @@ def test_a_renamed_column_is_mirrored_checked_and_repaired(
     other = {**NAMED, "_spec_id": {"name_in_lake": "until", "pii": "show"}}
     workspace = engine_for({"t": {**TERMS, "columns": other}})
     with pytest.raises(SchemaError, match="Write `renamed_from: due`"):
-        sync_table(workspace, *workspace.config.tables)
+        sync_table(workspace, workspace.config.tables[0])
     other["_spec_id"]["renamed_from"] = "due"
     workspace = engine_for({"t": {**TERMS, "columns": other}})
-    sync_table(workspace, *workspace.config.tables)
+    sync_table(workspace, workspace.config.tables[0])
     assert_exact(workspace, "_file, _partition, _spec_id")
     mixed = {
         **other,
