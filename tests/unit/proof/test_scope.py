@@ -195,7 +195,7 @@ def test_what_is_compared_without_a_cursor_or_a_receipt() -> None:
 def test_the_rows_of_a_day() -> None:
     kinds = {"at": "datetime", "made": "timestamp", "n": "int", "d": "date"}
     table: Any = SimpleNamespace(
-        column=lambda name: SimpleNamespace(name=name, data_type=kinds[name])
+        column=lambda name: SimpleNamespace(name=name, sql=f"`{name}`", data_type=kinds[name])
     )
 
     def day(cursor: str | None, created: str | None) -> tuple[str, str]:
