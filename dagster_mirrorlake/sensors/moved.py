@@ -112,17 +112,18 @@ def _columns(
     """The columns of these tables as MySQL has them: what a page can show before the first load."""
     from dagster_mirrorlake.assets.columns import source_schema
     from mirrorlake.sources.mysql.introspect import read_tables
+    from mirrorlake.sources.mysql.lake_names import in_lake
     from mirrorlake.table.source_columns import source_columns
 
     wanted = {(c.database, c.table): c for c in contracts}
     databases = dict.fromkeys(database for database, _ in wanted)
     return {
         (table.database, table.name): source_schema(
-            wanted[table.database, table.name], source_columns(table)
+            contract, source_columns(in_lake(table, contract))
         )
         for database in databases
         for table in read_tables(connection, database)
-        if (table.database, table.name) in wanted
+        if (contract := wanted.get((table.database, table.name))) is not None
     }
 
 

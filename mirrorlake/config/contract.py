@@ -106,6 +106,9 @@ class TableContract(Section):
     verify: bool = True
     """Whether full copies and first loads are proved before they are visible."""
     columns: Mapping[str, ColumnRule] = {}
+    lake_names: Mapping[str, str] = Field(default={}, exclude=True)
+    """MySQL's name of a column → the lake's, where they differ (``name_in_lake``). Everything else
+    here calls it as the lake does; that is in the dump, this is not."""
     namespaces: Namespaces
     snapshot: SnapshotConfig | None = None
     """How the table is kept by its snapshots; None unless its mode is ``snapshot``."""
@@ -179,6 +182,11 @@ class TableContract(Section):
             for name, rule in self.columns.items()
             if rule.pii is not None and rule.pii != "show"
         }
+
+    def name_in_mysql(self, column: str) -> str:
+        """What MySQL, and the contract file, call a column of the lake."""
+        found = (n for n, now in self.lake_names.items() if now.lower() == column.lower())
+        return next(found, column)
 
     @property
     def earlier_names(self) -> dict[str, tuple[str, ...]]:

@@ -38,6 +38,7 @@ from mirrorlake.config.settings import (
     namespaces_of,
 )
 from mirrorlake.config.source_url import default_tls, parse_source_url
+from mirrorlake.config.table_findings import lake_names
 from mirrorlake.config.yaml_file import Path as YamlPath
 from mirrorlake.config.yaml_file import Plain, Problem, YamlFile
 from mirrorlake.errors import ConfigError
@@ -219,16 +220,26 @@ def _contract(
 ) -> TableContract:
     source, database, bare = name
     written, landed = table.model_fields_set, MODES[table.mode].landed
-    there = table.bigquery
+    there, names = table.bigquery, lake_names(table)
+
+    def in_lake(column: str) -> str:
+        return names.get(column.lower(), column)
+
+    entity = table.entity and table.entity.model_copy(
+        update={
+            "token": in_lake(table.entity.token),
+            "created": in_lake(table.entity.created),
+        }
+    )
     return TableContract(
         source=source,
         database=database,
         table=bare,
         mode=table.mode,
-        key=table.key,
-        cursor=table.cursor,
-        created=table.created,
-        entity=table.entity,
+        key=tuple(map(in_lake, table.key)),
+        cursor=table.cursor and in_lake(table.cursor),
+        created=table.created and in_lake(table.created),
+        entity=entity,
         # `null` takes the default of these three away; the others can't be null.
         start=table.start if "start" in written else defaults.start,
         partition=table.partition or _partition(table, defaults),
@@ -249,7 +260,8 @@ def _contract(
         repair=table.repair or defaults.repair,
         repair_limit=table.repair_limit or defaults.repair_limit,
         verify=defaults.verify if table.verify is None else table.verify,
-        columns=table.columns,
+        columns={in_lake(name): rule for name, rule in table.columns.items()},
+        lake_names={n: rule.name_in_lake for n, rule in table.columns.items() if rule.name_in_lake},
         namespaces=namespaces,
         snapshot=(table.snapshot or SnapshotConfig()) if landed else None,
         write_mode=table.write_mode or defaults.write_mode,

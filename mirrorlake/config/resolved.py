@@ -135,7 +135,7 @@ def _table_problems(sections: ConfigSections, contract: TableContract, today: da
         yield _path(contract, "partitions_from"), _future(contract.partitions_from, today)
     key = {column.lower() for column in contract.key}
     for column, rule in contract.rules.items():
-        place = _path(contract, "columns", column, "pii")
+        place = _path(contract, "columns", contract.name_in_mysql(column), "pii")
         if rule == "hash" and contract.clean == "view":
             yield place, _HASH_IN_A_VIEW
         if rule == "hash" and sections.privacy.hash_key is None:

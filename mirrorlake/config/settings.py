@@ -342,6 +342,9 @@ class ColumnRule(Section):
     renamed_from: _Names = ()
     """The name that the column had before, or several, the newest first: its values of then are
     shown under its name of now. Without it a renamed column is one that went and one that came."""
+    name_in_lake: MysqlName | None = Field(default=None, exclude=True)
+    """What the column is called in every layer of the lake, where it can't have MySQL's name or
+    shall not: the rest of the contract goes on calling it by MySQL's."""
     json_as: JsonForm = "text"
     """How raw over all schema versions shows a column that holds JSON: as the ``text`` that MySQL
     printed, or by its ``structure``: documents that are equal are one text, with sorted keys and
@@ -353,6 +356,8 @@ class ColumnRule(Section):
             raise Findings([("pii", "a column that is never read (pci) needs no pii rule")])
         if self.pci and self.json_as == "structure":
             raise Findings([("json_as", "a column that is never read (pci) is not shown at all")])
+        if self.pci and self.name_in_lake:
+            raise Findings([("name_in_lake", "a column that is never read (pci) is not there")])
         if not self.pii and not self.pci:
             rules = "write pii: drop, null, hash, mask or show, or pci: never"
             raise Findings([("pii", f"the column is named without a rule: {rules}")])

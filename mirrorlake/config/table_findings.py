@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from mirrorlake.config.modes import MODES
+from mirrorlake.schema.reserved_names import keeper_of
 
 if TYPE_CHECKING:
     from mirrorlake.config.sections import TableSection, TenantTableSection
@@ -71,12 +72,46 @@ def delete_findings(table: TableSection) -> Iterable[tuple[str, str]]:
 
 def _rename_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     """A name that a column had before is no column's now, and was one column's alone."""
-    said = {name.lower() for name in (*table.key, *table.columns)}
-    said |= {name.lower() for name in (table.cursor, table.created) if name}
+    names = lake_names(table)
+    roles = [*table.key, *table.columns, *(n for n in (table.cursor, table.created) if n)]
+    said = {names.get(name.lower(), name).lower() for name in roles}
     for name, rule in table.columns.items():
         if rule.renamed_from and MODES[table.mode].landed:
             yield "columns", f"mode snapshot reads what lands: remove renamed_from of {name!r}"
     yield from _hint_findings(table, dict.fromkeys(table.columns, said))
+
+
+def lake_names(table: TableSection) -> dict[str, str]:
+    """MySQL's name of a column, in lower case → the lake's, where the contract gives it another."""
+    return {
+        name.lower(): rule.name_in_lake
+        for name, rule in table.columns.items()
+        if rule.name_in_lake is not None
+    }
+
+
+def _lake_name_findings(table: TableSection) -> Iterable[tuple[str, str]]:
+    """A name in the lake is one that a column can have there, and no other column's."""
+    names = lake_names(table)
+    if names and MODES[table.mode].landed:
+        first = next(iter(names))
+        yield "columns", f"mode snapshot reads what lands: remove name_in_lake of {first!r}"
+        return
+    roles = [*table.key, *(n for n in (table.cursor, table.created) if n), *table.columns]
+    entity = table.entity
+    roles += [entity.token, entity.created] if entity is not None else []
+    said = {name.lower() for name in roles}
+    for name, now in names.items():
+        words = f"name_in_lake of {name!r}: "
+        keeper = keeper_of(now)
+        if keeper is not None:
+            yield "columns", f"{words}{now!r} is called as {keeper}'s own are"
+        elif now.lower() == name:
+            yield "columns", f"{words}it is what MySQL calls it: remove it"
+        elif now.lower() in said:
+            yield "columns", f"{words}{now!r} is another column's name in MySQL"
+        elif [one.lower() for one in names.values()].count(now.lower()) > 1:
+            yield "columns", f"{words}{now!r} is another column's name in the lake, too"
 
 
 def _hint_findings(
@@ -141,6 +176,9 @@ def tenant_findings(table: TenantTableSection) -> Iterable[tuple[str, str]]:
     key = {column.lower() for column in table.key}
     yield from _hint_findings(table, {name: {*key, name.lower()} for name in table.columns})
     for name, rule in table.columns.items():
+        if rule.name_in_lake is not None:
+            words = "columns of tenants have MySQL's names: remove name_in_lake of"
+            yield "columns", f"{words} {name!r}"
         if rule.pci and name.lower() in key:
             yield "key", _NEVER_READ.format(name=name, role="key")
 
@@ -155,6 +193,7 @@ def column_findings(table: TableSection) -> Iterable[tuple[str, str]]:
         yield "entity", "rows of an entity need a key: name the columns of a unique key"
     rules = {column.lower(): rule for column, rule in table.columns.items()}
     yield from _rename_findings(table)
+    yield from _lake_name_findings(table)
     roles = [*(("key", column) for column in table.key)]
     roles += [("cursor", table.cursor)] if table.cursor else []
     roles += [("created", table.created)] if table.created else []

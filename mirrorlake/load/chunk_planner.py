@@ -122,7 +122,7 @@ def _literal(column: Column) -> str | None:
 
     TIMESTAMP has none: its text depends on the session's zone.
     """
-    name, kind = quote(column.name), column.data_type
+    name, kind = column.sql, column.data_type
     if kind in (*INTEGERS, "year"):
         return f"CAST({name} AS CHAR)"
     if kind in ("binary", "varbinary"):
@@ -170,7 +170,7 @@ def _scale(connection: Connection[Any], cut: _Cut, within: str) -> _Scale | None
     """The first column's lowest and highest value as whole numbers, and a number's literal; None
     where values have no such scale."""
     column = cut.columns[0]
-    name = quote(column.name)
+    name = column.sql
     where = f" WHERE {within}" if within else ""
     sql = f"SELECT MIN({name}), MAX({name}) FROM {cut.source}{where}"  # noqa: S608
     if column.data_type in INTEGERS:
@@ -251,7 +251,7 @@ def _walk(
     Values that repeat past a whole step are one piece: the next value after them is the bound.
     """
     literals = ", ".join(str(_literal(c)) for c in cut.columns)
-    order = ", ".join(quote(c.name) for c in cut.columns)
+    order = ", ".join(c.sql for c in cut.columns)
     bounds: list[Bound] = []
     at = lower
     while True:
@@ -304,7 +304,7 @@ def _compared(columns: Sequence[Column], bound: Bound, strictly: str, at_last: s
 
     A bound may be of the first columns alone.
     """
-    names = [quote(c.name) for c in columns[: len(bound)]]
+    names = [c.sql for c in columns[: len(bound)]]
     condition = f"{names[-1]} {at_last} {bound[-1]}"
     for name, literal in reversed(list(zip(names[:-1], bound[:-1], strict=True))):
         condition = f"{name} {strictly} {literal} OR ({name} = {literal} AND ({condition}))"
@@ -343,7 +343,7 @@ def key_expression(plan: ResolvedTable) -> str | None:
 
 def _key_part(column: Column) -> str:
     """SQL of bytes that are equal exactly where the server calls two values of a key equal."""
-    name = quote(column.name)
+    name = column.sql
     if is_collated(column):
         return text_identity(column)
     if column.data_type in (*LABELS, "bit"):
@@ -371,13 +371,13 @@ def batch_rows(plan: ResolvedTable) -> int:
 
 
 def widest_columns(plan: ResolvedTable, window: Window | None) -> tuple[str, ...]:
-    """The columns that may make a row large, where it is worth asking how large rows are: the
-    window (or without one, the table) has many."""
+    """The columns, in SQL, that may make a row large, where it is worth asking how large rows are:
+    the window (or without one, the table) has many."""
     if not brings_many(plan, window):
         return ()
     read = {exact.name for exact in plan.columns}
     large = HUGE | LARGE
-    return tuple(c.name for c in plan.table.columns if c.data_type in large and c.name in read)
+    return tuple(c.sql for c in plan.table.columns if c.data_type in large and c.name in read)
 
 
 def brings_many(plan: ResolvedTable, window: Window | None) -> bool:

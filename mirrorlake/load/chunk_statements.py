@@ -50,7 +50,8 @@ class ChunkPlan:
         batch_rows: how many rows are held at once while they are read.
         near: whether the reader is kept near the files, if the table is large (`measured`): what it
             is ahead is held in memory.
-        widest: columns that may make a row large, if `measured` shall say how large rows are.
+        widest: columns, in SQL, that may make a row large, if `measured` shall say how large rows
+            are.
         digest: SQL of a row's digest in MySQL, by the proof's forms: the server reports the chunk's
             rows and digest, in the very state that is read; None: it does not.
         equality_columns: columns of raw by which the server's own equality is kept.
@@ -102,7 +103,7 @@ def digest_statement(plan: ChunkPlan) -> str:
 
 def held_statement(plan: ChunkPlan, key: str) -> str:
     """`digest_statement`, with the lowest and the highest key of the chunk."""
-    name = quote(key)
+    name = next(_named(exact) for exact in plan.columns if exact.name == key)
     return _statement(plan, f"COUNT(*), SUM({plan.digest}), MIN({name}), MAX({name})")
 
 
@@ -119,7 +120,7 @@ def select_list(plan: ChunkPlan, server: SourcePosition, session: int | None = N
         if exact.original is not None:
             parts.append(f"{exact.original} AS o{number}")
     parts += [f"{kept.sql} AS k{number}" for number, kept in enumerate(plan.equality_columns)]
-    filled = _balanced([f"({quote(e.name)} IS NOT NULL)" for e in projected(plan)])
+    filled = _balanced([f"({_named(e)} IS NOT NULL)" for e in projected(plan)])
     parts.append(f"{witness(server, filled or '0', session)} AS {WITNESS}")
     return parts
 
@@ -135,7 +136,12 @@ def _balanced(terms: Sequence[str]) -> str:
 def is_projected(exact: Exact) -> bool:
     """Whether a column is not selected as itself: a function may give NULL for a value that it
     can't take (a result over ``max_allowed_packet``), with a warning that nobody sees."""
-    return exact.select != quote(exact.name) and not exact.derived
+    return exact.select != _named(exact) and not exact.derived
+
+
+def _named(exact: Exact) -> str:
+    """The column itself, in a statement."""
+    return quote(exact.source or exact.name)
 
 
 def projected(plan: ChunkPlan) -> list[Exact]:
@@ -178,7 +184,7 @@ def measured(connection: Connection[Any], plan: ChunkPlan) -> ChunkPlan:
 
 
 def _widest_statement(plan: ChunkPlan) -> str:
-    longest = " + ".join(f"COALESCE(LENGTH({quote(name)}), 0)" for name in plan.widest)
+    longest = " + ".join(f"COALESCE(LENGTH({name}), 0)" for name in plan.widest)
     return _statement(plan, f"MAX({longest})")
 
 

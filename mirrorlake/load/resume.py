@@ -74,7 +74,7 @@ def plan_cut(
     top = None
     if len(bounds) > 1 and plan.cursor is not None and not by_time(plan):
         table = f"{quote(plan.table.database)}.{quote(plan.table.name)}"
-        sql = f"SELECT MAX({quote(plan.cursor.name)}) FROM {table}"  # noqa: S608
+        sql = f"SELECT MAX({plan.cursor.sql}) FROM {table}"  # noqa: S608
         top = rows_of(connection, sql)[0][0]
     return ChunkCut(bounds, top=top)
 

@@ -9,6 +9,7 @@ from pymysql.connections import Connection
 from mirrorlake.errors import SchemaError
 from mirrorlake.sources.mysql.identity import read_identity, why_another
 from mirrorlake.sources.mysql.introspect import read_table
+from mirrorlake.sources.mysql.lake_names import in_lake
 from mirrorlake.table.continuity import Course
 from mirrorlake.table.resolve import ResolvedTable, plan_table
 from mirrorlake.table.shape import taken_up
@@ -25,7 +26,8 @@ def check_table_held(
     Raises:
         SchemaError: it is not; what was read may be of both.
     """
-    now = read_table(connection, plan.table.database, plan.table.name)
+    there = read_table(connection, plan.table.database, plan.table.name)
+    now = in_lake(there, plan.contract)
     taken = taken_up(plan.contract, now, [plan.version])
     # A column that went meanwhile is a change of its schema, whatever rule there is for it.
     ruled = {name.lower() for name in plan.contract.columns}

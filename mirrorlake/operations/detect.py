@@ -27,6 +27,7 @@ from mirrorlake.schema.versions import schema_version
 from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.identity import read_fingerprints
 from mirrorlake.sources.mysql.introspect import read_tables
+from mirrorlake.sources.mysql.lake_names import in_lake
 from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
 from mirrorlake.table.windows import time_bound
@@ -244,7 +245,7 @@ class _Watched:
         between them give the same."""
         if self.contract.copies:
             return "not looked at"
-        high = f"SELECT CAST(MAX({quote(self._cursor.name)}) AS CHAR) {self._from}"
+        high = f"SELECT CAST(MAX({self._cursor.sql}) AS CHAR) {self._from}"
         return _after("", rows_of(self.connection, high)[0][0], self._shape, self.identity)
 
     @property
@@ -272,22 +273,20 @@ class _Watched:
         """Where the next mark begins: the overlap back from the clock, or from the highest key."""
         if self._cursor.data_type in TIMES:
             return (self.clock - self.contract.overlap).isoformat()
-        (high,) = rows_of(self.connection, f"SELECT MAX({quote(self._cursor.name)}) {self._from}")[
-            0
-        ]
+        (high,) = rows_of(self.connection, f"SELECT MAX({self._cursor.sql}) {self._from}")[0]
         return None if high is None else str(int(high) - self.contract.overlap_keys)
 
     def _read(self, anchor: str | None) -> tuple[int, str | None, str]:
         """COUNT, MAX and digest of the range: its cursor and key columns, so an index answers
         alone."""
         names = dict.fromkeys(
-            [self._cursor.name, *(self.table.column(k).name for k in self.contract.key)]
+            [self._cursor.sql, *(self.table.column(k).sql for k in self.contract.key)]
         )
         # Lengths before texts: joined texts alone would not be injective.
-        parts = ", ".join(f"LENGTH({quote(n)}), ':', {quote(n)}" for n in names)
+        parts = ", ".join(f"LENGTH({n}), ':', {n}" for n in names)
         digest = f"COALESCE(SUM(CRC32(CONCAT({parts}))), 0)"
         where = f" WHERE {self._bound(anchor)}" if anchor is not None else ""
-        high = f"CAST(MAX({quote(self._cursor.name)}) AS CHAR)"
+        high = f"CAST(MAX({self._cursor.sql}) AS CHAR)"
         sql = f"SELECT COUNT(*), {high}, {digest} {self._from}{where}"
         rows, highest, crc = rows_of(self.connection, sql)[0]
         return int(rows), None if highest is None else str(highest), str(crc)
@@ -296,7 +295,7 @@ class _Watched:
         cursor = self._cursor
         if cursor.data_type in TIMES:
             return time_bound(cursor, datetime.fromisoformat(anchor), self.source.zone)
-        return f"{quote(cursor.name)} >= {int(anchor)}"
+        return f"{cursor.sql} >= {int(anchor)}"
 
 
 def _after(version: str, *seen: object) -> str:
@@ -334,4 +333,4 @@ def _table(tables: Mapping[tuple[str, str], SourceTable], contract: TableContrac
             next_step="Check its name and the user's SELECT privilege, or remove it from "
             "the contract",
         )
-    return found
+    return in_lake(found, contract)

@@ -28,10 +28,11 @@ from mirrorlake.runtime.doctor import Diagnosis
 from mirrorlake.runtime.permissions import Opened, find_wider, held, narrowing
 from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.sources.mysql.introspect import read_contracted, read_tables
+from mirrorlake.sources.mysql.lake_names import in_lake
 from mirrorlake.sources.mysql.privileges import missing_privileges
 from mirrorlake.sources.mysql.zones import differences, name_of_zone, read_server_zone
 from mirrorlake.table.new_columns import gone_words, once_there
-from mirrorlake.table.resolve import resolve_contract
+from mirrorlake.table.resolve import located_errors, resolve_contract
 from mirrorlake.workspace import Workspace
 
 SHOWN = 5
@@ -145,6 +146,8 @@ def _tables(config: Config, source: SourceConfig) -> list[Diagnosis]:
                     table = there.get((contract.database, contract.table))
                     if table is None:
                         table = read_contracted(config, contract, connection)
+                    with located_errors(config, contract):
+                        table = in_lake(table, contract)
                     once = _once(config, contract)
                     if gone := resolve_contract(config, contract, table, once).gone:
                         name, words = f"table {contract.name}", gone_words(gone)

@@ -136,10 +136,11 @@ def _now(
     keys: Sequence[tuple[Any, ...]],
 ) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     """What MySQL has of these columns now, by key."""
-    names = ", ".join(map(quote, (*plan.key, *columns)))
+    called = [plan.table.column(name).sql for name in (*plan.key, *columns)]
+    names = ", ".join(called)
     table = f"{quote(plan.table.database)}.{quote(plan.table.name)}"
     one = f"({', '.join(['%s'] * len(plan.key))})"
-    where = f"({', '.join(map(quote, plan.key))}) IN ({', '.join([one] * len(keys))})"
+    where = f"({', '.join(called[: len(plan.key)])}) IN ({', '.join([one] * len(keys))})"
     query = f"SELECT {names} FROM {table} WHERE {where}"  # noqa: S608 - quoted
     rows = rows_of(connection, query, tuple(value for values in keys for value in values))
     width = len(plan.key)

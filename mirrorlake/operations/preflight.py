@@ -208,6 +208,16 @@ def _look(
     statements: Sequence[Statement],
     suggest: Suggest,
 ) -> Preflight:
+    if contract.lake_names:
+        # Statements call columns as MySQL does, the mirror as the lake does.
+        words = tuple(statement.words for statement in statements)
+        called = ", ".join(f"{name} is {now}" for name, now in contract.lake_names.items())
+        finding = Finding(
+            "attention",
+            f"what it does to the mirror is not looked at: columns have a name_in_lake ({called})",
+            "Compare the statements with the contract; the next sync refuses what it can't keep",
+        )
+        return Preflight(contract.name, words, (finding,))
     table = read_table(connection, contract.database, contract.table)
     before, of_now = _resolve_before(workspace, contract, connection, table)
     found = _looked(

@@ -22,10 +22,12 @@ from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.schema.reserved_names import keeper_of
 from mirrorlake.schema.versions import FIRST_CREATED, SchemaChanges, SchemaVersion
 from mirrorlake.sources.mysql.introspect import read_contracted
+from mirrorlake.sources.mysql.lake_names import in_lake
 from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.sources.mysql.zones import WALL_TIMES, refuse_other_zone
 from mirrorlake.table.exchanged import Pair
 from mirrorlake.table.hash_key import refuse_other_hash_key
+from mirrorlake.table.lake_names import refuse_other_names
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.meaning import meaning_of, recorded_meaning, refuse_changed
 from mirrorlake.table.new_columns import held_columns, once_there
@@ -80,11 +82,14 @@ def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable
         ConfigError, SchemaError, TypeRefused: as `mirrorlake.table.resolve.plan_table` says.
     """
     config = workspace.config
+    with located_errors(config, contract):
+        table = in_lake(table, contract)
     versions = workspace.ledger.schema_versions(contract.name)
     taken = taken_up(contract, table, versions)
     once = once_there(workspace.ledger, contract, versions)
     with located_errors(config, contract):
         refuse_unread_moved(contract, taken, versions, once)
+        refuse_other_names(workspace.ledger, contract, table)
     plan = resolve_contract(config, contract, taken, once)
     with located_errors(config, contract):
         refuse_renames(contract, table, versions, plan.gone)

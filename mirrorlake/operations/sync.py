@@ -48,6 +48,7 @@ from mirrorlake.sources.mysql.open_writes import NOTHING_OPEN
 from mirrorlake.sources.mysql.replica import read_reach
 from mirrorlake.table.exchanged import record_exchanged
 from mirrorlake.table.holds import refuse_held
+from mirrorlake.table.lake_names import remember_lake_names
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.left_out import note_left_out
 from mirrorlake.table.new_columns import gone_words, remember_columns, why_held
@@ -348,6 +349,7 @@ def _load(
     names = [exact.name for exact in plan.columns]
     remember_columns(ledger, workspace.lake, plan.contract, names)
     remember_renames(workspace, plan.contract)
+    remember_lake_names(ledger, plan.contract)
     record_exchanged(ledger, plan.contract, plan.exchanged)
     columns = source_columns(plan.table, plan.columns)
     record_source_columns(ledger, plan.contract, columns, plan.table.comment)

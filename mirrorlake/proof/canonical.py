@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.errors import TypeRefused
 from mirrorlake.proof.hashing import lake_hash, source_hash
-from mirrorlake.sources.mysql.tables import Column, quote
+from mirrorlake.sources.mysql.tables import Column
 
 ORIGINALS = "_mirror_original"
 DELETED_AT = "_mirror_deleted_at"
@@ -51,7 +51,7 @@ class Form:
     """How one column is compared.
 
     Attributes:
-        name: the column, in MySQL and in the lake.
+        name: the column, in the lake.
         iceberg: the type that the lake's column must have.
         source, lake: SQL of the form, never NULL for a cell that could be read.
         source_shown, lake_shown: SQL of the value as people read it, NULL for NULL.
@@ -111,7 +111,7 @@ def _plain(
 
 
 def _integer(column: Column) -> Form:
-    name, lake = quote(column.name), as_sql_identifier(column.name)
+    name, lake = column.sql, as_sql_identifier(column.name)
     # These print other digits than the number's, or bytes.
     printed = column.padded or column.data_type in ("year", "bit")
     source = f"({name} + 0)" if printed else name
@@ -128,7 +128,7 @@ def _integer_type(column: Column) -> str:
 
 
 def _decimal(column: Column) -> Form:
-    name, lake = quote(column.name), as_sql_identifier(column.name)
+    name, lake = column.sql, as_sql_identifier(column.name)
     digits, scale = column.precision or 10, column.scale or 0
     source = f"CAST({name} AS DECIMAL({digits},{scale}))" if column.padded else name
     if digits <= 38:
@@ -139,7 +139,7 @@ def _decimal(column: Column) -> Form:
 
 
 def _double(column: Column) -> Form:
-    name, lake = quote(column.name), as_sql_identifier(column.name)
+    name, lake = column.sql, as_sql_identifier(column.name)
     # Byte order, type, then x: eight bytes, the lowest first.
     bits = f"HEX(REVERSE(CAST(MID(ST_AsBinary(POINT({name},0)),6,8) AS BINARY)))"
     raw = f"reflect('java.lang.Double','doubleToRawLongBits',CAST({lake} AS DOUBLE))"
@@ -149,7 +149,7 @@ def _double(column: Column) -> Form:
 
 
 def _binary(column: Column, short: int) -> Form:
-    name, lake = quote(column.name), as_sql_identifier(column.name)
+    name, lake = column.sql, as_sql_identifier(column.name)
     stored = f"CAST({name} AS BINARY)" if column.data_type in _SHAPES else name
     shown = (
         f"CONCAT('0x',HEX(LEFT({stored},{SHOWN // 2})))",
@@ -171,7 +171,7 @@ def _binary(column: Column, short: int) -> Form:
 
 
 def _moment(column: Column, originals: bool) -> Form:
-    name, lake = quote(column.name), as_sql_identifier(column.name)
+    name, lake = column.sql, as_sql_identifier(column.name)
     kind, digits = column.data_type, column.fraction or 0
     iceberg = {"date": "date", "datetime": "timestamp", "timestamp": "timestamptz"}[kind]
     text = f"CAST({lake} AS STRING)"
@@ -227,7 +227,7 @@ def _with_original(form: Form, kept: str, value: str, wrong: str, right: str) ->
 
 
 def _text(column: Column, originals: bool, short: int) -> Form:
-    name, lake, kind = quote(column.name), as_sql_identifier(column.name), column.data_type
+    name, lake, kind = column.sql, as_sql_identifier(column.name), column.data_type
     if kind == "time":
         return _prefixed(column, f"CAST({name} AS CHAR)", lake, "string", quoted=False)
     if kind in _PRINTED:
@@ -256,7 +256,7 @@ def _prefixed(column: Column, stored: str, lake: str, iceberg: str, *, quoted: b
 
 def _digested(column: Column, stored: str, lake: str) -> Form:
     """A long text: only its hash goes into the row, which no packet's size then limits."""
-    name = quote(column.name)
+    name = column.sql
     return Form(
         column.name,
         "string",
@@ -279,7 +279,7 @@ def _utf8(name: str) -> str:
 
 def _unplaced(column: Column, form: Form, originals: bool, *, checked: bool, long: bool) -> Form:
     """Texts that UTF-8 can't give back, kept as their stored bytes; ENUM's error value."""
-    name, lake, kept = quote(column.name), as_sql_identifier(column.name), original_sql(column.name)
+    name, lake, kept = column.sql, as_sql_identifier(column.name), original_sql(column.name)
     source, shown = form.source, form.source_shown
     wrong, right = f"{lake} IS NOT NULL", f"concat('x',{kept})"
     if checked:

@@ -39,7 +39,7 @@ from mirrorlake.proof.spark_side import LakeSide
 from mirrorlake.proof.target import Target
 from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.sources.mysql.limits import reading
-from mirrorlake.sources.mysql.tables import Column, quote
+from mirrorlake.sources.mysql.tables import Column
 from mirrorlake.workspace import Workspace
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
@@ -225,7 +225,7 @@ def _bounds(target: Target) -> tuple[str, str]:
     scope = target.scope
     if not scope.cursor:
         return "", ""
-    name = quote(scope.cursor)
+    name = target.table.column(scope.cursor).sql
     newer = "" if scope.still else f"{name} >= {scope.below}" if scope.below else "1 = 1"
     return newer, f"{name} < {scope.first}" if scope.first else ""
 
@@ -250,7 +250,7 @@ def _count_before(connection: Connection[Any], target: Target) -> dict[str, int]
 def _by_day(connection: Connection[Any], target: Target, condition: str) -> dict[str, int]:
     column = _day_column(target)
     side = SourceSide(target.table, target.rows, target.key, condition)
-    day = f"CAST(DATE({quote(column.name)}) AS CHAR)" if column else "NULL"
+    day = f"CAST(DATE({column.sql}) AS CHAR)" if column else "NULL"
     where = f" WHERE {condition}" if condition else ""
     statement = f"SELECT {day}, COUNT(*) FROM {side.name}{where} GROUP BY 1"  # noqa: S608
     counts: Counter[str] = Counter()

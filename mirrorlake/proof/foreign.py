@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from mirrorlake.sources.mysql.tables import Column, quote
+from mirrorlake.sources.mysql.tables import Column
 
 NO_ROW = "0 = 1"
 _UNICODE = ("utf8mb4", "utf8mb3", "utf8")
@@ -65,4 +65,4 @@ def convertible_equals(column: Column, literal: str) -> str:
     there = f"CONVERT({literal} USING {column.charset})"
     collated = f"{there} COLLATE {column.collation}" if column.collation else there
     back = f"CONVERT({there} USING utf8mb4) COLLATE utf8mb4_bin"
-    return f"({quote(column.name)} = {collated} AND {back} = {literal} COLLATE utf8mb4_bin)"
+    return f"({column.sql} = {collated} AND {back} = {literal} COLLATE utf8mb4_bin)"

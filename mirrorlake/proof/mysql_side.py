@@ -185,12 +185,12 @@ def _equals(column: Column, form: Form, cell: str) -> str:
     """``column = value``, so that the server finds it through the index; every literal is digits,
     hexadecimal, or a date between quotes. What the column can't hold, no row has."""
     if cell == NULL:
-        return f"{quote(column.name)} IS NULL"
+        return f"{column.sql} IS NULL"
     return _equals_value(column, form, cell) if can_hold(column, cell) else NO_ROW
 
 
 def _equals_value(column: Column, form: Form, cell: str) -> str:
-    name, kind = quote(column.name), column.data_type
+    name, kind = column.sql, column.data_type
     if cell == "E":
         return f"{name} + 0 = 0"
     if kind in ("float", "double") or "!" in cell[:1]:
@@ -277,7 +277,7 @@ def read_bounds(
     connection: Connection[Any], side: SourceSide, column: Column, condition: str
 ) -> tuple[int, int] | None:
     """The lowest and the highest number that a column of the key has; None without any row."""
-    name = quote(column.name)
+    name = column.sql
     statement = f"SELECT MIN({name}), MAX({name}) FROM {side.name}{_where_of(condition)}"  # noqa: S608
     low, high = rows_of(connection, statement)[0]
     return None if low is None else (int(low), int(high))

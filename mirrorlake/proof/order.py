@@ -24,7 +24,7 @@ from datetime import datetime
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.proof.canonical import SHORT, Form, lake_literal
 from mirrorlake.proof.ranges import INTEGERS, Cells, Span
-from mirrorlake.sources.mysql.tables import Column, quote, quoted_text
+from mirrorlake.sources.mysql.tables import Column, quoted_text
 
 # Collations that sort by code point, which is the order of UTF-8's bytes; True: a shorter text is
 # filled up with spaces before it is compared.
@@ -70,7 +70,7 @@ class Part:
 
     @property
     def source(self) -> str:
-        return quote(self.column.name)
+        return self.column.sql
 
     @property
     def lake(self) -> str:

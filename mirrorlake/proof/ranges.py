@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mirrorlake.destinations.base import as_sql_identifier
-from mirrorlake.sources.mysql.tables import Column, quote
+from mirrorlake.sources.mysql.tables import Column
 
 GROUP_ROWS = 4_000
 """About how many rows a group has: they are fetched when its digests differ."""
@@ -52,7 +52,7 @@ class Range:
 
     def source(self, column: Column) -> str:
         """The range as MySQL's condition, '' for all."""
-        return self._sql(quote(column.name))
+        return self._sql(column.sql)
 
     def lake(self, column: Column) -> str:
         """The range as Spark's condition, '' for all."""
@@ -174,7 +174,7 @@ class Grid:
     @property
     def source(self) -> str:
         """MySQL's SQL of a row's group."""
-        name = quote(self.column.name)
+        name = self.column.sql
         if self._wide:
             name = f"CAST({name} AS DECIMAL(21,0))"
         return f"({name} - ({self.first})) DIV {self.width}"

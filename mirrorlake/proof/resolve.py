@@ -28,6 +28,7 @@ from mirrorlake.sources.mysql.connect import SourcePosition, read_position
 from mirrorlake.sources.mysql.introspect import read_contracted
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 from mirrorlake.table.holds import refuse_held
+from mirrorlake.table.lake_names import refuse_other_names
 from mirrorlake.table.meaning import meaning_of, refuse_changed
 from mirrorlake.table.shape import taken_up
 from mirrorlake.workspace import Workspace
@@ -49,6 +50,7 @@ def resolve_target(
     source = workspace.config.sources[contract.source]
     refuse_held(workspace.ledger, contract.source)
     whole = read_contracted(workspace.config, contract, connection)
+    refuse_other_names(workspace.ledger, contract, whole)
     table = taken_up(contract, whole, workspace.ledger.schema_versions(contract.name))
     columns = _columns(table, contract)
     left = tuple(c.name for c in whole.columns if c not in columns)

@@ -17,7 +17,7 @@ from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger.records import Load, Receipt
 from mirrorlake.proof.ranges import INTEGERS
-from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
+from mirrorlake.sources.mysql.tables import Column, SourceTable
 
 TIMES = ("date", "datetime", "timestamp")
 _IN_FLIGHT = timedelta(seconds=5)
@@ -129,7 +129,7 @@ def _nothing_read(cursor: Column) -> Scope:
 def _scope(
     cursor: Column, contract: TableContract, bounds: _Bounds, first: str, *, still: bool
 ) -> Scope:
-    ours = quote(cursor.name)
+    ours = cursor.sql
     moving = contract.rereads
     until = bounds.settled
     if not moving and contract.key:
@@ -212,7 +212,7 @@ def day_condition(table: SourceTable, contract: TableContract, day: date) -> tup
         if column is not None and column.data_type in TIMES:
             low = _moment(column, datetime.combine(day, time()))
             high = _moment(column, datetime.combine(day + timedelta(days=1), time()))
-            ours, theirs = quote(column.name), as_sql_identifier(column.name)
+            ours, theirs = column.sql, as_sql_identifier(column.name)
             typed = _lake_type(column)
             return (
                 f"{ours} >= {low} AND {ours} < {high}",

@@ -314,8 +314,10 @@ def _table_warnings(table: SourceTable, choice: _Choice, never: set[str]) -> lis
         kind = "append never sees an update: check that rows never change once written"
         found.append(Warned(kind, kind))
     for problem in name_problems(c.name for c in table.columns if c.name not in never):
-        then = "the table will be refused until you write {pci: never} for it, or rename it"
-        words, kind = (f"{of}: {then} in MySQL" for of in (problem.words, problem.kind))
+        then = "the table will be refused until you give it a name_in_lake, write {pci: never} for"
+        words, kind = (
+            f"{of}: {then} it, or rename it in MySQL" for of in (problem.words, problem.kind)
+        )
         found.append(Warned(words, kind, problem.column))
     refused = [c for c in table.columns if c.name not in never and exact_column(c) is None]
     for column in refused:

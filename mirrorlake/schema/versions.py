@@ -21,7 +21,7 @@ class Exact:
     """How one column is read and kept.
 
     Attributes:
-        name: the column's name, in MySQL and in the lake.
+        name: the column's name in the lake.
         iceberg: Iceberg's type, in the specification's words.
         select: the SQL expression of the value.
         original: the SQL expression of the exact text of a value that has no place in the typed
@@ -32,6 +32,7 @@ class Exact:
         derived: whether it is no column of the server's, but computed from its rows.
         keeps_value: whether the typed value stands beside its original (ENUM's error value) rather
             than being NULL.
+        source: MySQL's name of it, where that is another one.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Exact:
     keeps_value: bool = False
     decode: str = ""
     derived: bool = False
+    source: str = ""
 
     @property
     def has_original(self) -> bool:

@@ -313,7 +313,7 @@ def _why_keys_fell(
     if counts and now.next_key is not None and now.next_key > reached:
         return None  # rows at the end were deleted, perhaps: their keys don't come again
     table = f"{quote(plan.table.database)}.{quote(plan.table.name)}"
-    highest = rows_of(connection, f"SELECT MAX({quote(cursor.name)}) FROM {table}")[0][0]  # noqa: S608
+    highest = rows_of(connection, f"SELECT MAX({cursor.sql}) FROM {table}")[0][0]  # noqa: S608
     if highest is not None and int(highest) >= reached:
         return None
     return f"its highest {cursor.name} fell below one that was read: keys may come again"

@@ -92,7 +92,7 @@ def first_created(table: SourceTable, entity: Entity) -> Exact:
     Zero dates and partial dates are no time at which anything was created, and are left out; NULL
     where a token has no other.
     """
-    name = quote(entity.created.name)
+    name = entity.created.sql
     exact = exact_column(entity.created)
     if exact is None:  # every type of time is kept
         raise ConfigError(f"{entity.created.name} is no time", column=entity.created.name)
@@ -107,7 +107,7 @@ def first_created(table: SourceTable, entity: Entity) -> Exact:
         )
         select = f"CAST({first} + 0 AS SIGNED)" if exact.decode else first
     here = f"{quote(table.database)}.{quote(table.name)}"
-    token = quote(entity.token.name)
+    token = entity.token.sql
     rows = f"{here} AS {_ALIAS} WHERE {_ALIAS}.{token} = {here}.{token} AND {real}"
     return dataclasses.replace(
         exact,

@@ -239,8 +239,8 @@ def _check_names(plan: ResolvedTable) -> None:
             f"table {plan.name}: {problem.words}",
             table=plan.name,
             column=problem.column,
-            next_step=f"Write `{{pci: never}}` for {problem.column} under `columns` to leave it "
-            "out, or rename it in MySQL",
+            next_step=f"Give {problem.column} a `name_in_lake` under `columns`, "
+            "write `{pci: never}` for it to leave it out, or rename it in MySQL",
         )
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger.records import MOVING, Load, Window
 from mirrorlake.sources.mysql.registry import INTEGERS
-from mirrorlake.sources.mysql.tables import Column, quote
+from mirrorlake.sources.mysql.tables import Column
 from mirrorlake.table.resolve import ResolvedTable, by_time
 
 _MARGIN = timedelta(minutes=1)
@@ -178,7 +178,7 @@ def condition_of(plan: ResolvedTable, window: Window) -> str:
     if window.kind != "reload":
         return lower_bound(plan, window)
     if plan.day_column is None and plan.cursor is not None:
-        name = quote(plan.cursor.name)
+        name = plan.cursor.sql
         lower = f"{name} >= {int(window.lo)} AND " if window.lo is not None else ""
         return f"{lower}{name} < {int(str(window.hi))}"
     column = plan.table.column(str(plan.day_column))
@@ -197,7 +197,7 @@ def lower_bound(plan: ResolvedTable, window: Window) -> str:
     cursor = plan.cursor
     if window.lo is None or cursor is None:
         return ""
-    name = quote(cursor.name)
+    name = cursor.sql
     if cursor.data_type in INTEGERS:
         return f"{name} >= {int(window.lo)}"
     if not plan.key:
@@ -225,7 +225,7 @@ def _day_bound(column: Column, day: date, operator: str = ">=") -> str:
     """``column >= day`` (or ``<``), in the calendar that gives a row its raw day."""
     if column.data_type == "timestamp":
         return time_bound(column, datetime.combine(day, time()), UTC, operator)
-    return f"{quote(column.name)} {operator} '{day.isoformat()}'"
+    return f"{column.sql} {operator} '{day.isoformat()}'"
 
 
 def end_of_day(plan: ResolvedTable, day: date) -> datetime:
@@ -239,7 +239,7 @@ def end_of_day(plan: ResolvedTable, day: date) -> datetime:
 def time_bound(cursor: Column, at: datetime, zone: tzinfo, operator: str = ">=") -> str:
     """``cursor >= at`` (or ``<``) as SQL that any session evaluates alike; ``at`` is UTC without a
     zone."""
-    name = quote(cursor.name)
+    name = cursor.sql
     if cursor.data_type == "timestamp":
         seconds = (at - _EPOCH) / timedelta(microseconds=1) / 1e6
         exact = f"UNIX_TIMESTAMP({name}) {operator} {_decimal_seconds(at)}"

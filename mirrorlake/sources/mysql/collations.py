@@ -16,7 +16,7 @@ import re
 from typing import Final, Literal, TypeAlias
 
 from mirrorlake.sources.mysql.registry import LABELS
-from mirrorlake.sources.mysql.tables import Column, quote
+from mirrorlake.sources.mysql.tables import Column
 
 TextForm: TypeAlias = Literal["weights", "padded", "trimmed", "levels", "bytes"]
 """Which bytes identify a text: its weights; its weights, padded to the column's length; its weights
@@ -126,7 +126,7 @@ def identity_form(column: Column) -> TextForm:
 def text_identity(column: Column) -> str:
     """SQL of bytes that are equal exactly where the server calls two texts of a collated column
     equal; NULL of a text whose weights don't fit in ``max_allowed_packet``."""
-    name, form = quote(column.name), identity_form(column)
+    name, form = column.sql, identity_form(column)
     if form == "bytes":
         return f"CAST(TRIM(TRAILING ' ' FROM {name}) AS BINARY)"
     if form == "weights":
@@ -143,7 +143,7 @@ def text_identity(column: Column) -> str:
 
 
 def _weights(column: Column, level: str, *, trimmed: bool) -> str:
-    weights = f"WEIGHT_STRING({quote(column.name)}{level})"
+    weights = f"WEIGHT_STRING({column.sql}{level})"
     if not trimmed:
         return weights
     # A collation that pads compares the shorter text as if spaces followed: what weighs as they do

@@ -20,6 +20,7 @@ from mirrorlake.schema.detectors import texts_of
 from mirrorlake.sources.mysql.connect import is_mariadb, rows_of
 from mirrorlake.sources.mysql.foreign_keys import may_see, read_foreign_keys
 from mirrorlake.sources.mysql.indexes import enforced, read_indexes
+from mirrorlake.sources.mysql.lake_names import in_lake
 from mirrorlake.sources.mysql.registry import BYTES
 from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
 
@@ -227,16 +228,22 @@ def _named_alike(connection: Connection[Any], table: str) -> set[str]:
 def read_contracted(
     config: Config, contract: TableContract, connection: Connection[Any]
 ) -> SourceTable:
-    """`read_table` of a contract's table, whose errors name the line where the contract begins.
+    """`read_table` of a contract's table, its columns called as in the lake; errors name the line
+    of the contract.
 
     Raises:
         SchemaError: as `read_table` says.
     """
     try:
-        return read_table(connection, contract.database, contract.table)
+        table = read_table(connection, contract.database, contract.table)
     except SchemaError as error:
         name = (contract.source, contract.database, contract.table)
         raise error.located(place_of(config.path, name, None)) from None
+    try:
+        return in_lake(table, contract)
+    except SchemaError as error:
+        name = (contract.source, contract.database, contract.table)
+        raise error.located(place_of(config.path, name, error.column)) from None
 
 
 def _missing(connection: Connection[Any], database: str, table: str) -> SchemaError:

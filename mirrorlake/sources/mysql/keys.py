@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from mirrorlake.errors import SchemaError
-from mirrorlake.sources.mysql.tables import Column, quote
+from mirrorlake.sources.mysql.tables import Column
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -29,7 +29,7 @@ def key_condition(columns: tuple[Column, ...], keys: pa.Table) -> str:
     """
     if len(columns) == 1 and columns[0].data_type != "timestamp":
         values = keys[columns[0].name].to_pylist()
-        return f"{quote(columns[0].name)} IN ({', '.join(literal(v) for v in values)})"
+        return f"{columns[0].sql} IN ({', '.join(literal(v) for v in values)})"
     rows = zip(*(keys[c.name].to_pylist() for c in columns), strict=True)
     alternatives = (
         " AND ".join(_equals(c, v) for c, v in zip(columns, row, strict=True)) for row in rows
@@ -40,8 +40,8 @@ def key_condition(columns: tuple[Column, ...], keys: pa.Table) -> str:
 def _equals(column: Column, value: Any) -> str:
     if column.data_type == "timestamp":
         # The instant, whatever zone the session is in.
-        return f"UNIX_TIMESTAMP({quote(column.name)}) = {_seconds(value)}"
-    return f"{quote(column.name)} = {literal(value)}"
+        return f"UNIX_TIMESTAMP({column.sql}) = {_seconds(value)}"
+    return f"{column.sql} = {literal(value)}"
 
 
 def literal(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from mirrorlake.errors import SchemaError, SourceError
@@ -33,6 +33,14 @@ class Column:
     """The expression of a generated column."""
     mariadb: bool = False
     """Whether its server is MariaDB: one collation's weights are padded differently there."""
+    source: str = field(default="", repr=False)
+    """MySQL's name of it, where the contract gives it another one in the lake
+    (`mirrorlake.sources.mysql.lake_names`). No part of its text: identities are made of that."""
+
+    @property
+    def sql(self) -> str:
+        """What it is called in a statement to its server."""
+        return quote(self.source or self.name)
 
     @property
     def unsigned(self) -> bool:

@@ -39,7 +39,7 @@ from collections.abc import Callable, Mapping
 from mirrorlake.errors import TypeRefused
 from mirrorlake.schema.versions import Exact
 from mirrorlake.sources.mysql.registry import TYPES, Family
-from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
+from mirrorlake.sources.mysql.tables import Column, SourceTable
 
 # Charsets whose stored bytes are UTF-8 as they are. Arrow checks that: wrong bytes are an error.
 _UTF8 = ("utf8mb4", "utf8mb3", "utf8")
@@ -81,7 +81,9 @@ def exact_column(column: Column) -> Exact | None:
     if exact is not None and exact.select == "`*`":
         # MySQL 8 takes such a name alone for all columns (seen: 8.0.12), in quotes too; inside of a
         # function it does not, and COALESCE of one value is that value in its own type.
-        return dataclasses.replace(exact, select="COALESCE(`*`)")
+        exact = dataclasses.replace(exact, select="COALESCE(`*`)")
+    if exact is not None and column.source:
+        exact = dataclasses.replace(exact, source=column.source)
     return exact
 
 
@@ -96,41 +98,41 @@ def _integer(column: Column) -> Exact:
         iceberg = "decimal(20,0)"
     else:
         iceberg = "int" if bits + unsigned <= 32 else "long"
-    return Exact(column.name, iceberg, quote(column.name))
+    return Exact(column.name, iceberg, column.sql)
 
 
 def _year(column: Column) -> Exact:
-    return Exact(column.name, "int", quote(column.name))
+    return Exact(column.name, "int", column.sql)
 
 
 def _float(column: Column) -> Exact:
-    return Exact(column.name, column.data_type, quote(column.name))
+    return Exact(column.name, column.data_type, column.sql)
 
 
 def _bit(column: Column) -> Exact:
     iceberg = "decimal(20,0)" if (column.precision or 1) > 63 else "long"
-    return Exact(column.name, iceberg, f"CAST({quote(column.name)} AS UNSIGNED)")
+    return Exact(column.name, iceberg, f"CAST({column.sql} AS UNSIGNED)")
 
 
 def _binary(column: Column) -> Exact:
-    return Exact(column.name, "binary", quote(column.name))
+    return Exact(column.name, "binary", column.sql)
 
 
 def _shape(column: Column) -> Exact:
-    return Exact(column.name, "binary", f"CAST({quote(column.name)} AS BINARY)")
+    return Exact(column.name, "binary", f"CAST({column.sql} AS BINARY)")
 
 
 def _printed(column: Column) -> Exact:
-    return Exact(column.name, "string", f"CAST({quote(column.name)} AS CHAR)")
+    return Exact(column.name, "string", f"CAST({column.sql} AS CHAR)")
 
 
 def _json(column: Column) -> Exact:
-    return Exact(column.name, "string", _as_utf8(quote(column.name)))
+    return Exact(column.name, "string", _as_utf8(column.sql))
 
 
 def _decimal(column: Column) -> Exact:
     precision, scale = column.precision or 10, column.scale or 0
-    name = quote(column.name)
+    name = column.sql
     # ZEROFILL prints digits that the number hasn't. Without a length, a UNION cuts the last digit
     # of a number that has as many after the point as at all: servers forget the 0 before it (seen:
     # MariaDB 11.4, MySQL 8.0). A number has 68 characters at most.
@@ -152,7 +154,7 @@ def _decimal(column: Column) -> Exact:
 
 
 def _temporal(column: Column) -> Exact:
-    name = quote(column.name)
+    name = column.sql
     if column.data_type == "timestamp":
         # The column's instant itself, whatever the session's zone; 0 is the zero value's alone.
         instant = f"UNIX_TIMESTAMP({name})"
@@ -181,7 +183,7 @@ def _temporal(column: Column) -> Exact:
 
 
 def _text(column: Column) -> Exact | None:
-    name, kind = quote(column.name), column.data_type
+    name, kind = column.sql, column.data_type
     if column.charset is None:
         return None
     # As bytes: no session's charset and no reader then changes a letter, and it is faster.

@@ -21,7 +21,7 @@ ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asi
 
 def scope_of(moment: datetime, zone: str, kind: str = "datetime") -> Scope:
     """The scope of an incremental table whose newest load shows this moment (UTC)."""
-    column = SimpleNamespace(name="modified_at", data_type=kind)
+    column = SimpleNamespace(name="modified_at", sql="`modified_at`", data_type=kind)
     asked = contract(cursor="modified_at", settle=SETTLE, overlap_keys=0)
     told = moment.replace(tzinfo=None).isoformat(sep=" ")
     load: Any = SimpleNamespace(receipt=SimpleNamespace(moment=told, oldest_open=None))
@@ -93,7 +93,7 @@ SETTLED, READ = "'2026-07-01 11:50:00'", "'2026-07-01 11:59:55'"
 
 def scoped(kind: str = "datetime", *, still: bool = False, receipt: Any = True, **more: Any) -> Any:
     """The scope of a table whose newest load shows noon, or ended at key 500."""
-    column = SimpleNamespace(name="c", data_type=kind)
+    column = SimpleNamespace(name="c", sql="`c`", data_type=kind)
     told = SimpleNamespace(moment=str(MOMENT), oldest_open=None, hi="500")
     said = {"mode": "append", "cursor": "c", "settle": SETTLE, "overlap_keys": 100, **more}
     load: Any = SimpleNamespace(receipt=told if receipt is True else receipt)
@@ -195,7 +195,7 @@ def test_what_is_compared_without_a_cursor_or_a_receipt() -> None:
 def test_the_rows_of_a_day() -> None:
     kinds = {"at": "datetime", "made": "timestamp", "n": "int", "d": "date"}
     table: Any = SimpleNamespace(
-        column=lambda name: SimpleNamespace(name=name, data_type=kinds[name])
+        column=lambda name: SimpleNamespace(name=name, sql=f"`{name}`", data_type=kinds[name])
     )
 
     def day(cursor: str | None, created: str | None) -> tuple[str, str]:
