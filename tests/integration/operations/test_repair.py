@@ -297,6 +297,8 @@ def test_the_command_and_what_it_refuses(
     told = runner.invoke(cli, ["repair", "t", *config], input="n\n")
     assert told.exit_code == 9
     assert "secret" not in told.output
+    nobody = runner.invoke(cli, ["repair", "t", *config], input="")
+    assert (nobody.exit_code, "say so with --yes" in nobody.output) == (9, True)
     done = runner.invoke(cli, ["repair", "t", "--keys", "1..5", "--yes", "--json", *config])
     assert (done.exit_code, json.loads(done.output)["outcome"]) == (0, "equal")
     assert_equal(server, workspace)

@@ -61,6 +61,9 @@ BOTH: dict[str, tuple[str, tuple[str, ...], bool]] = {
 }  # fmt: skip
 MARIADB: dict[str, tuple[str, tuple[str, ...], bool]] = {
     "whole_text": (f"(t TEXT NOT NULL, {M}, UNIQUE (t))", ("t",), False),
+    # 0.0 and -0.0 are equal, and have two hashes: this index has both.
+    "hash_of_floats": (f"(t TEXT NOT NULL, d DOUBLE NOT NULL, {M}, UNIQUE (t, d))", (), False),
+    "hash_of_whole_numbers": (f"(t TEXT NOT NULL, d INT NOT NULL, {M}, UNIQUE (t, d))", ("t", "d"), False),
     "ignored": (f"(id INT PRIMARY KEY, {M}, KEY (m) IGNORED)", ("id",), False),
     "versioned": (f"(id INT PRIMARY KEY, {M}, KEY (m)) WITH SYSTEM VERSIONING", ("id",), True),
     "versioned_by_name": (
