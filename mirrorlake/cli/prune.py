@@ -1,4 +1,4 @@
-"""The command that drops what models left in the lake: it plans, and drops where it is told to."""
+"""The command that drops what models left in the lake: it lists it, and drops it with `--yes`."""
 
 from __future__ import annotations
 

@@ -42,10 +42,9 @@ def find_all_moved(
         LedgerError: the ledger can't be read.
     """
     _refuse_forgotten(config, ledger)
-    heads = ledger.lake_heads()
     moved = named_otherwise(config, ledger)
     if moved is not None:
-        known = {head.table for head in heads}
+        known = {head.table for head in ledger.lake_heads()}
         contracts = [c for c in contracts if c.name in moved or c.name not in known]
     found: dict[str, list[str]] = {}
     loaded = ledger.newest_columns() if contracts else {}

@@ -3,7 +3,7 @@
 A catalog that was lost, put back from a backup, or copied with its folder names less than the
 folder holds. What the catalog does not know there may be the only way to rows that nobody has any
 more, so nothing is removed from such a folder. What is left on purpose has a mark beside it
-(`retire`), and what a commit that failed left is told by its place right after the catalog's.
+(`retire`), and what a failed commit left is recognised by its place right after the catalog's.
 
 Source: Iceberg specification, "Table Metadata Fields".
 """

@@ -25,8 +25,7 @@ def check_place(config: LakeConfig, ledger: Ledger) -> None:
     Raises:
         LakeError: it is not.
     """
-    heads = ledger.lake_heads()
-    check_warehouse(config, ledger)
+    heads = check_warehouse(config, ledger)
     if heads and _is_missing(config):
         raise _lost(config, heads)
     named = metadata_locations(config) if heads else None
@@ -34,8 +33,9 @@ def check_place(config: LakeConfig, ledger: Ledger) -> None:
         raise _lost(config, heads)
 
 
-def check_warehouse(config: LakeConfig, ledger: Ledger) -> None:
-    """See that the lake is where the ledger knows it, whatever its catalog says.
+def check_warehouse(config: LakeConfig, ledger: Ledger) -> list[LakeHead]:
+    """See that the lake is where the ledger knows it, whatever its catalog says; the heads that the
+    ledger has.
 
     Raises:
         LakeError: it is not.
@@ -49,6 +49,7 @@ def check_warehouse(config: LakeConfig, ledger: Ledger) -> None:
             "needs a ledger of its own (ledger.url), and a lake of its own. A lake that was moved "
             "goes back to its place: the paths in it are absolute",
         )
+    return heads
 
 
 def says_which(config: LakeConfig) -> str | None:

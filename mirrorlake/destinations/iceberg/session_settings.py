@@ -26,7 +26,7 @@ ANYWHERE = {
     # The JVM compiles no method of more bytes, and would interpret those that Spark makes of a
     # row's form: a digest of 336,776 rows of 19 columns took 3.6 s, and 2.9 s in smaller methods.
     "spark.sql.codegen.hugeMethodLimit": "8000",
-    # Every commit of ours says so: one whose record was lost is told by it from another's.
+    # Marks every commit of ours, so that one whose record was lost is known from another's.
     f"spark.sql.iceberg.snapshot-property.{BY}": "mirrorlake",
 }
 """What a session has wherever it runs."""

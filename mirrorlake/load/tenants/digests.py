@@ -18,7 +18,7 @@ from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import MirrorlakeError, SourceError, TableLocked
 from mirrorlake.ledger import TenantPlace
 from mirrorlake.load.tenants.batches import Batch, digests_statement, plan_batches, tallies
-from mirrorlake.load.tenants.readable import locked
+from mirrorlake.load.tenants.readable import locked, wait_briefly
 from mirrorlake.proof.loaded import load_form
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import RowForm
@@ -93,7 +93,7 @@ def _read(connection: Connection[Any], batch: Batch, form: RowForm, found: Tenan
             found.failed[places[0]] = locked(batch.lead, error) if waited else error
             return
         if waited:
-            rows_of(connection, "SET SESSION lock_wait_timeout = 1")
+            wait_briefly(connection)
         for half in batch.halves():
             _read(connection, half, form, found)
         return

@@ -30,7 +30,7 @@ def find_unreadable(
             check_whole(connection, plan.table)
         except TableLocked as error:
             found[plan.table.database] = locked(plan, error)
-            rows_of(connection, "SET SESSION lock_wait_timeout = 1")
+            wait_briefly(connection)
         except SchemaError as error:
             found[plan.table.database] = error
         except SourceError as error:
@@ -38,6 +38,11 @@ def find_unreadable(
                 raise
             found[plan.table.database] = error
     return found
+
+
+def wait_briefly(connection: Connection[Any]) -> None:
+    """Have a session that has waited for one locked table wait a second for each other one."""
+    rows_of(connection, "SET SESSION lock_wait_timeout = 1")
 
 
 def locked(plan: ResolvedTable, error: TableLocked) -> TableLocked:
