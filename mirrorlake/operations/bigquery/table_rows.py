@@ -86,11 +86,7 @@ def _refuse_filled(config: Config, declared: Sequence[TableRows]) -> None:
     """See that no table with policies is one that Mirrorlake fills; all that are, are named."""
     filled = {deduped_of(one).path for one in config.in_bigquery}
     filled |= {one.identifier.path for one in models_in_bigquery(config)}
-    ours = [
-        one
-        for one in declared
-        if (one.dataset, one.table) in filled or one.dataset in config.datasets_of_raw
-    ]
+    ours = [one for one in declared if (one.dataset, one.table) in filled]
     refused = [one for one in ours if one.policies or one.columns]
     if refused:
         tables = ", ".join(f"{one.place}: table {one.resource}" for one in refused)

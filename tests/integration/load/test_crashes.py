@@ -35,7 +35,6 @@ from mirrorlake.failpoints import (
     OF_ACCESS,
     OF_BIGQUERY,
     OF_BIGQUERY_LAYOUT,
-    OF_BIGQUERY_RAW,
     OF_CARRIED_ROWS,
     OF_CLEAN_TENANTS,
     OF_DELTAS,
@@ -633,7 +632,6 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
             *OF_STREAMS,
             *OF_BIGQUERY,
             *OF_BIGQUERY_LAYOUT,
-            *OF_BIGQUERY_RAW,
             *OF_ACCESS,
         )
     )
