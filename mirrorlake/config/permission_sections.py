@@ -55,22 +55,6 @@ def _group_member(text: str) -> str:
     return text
 
 
-def _rows_member(text: str) -> str:
-    if not text.startswith(SET):
-        kind, _, name = principal_of(text).partition(":")
-        if kind == "user":
-            raise ValueError(f"{text!r} is a person: rows are shown to groups and accounts")
-        if kind == "special" and not name.startswith("all"):
-            raise ValueError(f"{text!r} can't be shown rows: write a group")
-    return text
-
-
-def _column_member(text: str) -> str:
-    if not text.startswith((SET, "group:", "serviceAccount:")):
-        raise ValueError(f"{text!r} can't be shown a column: write a group or a service account")
-    return _rows_member(text)
-
-
 def _name(what: str, pattern: str, letters: str) -> AfterValidator:
     """A check of the name of something, which has these letters alone."""
 
@@ -95,16 +79,6 @@ def _object(parts: int) -> AfterValidator:
 
 
 LakeRole: TypeAlias = Literal["reader", "writer"]
-Mask: TypeAlias = Literal[
-    "SHA256",
-    "ALWAYS_NULL",
-    "DEFAULT_MASKING_VALUE",
-    "LAST_FOUR_CHARACTERS",
-    "FIRST_FOUR_CHARACTERS",
-    "EMAIL_MASK",
-    "DATE_YEAR_MASK",
-    "RANDOM_HASH",
-]
 GroupRole: TypeAlias = Literal["owner", "manager", "member"]
 _ROLE_SCHEMA: Final = {"type": "string", "examples": ["reader", "writer", "owner"]}
 _RoleName = Annotated[Role, AfterValidator(role_of), WithJsonSchema(_ROLE_SCHEMA)]
@@ -118,11 +92,6 @@ _Member = Annotated[str, AfterValidator(_member)]
 _Person = Annotated[str, AfterValidator(_person)]
 _SetName = Annotated[str, AfterValidator(_set_name)]
 _DatasetName = Annotated[str, _name("dataset", r"[A-Za-z0-9_]{1,1024}", "letters, digits and _")]
-_RowsMember = Annotated[str, AfterValidator(_rows_member)]
-_ColumnName = Annotated[str, _name("column", r"\w{1,300}", "letters, digits and _")]
-_ColumnMember = Annotated[str, AfterValidator(_column_member)]
-_PolicyName = Annotated[str, _name("policy", r"[A-Za-z0-9_]{1,256}", "letters, digits and _")]
-_TableName = Annotated[str, _name("table", r"[\w -]{1,1024}", "letters, digits, spaces, - and _")]
 _GroupAddress = Annotated[str, AfterValidator(_group_address)]
 _GroupMember = Annotated[str, AfterValidator(_group_member)]
 Groups: TypeAlias = dict[_GroupAddress, dict[_GroupMember, GroupRole]]
@@ -148,37 +117,6 @@ class AuthorisedObjects(Section):
     """Datasets, all views of which may: ``dataset`` or ``project.dataset``."""
 
 
-class RowPolicySection(Section):
-    """Some rows of a table, and who sees them."""
-
-    to: Annotated[tuple[_RowsMember, ...], Field(min_length=1)]
-    """``group:…``, ``serviceAccount:…``, ``domain:…``, ``principalSet://…``, ``set:…``."""
-    where: str = Field(min_length=1)
-    """Which rows: a condition in BigQuery's SQL, over the table's columns; ``TRUE`` for all."""
-
-
-class ColumnPolicySection(Section):
-    """Who sees a column's values, and who sees them masked; all others are refused the column."""
-
-    values: Annotated[tuple[_ColumnMember, ...], Field(min_length=1)]
-    """``group:…``, ``serviceAccount:…`` or ``set:…`` of these."""
-    masked: tuple[_ColumnMember, ...] = ()
-    """The same; they see what ``mask`` makes of the values."""
-    mask: Mask | None = None
-    """What becomes of values, as BigQuery names it."""
-
-
-class TableRowsSection(Section):
-    """What is declared of one table."""
-
-    rows: dict[_PolicyName, RowPolicySection] = Field(default_factory=dict)
-    """A row access policy's name → which rows, and who sees them. Without any, everyone who may
-    read the dataset sees all rows."""
-    columns: dict[_ColumnName, ColumnPolicySection] = Field(default_factory=dict)
-    """A column's name → who sees it. Everyone who sees the rows sees columns that are
-    not here."""
-
-
 class DatasetSection(Section):
     """Who may do what with one dataset; a principal that is not here has no entry on it."""
 
@@ -189,8 +127,6 @@ class DatasetSection(Section):
     """``user:…`` → a role, and why."""
     authorised: AuthorisedObjects = AuthorisedObjects()
     """Views, routines and datasets that may read it."""
-    tables: dict[_TableName, TableRowsSection] = Field(default_factory=dict)
-    """A table's name → which of its rows who sees. Tables that are not here are left alone."""
 
 
 def _polaris_name(name: str) -> str:

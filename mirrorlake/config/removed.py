@@ -14,10 +14,15 @@ _LOAD: Final = (
     "was removed: a table in BigQuery is loaded from deduped, always. Remove it; the next sync"
     " loads the table, in place of a view over raw"
 )
+_POLICIES: Final = (
+    "was removed: policies of rows and columns are BigQuery's own DDL, and those that were applied"
+    " are still there. Remove it, and show less by a view of your own"
+)
 _REMOVED: Final = (
     (r"defaults/bigquery", _LOAD),
     (r"sources/[^/]+/databases/[^/]+/tables/[^/]+/bigquery/load", _LOAD),
     (r"tenants/[^/]+/tables/[^/]+/bigquery/load", _LOAD),
+    (r"datasets/[^/]+/tables", _POLICIES),
 )
 
 
