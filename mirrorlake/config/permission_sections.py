@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from mirrorlake.config.address import ServerAddress
 from mirrorlake.config.fields import Section, listed
 from mirrorlake.config.grants import Role, principal_of, role_of
 
-LAYERS: Final = ("raw", "deduped", "clean")
 SET: Final = "set:"
 """What a principal begins with that is a set of this file."""
 
@@ -78,7 +75,6 @@ def _object(parts: int) -> AfterValidator:
     return AfterValidator(check)
 
 
-LakeRole: TypeAlias = Literal["reader", "writer"]
 GroupRole: TypeAlias = Literal["owner", "manager", "member"]
 _ROLE_SCHEMA: Final = {"type": "string", "examples": ["reader", "writer", "owner"]}
 _RoleName = Annotated[Role, AfterValidator(role_of), WithJsonSchema(_ROLE_SCHEMA)]
@@ -129,60 +125,6 @@ class DatasetSection(Section):
     """Views, routines and datasets that may read it."""
 
 
-def _polaris_name(name: str) -> str:
-    if not name or len(name) > 256 or re.match(r"\s*system\$", name, re.IGNORECASE):
-        raise ValueError("a name in Polaris has 1 to 256 characters, and is not one of system$")
-    return name
-
-
-_PolarisName = Annotated[str, AfterValidator(_polaris_name)]
-
-
-class PolarisSection(Section):
-    """Apache Polaris as the lake's catalog: its roles on namespaces."""
-
-    url: ServerAddress
-    """The server, ``https://host:8181``, without ``/api``."""
-    catalog: _PolarisName
-    """What Polaris calls the lake's catalog."""
-    roles: str = Field(default="mirrorlake", pattern=r"^[a-z][a-z0-9_]{0,63}$")
-    """What the names of the catalog roles begin with that the script makes, and in which nothing
-    else stays: ``mirrorlake_clean_reader``. Another one for each contract file of a catalog."""
-    principal_roles: dict[_Member, _PolarisName] = Field(default_factory=dict)
-    """A principal, or a set, of this file → the principal role that Polaris has for it."""
-
-
-class BigLakeSection(Section):
-    """Google's Lakehouse runtime catalog (BigLake) as the lake's catalog: IAM on namespaces."""
-
-    project: str = Field(pattern=r"^(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]*[a-z0-9]$")
-    """The project of the catalog."""
-    catalog: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    """Its name."""
-
-
-class LakeSection(Section):
-    """Who may read and write the lake, layer by layer: files, and namespaces of a catalog."""
-
-    place: Annotated[str, Field(pattern=r"^gs://[^/]+(/.*[^/])?$")] | None = None
-    """``gs://bucket`` or ``gs://bucket/folder``; by default the contract's ``lake.warehouse``."""
-    raw: dict[_Member, LakeRole] = Field(default_factory=dict)
-    """Of raw: a principal → ``reader`` or ``writer``."""
-    deduped: dict[_Member, LakeRole] = Field(default_factory=dict)
-    """Of deduped, and of clean views, which are deduped's files."""
-    clean: dict[_Member, LakeRole] = Field(default_factory=dict)
-    """Of clean tables."""
-    polaris: PolarisSection | None = None
-    """Where the catalog is Apache Polaris: who is who there."""
-    biglake: BigLakeSection | None = None
-    """Where the catalog is Google's Lakehouse runtime catalog (BigLake)."""
-
-    @property
-    def layers(self) -> Mapping[str, Mapping[str, LakeRole]]:
-        """Each of `LAYERS` → a principal → its role, as written."""
-        return {"raw": self.raw, "deduped": self.deduped, "clean": self.clean}
-
-
 class PermissionsFile(Section):
     """``permissions.yaml``."""
 
@@ -193,5 +135,3 @@ class PermissionsFile(Section):
     groups: Groups = Field(default_factory=dict)
     """A Google group's address → who is in it → ``owner``, ``manager`` or ``member``. Groups that
     are not here are left alone."""
-    lake: LakeSection | None = None
-    """Who may read which files and namespaces of the lake."""

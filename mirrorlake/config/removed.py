@@ -18,11 +18,16 @@ _POLICIES: Final = (
     "was removed: policies of rows and columns are BigQuery's own DDL, and those that were applied"
     " are still there. Remove it, and show less by a view of your own"
 )
+_LAKE: Final = (
+    "was removed: Mirrorlake writes no policies for files or namespaces of the lake. Remove it; the"
+    " folders that they are for are in docs/deploy.md"
+)
 _REMOVED: Final = (
     (r"defaults/bigquery", _LOAD),
     (r"sources/[^/]+/databases/[^/]+/tables/[^/]+/bigquery/load", _LOAD),
     (r"tenants/[^/]+/tables/[^/]+/bigquery/load", _LOAD),
     (r"datasets/[^/]+/tables", _POLICIES),
+    (r"lake", _LAKE),
 )
 
 
