@@ -87,7 +87,7 @@ def validation_problems(
         root: the section that the whole file is.
     """
     details = error.errors(include_url=False)
-    removed = {path[:-1] for path in map(_path, details) if removed_key(path)}
+    removed = {path[:-1] for path in map(_path, details) if removed_key(path, root)}
     for detail in details:
         if detail["type"] == "too_short" and _has_wrong_items(detail, details):
             continue
@@ -101,7 +101,8 @@ def validation_problems(
         elif path[-1:] == ("[key]",):
             yield file.problem(path[:-1], _message(detail), at_key=True)
         elif detail["type"] == "extra_forbidden":
-            yield file.problem(path, removed_key(path) or _unknown_key(path, root), at_key=True)
+            words = removed_key(path, root) or _unknown_key(path, root)
+            yield file.problem(path, words, at_key=True)
         else:
             yield file.problem(path, _message(detail))
 

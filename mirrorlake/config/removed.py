@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from pydantic import BaseModel
+
 from mirrorlake.config.yaml_file import Path as YamlPath
 
 _LOAD: Final = (
@@ -22,16 +24,24 @@ _LAKE: Final = (
     "was removed: Mirrorlake writes no policies for files or namespaces of the lake. Remove it; the"
     " folders that they are for are in docs/deploy.md"
 )
+# By the section that the whole file is.
 _REMOVED: Final = (
-    (r"defaults/bigquery", _LOAD),
-    (r"sources/[^/]+/databases/[^/]+/tables/[^/]+/bigquery/load", _LOAD),
-    (r"tenants/[^/]+/tables/[^/]+/bigquery/load", _LOAD),
-    (r"datasets/[^/]+/tables", _POLICIES),
-    (r"lake", _LAKE),
+    ("ConfigSections", r"defaults/bigquery", _LOAD),
+    ("ConfigSections", r"sources/[^/]+/databases/[^/]+/tables/[^/]+/bigquery/load", _LOAD),
+    ("ConfigSections", r"tenants/[^/]+/tables/[^/]+/bigquery/load", _LOAD),
+    ("PermissionsFile", r"datasets/[^/]+/tables", _POLICIES),
+    ("PermissionsFile", r"lake", _LAKE),
 )
 
 
-def removed_key(path: YamlPath) -> str | None:
-    """What to say of a key that was removed; None of any other."""
+def removed_key(path: YamlPath, root: type[BaseModel]) -> str | None:
+    """What to say of a key that was removed; None of any other.
+
+    Args:
+        root: the section that the whole file is.
+    """
     text = "/".join(str(part).replace("/", " ") for part in path)
-    return next((words for form, words in _REMOVED if re.fullmatch(form, text)), None)
+    for file, form, words in _REMOVED:
+        if root.__name__ == file and re.fullmatch(form, text):
+            return words
+    return None
