@@ -21,15 +21,6 @@ _WORDS = {
     "bigquery": "deduped as BigQuery has it, in a dataset that nobody reads, and its views for "
     "readers; one materialisation for each version of deduped that was loaded",
 }
-_IN_PLACE = (
-    "deduped, which BigQuery reads where the lake has it, and its views for readers; nothing is "
-    "loaded"
-)
-_OVER_RAW = (
-    "raw as BigQuery has it, a table for each schema version in a dataset that nobody reads; over "
-    "them the current rows as a view, and its views for readers; one materialisation for each "
-    "version of deduped whose raw was loaded"
-)
 _MODES = {
     "full": "copied as a whole",
     "append": "rows are only added",
@@ -54,7 +45,6 @@ def code_version(contract: TableContract, layer: str) -> str | None:
         names.update(_CLEAN)
     if layer == "bigquery":
         names.add("new_columns")
-        said |= {"load": contract.bigquery_load} if contract.bigquery_load != "deduped" else {}
     if layer in ("clean", "bigquery"):
         said |= {"rules": sorted(contract.rules.items())} if contract.rules else {}
     # Defaults are left out: a setting that a later release adds changes nothing by being there.
@@ -99,10 +89,6 @@ def describe(contract: TableContract, layer: str) -> str:
             return f"The folder in which complete copies of {name} land; only read."
         return f"The table {name} in MySQL ({contract.source}); never written. {_how(contract)}"
     words = _WORDS[layer]
-    if layer == "bigquery" and contract.in_place:
-        words = _IN_PLACE
-    if layer == "bigquery" and contract.raw_in_bigquery:
-        words = _OVER_RAW
     if contract.landed and layer == "raw":
         words = "complete copies where they landed, with files, sizes and digests"
     return " ".join(
@@ -119,7 +105,7 @@ def describe_tenants(table: TenantTable, layer: str) -> str:
         "raw": "each tenant's newest copy, a lake table for each schema version",
         "deduped": "the rows of all tenants in one table, in the columns of all schema versions",
         "clean": _WORDS["clean"],
-        "bigquery": _IN_PLACE if table.in_place else _WORDS["bigquery"],
+        "bigquery": _WORDS["bigquery"],
     }[layer]
     key = ", ".join(f"`{name}`" for name in table.key)
     key = f"Key {key}, unique within a tenant." if key else "Without a key."

@@ -184,8 +184,6 @@ def _tenant_table_name(data: TenantLayerData) -> dict[str, str]:
     table, layer = data.table, data.layer
     if layer == "source":
         return {"dagster/table_name": table.table}
-    if layer == "bigquery" and table.in_place:
-        return {}
     if layer == "bigquery":
         parts = (data.project, table.namespaces.deduped, table.table)
         return {"dagster/table_name": ".".join(filter(None, parts))}
@@ -198,8 +196,6 @@ def _table_name(data: LayerData) -> dict[str, str]:
         return {"dagster/table_name": f"{contract.database}.{contract.table}"}
     if data.layer == "raw" and contract.landed:
         return {}
-    if data.layer == "bigquery" and contract.in_place:
-        return {}  # its name there has the catalog's in it, and is said by the materialisation
     if data.layer == "bigquery":
         project = data.place.project if data.place is not None else None
         parts = (project, contract.namespaces.deduped, contract.table)

@@ -83,12 +83,6 @@ OF_BIGQUERY = (
 """On the way of a version of a table into BigQuery."""
 OF_BIGQUERY_LAYOUT = ("bigquery.dropped",)
 """Between a table of another layout and the one that replaces it."""
-OF_BIGQUERY_RAW = (
-    *("bigquery.raw_begun", "bigquery.raw_loaded", "bigquery.raw_unified"),
-    *("bigquery.raw_dropped", "bigquery.raw_viewed"),
-)
-"""On the way of raw into BigQuery, beside those of each of its tables; ``dropped`` only where a
-table becomes a view."""
 OF_ACCESS = ("access.begun", "access.written")
 """Around the request that changes who may do what with a dataset."""
 OF_WORK = ("work.folded", "work.computed")

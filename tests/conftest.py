@@ -4,16 +4,14 @@ first."""
 from __future__ import annotations
 
 import os
-import sqlite3
-from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from demo.mariadb import MariaDB
+from tests.support.unflushed import JAVA, write_unflushed
 
 # How fast examples are made says how busy the machine is, not whether the code is right. Tests'
 # own settings begin from this profile; `make test` tries fewer examples than `make test-full`.
@@ -27,36 +25,30 @@ settings.load_profile("mirrorlake")
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
 
-# Files that take longest, in this order; all others follow as they come, units last. A worker takes
-# a file at a time: one that starts late would leave the other idle.
-LONGEST = (
-    "location/test_chain.py",
-    "integration/operations/test_mirror.py",
-    "ui/test_browser.py",
-    "integration/load/test_crashes.py",
-    "integration/load/test_clusters.py",
-    "integration/operations/test_bad_input.py",
+# Files that one worker takes one after the other, so that what they share is started once: a process
+# with a JVM beside the tests, Dagster's UI, emulators of Google's services, runs that are killed.
+TOGETHER = (
+    ("tests/location/",),
+    ("load/test_crashes.py", "load/test_resume.py", "operations/test_two_runs.py"),
+    ("tests/ui/",),
+    ("integration/operations/bigquery/",),
 )
+# They take longest and come first, in this order; then these, all others as they come, units last.
+# One that starts late would leave the other worker idle.
+LONGEST = ("integration/operations/test_mirror.py", "integration/load/test_clusters.py")
 
 
-# What is written here need not outlive the machine: no test cuts its power, and one that kills a
-# process finds what that wrote. With all flushes a worker waited for the disk a tenth of its time (a
-# table of MariaDB's took 20 ms to make, 1 without).
+# A table of MariaDB's took 20 ms to make, 1 without flushes.
 MariaDB.tuning = (*MariaDB.tuning, "--debug-no-sync")
-
-
-@sa.event.listens_for(sa.Engine, "connect")
-def _write_without_flushing(connection: Any, _: Any) -> None:
-    if isinstance(connection, sqlite3.Connection):
-        connection.execute("PRAGMA synchronous = OFF")
+write_unflushed()
 
 
 class FilesTogether(LoadFileScheduling):
-    """A worker takes a file at a time; those of `tests/ui` are one file to it, as they look at one
-    UI, which takes a minute to start."""
+    """A worker takes a file at a time, or those of `TOGETHER` as if they were one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "tests/ui" if nodeid.startswith("tests/ui/") else super()._split_scope(nodeid)
+        rank = _rank(nodeid)[0]
+        return TOGETHER[rank][0] if rank < len(TOGETHER) else super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -67,7 +59,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTo
 def pytest_configure(config: pytest.Config) -> None:
     """Before any JVM starts; a worker has its own call, with the same options."""
     quick = config.getoption("-m") == "not full"
-    options = f"{SHORT_LIVED} {INTERPRETED}" if quick else SHORT_LIVED
+    options = f"{SHORT_LIVED} {JAVA} {INTERPRETED}" if quick else f"{SHORT_LIVED} {JAVA}"
     os.environ.setdefault("SPARK_SUBMIT_OPTS", options)
     if quick:
         settings.load_profile("quick")
@@ -79,7 +71,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _rank(node: str) -> tuple[int, bool]:
-    for rank, name in enumerate(LONGEST):
-        if name in node:
+    order = (*TOGETHER, *((name,) for name in LONGEST))
+    for rank, names in enumerate(order):
+        if any(name in node for name in names):
             return rank, False
-    return len(LONGEST), "/unit/" in node
+    return len(order), "/unit/" in node

@@ -1,9 +1,7 @@
 """A load into BigQuery in Dagster's words: the same from the step that made it and from the sensor
 that reports what others made."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -21,16 +19,9 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.operations.bigquery.costs import sum_costs
 from mirrorlake.operations.bigquery.form import PublishedForm
-from mirrorlake.operations.bigquery.in_place import (
-    fields_in_place,
-    name_in_catalog,
-    read_in_place,
-)
 from mirrorlake.operations.bigquery.publish import PublishedThere
 from mirrorlake.operations.bigquery.settle import jobs_of
-from mirrorlake.operations.bigquery.tables import lake_table_of
 from mirrorlake.schema.own_columns import hash_column
-from mirrorlake.workspace import Workspace
 
 PUBLICATION_TAG = "mirrorlake/publication"
 """Of a materialisation: the publication that it reflects."""
@@ -59,7 +50,7 @@ def shown_number(number: int | None) -> int | str:
 def cost_metadata(ledger: Ledger, publication: Publication) -> dict[str, Any]:
     """What the jobs of a load took."""
     records = ledger.job_costs(publication.submitted_at, [publication.table])
-    jobs = _jobs(publication)
+    jobs = jobs_of(publication)
     found = sum_costs(one for one in records if one.job in jobs)
     if not found.jobs:
         return {}
@@ -80,7 +71,7 @@ def publication_metadata(
         "lake version": str(publication.version),
         "loaded": how if changed else "nothing: no row changed",
         "because": publication.why,
-        "jobs": ", ".join(_jobs(publication)) if changed else "none",
+        "jobs": ", ".join(jobs_of(publication)) if changed else "none",
         "submitted": f"{publication.submitted_at:%Y-%m-%d %H:%M:%S} UTC",
         **cost_metadata(ledger, publication),
         **_columns(table, form),
@@ -92,47 +83,13 @@ def publication_metadata(
     if publication.bytes is not None:
         found["bytes of files"] = publication.bytes
     if publication.state == "success" and publication.rows is not None:
-        # A view's rows are counted by its check alone: BigQuery bills it.
-        found["rows of raw" if form.raw else "dagster/row_count"] = publication.rows
-    if form.raw:
-        found["raw tables"] = ", ".join(f"{name} ({version})" for name, version in form.raw)
+        found["dagster/row_count"] = publication.rows
     return found
 
 
 def views_words(done: PublishedThere) -> str:
     """What became of the views."""
     return ", ".join(f"{kind}: {state}" for kind, state in done.views.items()) or "none"
-
-
-def in_place_metadata(
-    workspace: Workspace, table: PublishedAsset, done: PublishedThere
-) -> dict[str, Any]:
-    """By which name BigQuery reads a table of the lake. No figure of a load: there was none."""
-    found: dict[str, Any] = {
-        "this run": done.why,
-        "lake version": str(done.version),
-        "views": views_words(done),
-    }
-    contract = read_in_place(table.contract)
-    there = workspace.lake.load(lake_table_of(table.contract))
-    if contract is None or there is None:
-        return found
-    fields = fields_in_place(contract, there)
-    deps = {one["name"]: [dg.TableColumnDep(table.key("deduped"), one["name"])] for one in fields}
-    return {
-        **found,
-        "dagster/table_name": str(name_in_catalog(workspace.config, contract)),
-        COLUMN_SCHEMA: dg.TableSchema([_column(table, field) for field in fields], key_of(())),
-        COLUMN_LINEAGE: dg.TableColumnLineage(deps),
-    }
-
-
-def _jobs(publication: Publication) -> tuple[str, ...]:
-    """The ids of all jobs of a load; of views over raw those of raw's tables that it loaded."""
-    if not PublishedForm.from_json(publication.form).raw:
-        return jobs_of(publication)
-    parts = json.loads(publication.days or "{}").get("parts", [])
-    return tuple(job for part in parts for job in jobs_of(replace(publication, id=part)))
 
 
 def _columns(table: PublishedAsset, form: PublishedForm) -> dict[str, Any]:

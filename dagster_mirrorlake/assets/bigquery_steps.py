@@ -6,7 +6,6 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.bigquery_figures import (
-    in_place_metadata,
     publication_metadata,
     publication_tags,
     views_words,
@@ -46,9 +45,6 @@ def publish_there(
             f"table {contract.name}: the lake has none: materialise what is upstream first",
             allow_retries=False,
         )
-    if done.state == "in place":
-        yield dg.MaterializeResult(metadata=shown)
-        return
     if done.state == "pending":
         context.log.warning("table %s: BigQuery's jobs of %s still run", contract.name, done.job)
         yield dg.AssetObservation(mirrored.key("bigquery"), metadata=shown)
@@ -57,8 +53,6 @@ def publish_there(
 
 
 def _shown(workspace: Workspace, mirrored: PublishedAsset, done: PublishedThere) -> dict[str, Any]:
-    if done.state == "in place":
-        return in_place_metadata(workspace, mirrored, done)
     known = workspace.ledger.publications(mirrored.contract.name)
     publication = next((one for one in known if one.id == done.job), None)
     if publication is None:

@@ -54,7 +54,7 @@ def _compared(context: dg.AssetCheckExecutionContext, table: PublishedAsset) -> 
     with dagster_errors():
         workspace = table.names.resources(context).mirrorlake.workspace
         bigquery = open_for(workspace, [table.contract])
-        estimate = estimate_check(workspace, table.contract, bigquery)
+        estimate = estimate_check(table.contract, bigquery)
         size = "unknown" if estimate.bytes is None else f"{estimate.bytes:,} bytes"
         context.log.info("table %s: BigQuery is to read: %s", table.contract.name, size)
         found = check_published(workspace, table.contract, bigquery)
@@ -78,7 +78,6 @@ def _shown(found: "CheckedThere") -> dict[str, Any]:
         "lake version": "none" if found.version is None else str(found.version),
         "rows in BigQuery": "not read" if found.rows is None else found.rows,
         "rows in the lake": "not read" if found.lake_rows is None else found.lake_rows,
-        **({"tables of raw under it": found.under} if found.under else {}),
         "bytes billed": "nothing was read" if cost is None else shown_number(billed),
     }
 

@@ -80,7 +80,7 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool, dry_run: bool
     with Workspace.open(config) as workspace:
         client = open_for(workspace, chosen)
         if dry_run:
-            _print_estimates([estimate_check(workspace, one, client) for one in chosen], as_json)
+            _print_estimates([estimate_check(one, client) for one in chosen], as_json)
             return
         verdicts = [check_published(workspace, contract, client) for contract in chosen]
     if as_json:
@@ -183,15 +183,12 @@ def print_published(done: Sequence[PublishedThere]) -> None:
         show.console.print(table)
     if len(moved) < len(done):
         none = [one.table for one in done if one.state == "not loaded"]
-        in_place = [one for one in done if one.state == "in place"]
-        same = len(done) - len(moved) - len(none) - len(in_place)
+        same = len(done) - len(moved) - len(none)
         if same:
             words = f"{same:,} of {len(done):,} in BigQuery as the lake shows them"
             show.console.print(words, highlight=False, soft_wrap=True)
         for name in none:
             show.console.print(f"{escape(name)}: not in the lake yet", soft_wrap=True)
-        for one in in_place:
-            show.console.print(f"{escape(one.table)}: {one.why}", soft_wrap=True)
     for one in done:
         for view, state in one.views.items():
             if state != "unchanged":

@@ -1,5 +1,5 @@
-"""`permissions`: who may do what with datasets of BigQuery and files of the lake, and who is in
-which Google group, from a file.
+"""`permissions`: who may do what with datasets of BigQuery, and who is in which Google group, from
+a file.
 
 What belongs here: options, and what is printed. What doesn't: the difference between what is and
 what is declared (`mirrorlake.destinations.bigquery.access`), and the changes
@@ -117,34 +117,6 @@ def log_command(config_path: Path, as_json: bool) -> None:
         _print_record(change)
     if not changes:
         show.console.print("No change was ever applied.")
-
-
-@permissions.command()
-@show.config_option
-@file_option
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["terraform", "gcloud", "polaris", "biglake"]),
-    required=True,
-    help="Of files: resources of Terraform, or a script of gcloud commands. Of namespaces: a script"
-    " for Polaris, or for Google's catalog.",
-)
-def lake(config_path: Path, file_path: Path | None, form: str) -> None:
-    """Print who may read which files or namespaces of the lake, as text; nothing is changed."""
-    from mirrorlake.config.lake_permissions import load_lake_permissions
-    from mirrorlake.operations.lake_policies import as_gcloud, as_terraform, lake_policies
-    from mirrorlake.operations.lake_roles import as_biglake, as_polaris
-
-    config = open_contract(config_path)
-    declared = load_lake_permissions(file_path or permissions_path(config))
-    if form in ("polaris", "biglake"):
-        of_namespaces = as_polaris if form == "polaris" else as_biglake
-        text = of_namespaces(config, declared)
-    else:
-        of_files = as_terraform if form == "terraform" else as_gcloud
-        text = of_files(lake_policies(config, declared))
-    click.echo(text, nl=False)
 
 
 @permissions.command("schema")

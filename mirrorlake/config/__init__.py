@@ -19,7 +19,6 @@ is queried. What doesn't: anything that opens a connection or looks into the lak
 `grants`                principals and roles on a dataset, in one spelling
 `permission_sections`   ``permissions.yaml``: what may be written where
 `permissions`           roles on datasets in it
-`table_rows`            who sees which rows, in it
 `group_members`         members of Google groups in it
 `declared`              all that it declares
 `source_url`            ``mysql://user:password@host/db``, for a server without a file

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import ConfigDict, Field, SecretStr
 
@@ -28,7 +28,6 @@ from mirrorlake.config.settings import (
     Freshness,
     LakeConfig,
     LedgerConfig,
-    LoadThere,
     Namespaces,
     NewColumns,
     PartitionSize,
@@ -118,10 +117,6 @@ class TableContract(Section):
     """Where it is published. No part of what its loads and layers depend on, and so of no dump."""
     bigquery: BigQueryLayout | None = Field(default=None, exclude=True)
     """How it is laid out there; None: clustered by its key alone."""
-    bigquery_load: LoadThere = Field(default="deduped", exclude=True)
-    """What of it is loaded there."""
-    bigquery_partition: Literal["day", "month"] = Field(default="day", exclude=True)
-    """What of its days one partition of raw has there."""
 
     @property
     def loads(self) -> LoadMode:
@@ -157,16 +152,6 @@ class TableContract(Section):
     def in_bigquery(self) -> bool:
         """Whether it is published in BigQuery, too."""
         return "bigquery" in self.publish
-
-    @property
-    def in_place(self) -> bool:
-        """Whether BigQuery reads it in the lake: nothing is loaded."""
-        return self.in_bigquery and self.bigquery_load == "none"
-
-    @property
-    def raw_in_bigquery(self) -> bool:
-        """Whether raw is loaded there, and its current rows are a view."""
-        return self.in_bigquery and self.bigquery_load == "raw"
 
     @property
     def excluded(self) -> frozenset[str]:
@@ -247,18 +232,11 @@ class TenantTable(Section):
     """Where it is published. No part of what its loads and layers depend on, and so of no dump."""
     bigquery: BigQueryLayout | None = Field(default=None, exclude=True)
     """How it is laid out there; None: clustered by its key alone."""
-    bigquery_load: LoadThere = Field(default="deduped", exclude=True)
-    """What of it is loaded there."""
 
     @property
     def in_bigquery(self) -> bool:
         """Whether it is published in BigQuery, too."""
         return "bigquery" in self.publish
-
-    @property
-    def in_place(self) -> bool:
-        """Whether BigQuery reads it in the lake: nothing is loaded."""
-        return self.in_bigquery and self.bigquery_load == "none"
 
     @property
     def name(self) -> str:
@@ -310,23 +288,7 @@ class Config(Section):
     @property
     def datasets_of_tables(self) -> frozenset[str]:
         """The datasets of BigQuery that have these as deduped has them."""
-        there = (table for table in self.in_bigquery if not table.in_place)
-        return frozenset(table.namespaces.deduped for table in there)
-
-    @property
-    def namespaces_in_place(self) -> frozenset[str]:
-        """The namespaces of the lake that BigQuery reads tables of where they are."""
-        return frozenset(table.namespaces.deduped for table in self.in_bigquery if table.in_place)
-
-    @property
-    def datasets_of_raw(self) -> Mapping[str, frozenset[str]]:
-        """The datasets of BigQuery that raw is loaded into; each with those that have the views of
-        its current rows."""
-        found: dict[str, set[str]] = {}
-        for table in self.tables:
-            if table.raw_in_bigquery:
-                found.setdefault(table.namespaces.raw, set()).add(table.namespaces.deduped)
-        return {name: frozenset(views) for name, views in found.items()}
+        return frozenset(table.namespaces.deduped for table in self.in_bigquery)
 
     def chosen(self, names: Sequence[str]) -> tuple[TableContract, ...]:
         """The contracts of these names, as `table` takes them, or patterns; all without a name.

@@ -17,16 +17,14 @@ from mirrorlake.config.permissions import (
     read_permissions,
 )
 from mirrorlake.config.problems import raise_problems
-from mirrorlake.config.table_rows import TableRows, declared_rows, rows_problems
 from mirrorlake.config.yaml_file import Problem, YamlFile
 
 
 @dataclass(frozen=True)
 class DeclaredPermissions:
-    """What is declared of datasets, of rows of their tables, and of Google groups."""
+    """What is declared of datasets and of Google groups."""
 
     datasets: tuple[DatasetPermissions, ...] = ()
-    tables: tuple[TableRows, ...] = ()
     groups: tuple[GroupPermissions, ...] = ()
 
 
@@ -49,7 +47,6 @@ def load_permissions(path: Path, project: str) -> DeclaredPermissions:
     raise_problems(path, _problems(file, sections))
     return DeclaredPermissions(
         declared_datasets(path, file, sections, project),
-        declared_rows(path, file, sections),
         declared_groups(path, file, sections),
     )
 
@@ -61,6 +58,6 @@ def _problems(file: YamlFile, sections: PermissionsFile) -> Iterator[Problem]:
             yield file.problem((name,), "is empty")
     if not {"datasets", "groups"} & written.keys():
         yield file.problem(("datasets",), "is missing")
-    found = (dataset_problems(sections), rows_problems(sections), group_problems(sections.groups))
+    found = (dataset_problems(sections), group_problems(sections.groups))
     for where, words in chain.from_iterable(found):
         yield file.problem(where, words, at_key=True)

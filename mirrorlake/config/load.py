@@ -13,11 +13,9 @@ from pydantic import SecretStr, ValidationError
 
 from mirrorlake.config.contract import Config, TableContract, TenantTable
 from mirrorlake.config.fields import matches
-from mirrorlake.config.in_place import in_place_problems
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES
 from mirrorlake.config.problems import raise_problems, read_text, validation_problems
-from mirrorlake.config.raw_there import raw_there
 from mirrorlake.config.resolved import contract_problems
 from mirrorlake.config.secrets import PLACEHOLDER, UnsetSecret, has_placeholder
 from mirrorlake.config.sections import (
@@ -99,11 +97,7 @@ def load_config(
     today = today or datetime.now(UTC).date()
     problems += (
         file.problem(where, message)
-        for where, message in (
-            *contract_problems(sections, tables, today),
-            *in_place_problems(sections, tables),
-            *raw_there(sections, tables),
-        )
+        for where, message in contract_problems(sections, tables, today)
     )
     raise_problems(path, problems)
     return _config(path, sections, tables)
@@ -194,9 +188,7 @@ def _tenant_tables(sections: ConfigSections) -> Iterator[TenantTable]:
                 columns=contract.columns,
                 write_mode=contract.write_mode or defaults.write_mode,
                 publish=contract.publish or defaults.publish,
-                bigquery=contract.bigquery and contract.bigquery.layout,
-                bigquery_load=(contract.bigquery and contract.bigquery.load)
-                or defaults.bigquery.load,
+                bigquery=contract.bigquery,
                 namespaces=namespaces_of(group).model_copy(update=written),
             )
 
@@ -220,7 +212,7 @@ def _contract(
 ) -> TableContract:
     source, database, bare = name
     written, landed = table.model_fields_set, MODES[table.mode].landed
-    there, names = table.bigquery, lake_names(table)
+    names = lake_names(table)
 
     def in_lake(column: str) -> str:
         return names.get(column.lower(), column)
@@ -266,9 +258,7 @@ def _contract(
         snapshot=(table.snapshot or SnapshotConfig()) if landed else None,
         write_mode=table.write_mode or defaults.write_mode,
         publish=table.publish or defaults.publish,
-        bigquery=there and there.layout,
-        bigquery_load=(there and there.load) or defaults.bigquery.load,
-        bigquery_partition=there.partition if there else "day",
+        bigquery=table.bigquery,
     )
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from mirrorlake.config.address import ServerAddress
 from mirrorlake.config.fields import Section, listed
 from mirrorlake.config.grants import Role, principal_of, role_of
 
-LAYERS: Final = ("raw", "deduped", "clean")
 SET: Final = "set:"
 """What a principal begins with that is a set of this file."""
 
@@ -55,22 +52,6 @@ def _group_member(text: str) -> str:
     return text
 
 
-def _rows_member(text: str) -> str:
-    if not text.startswith(SET):
-        kind, _, name = principal_of(text).partition(":")
-        if kind == "user":
-            raise ValueError(f"{text!r} is a person: rows are shown to groups and accounts")
-        if kind == "special" and not name.startswith("all"):
-            raise ValueError(f"{text!r} can't be shown rows: write a group")
-    return text
-
-
-def _column_member(text: str) -> str:
-    if not text.startswith((SET, "group:", "serviceAccount:")):
-        raise ValueError(f"{text!r} can't be shown a column: write a group or a service account")
-    return _rows_member(text)
-
-
 def _name(what: str, pattern: str, letters: str) -> AfterValidator:
     """A check of the name of something, which has these letters alone."""
 
@@ -94,17 +75,6 @@ def _object(parts: int) -> AfterValidator:
     return AfterValidator(check)
 
 
-LakeRole: TypeAlias = Literal["reader", "writer"]
-Mask: TypeAlias = Literal[
-    "SHA256",
-    "ALWAYS_NULL",
-    "DEFAULT_MASKING_VALUE",
-    "LAST_FOUR_CHARACTERS",
-    "FIRST_FOUR_CHARACTERS",
-    "EMAIL_MASK",
-    "DATE_YEAR_MASK",
-    "RANDOM_HASH",
-]
 GroupRole: TypeAlias = Literal["owner", "manager", "member"]
 _ROLE_SCHEMA: Final = {"type": "string", "examples": ["reader", "writer", "owner"]}
 _RoleName = Annotated[Role, AfterValidator(role_of), WithJsonSchema(_ROLE_SCHEMA)]
@@ -118,11 +88,6 @@ _Member = Annotated[str, AfterValidator(_member)]
 _Person = Annotated[str, AfterValidator(_person)]
 _SetName = Annotated[str, AfterValidator(_set_name)]
 _DatasetName = Annotated[str, _name("dataset", r"[A-Za-z0-9_]{1,1024}", "letters, digits and _")]
-_RowsMember = Annotated[str, AfterValidator(_rows_member)]
-_ColumnName = Annotated[str, _name("column", r"\w{1,300}", "letters, digits and _")]
-_ColumnMember = Annotated[str, AfterValidator(_column_member)]
-_PolicyName = Annotated[str, _name("policy", r"[A-Za-z0-9_]{1,256}", "letters, digits and _")]
-_TableName = Annotated[str, _name("table", r"[\w -]{1,1024}", "letters, digits, spaces, - and _")]
 _GroupAddress = Annotated[str, AfterValidator(_group_address)]
 _GroupMember = Annotated[str, AfterValidator(_group_member)]
 Groups: TypeAlias = dict[_GroupAddress, dict[_GroupMember, GroupRole]]
@@ -148,37 +113,6 @@ class AuthorisedObjects(Section):
     """Datasets, all views of which may: ``dataset`` or ``project.dataset``."""
 
 
-class RowPolicySection(Section):
-    """Some rows of a table, and who sees them."""
-
-    to: Annotated[tuple[_RowsMember, ...], Field(min_length=1)]
-    """``group:…``, ``serviceAccount:…``, ``domain:…``, ``principalSet://…``, ``set:…``."""
-    where: str = Field(min_length=1)
-    """Which rows: a condition in BigQuery's SQL, over the table's columns; ``TRUE`` for all."""
-
-
-class ColumnPolicySection(Section):
-    """Who sees a column's values, and who sees them masked; all others are refused the column."""
-
-    values: Annotated[tuple[_ColumnMember, ...], Field(min_length=1)]
-    """``group:…``, ``serviceAccount:…`` or ``set:…`` of these."""
-    masked: tuple[_ColumnMember, ...] = ()
-    """The same; they see what ``mask`` makes of the values."""
-    mask: Mask | None = None
-    """What becomes of values, as BigQuery names it."""
-
-
-class TableRowsSection(Section):
-    """What is declared of one table."""
-
-    rows: dict[_PolicyName, RowPolicySection] = Field(default_factory=dict)
-    """A row access policy's name → which rows, and who sees them. Without any, everyone who may
-    read the dataset sees all rows."""
-    columns: dict[_ColumnName, ColumnPolicySection] = Field(default_factory=dict)
-    """A column's name → who sees it. Everyone who sees the rows sees columns that are
-    not here."""
-
-
 class DatasetSection(Section):
     """Who may do what with one dataset; a principal that is not here has no entry on it."""
 
@@ -189,62 +123,6 @@ class DatasetSection(Section):
     """``user:…`` → a role, and why."""
     authorised: AuthorisedObjects = AuthorisedObjects()
     """Views, routines and datasets that may read it."""
-    tables: dict[_TableName, TableRowsSection] = Field(default_factory=dict)
-    """A table's name → which of its rows who sees. Tables that are not here are left alone."""
-
-
-def _polaris_name(name: str) -> str:
-    if not name or len(name) > 256 or re.match(r"\s*system\$", name, re.IGNORECASE):
-        raise ValueError("a name in Polaris has 1 to 256 characters, and is not one of system$")
-    return name
-
-
-_PolarisName = Annotated[str, AfterValidator(_polaris_name)]
-
-
-class PolarisSection(Section):
-    """Apache Polaris as the lake's catalog: its roles on namespaces."""
-
-    url: ServerAddress
-    """The server, ``https://host:8181``, without ``/api``."""
-    catalog: _PolarisName
-    """What Polaris calls the lake's catalog."""
-    roles: str = Field(default="mirrorlake", pattern=r"^[a-z][a-z0-9_]{0,63}$")
-    """What the names of the catalog roles begin with that the script makes, and in which nothing
-    else stays: ``mirrorlake_clean_reader``. Another one for each contract file of a catalog."""
-    principal_roles: dict[_Member, _PolarisName] = Field(default_factory=dict)
-    """A principal, or a set, of this file → the principal role that Polaris has for it."""
-
-
-class BigLakeSection(Section):
-    """Google's Lakehouse runtime catalog (BigLake) as the lake's catalog: IAM on namespaces."""
-
-    project: str = Field(pattern=r"^(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]*[a-z0-9]$")
-    """The project of the catalog."""
-    catalog: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    """Its name."""
-
-
-class LakeSection(Section):
-    """Who may read and write the lake, layer by layer: files, and namespaces of a catalog."""
-
-    place: Annotated[str, Field(pattern=r"^gs://[^/]+(/.*[^/])?$")] | None = None
-    """``gs://bucket`` or ``gs://bucket/folder``; by default the contract's ``lake.warehouse``."""
-    raw: dict[_Member, LakeRole] = Field(default_factory=dict)
-    """Of raw: a principal → ``reader`` or ``writer``."""
-    deduped: dict[_Member, LakeRole] = Field(default_factory=dict)
-    """Of deduped, and of clean views, which are deduped's files."""
-    clean: dict[_Member, LakeRole] = Field(default_factory=dict)
-    """Of clean tables."""
-    polaris: PolarisSection | None = None
-    """Where the catalog is Apache Polaris: who is who there."""
-    biglake: BigLakeSection | None = None
-    """Where the catalog is Google's Lakehouse runtime catalog (BigLake)."""
-
-    @property
-    def layers(self) -> Mapping[str, Mapping[str, LakeRole]]:
-        """Each of `LAYERS` → a principal → its role, as written."""
-        return {"raw": self.raw, "deduped": self.deduped, "clean": self.clean}
 
 
 class PermissionsFile(Section):
@@ -257,5 +135,3 @@ class PermissionsFile(Section):
     groups: Groups = Field(default_factory=dict)
     """A Google group's address → who is in it → ``owner``, ``manager`` or ``member``. Groups that
     are not here are left alone."""
-    lake: LakeSection | None = None
-    """Who may read which files and namespaces of the lake."""

@@ -112,8 +112,6 @@ def _set_problems(sections: PermissionsFile) -> PlacedWords:
                 yield ("sets", name, index), f"{member} is in this set twice: leave one out"
     for dataset, section in sections.datasets.items():
         yield from unknown_sets(("datasets", dataset, "principals"), section.principals, sets)
-    for layer, members in sections.lake.layers.items() if sections.lake is not None else ():
-        yield from unknown_sets(("lake", layer), members, sets)
 
 
 def unknown_sets(path: YamlPath, members: Iterable[str], sets: Sets) -> PlacedWords:

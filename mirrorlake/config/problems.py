@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from mirrorlake.config.fields import Findings, nearest
+from mirrorlake.config.removed import removed_key
 from mirrorlake.config.server import TLS_SECTION, TLS_WORD
 from mirrorlake.config.yaml_file import MOST_BYTES, Problem, YamlFile
 from mirrorlake.config.yaml_file import Path as YamlPath
@@ -86,10 +87,13 @@ def validation_problems(
         root: the section that the whole file is.
     """
     details = error.errors(include_url=False)
+    removed = {path[:-1] for path in map(_path, details) if removed_key(path, root)}
     for detail in details:
         if detail["type"] == "too_short" and _has_wrong_items(detail, details):
             continue
-        path: YamlPath = tuple(part for part in detail["loc"] if part not in _TAGS)
+        path = _path(detail)
+        if detail["type"] == "missing" and path[:-1] in removed:
+            continue  # the section said what was removed, and needs nothing else
         cause = detail.get("ctx", {}).get("error")
         if isinstance(cause, Findings):
             for field, message in cause.found:
@@ -97,9 +101,14 @@ def validation_problems(
         elif path[-1:] == ("[key]",):
             yield file.problem(path[:-1], _message(detail), at_key=True)
         elif detail["type"] == "extra_forbidden":
-            yield file.problem(path, _unknown_key(path, root), at_key=True)
+            words = removed_key(path, root) or _unknown_key(path, root)
+            yield file.problem(path, words, at_key=True)
         else:
             yield file.problem(path, _message(detail))
+
+
+def _path(detail: ErrorDetails) -> YamlPath:
+    return tuple(part for part in detail["loc"] if part not in _TAGS)
 
 
 def _has_wrong_items(of: ErrorDetails, details: Sequence[ErrorDetails]) -> bool:

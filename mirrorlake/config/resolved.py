@@ -231,7 +231,6 @@ class _LoadedTable:
     path: tuple[str, ...]
     name: str
     dataset: str
-    layer: str = "deduped"
 
 
 def _loaded(sections: ConfigSections, tables: tuple[TableContract, ...]) -> Iterator[_LoadedTable]:
@@ -274,7 +273,7 @@ def _laid_out(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _F
     for path, (layout, rules) in wanted.items():
         if layout is None:
             continue
-        by = layout.partition_by or ""
+        by = layout.partition_by
         if path not in loaded:
             words = "the table is published in the lake alone: remove bigquery, or write publish:"
             yield (*path, "bigquery"), f"{words} [lake, bigquery]"
@@ -290,17 +289,13 @@ def _taken_by_views(sections: ConfigSections, tables: tuple[TableContract, ...])
         return
     loaded = [*_loaded(sections, tables)]
     of_tables = {table.dataset.casefold(): table for table in loaded}
-    for contract in tables:
-        if contract.raw_in_bigquery:
-            table = _LoadedTable(_path(contract), contract.name, contract.namespaces.raw, "raw")
-            of_tables.setdefault(table.dataset.casefold(), table)
     for table in loaded:
         for kind in settings.views:
             dataset = settings.views_dataset(table.dataset, kind)
             other = of_tables.get(dataset.casefold())
             if other is not None:
                 yield (
-                    (*other.path[:-2], "namespaces", other.layer),
+                    (*other.path[:-2], "namespaces", "deduped"),
                     f"the dataset {dataset} has the views of {table.name} in BigQuery: name"
                     " another namespace",
                 )

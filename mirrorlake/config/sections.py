@@ -38,8 +38,7 @@ from mirrorlake.config.secrets import Secret, ServerUrl
 from mirrorlake.config.server import BackOff, TlsField
 from mirrorlake.config.settings import (
     BigQueryConfig,
-    BigQueryDefaults,
-    BigQueryTableSection,
+    BigQueryLayout,
     Clean,
     ColumnRule,
     Deletes,
@@ -123,8 +122,6 @@ class DefaultsConfig(Section):
     writes whole files again, for readers that take no notice of such deletes."""
     publish: Publish = ("lake",)
     """Where tables are published: in the ``lake``, always, and in ``bigquery``, too."""
-    bigquery: BigQueryDefaults = BigQueryDefaults()
-    """How tables come to BigQuery."""
 
 
 class TableSection(Section):
@@ -193,7 +190,7 @@ class TableSection(Section):
     """The same for this table: ``merge-on-read`` or ``copy-on-write``."""
     publish: Publish | None = None
     """Where this table is published: ``[lake]`` or ``[lake, bigquery]``."""
-    bigquery: BigQueryTableSection | None = None
+    bigquery: BigQueryLayout | None = None
     """How this table comes to BigQuery, and how it is laid out there."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is."""
@@ -341,7 +338,7 @@ class TenantTableSection(Section):
     """The same for this table: ``merge-on-read`` or ``copy-on-write``."""
     publish: Publish | None = None
     """Where this table is published: ``[lake]`` or ``[lake, bigquery]``."""
-    bigquery: BigQueryTableSection | None = None
+    bigquery: BigQueryLayout | None = None
     """How this table comes to BigQuery, and how it is laid out there."""
     columns: dict[MysqlName, ColumnRule] = {}
     """The columns that need a rule; every other column is mirrored as it is. A tenant that lacks
@@ -410,6 +407,6 @@ class ConfigSections(Section):
     """Databases that hold the same tables, by a name of your own: each table is mirrored as one,
     with the tenant as a column."""
 
-    def bigquery_of(self, source: str, database: str, table: str) -> BigQueryTableSection | None:
+    def bigquery_of(self, source: str, database: str, table: str) -> BigQueryLayout | None:
         """What the file says of a table in BigQuery."""
         return self.sources[source].databases[database].tables[table].bigquery

@@ -271,38 +271,6 @@ class BigQueryLayout(Section):
     """What one partition has: a ``day``, for up to 4,000 days, or a ``month``."""
 
 
-LoadThere: TypeAlias = Literal["deduped", "raw", "none"]
-
-
-class BigQueryTableSection(Section):
-    """How one table comes to BigQuery, and how it is laid out there."""
-
-    load: LoadThere | None = None
-    """What is loaded: ``deduped``, one row a key; ``raw``, what every load saw, and over it views
-    of the current rows; or ``none``: BigQuery reads the lake's table where it is, by Google's
-    Lakehouse runtime catalog, and views are made over that."""
-    partition_by: MysqlName | None = None
-    """The column by whose days the table is partitioned: a DATE, DATETIME or TIMESTAMP, and best
-    one that never changes for a row. A row whose value changes is exact all the same, and costs
-    more. Raw is partitioned by its own days."""
-    partition: Literal["day", "month"] = "day"
-    """What one partition has: a ``day``, for up to 4,000 days, or a ``month``."""
-
-    @property
-    def layout(self) -> BigQueryLayout | None:
-        """How deduped is laid out; None: clustered by its key alone."""
-        if self.partition_by is None:
-            return None
-        return BigQueryLayout(partition_by=self.partition_by, partition=self.partition)
-
-
-class BigQueryDefaults(Section):
-    """How tables come to BigQuery whose contracts say nothing themselves."""
-
-    load: LoadThere = "deduped"
-    """What is loaded of a table: ``deduped``, ``raw`` or ``none``."""
-
-
 class Freshness(Section):
     """When a table's clean layer counts as late: so long after it was last brought up to date."""
 

@@ -11,49 +11,13 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
+from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.settled_rows import find_first_days, record_first_days
 from mirrorlake.ledger.tables import METADATA
 
 LEDGER_VERSION = 14
-
-
-def _to_2(connection: sa.Connection) -> None:
-    """Loads name the external job that read them."""
-    if "job_id" not in {column["name"] for column in sa.inspect(connection).get_columns("loads")}:
-        connection.execute(sa.text("ALTER TABLE loads ADD COLUMN job_id VARCHAR(255)"))
-
-
-def _to_3(_: sa.Connection) -> None:
-    """Finished chunks are kept: two new tables. An older release would take their files for
-    orphans, which is why this is a version of its own."""
-
-
-def _to_4(connection: sa.Connection) -> None:
-    """Loads are found by table and number; alerts that were sent have a table of their own."""
-    name = "ix_loads_table_name_seq"
-    if name not in {index["name"] for index in sa.inspect(connection).get_indexes("loads")}:
-        connection.execute(sa.text(f"CREATE INDEX {name} ON loads (table_name, seq)"))
-
-
-def _to_5(connection: sa.Connection) -> None:
-    """Ranges of keys that are no integers, however long: SQLite's texts have no length anyway."""
-    column = {"postgresql": "ALTER COLUMN {0} TYPE TEXT", "mysql": "MODIFY COLUMN {0} TEXT"}
-    change = column.get(
-        "mysql" if connection.dialect.name == "mariadb" else connection.dialect.name
-    )
-    if change is None:
-        return
-    for table, names in (("proofs", ("lo", "hi")), ("proof_offsets", ("next_lo",))):
-        for name in names:
-            connection.execute(sa.text(f"ALTER TABLE {table} {change.format(name)}"))
-
-
-def _to_6(connection: sa.Connection) -> None:
-    """Proofs name their day, and the days of which they compared every row."""
-    there = {column["name"] for column in sa.inspect(connection).get_columns("proofs")}
-    for name in ("day", "days_from", "days_before"):
-        if name not in there:
-            connection.execute(sa.text(f"ALTER TABLE proofs ADD COLUMN {name} DATE"))
+OLDEST = 6
+"""The oldest version that is brought to this one; no release had an older one."""
 
 
 def _to_7(connection: sa.Connection) -> None:
@@ -115,11 +79,6 @@ def _to_14(_: sa.Connection) -> None:
 
 
 _STEPS: dict[int, Callable[[sa.Connection], None]] = {
-    2: _to_2,
-    3: _to_3,
-    4: _to_4,
-    5: _to_5,
-    6: _to_6,
     7: _to_7,
     8: _to_8,
     9: _to_9,
@@ -132,6 +91,16 @@ _STEPS: dict[int, Callable[[sa.Connection], None]] = {
 
 
 def migrate(connection: sa.Connection, found: int) -> None:
-    """Bring a ledger of version ``found`` to this version; the caller writes the new number."""
+    """Bring a ledger of version ``found`` to this version; the caller writes the new number.
+
+    Raises:
+        LedgerError: it is older than `OLDEST`.
+    """
+    if found < OLDEST:
+        raise LedgerError(
+            f"the ledger has version {found}; the oldest that this Mirrorlake takes is {OLDEST}",
+            next_step="Name another ledger.url, and make the ledger again from the lake:"
+            " `mirrorlake ledger rebuild`",
+        )
     for version in range(found + 1, LEDGER_VERSION + 1):
         _STEPS[version](connection)

@@ -3,7 +3,6 @@ may outlive the run that submitted them."""
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,27 +16,6 @@ from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.tables import PUBLICATIONS
 
 PublicationState: TypeAlias = Literal["pending", "success", "errored"]
-_OF_RAW = "raw "
-_HASH = 10
-
-
-def raw_publication(table: str, raw_table: str) -> str:
-    """What the ledger calls the publications of one raw table: of no table's name, since a source's
-    has no space.
-
-    >>> raw_publication("shop.shop.orders", "orders_v_0123456789")
-    'raw shop.shop.orders 0123456789'
-    """
-    return f"{_OF_RAW}{table} {raw_table[-_HASH:]}"
-
-
-def table_of(name: str) -> str:
-    """The table that a publication's name is about.
-
-    >>> table_of("raw shop.shop.orders 0123456789"), table_of("shop.shop.orders")
-    ('shop.shop.orders', 'shop.shop.orders')
-    """
-    return name[len(_OF_RAW) : -_HASH - 1] if name.startswith(_OF_RAW) else name
 
 
 @dataclass(frozen=True)
@@ -114,17 +92,6 @@ class Publications:
     ) -> Publication:
         """Record what the files of a publication hold."""
         return self._update(id, staged=staged, row_count=rows, bytes=size, days=days)
-
-    def publication_made_of(
-        self, id: str, since: int | None, why: str, parts: Sequence[str]
-    ) -> Publication:
-        """Record of a publication that is several tables' which of their publications it is.
-
-        Args:
-            since: the version before it, if none of them loads all rows.
-            parts: their ids.
-        """
-        return self._update(id, since=since, why=why, days=json.dumps({"parts": [*parts]}))
 
     def publication_ended(self, id: str, error: str | None = None) -> Publication:
         """Record that a publication is there, or why it is not."""

@@ -25,7 +25,7 @@ What belongs here: looking. What doesn't: notifying anybody, and deciding what i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -433,14 +433,3 @@ def _touched(
     # A time is the cursor, so it gives a row's hour; without a key whole days are written again.
     hour = since.replace(minute=0, second=0, microsecond=0) if contract.key else None
     return TouchedDays(days, since.date(), until, hour)
-
-
-def loads_by_day(
-    touched: Mapping[int, TouchedDays], loads: Mapping[int, Load], held: Sequence[date]
-) -> dict[date, list[Load]]:
-    """The loads that touched each of these days, in their order."""
-    found: dict[date, list[Load]] = {}
-    for seq in sorted(touched):
-        for day in touched[seq].among(held):
-            found.setdefault(day, []).append(loads[seq])
-    return found

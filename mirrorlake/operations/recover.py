@@ -20,7 +20,7 @@ from mirrorlake.load.resume import files_of
 from mirrorlake.load.verify import drop_kept
 from mirrorlake.models.published import PublishedModel
 from mirrorlake.operations.bigquery.opened import open_for
-from mirrorlake.operations.bigquery.raw_there import settle_newest
+from mirrorlake.operations.bigquery.settle import settle_newest
 from mirrorlake.operations.bigquery.tables import PublishedContract
 from mirrorlake.operations.moved_layers import refuse_removal
 from mirrorlake.operations.orphans import (
@@ -129,7 +129,6 @@ def settle_published(workspace: Workspace, contract: PublishedContract) -> str |
         return None
     newest = workspace.ledger.newest_publications().get(contract.name)
     if newest is not None and newest.state == "pending":
-        # Of a table that is read in place by now, too: its jobs were submitted.
         newest = settle_newest(workspace, contract, open_for(workspace, [contract]))
     return newest.state if newest is not None else None
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from mirrorlake.config import Config, TableContract, TenantTable
+from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.ledger import (
     Hold,
@@ -208,16 +208,13 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         held_columns=_held_columns(contract, known) if good else (),
         not_mirrored=_left_out(contract, known),
         suspected_pii=_suspected(contract, known),
-        bigquery=published_status(contract, known.publications.get(name)),
+        bigquery=published_status(known.publications.get(name)),
     )
 
 
-def published_status(
-    contract: TableContract | TenantTable | None, newest: Publication | None
-) -> PublicationStatus | None:
-    """The state of the newest load into BigQuery of a table, or of a model, which has no contract;
-    of a table that is read in place by now, none."""
-    if newest is None or (contract is not None and contract.in_place):
+def published_status(newest: Publication | None) -> PublicationStatus | None:
+    """The state of the newest load into BigQuery of a table or a model."""
+    if newest is None:
         return None
     ended = newest.completed_at
     return PublicationStatus(
@@ -235,7 +232,7 @@ def published_status(
 def status_of_models(ledger: Ledger) -> dict[str, PublicationStatus]:
     """The newest load into BigQuery of each model that has one, by ``model dataset.name``."""
     newest = ledger.newest_publications().items()
-    found = {n: published_status(None, one) for n, one in newest if n.startswith(OF_MODELS)}
+    found = {n: published_status(one) for n, one in newest if n.startswith(OF_MODELS)}
     return {name: one for name, one in found.items() if one is not None}
 
 
@@ -259,7 +256,7 @@ def _snapshot_status(
         error=_open_words(records, ledger.notices(contract.name)),
         originals={},
         suspected_pii=_suspected(contract, known),
-        bigquery=published_status(contract, known.publications.get(contract.name)),
+        bigquery=published_status(known.publications.get(contract.name)),
     )
 
 

@@ -49,7 +49,7 @@ def tenants_status(ledger: Ledger, tables: Sequence[TenantTable]) -> list[TableS
                 held_until=until.isoformat(timespec="minutes") if until else None,
                 held_for="; ".join(sorted({h.reason for h in held} - {""})) if until else None,
                 held_columns=look.held if look is not None else (),
-                bigquery=published_status(table, publications.get(table.name)),
+                bigquery=published_status(publications.get(table.name)),
             )
         )
     return found

@@ -26,6 +26,7 @@ from mirrorlake.cli import main as mirrorlake
 from mirrorlake.destinations.iceberg import spark
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from tests.location import run_steps
+from tests.support.unflushed import write_unflushed
 
 ROOT = Path(__file__).parents[2]
 ORDERS: dict[str, Callable[..., Any]] = {
@@ -108,6 +109,7 @@ def follow(order: dict[str, Any]) -> int:
 
 
 def main() -> None:
+    write_unflushed()
     spark._stop_gateway = lambda seconds: None  # the JVM stays
     for line in sys.stdin:
         answer = follow(json.loads(line))

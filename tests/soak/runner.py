@@ -29,12 +29,14 @@ from mirrorlake.ledger import leases
 from mirrorlake.load import protocol
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.recover import recover_table
+from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.sync import load_table, reload_days, sync_table
 from mirrorlake.operations.tenant_results import SyncTerms
 from mirrorlake.operations.tenants import sync_tenants
 from mirrorlake.operations.unchanged import look_at
 from mirrorlake.proof import loaded
 from mirrorlake.workspace import Workspace
+from tests.support.unflushed import MARK, write_unflushed
 
 UNEXPECTED = 70
 _kept: list[Any] = []
@@ -67,6 +69,8 @@ def act(order: dict[str, Any], spark: LazySpark | None) -> None:
             reload_days(workspace, contract, first, last)
             if order["spark"]:
                 fold_table(workspace, contract)
+        case "refold":
+            refold_table(workspace, contract)
         case "recover":
             recover_table(workspace, contract, timedelta())
         case other:
@@ -83,6 +87,7 @@ def _set(order: dict[str, Any]) -> None:
         leases.LEASE_TIME = timedelta(seconds=order["lease_seconds"])
     if order["rows_per_chunk"]:
         protocol.ROWS_PER_CHUNK = order["rows_per_chunk"]
+        protocol.CHUNK_ROWS = order["rows_per_chunk"]
 
 
 def _take_own_session(spark: LazySpark) -> None:
@@ -118,6 +123,8 @@ def tell(**fields: Any) -> None:
 
 
 def main() -> None:
+    if MARK in os.environ:
+        write_unflushed()
     spark: LazySpark | None = None
     running: dict[int, int] = {}
     for order in orders(running):

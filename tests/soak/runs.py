@@ -22,7 +22,7 @@ STUCK_SECONDS = 90.0
 
 @dataclass(frozen=True)
 class Order:
-    """What a child is to do: ``sync``, ``load``, ``fold``, ``reload`` of ``days``, ``recover``; or
+    """What a child is to do: ``sync``, ``load``, ``fold``, ``reload`` of ``days``, ``refold``, ``recover``; or
     ``tenants``, a sync of a table of tenants.
 
     ``spark`` says whether it may use the runner's JVM, which is started if there is none; a reload

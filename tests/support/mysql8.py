@@ -17,6 +17,7 @@ class MySQL8(EmbeddedServer):
     tuning = (
         "--innodb-buffer-pool-size=256M",
         "--innodb-flush-log-at-trx-commit=2",
+        "--innodb-flush-method=nosync",  # as `tests/support/unflushed.py` has it
         "--sync-binlog=0",
         "--skip-name-resolve",
         # Whatever the machine's zone is.

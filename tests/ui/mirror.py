@@ -19,9 +19,11 @@ from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.table import mirrored_tables
 from dagster_mirrorlake.tenants import mirrored_tenants
 from mirrorlake.config import load_config
+from tests.support.unflushed import write_unflushed
 
 
 def main(first: str, last: str) -> None:
+    write_unflushed()
     path = Path(os.environ["MIRRORLAKE_CONFIG"])
     job = load_definitions(path).resolve_implicit_global_asset_job_def()
     tables = mirrored_tables(load_config(path).tables)

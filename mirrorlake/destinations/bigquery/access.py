@@ -6,7 +6,7 @@ Source: BigQuery's REST reference, "datasets: access".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -44,10 +44,6 @@ class AccessChange:
 
     def __bool__(self) -> bool:
         return bool(self.adds or self.removes)
-
-    def applied_to(self, grants: Iterable[Grant]) -> frozenset[Grant]:
-        """The grants that there are once this is done."""
-        return (frozenset(grants) - frozenset(self.removes)) | frozenset(self.adds)
 
 
 def change_between(there: frozenset[Grant], declared: frozenset[Grant]) -> AccessChange:

@@ -5,7 +5,7 @@ Source: BigQuery REST, "Job: JobStatistics, JobStatistics2".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -46,20 +46,6 @@ def cost_from(
     )
     numbers = [_number(value, emulated=emulated) for value in found]
     return JobCost(job, job_type, *numbers)
-
-
-def summed(costs: Sequence[JobCost]) -> JobCost:
-    """What several jobs took together, under the last one's id; what one of them does not say,
-    nobody knows of all."""
-    processed, billed, slots = (
-        None if None in values else sum(one or 0 for one in values)
-        for values in (
-            [one.bytes_processed for one in costs],
-            [one.bytes_billed for one in costs],
-            [one.slot_ms for one in costs],
-        )
-    )
-    return JobCost(costs[-1].job, costs[-1].job_type, processed, billed, slots)
 
 
 def _number(value: object, *, emulated: bool) -> int | None:

@@ -27,43 +27,12 @@ class BigQueryTable:
         return f"{self.project}.{self.dataset}.{self.name}"
 
 
-@dataclass(frozen=True)
-class CatalogTable:
-    """A table that Google's Lakehouse runtime catalog keeps, by the four parts of its name.
-
-    Source: Google Cloud Lakehouse, "Query a table".
-    """
-
-    project: str
-    catalog: str
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.project}.{self.catalog}.{self.namespace}.{self.name}"
-
-
 def table_there(project: str, identifier: Identifier) -> BigQueryTable:
     """The table that shows a lake table's rows: its namespace is the dataset.
 
     Raises:
         SchemaError: BigQuery can't have a table of this name.
     """
-    _refuse_other(identifier)
-    return BigQueryTable(project, identifier.namespace, identifier.name)
-
-
-def table_in_catalog(project: str, catalog: str, identifier: Identifier) -> CatalogTable:
-    """A lake table by the name under which BigQuery reads it where it is.
-
-    Raises:
-        SchemaError: BigQuery can't have a view of this name.
-    """
-    _refuse_other(identifier)
-    return CatalogTable(project, catalog, identifier.namespace, identifier.name)
-
-
-def _refuse_other(identifier: Identifier) -> None:
     name = identifier.name
     if not _TABLE.fullmatch(name) or len(name.encode()) > 900:
         raise SchemaError(
@@ -72,6 +41,7 @@ def _refuse_other(identifier: Identifier) -> None:
             table=str(identifier),
             next_step="Publish this table in the lake alone (publish: [lake])",
         )
+    return BigQueryTable(project, identifier.namespace, name)
 
 
 def in_dataset(table: BigQueryTable, dataset: str) -> BigQueryTable:

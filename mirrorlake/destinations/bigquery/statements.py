@@ -87,13 +87,6 @@ def replace_sql(target: str, staging: str, columns: Sequence[str], leaving: str)
     )
 
 
-def append_sql(target: str, staging: str, columns: Sequence[str]) -> str:
-    """One statement that adds the rows of another table; done twice, it adds them twice."""
-    names = ", ".join(map(_quoted, columns))
-    rows = f"SELECT {names} FROM {_quoted(staging)}"  # noqa: S608 – names
-    return f"INSERT INTO {_quoted(target)} ({names}) {rows}"
-
-
 def parts_sql(fields: Sequence[FieldJson], parts: Sequence[Sequence[str | None]]) -> str:
     """Whether a row ``T`` is of one of some partitions, in literals alone.
 

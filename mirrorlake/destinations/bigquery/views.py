@@ -10,12 +10,12 @@ from collections.abc import Mapping
 import sqlglot
 from sqlglot import exp
 
-from mirrorlake.destinations.bigquery.names import BigQueryTable, CatalogTable
+from mirrorlake.destinations.bigquery.names import BigQueryTable
 
 _NAMES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
 
 
-def as_bigquery(select: str, source: BigQueryTable | CatalogTable, types: Mapping[str, str]) -> str:
+def as_bigquery(select: str, source: BigQueryTable, types: Mapping[str, str]) -> str:
     """A SELECT over one table of the lake, as a SELECT over one of BigQuery's.
 
     Args:

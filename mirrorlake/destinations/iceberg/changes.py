@@ -40,11 +40,6 @@ class VersionChanges:
         """How many rows the added files have, at most: deletes are not looked at."""
         return sum(task.file.record_count for task in self.added)
 
-    @property
-    def touched_rows(self) -> int:
-        """In how many rows those that went are looked for, at most."""
-        return sum(task.file.record_count for task in self.before)
-
     def read_added(self, lake: Connection, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of the added files: all rows that are new or changed, and perhaps others.
 

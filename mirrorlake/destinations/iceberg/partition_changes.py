@@ -31,7 +31,7 @@ class PartitionChanges:
     """The partitions in which two versions differ.
 
     Attributes:
-        parts: their values, in order of their texts; none where rows are added alone.
+        parts: their values, in order of their texts.
         added: the files of these partitions in the later version; none of one that went.
     """
 
@@ -80,19 +80,6 @@ def partitions_since(lake: Connection, table: Table, since: int) -> PartitionCha
         files = [*table.scan().plan_files()]
     added = tuple(task for task in files if _texts(kinds, task) in touched)
     return PartitionChanges(table, tuple(sorted(touched, key=str)), added)
-
-
-def appended_since(lake: Connection, table: Table, since: int) -> PartitionChanges | None:
-    """The files that came into a table after a version, as changes without partitions; None where
-    that one has expired, or a file of it went or shows other deletes.
-
-    Raises:
-        LakeError: the catalog or the storage failed.
-    """
-    changes = changes_since(lake, table, since)
-    if changes is None or changes.before:
-        return None
-    return PartitionChanges(table, (), changes.added)
 
 
 def _texts(kinds: Sequence[IcebergType], task: FileScanTask) -> PartTexts:

@@ -17,10 +17,10 @@ AccessVerdict: TypeAlias = Literal["as declared", "different", "not declared"]
 
 @dataclass(frozen=True)
 class AccessPlan:
-    """What applying brings, or brought, to one dataset, table or group.
+    """What applying brings, or brought, to one dataset or group.
 
     Attributes:
-        resource: a dataset's name, ``dataset.table``, or ``group:`` and an address.
+        resource: a dataset's name, or ``group:`` and an address.
         adds, removes: ``principal``, ``role``, and where there is one ``reason``.
         stays: owners of a group for which the file names none: nobody touches them.
     """
@@ -38,7 +38,7 @@ class AccessPlan:
 
 @dataclass(frozen=True)
 class VerifiedAccess:
-    """Whether a dataset's access, a table's rows or a group's members are what is declared.
+    """Whether a dataset's access or a group's members are what is declared.
 
     Attributes:
         adds: what is declared and is not there; removes: what is there and is not declared.
@@ -56,7 +56,7 @@ class VerifiedAccess:
 
 @dataclass(frozen=True)
 class TriedAccess:
-    """What became of one dataset, table or group: what was changed, or why it was not."""
+    """What became of one dataset or group: what was changed, or why it was not."""
 
     resource: str
     done: AccessPlan | None = None

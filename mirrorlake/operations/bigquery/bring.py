@@ -1,8 +1,8 @@
 """One table of the lake, brought to BigQuery as the version that the lake shows: one publication.
 
-What belongs here: a load's beginning. What doesn't: which tables a contract has there
-(`mirrorlake.operations.bigquery.publish`, `mirrorlake.operations.bigquery.raw_there`), and what
-became of a load's jobs (`mirrorlake.operations.bigquery.settle`).
+What belongs here: a load's beginning. What doesn't: which table a contract has there
+(`mirrorlake.operations.bigquery.publish`), and what became of a load's jobs
+(`mirrorlake.operations.bigquery.settle`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.operations.bigquery.choose import LoadChoice, choose
 from mirrorlake.operations.bigquery.form import PublishedForm, ShownTable
-from mirrorlake.operations.bigquery.settle import base_of, load_job, publications_there, settle
+from mirrorlake.operations.bigquery.settle import base_of, load_job
 from mirrorlake.operations.bigquery.stage import StagedFiles, staged_as, upload_rows
 from mirrorlake.workspace import Workspace
 
@@ -29,37 +29,6 @@ def was_loaded(shown: ShownTable, newest: Publication) -> bool:
     """Whether what the lake shows was loaded, in the form that it is to have now."""
     loaded = (newest.state, newest.version, PublishedForm.from_json(newest.form))
     return loaded == ("success", shown.version, shown.form)
-
-
-def bring(
-    workspace: Workspace,
-    bigquery: BigQuery,
-    target: BigQueryTable,
-    shown: ShownTable,
-    patience: float,
-) -> Publication:
-    """Bring a table of BigQuery to the version that the lake shows, as far as it gets within
-    ``patience`` seconds; what is there already is left as it is.
-
-    Returns:
-        Its newest publication. It may have failed.
-
-    Raises:
-        BigQueryError: BigQuery can't be asked.
-        LakeError: the lake can't be read.
-    """
-    ledger = workspace.ledger
-    newest = ledger.newest_publications().get(shown.name)
-    if newest is not None and newest.state == "pending":
-        newest = settle(bigquery, ledger, target, newest, patience)
-        if newest.state == "pending":
-            return newest
-    there = bigquery.fields_of(target)
-    known = publications_there(ledger, shown.name, target)
-    if there is not None and known and was_loaded(shown, known[0]):
-        return known[0]
-    begun = begin_load(workspace, bigquery, target, shown, known, there, [target.dataset])
-    return settle(bigquery, ledger, target, begun, patience)
 
 
 def begin_load(

@@ -15,7 +15,6 @@ from mirrorlake.destinations.iceberg.changes import VersionChanges, changes_sinc
 from mirrorlake.destinations.iceberg.model import LakeTable, history, is_rewrite
 from mirrorlake.destinations.iceberg.partition_changes import (
     PartitionChanges,
-    appended_since,
     partitions_since,
 )
 from mirrorlake.ledger.publications import Publication
@@ -73,8 +72,6 @@ def choose(
             "its files were written again, and no row changed", base.version, same=True
         )
     if form.parts:
-        if form.appends and (found := _of_new_files(lake, table, rows, base.version)):
-            return found
         return _of_partitions(lake, table, rows, base.version)
     changes = changes_since(lake, table, base.version)
     if changes is None:
@@ -85,15 +82,6 @@ def choose(
     if changes.added_rows > rows * LARGEST_SHARE:
         return LoadChoice(f"{size}: more than half")
     return LoadChoice(size, base.version, changes)
-
-
-def _of_new_files(lake: Connection, table: LakeTable, rows: int, since: int) -> LoadChoice | None:
-    """How a version of raw is brought there that only has more files than the one before; None of
-    any other."""
-    changes = appended_since(lake, table, since)
-    if changes is None:
-        return None
-    return LoadChoice(f"{changes.added_rows:,} of {rows:,} rows came", since, changes)
 
 
 def _of_partitions(lake: Connection, table: LakeTable, rows: int, since: int) -> LoadChoice:
@@ -118,8 +106,6 @@ def _all_because(form: PublishedForm, base: Publication, there: list[FieldJson] 
     if not form.key and not form.parts:
         return "no key and no partitions of it can be compared in BigQuery"
     before = PublishedForm.from_json(base.form)
-    if before.raw:
-        return "it was a view over raw, whose tables stay: it is dropped, and a table made"
     if (before.column, before.per) != (form.column, form.per):
         return "its partitions are others: the table is dropped, and made again"
     if there != form.columns or before != form:

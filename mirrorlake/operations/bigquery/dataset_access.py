@@ -150,26 +150,20 @@ def _datasets(config: Config) -> set[str]:
         return set()
     views = chain.from_iterable(_datasets_of_views(config, settings).values())
     of_models = (one.identifier.namespace for one in models_in_bigquery(config))
-    in_place = chain.from_iterable(map(settings.views_datasets, config.namespaces_in_place))
-    loaded = {*config.datasets_of_tables, *config.datasets_of_raw}
-    return {*loaded, *views, *in_place, *of_models}
+    return {*config.datasets_of_tables, *views, *of_models}
 
 
 def _datasets_of_views(config: Config, settings: BigQueryConfig) -> Mapping[str, Sequence[str]]:
-    """Dataset of tables → those of its views: of tables that are loaded, of raw, whose views of
-    current rows are where tables are otherwise, and of tables made elsewhere whose files say
-    `clean`.
+    """Dataset of tables → those of its views: of tables that are loaded, and of tables made
+    elsewhere whose files say `clean`.
 
     Raises:
         ModelError: a file of a table that is made elsewhere can't be read.
     """
     shown = {one.table[0] for one in _externals(config) if one.clean is not None}
-    found = {one: [settings.views_dataset(one, "clean")] for one in shown} | {
+    return {one: [settings.views_dataset(one, "clean")] for one in shown} | {
         one: settings.views_datasets(one) for one in config.datasets_of_tables
     }
-    for raw, over in config.datasets_of_raw.items():
-        found[raw] = [*found.get(raw, ()), *sorted(over)]
-    return found
 
 
 def models_in_bigquery(config: Config) -> Sequence[PublishedModel]:

@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mirrorlake.config import Config
-from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.bigquery.names import publication_stem, table_there
+from mirrorlake.destinations.bigquery.names import table_there
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.publications import Publication
-from mirrorlake.operations.bigquery.form import PublishedForm
-from mirrorlake.operations.bigquery.in_place import read_in_place
+from mirrorlake.operations.bigquery.settle import went_there
 from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of
 
 SETTLE_AFTER = timedelta(minutes=5)
@@ -46,10 +44,9 @@ def loaded_there(
     found: dict[str, Publication] = {}
     for contract in contracts:
         publication = newest.get(contract.name)
-        if publication is None or not contract.in_bigquery or read_in_place(contract):
+        if publication is None or not contract.in_bigquery:
             continue
-        target = table_there(project, lake_table_of(contract))
-        if publication.id.startswith(f"{publication_stem(target, publication.version)}_"):
+        if went_there(publication, table_there(project, lake_table_of(contract))):
             found[contract.name] = publication
     return found
 
@@ -75,13 +72,11 @@ def find_unpublished(
     """
     newest = loaded_there(config, ledger.newest_publications(), contracts)
     for contract in contracts:
-        if read_in_place(contract):
-            continue  # nothing is loaded, and each run of its chain sees to its views
         version = head(lake_table_of(contract))
         if version is None:
             continue
         publication = newest.get(contract.name)
-        why = _why(publication, version) or _why_raw(contract, publication, head)
+        why = _why(publication, version)
         running = publication is not None and publication.state == "pending"
         again = SETTLE_AFTER if running else RETRY_AFTER
         before = requested.get(contract.name)
@@ -89,23 +84,6 @@ def find_unpublished(
             continue
         if before is None or now - before >= again:
             yield DueThere(contract, version, why)
-
-
-def _why_raw(
-    contract: PublishedContract,
-    publication: Publication | None,
-    head: Callable[[Identifier], int | None],
-) -> str:
-    """Why raw has to be published, though deduped has no newer version; '' where it is there, or
-    deduped's rows are what is loaded."""
-    if publication is None or not isinstance(contract, TableContract):
-        return ""
-    raw = PublishedForm.from_json(publication.form).raw
-    if bool(raw) != contract.raw_in_bigquery:
-        return "the contract has another load"
-    space = contract.namespaces.raw
-    moved = any(head(Identifier(space, name)) != version for name, version in raw)
-    return "raw has a newer version" if moved else ""
 
 
 def _why(publication: Publication | None, version: int) -> str:

@@ -38,8 +38,6 @@ class PublishedForm:
         hashed: the columns whose hashes are loaded; under: the fingerprint of the hash key.
         parts: the columns by which a model's table is partitioned in the lake: its partitions are
             replaced as wholes; none where one of them has no exact literal.
-        appends: whether rows never change in it, so that files that came are added: of raw.
-        raw: of views over raw, the tables of its versions and the lake's version of each.
         column, per: by whose days or months the table is partitioned (``DAY``, ``MONTH``); '' where
             it is not.
     """
@@ -52,8 +50,6 @@ class PublishedForm:
     column: str = ""
     per: str = ""
     parts: tuple[str, ...] = ()
-    appends: bool = False
-    raw: tuple[tuple[str, int], ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -87,9 +83,7 @@ class PublishedForm:
             name: tuple(found.get(name, ())) for name in ("key", "withheld", "hashed", "parts")
         }
         texts = {name: found.get(name, "") for name in ("under", "column", "per")}
-        raw = tuple((str(name), int(version)) for name, version in found.get("raw", ()))
-        appends = bool(found.get("appends", False))
-        return PublishedForm(found["columns"], **lists, **texts, appends=appends, raw=raw)
+        return PublishedForm(found["columns"], **lists, **texts)
 
     def shown(self, batch: pa.RecordBatch, hash_key: SecretStr | None) -> pa.RecordBatch:
         """Rows of the lake as they are loaded: without original texts of withheld columns, and with

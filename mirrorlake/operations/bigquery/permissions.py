@@ -20,7 +20,6 @@ from mirrorlake.operations.bigquery.dataset_access import (
     with_views,
 )
 from mirrorlake.operations.bigquery.group_members import apply_groups, plan_groups, verify_groups
-from mirrorlake.operations.bigquery.table_rows import TableAccess, open_tables, refuse_rows
 
 
 @dataclass(frozen=True)
@@ -28,13 +27,12 @@ class OpenPermissions:
     """What is declared, and what knows how it is now.
 
     Attributes:
-        tables, groups: None where none is declared: nobody has to be able to ask for one.
+        groups: None where none is declared: nobody has to be able to ask for one.
     """
 
     config: Config
     permissions: DeclaredPermissions
     bigquery: BigQuery
-    tables: TableAccess | None
     groups: GroupDirectory | None
 
 
@@ -52,12 +50,10 @@ def open_declared(config: Config, path: Path) -> OpenPermissions:
             next_step="Write one with project and bucket: docs/configuration.md#bigquery",
         )
     found = load_permissions(path, config.bigquery.project)
-    refuse_rows(config, found.tables)
     declared = replace(found, datasets=with_views(config, found.datasets))
     bigquery = open_bigquery(config.bigquery)
-    tables = open_tables(bigquery) if declared.tables else None
     groups = open_groups(config.bigquery.project) if declared.groups else None
-    return OpenPermissions(config, declared, bigquery, tables, groups)
+    return OpenPermissions(config, declared, bigquery, groups)
 
 
 def plan_permissions(declared: OpenPermissions) -> list[AccessPlan]:
@@ -69,8 +65,6 @@ def plan_permissions(declared: OpenPermissions) -> list[AccessPlan]:
     """
     runner, permissions = declared.bigquery.runner(), declared.permissions
     plans = plan_datasets(declared.bigquery, runner, permissions.datasets)
-    if declared.tables is not None:
-        plans += [declared.tables.plan(one) for one in permissions.tables]
     if declared.groups is not None:
         members = plan_groups(declared.groups, runner, permissions.groups)
         plans += [one.shown() for one in members]
@@ -84,19 +78,10 @@ def apply_permissions(declared: OpenPermissions, ledger: Ledger) -> list[TriedAc
         BigQueryError, ConfigError: as of `plan_permissions`; nothing was changed.
     """
     runner, permissions = declared.bigquery.runner(), declared.permissions
-    bigquery, tables, groups = declared.bigquery, declared.tables, declared.groups
+    bigquery, groups = declared.bigquery, declared.groups
     plan_datasets(bigquery, runner, permissions.datasets)
     members = plan_groups(groups, runner, permissions.groups) if groups is not None else []
-    tried: list[TriedAccess] = []
-    if tables is not None:
-        for table in permissions.tables:
-            tables.plan(table)
-        # Before datasets: a reader of today must not see all rows of tomorrow's.
-        tried += [
-            _tried(one.resource, partial(tables.apply, ledger, runner, one))
-            for one in permissions.tables
-        ]
-    tried += [
+    tried = [
         _tried(one.dataset, partial(apply_dataset, bigquery, ledger, runner, one))
         for one in permissions.datasets
     ]
@@ -113,8 +98,6 @@ def verify_permissions(declared: OpenPermissions) -> list[VerifiedAccess]:
     """
     permissions = declared.permissions
     found = verify_datasets(declared.bigquery, declared.config, permissions.datasets)
-    if declared.tables is not None:
-        found += [declared.tables.verify(one) for one in permissions.tables]
     if declared.groups is not None:
         found += verify_groups(declared.groups, permissions.groups)
     return found

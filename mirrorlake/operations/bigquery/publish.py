@@ -17,22 +17,10 @@ from mirrorlake.ledger.publications import Publication
 from mirrorlake.models.published import PublishedModel
 from mirrorlake.operations.bigquery.bring import begin_load, refuse_failed, was_loaded
 from mirrorlake.operations.bigquery.form import ShownTable, form_of
-from mirrorlake.operations.bigquery.in_place import (
-    SAID,
-    fields_in_place,
-    name_in_catalog,
-    read_in_place,
-)
 from mirrorlake.operations.bigquery.opened import open_for
-from mirrorlake.operations.bigquery.raw_there import publish_raw, settle_newest
-from mirrorlake.operations.bigquery.settle import publications_there, settle
-from mirrorlake.operations.bigquery.tables import (
-    MirroredContract,
-    PublishedContract,
-    lake_table_of,
-    terms_of,
-)
-from mirrorlake.operations.bigquery.views import ViewState, renew_views, renew_views_in_place
+from mirrorlake.operations.bigquery.settle import publications_there, settle, settle_newest
+from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of, terms_of
+from mirrorlake.operations.bigquery.views import ViewState, renew_views
 from mirrorlake.operations.moved_layers import refuse_moved
 from mirrorlake.workspace import Workspace
 
@@ -45,8 +33,7 @@ class PublishedThere:
 
     Attributes:
         state: ``unchanged`` (BigQuery has what the lake shows), ``success``, ``pending`` (its jobs
-            run; a later sync settles them), ``in place`` (BigQuery reads the lake's table: nothing
-            is loaded) or ``not loaded`` (the lake has no such table yet).
+            run; a later sync settles them) or ``not loaded`` (the lake has no such table yet).
         how: ``all rows`` or ``changes``; None where nothing was loaded.
         why: why so, in words.
         loaded: rows of the files; rows: of the table with them; bytes: of the files.
@@ -128,11 +115,6 @@ def publish_table(
 def _publish(
     workspace: Workspace, contract: PublishedContract, bigquery: BigQuery, patience: float
 ) -> PublishedThere:
-    if (in_place := read_in_place(contract)) is not None:
-        settle_newest(workspace, contract, bigquery, patience)
-        return _in_place(workspace, in_place, bigquery)
-    if isinstance(contract, TableContract) and contract.raw_in_bigquery:
-        return _publish_raw(workspace, contract, bigquery, patience)
     target = table_there(bigquery.config.project, lake_table_of(contract))
     ledger = workspace.ledger
     before = ledger.newest_publications().get(contract.name)
@@ -162,21 +144,6 @@ def _publish(
     return _result(ended, views)
 
 
-def _in_place(
-    workspace: Workspace, contract: MirroredContract, bigquery: BigQuery
-) -> PublishedThere:
-    """See to the views over a table that BigQuery reads in the lake."""
-    source = name_in_catalog(workspace.config, contract)
-    table = workspace.lake.load(lake_table_of(contract))
-    snapshot = table.current_snapshot() if table is not None else None
-    if table is None or snapshot is None:
-        return PublishedThere(contract.name, "not loaded")
-    fields = fields_in_place(contract, table)
-    views = renew_views_in_place(workspace, contract, table, bigquery, source, fields)
-    version = snapshot.snapshot_id
-    return PublishedThere(contract.name, "in place", why=SAID, version=version, views=views)
-
-
 def _shown(workspace: Workspace, contract: PublishedContract) -> ShownTable | None:
     identifier = lake_table_of(contract)
     table = workspace.lake.load(identifier)
@@ -185,18 +152,6 @@ def _shown(workspace: Workspace, contract: PublishedContract) -> ShownTable | No
         return None
     form = form_of(terms_of(contract, table), table, workspace.config.privacy.hash_key)
     return ShownTable(contract.name, identifier, table, snapshot.snapshot_id, form)
-
-
-def _publish_raw(
-    workspace: Workspace, contract: TableContract, bigquery: BigQuery, patience: float
-) -> PublishedThere:
-    newest = settle_newest(workspace, contract, bigquery, patience)
-    done = publish_raw(workspace, contract, bigquery, newest, patience)
-    if done.publication is None:
-        return PublishedThere(contract.name, "not loaded")
-    if done.moved or done.publication != newest:
-        return _result(done.publication, done.views)
-    return _unchanged(done.publication, done.views)
 
 
 def _unchanged(newest: Publication, views: Mapping[str, ViewState]) -> PublishedThere:

@@ -14,9 +14,13 @@ from collections.abc import Sequence
 
 from mirrorlake.destinations.bigquery.client import BigQuery, JobLook
 from mirrorlake.destinations.bigquery.job_costs import JobCost
-from mirrorlake.destinations.bigquery.names import BigQueryTable, publication_stem, staging_of
+from mirrorlake.destinations.bigquery.names import (
+    BigQueryTable,
+    publication_stem,
+    staging_of,
+    table_there,
+)
 from mirrorlake.destinations.bigquery.statements import (
-    append_sql,
     bounds_sql,
     merge_sql,
     parts_sql,
@@ -25,10 +29,12 @@ from mirrorlake.destinations.bigquery.statements import (
 from mirrorlake.errors import BigQueryError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.job_costs import JobPurpose
-from mirrorlake.ledger.publications import Publication, table_of
+from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.operations.bigquery.days import read_ranges
 from mirrorlake.operations.bigquery.form import PublishedForm
+from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of
+from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -64,11 +70,14 @@ def jobs_of(publication: Publication) -> tuple[str, ...]:
 def publications_there(ledger: Ledger, table: str, target: BigQueryTable) -> Sequence[Publication]:
     """What was loaded of a table into ``target``, the newest first. What was loaded under another
     project or dataset, as the contract had it then, is not among it."""
-    return [
-        one
-        for one in ledger.publications(table)
-        if one.id.startswith(f"{publication_stem(target, one.version)}_")
-    ]
+    return [one for one in ledger.publications(table) if went_there(one, target)]
+
+
+def went_there(publication: Publication, target: BigQueryTable) -> bool:
+    """Whether a publication is one of a load into ``target``: neither of a load into another place,
+    nor of views over raw, as releases before 0.1.0 could make them in a table's place."""
+    stem = f"{publication_stem(target, publication.version)}_"
+    return publication.id.startswith(stem) and not json.loads(publication.form).get("raw")
 
 
 def base_of(bigquery: BigQuery, newest_first: Sequence[Publication]) -> Publication | None:
@@ -89,6 +98,21 @@ def base_of(bigquery: BigQuery, newest_first: Sequence[Publication]) -> Publicat
         if written is not None and written.state != "failed":
             return None
     return None
+
+
+def settle_newest(
+    workspace: Workspace, contract: PublishedContract, bigquery: BigQuery, patience: float = 0.0
+) -> Publication | None:
+    """The newest publication of a table, as far as its jobs are now; None where there is none.
+
+    Raises:
+        BigQueryError: BigQuery can't be asked.
+    """
+    newest = workspace.ledger.newest_publications().get(contract.name)
+    if newest is None or newest.state != "pending":
+        return newest
+    target = table_there(bigquery.config.project, lake_table_of(contract))
+    return settle(bigquery, workspace.ledger, target, newest, patience)
 
 
 def settle(
@@ -193,8 +217,6 @@ def _merge(publication: Publication, staging: BigQueryTable, target: BigQueryTab
     if form.parts:
         fields = {one["name"]: one for one in form.columns}
         parts = json.loads(publication.days or "{}")["parts"]
-        if form.appends and not parts:
-            return append_sql(str(target), str(staging), form.names)
         leaving = parts_sql([fields[name] for name in form.parts], parts)
         return replace_sql(str(target), str(staging), form.names, leaving or "FALSE")
     bounds = ""
@@ -220,7 +242,7 @@ def _end(
     """
     for look in ended:
         if look.cost is not None:
-            record_cost(ledger, table_of(publication.table), "publish", look.cost)
+            record_cost(ledger, publication.table, "publish", look.cost)
     bigquery.drop(staging_of(target, publication.id))
     bigquery.remove_files(publication.id)
     failpoint("bigquery.removed")

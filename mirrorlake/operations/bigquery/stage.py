@@ -109,9 +109,7 @@ def refuse_too_many(table: str, form: PublishedForm, days: DaysTouched) -> None:
             f"{MOST_PARTITIONS:,} partitions at once",
             table=table,
             column=form.column,
-            next_step="Write bigquery: {load: raw, partition: month} in its contract"
-            if form.appends
-            else f"Write bigquery: {{partition_by: {form.column}, partition: month}} in its "
+            next_step=f"Write bigquery: {{partition_by: {form.column}, partition: month}} in its "
             "contract, or in the model's header",
         )
 

@@ -12,17 +12,12 @@ from typing import Literal, TypeAlias
 from mirrorlake.config.settings import ViewsThere
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.bigquery.client import BigQuery
-from mirrorlake.destinations.bigquery.names import (
-    BigQueryTable,
-    CatalogTable,
-    in_dataset,
-    table_there,
-)
+from mirrorlake.destinations.bigquery.names import BigQueryTable, in_dataset
 from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.destinations.bigquery.views import as_bigquery
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import BigQueryError
-from mirrorlake.merge.statements import originals_without, view_sql
+from mirrorlake.merge.statements import view_sql
 from mirrorlake.models.published import PublishedModel
 from mirrorlake.operations.bigquery.tables import (
     MirroredContract,
@@ -30,9 +25,7 @@ from mirrorlake.operations.bigquery.tables import (
     held_of_clean,
     ruled_by,
 )
-from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.serving.clean_select import clean_select
-from mirrorlake.table.clean_rules import rules_of
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 
@@ -58,53 +51,15 @@ def renew_views(
     """
     if there is None or isinstance(contract, PublishedModel):
         return {}
-    return _keep_views(workspace, contract, table, bigquery, target, there)
-
-
-def renew_views_in_place(
-    workspace: Workspace,
-    contract: MirroredContract,
-    table: LakeTable,
-    bigquery: BigQuery,
-    source: CatalogTable,
-    fields: Sequence[FieldJson],
-) -> dict[str, ViewState]:
-    """The same over the lake's own table, which has what no load brings: columns that a rule drops.
-
-    Args:
-        fields: the table's columns as BigQuery reads them.
-
-    Raises:
-        BigQueryError: a view can't be made. One that shows what a rule hides does not stay.
-    """
-    dropped = {name for name, rule in rules_of(ruled_by(contract)).items() if rule == "drop"}
-    shown = [field for field in fields if field["name"].lower() not in dropped]
-    return _keep_views(workspace, contract, table, bigquery, source, shown)
-
-
-def _keep_views(
-    workspace: Workspace,
-    contract: MirroredContract,
-    table: LakeTable,
-    bigquery: BigQuery,
-    source: BigQueryTable | CatalogTable,
-    there: Sequence[FieldJson],
-) -> dict[str, ViewState]:
-    """See that each view of a table is what it must be.
-
-    Args:
-        there: the columns that may be shown, of deduped and of hashes.
-    """
     types: Mapping[str, str] = {field["name"]: field["type"] for field in there}
     states: dict[str, ViewState] = {}
-    target = table_there(bigquery.config.project, deduped_of(contract))
     for kind in bigquery.config.views:
         view = in_dataset(target, bigquery.config.views_dataset(target.dataset, kind))
         wanted = _wanted(workspace, contract, table, kind, there)
         if wanted is not None:
             names, select = wanted
-            wanted = names, as_bigquery(select, source, types)
-        states[kind] = keep_view(bigquery, source, view, wanted)
+            wanted = names, as_bigquery(select, target, types)
+        states[kind] = keep_view(bigquery, target, view, wanted)
     return states
 
 
@@ -125,10 +80,6 @@ def _wanted(
         # Hashes are clean's.
         fields = [field.name for field in table.schema().fields]
         columns = [(name, as_sql_identifier(name)) for name in fields if name in names]
-        if contract.in_place:
-            # A load leaves out original texts of what it does not bring; here they are in the file.
-            hidden = sorted({*fields} - {*names}) + sorted(ruled_by(contract).excluded)
-            columns = [(n, originals_without(hidden) if n == ORIGINAL else s) for n, s in columns]
         return tuple(name for name, _ in columns), view_sql(columns, deduped_of(contract))
     held = held_of_clean(workspace, contract, [field.name for field in table.schema().fields])
     clean = clean_select(ruled_by(contract), table.schema(), held, names)
@@ -139,7 +90,7 @@ def _wanted(
 
 def keep_view(
     bigquery: BigQuery,
-    target: BigQueryTable | CatalogTable,
+    target: BigQueryTable,
     view: BigQueryTable,
     wanted: ViewForm | None,
 ) -> ViewState:

@@ -51,8 +51,7 @@ def _datasets_of_views(config: Config) -> set[str]:
     settings = config.bigquery
     if settings is None:
         return set()
-    namespaces = config.datasets_of_tables | config.namespaces_in_place
-    datasets = map(settings.views_datasets, namespaces)
+    datasets = map(settings.views_datasets, config.datasets_of_tables)
     return {name.lower() for name in chain.from_iterable(datasets)}
 
 

@@ -56,7 +56,9 @@ def server(request, tmp_path_factory):
         yield running
 
 
-@pytest.fixture(params=VERSIONS, ids=lambda kind: kind.__name__)
+@pytest.fixture(
+    params=[MariaDB, pytest.param(MySQL8, marks=pytest.mark.full)], ids=lambda kind: kind.__name__
+)
 def kind(request):
     return request.param
 

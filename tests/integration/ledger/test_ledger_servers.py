@@ -508,7 +508,7 @@ def test_a_lease_and_its_load_through_a_whole_life(url: str) -> None:
 
 def test_a_migration_that_was_interrupted_is_finished(url: str, ask: Callable[..., Any]) -> None:
     """In MySQL a step's DDL stays though the run died before the version was written."""
-    ask("UPDATE mirrorlake_meta SET value = '1' WHERE name = 'version'")
+    ask("UPDATE mirrorlake_meta SET value = '6' WHERE name = 'version'")
     ask("ALTER TABLE refusals DROP COLUMN first_refused_at")
     ask("ALTER TABLE tenants DROP COLUMN verdict_words")
     ask("ALTER TABLE costs DROP COLUMN seconds")
@@ -528,8 +528,7 @@ def test_a_migration_that_was_interrupted_is_finished(url: str, ask: Callable[..
     assert opened.tenants("g.t")["s", "d"].verdict_words == "ä" * 3_000
 
 
-def test_ends_of_chunks_are_texts_of_any_length(url: str, ask: Callable[..., Any]) -> None:
-    Ledger(url)
+def test_ends_of_chunks_are_texts_of_any_length(url: str) -> None:
     end = '["' + "ä" * 3_000 + '"]'
     at = datetime(2026, 1, 1, tzinfo=UTC)
     proof = Proof(
@@ -538,11 +537,6 @@ def test_ends_of_chunks_are_texts_of_any_length(url: str, ask: Callable[..., Any
         server="s", position="p", source_time=at, snapshot_id=None, through_seq=1, code="v",
         started_at=at, seconds=0.1, source_bytes=1, evidence="e",
     )  # fmt: skip
-    # As a ledger of the version before had it: no more than 64 characters.
-    change = "ALTER COLUMN {} TYPE" if url.startswith("postgres") else "MODIFY COLUMN {}"
-    for table, column in (("proofs", "lo"), ("proofs", "hi"), ("proof_offsets", "next_lo")):
-        ask(f"ALTER TABLE {table} {change.format(column)} VARCHAR(64)")
-    ask("UPDATE mirrorlake_meta SET value = '4' WHERE name = 'version'")
     ledger = Ledger(url)
     ledger.record_proofs([proof], (end,))
     assert ledger.proof_offset(TABLE) == end

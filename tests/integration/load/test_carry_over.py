@@ -6,12 +6,9 @@ The server counts the bytes that it sent; the oracle, which shares no code with 
 
 from __future__ import annotations
 
-import json
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +22,10 @@ from mirrorlake.load import protocol
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
-from tests.integration import crash_runner
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.mirrored import assert_equal, rows_of, shown
+from tests.soak.runs import Order, Runner
 
 ROOT = Path(__file__).parents[3]
 ROWS, CHUNK = 3_000, 500
@@ -290,26 +287,14 @@ def test_a_source_that_may_be_read_fast_is_read(
 
 
 @pytest.fixture(scope="module")
-def fork() -> Iterator[Callable[[Path, str], int]]:
+def fork(runner: Runner) -> Callable[[Path, str], int | None]:
     """Run a load in a process that a failpoint kills; its exit code."""
-    runner = subprocess.Popen(
-        [sys.executable, "-m", crash_runner.__name__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
 
-    def order(config: Path, failpoint: str) -> int:
-        assert runner.stdin is not None
-        assert runner.stdout is not None
-        fields = {"config": str(config), "table": "t", "failpoint": failpoint, "reload": ""}
-        runner.stdin.write(json.dumps({**fields, "spark": False, "rows_per_chunk": CHUNK}) + "\n")
-        runner.stdin.flush()
-        return int(runner.stdout.readline())
+    def order(config: Path, failpoint: str) -> int | None:
+        asked = Order(config, "t", failpoint=failpoint, spark=False, rows_per_chunk=CHUNK)
+        return runner.run(asked).code
 
-    yield order
-    runner.communicate(timeout=60)
+    return order
 
 
 @pytest.mark.parametrize(
@@ -327,7 +312,7 @@ def test_a_load_that_died_is_resumed(
     database: str,
     sql: Callable[..., Any],
     engine_for: Callable[..., Workspace],
-    fork: Callable[[Path, str], int],
+    fork: Callable[[Path, str], int | None],
 ) -> None:
     make(sql)
     config = place.folder / f"{database}.yaml"

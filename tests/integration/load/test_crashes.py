@@ -12,7 +12,6 @@ import re
 import signal
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,7 +34,6 @@ from mirrorlake.failpoints import (
     OF_ACCESS,
     OF_BIGQUERY,
     OF_BIGQUERY_LAYOUT,
-    OF_BIGQUERY_RAW,
     OF_CARRIED_ROWS,
     OF_CLEAN_TENANTS,
     OF_DELTAS,
@@ -62,9 +60,10 @@ from mirrorlake.operations.restore_ledger import rebuild_table
 from mirrorlake.operations.sync import load_table, reload_days, sync_table
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.workspace import Workspace
-from tests.integration import crash_runner, harming
+from tests.integration import harming
 from tests.integration.conftest import HASH_KEY, Place
 from tests.integration.contract_files import write_contract
+from tests.soak.runs import Order, Runner
 from tests.support.command import COMMAND
 
 ROOT = Path(__file__).parents[3]
@@ -145,27 +144,18 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def fork() -> Iterator[Callable[..., int]]:
-    """Run a sync in a fork that a failpoint kills; its exit code."""
-    runner = subprocess.Popen(
-        [sys.executable, "-m", crash_runner.__name__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
+def fork(runner: Runner) -> Callable[..., int]:
+    """Run a sync, a reload of a day or a refold in a fork that a failpoint kills; its exit code."""
 
-    def order(config: Path, table: str, failpoint: str, reload: str = "") -> int:
-        assert runner.stdin is not None
-        assert runner.stdout is not None
-        needs_spark = failpoint.startswith(NEEDS_SPARK) or table.startswith(PROVED)
-        fields = {"config": str(config), "table": table, "failpoint": failpoint}
-        runner.stdin.write(json.dumps({**fields, "spark": needs_spark, "reload": reload}) + "\n")
-        runner.stdin.flush()
-        return int(runner.stdout.readline())
+    def order(config: Path, table: str, failpoint: str, what: str = "sync") -> int:
+        spark = failpoint.startswith(NEEDS_SPARK) or table.startswith(PROVED)
+        days = () if what in ("sync", "refold") else (what, what)
+        act = "reload" if days else what
+        code = runner.run(Order(config, table, act, days, failpoint, spark)).code
+        assert code is not None
+        return code
 
-    yield order
-    runner.communicate(timeout=60)
+    return order
 
 
 @pytest.fixture(scope="module")
@@ -495,7 +485,7 @@ def test_a_refold_killed(world: World, failpoint: str, kind: str, after: str) ->
     for table in [load(world.place.lake, space, "orders") for space in spaces]:
         harming.harm(harming.files_of(table)[kind], "cut")
     world.change("orders")
-    code = world.fork(world.config, "orders", failpoint, crash_runner.REFOLD)
+    code = world.fork(world.config, "orders", failpoint, "refold")
     assert code == -signal.SIGKILL
     if after == "sync":
         with suppress(LakeDamaged):  # of the layer that was not come to
@@ -633,7 +623,6 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
             *OF_STREAMS,
             *OF_BIGQUERY,
             *OF_BIGQUERY_LAYOUT,
-            *OF_BIGQUERY_RAW,
             *OF_ACCESS,
         )
     )

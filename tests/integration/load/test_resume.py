@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,9 +34,9 @@ from mirrorlake.operations.unchanged import look_at
 from mirrorlake.sources.mysql.change_stamps import BLUR
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.workspace import Workspace
-from tests.integration import crash_runner
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
+from tests.soak.runs import Order, Runner
 
 ROOT = Path(__file__).parents[3]
 ROWS, CHUNK = 6_000, 750
@@ -52,27 +50,18 @@ Fork = Callable[..., int]
 
 
 @pytest.fixture(scope="module")
-def fork() -> Iterator[Fork]:
+def fork(runner: Runner) -> Fork:
     """Run a load in a process that a failpoint kills; its exit code."""
-    runner = subprocess.Popen(
-        [sys.executable, "-m", crash_runner.__name__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
 
     def order(config: Path, failpoint: str, reload: str = "") -> int:
-        assert runner.stdin is not None
-        assert runner.stdout is not None
-        fields = {"config": str(config), "table": "big", "failpoint": failpoint, "reload": reload}
-        told = {**fields, "spark": False, "rows_per_chunk": CHUNK}
-        runner.stdin.write(json.dumps(told) + "\n")
-        runner.stdin.flush()
-        return int(runner.stdout.readline())
+        days = (reload, reload) if reload else ()
+        act = "reload" if reload else "sync"
+        asked = Order(config, "big", act, days, failpoint, spark=False, rows_per_chunk=CHUNK)
+        code = runner.run(asked).code
+        assert code is not None
+        return code
 
-    yield order
-    runner.communicate(timeout=60)
+    return order
 
 
 @dataclass

@@ -12,11 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
-from tests.support.bigquery.data_policies import DataPolicyServer
 from tests.support.bigquery.grants import RUNNER
-from tests.support.bigquery.table_policies import Tables
 from tests.support.serving import serving
 
 _SPELLED = {
@@ -37,8 +34,6 @@ class Datasets:
         hidden: whether nobody's access is shown.
         patches: the entries of each change that was requested.
         runner: whom Google takes whoever asks for.
-        tables: tables and their row access policies.
-        data_policies: policies of their columns.
     """
 
     def __init__(self, url: str) -> None:
@@ -51,8 +46,6 @@ class Datasets:
         self.hidden = False
         self.patches: list[list[dict[str, Any]]] = []
         self.runner = RUNNER.partition(":")[2]
-        self.tables = Tables()
-        self.data_policies = DataPolicyServer()
 
     def put(self, dataset: str, entries: list[dict[str, Any]]) -> None:
         """Replace a dataset's entries, as another client would."""
@@ -87,17 +80,6 @@ class _Handler(BaseHTTPRequestHandler):
     there: Datasets
 
     def do_GET(self) -> None:
-        if "/tables/" in self.path:
-            self._get_table()
-            return
-        if "/dataPolicies/" in self.path:
-            name = self.path.partition("?")[0].rpartition("/")[2]
-            found = self.there.data_policies.policies.get(name)
-            if found is None:
-                self._refuse(404, f"Not found: {name}")
-            else:
-                self._answer(200, found)
-            return
         dataset = self._dataset()
         if dataset not in self.there.access:
             self._refuse(404, f"Not found: Dataset {dataset}")
@@ -119,23 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, self._resource(dataset))
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        tables = self.there.tables
-        if self.path.endswith(":getIamPolicy"):
-            name = self.path.rpartition("/")[2].partition(":")[0]
-            self._answer(200, tables.iam(self._table(), name))
-            return
-        sql = str(body.get("query"))
-        if "POLIC" in sql.upper():
-            columns = self.there.data_policies
-            refused = columns.run(sql) if columns.takes(sql) else tables.run(sql)
-            if refused is not None:
-                self._refuse(400, refused)
-                return
-            if tables.lost:
-                tables.lost -= 1
-                self._refuse(503, "The service is currently unavailable.")
-                return
+        self.rfile.read(int(self.headers["Content-Length"]))
         found = {
             "jobComplete": True,
             "jobReference": {"projectId": "local", "jobId": "q"},
@@ -148,32 +114,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
-
-    def _get_table(self) -> None:
-        tables, table = self.there.tables, self._table()
-        if table not in tables.fields:
-            self._refuse(404, f"Not found: Table {table}")
-        elif "/rowAccessPolicies" in self.path:
-            query = parse_qs(urlsplit(self.path).query)
-            self._answer(200, tables.listed(table, query.get("pageToken", [""])[0]))
-        else:
-            dataset, _, name = table.partition(".")
-            place = {"projectId": "local", "datasetId": dataset, "tableId": name}
-            fields = {"fields": [self._field(table, one) for one in tables.fields[table]]}
-            of = {"tableReference": place, "schema": fields}
-            view = {"type": "VIEW", "view": {"query": "SELECT 1"}}
-            self._answer(200, of | (view if table in tables.views else {"type": "TABLE"}))
-
-    def _field(self, table: str, field: dict[str, Any]) -> dict[str, Any]:
-        names = self.there.data_policies.columns.get((table, field["name"]))
-        if not names:
-            return field
-        place = "projects/12/locations/us/dataPolicies"
-        return {**field, "dataPolicies": [{"name": f"{place}/{name}"} for name in names]}
-
-    def _table(self) -> str:
-        parts = urlsplit(self.path).path.split("/")
-        return f"{parts[parts.index('datasets') + 1]}.{parts[parts.index('tables') + 1]}"
 
     def _dataset(self) -> str:
         return self.path.partition("?")[0].rpartition("/")[2]

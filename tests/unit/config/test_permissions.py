@@ -15,17 +15,12 @@ from mirrorlake.errors import ConfigError
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "bigquery-permissions.md").read_text("utf-8")
 OWNER = "group:p@x.de: owner"
-ROWS = "datasets: {d: {principals: {group:p@x.de: owner}, tables: {t: {rows: {ROWS}}}}}"
-COLUMNS = ROWS.replace("rows: {ROWS}", "columns: {ONE}")
 IN = "{{user:ann@x.de: owner, group:{}@x.de: member}}"
 SECTIONS = {
     "The file": None,
     "datasets.<dataset>": "DatasetSection",
     "datasets.<dataset>.exceptions.<user>": "UserException",
     "datasets.<dataset>.authorised": "AuthorisedObjects",
-    "datasets.<dataset>.tables.<table>": "TableRowsSection",
-    "datasets.<dataset>.tables.<table>.rows.<policy>": "RowPolicySection",
-    "datasets.<dataset>.tables.<table>.columns.<column>": "ColumnPolicySection",
 }
 
 
@@ -86,7 +81,8 @@ def test_the_example_declares_what_it_says(tmp_path: Path) -> None:
         (f"datasets: {{d: {{principals: {{{OWNER}, special:allAuthenticatedUsers: writer}}}}}}", "is everybody, who may be no more than reader"),
         (f"datasets: {{d: {{principals: {{{OWNER}}}, authorised: {{views: [v]}}}}}}", "'v' is not written like dataset.name"),
         (f"datasets: {{d: {{principals: {{{OWNER}}}, authorised: {{views: [a.v, a.v]}}}}}}", "a.v is declared twice"),
-        (f"datasets: {{d: {{principals: {{{OWNER}}}}}}}\nxyzzy: {{}}", "2:1: xyzzy: unknown key; known are sets, datasets, groups, lake"),
+        (f"datasets: {{d: {{principals: {{{OWNER}}}}}}}\nxyzzy: {{}}", "2:1: xyzzy: unknown key; known are sets, datasets, groups"),
+        (f"datasets: {{d: {{principals: {{{OWNER}}}}}}}\nlake: {{place: gs://b}}", "2:1: lake: was removed: Mirrorlake writes no policies for files"),
         (f"datasets: {{d: {{principals: {{{OWNER}}}}}}}\ngroups: {{}}", "2:9: groups: is empty"),
         ("groups: {a@x.de: {user:ann@x.de: ownr}}", "1:34: groups.\"a@x.de\".\"user:ann@x.de\": 'ownr' is not 'owner', 'manager' or 'member'; did you mean 'owner'?"),
         ("groups: {a: {user:ann@x.de: owner}}", "1:10: groups.a: 'a' is no address, like name@example.com"),
@@ -100,22 +96,7 @@ def test_the_example_declares_what_it_says(tmp_path: Path) -> None:
         (f"datasets: {{d: {{principals: {{{OWNER}}}, rows: {{}}}}}}", "unknown key"),
         (f"datasets: {{d-e: {{principals: {{{OWNER}}}}}}}", "'d-e' is no dataset's name"),
         ("datasets: {d: {principals: {group:p@x.de: []}}}", "is empty"),
-        (ROWS.replace("ROWS", "p: {to: [group:a@x.de]}"), "1:71: datasets.d.tables.t.rows.p.where: is missing"),
-        (ROWS.replace("ROWS", "p: {to: [], where: 'TRUE'}"), "rows.p.to: is empty"),
-        (ROWS.replace("ROWS", "p: {to: [user:a@x.de], where: 'TRUE'}"), "'user:a@x.de' is a person: rows are shown to groups and accounts"),
-        (ROWS.replace("ROWS", "p: {to: [special:projectOwners], where: 'TRUE'}"), "'special:projectOwners' can't be shown rows: write a group"),
-        (ROWS.replace("ROWS", "p: {to: [group:a@x.de, group:A@x.de], where: 'TRUE'}"), "rows.p.to: group:a@x.de is here twice: leave one out"),
-        (ROWS.replace("ROWS", "p: {to: [set:x], where: 'TRUE'}"), "there is no set 'x'"),
-        (ROWS.replace("ROWS", "p-q: {to: [group:a@x.de], where: 'TRUE'}"), "'p-q' is no policy's name"),
-        (ROWS.replace("ROWS", "p: {to: [group:a@x.de], where: 'TRUE'}, P: {to: [group:a@x.de], where: 'TRUE'}"), "rows.P: the policy is declared already, as p"),
-        (COLUMNS.replace("ONE", "c: {}"), "columns.c.values: is missing"),
-        (COLUMNS.replace("ONE", "c: {values: [domain:x.de]}"), "'domain:x.de' can't be shown a column: write a group or a service account"),
-        (COLUMNS.replace("ONE", "c: {values: [group:a@x.de], mask: SHA256}"), "columns.c: masked and mask go together: write both, or neither"),
-        (COLUMNS.replace("ONE", "c: {values: [group:a@x.de], masked: [group:b@x.de], mask: SHA-256}"), "'SHA-256' is not 'SHA256',"),
-        (COLUMNS.replace("ONE", "c: {values: [group:a@x.de], masked: [group:A@x.de], mask: SHA256}"), "columns.c.values: group:a@x.de is here twice"),
-        (COLUMNS.replace("ONE", "c: {values: [group:a@x.de]}, C: {values: [group:a@x.de]}"), "columns.C: the column is declared already, as c"),
-        (COLUMNS.replace("ONE", "'a b': {values: [group:a@x.de]}"), "'a b' is no column's name"),
-        ("datasets:\n  d:\n    tables:\n      t: {}\n      t: {}", "5:7: datasets.d.tables.t: this key is already on line 4: keep one of them"),
+        (f"datasets: {{d: {{principals: {{{OWNER}}}, tables: {{t: {{rows: {{}}}}}}}}}}", "1:51: datasets.d.tables: was removed: policies of rows and columns are BigQuery's own DDL"),
         ("datasets: {}", "datasets: is empty"),
         ("sets: {}", "datasets: is missing"),
         ("datasets: [", "not valid YAML"),
@@ -124,15 +105,6 @@ def test_the_example_declares_what_it_says(tmp_path: Path) -> None:
 def test_what_cannot_be_declared_is_named(text: str, problem: str, tmp_path: Path) -> None:
     lines = refused(tmp_path, text)
     assert any(problem in line for line in lines), lines
-
-
-def test_rows_of_a_table_have_a_place_each(tmp_path: Path) -> None:
-    rows = "p: {to: [set:s, group:a@x.de], where: ' n > 1 '}"
-    text = "sets: {s: [group:B@x.de]}\n" + ROWS.replace("ROWS", rows)
-    [table] = load_permissions(written(tmp_path, text), "p").tables
-    policy = table.policies["p"]
-    assert (policy.where, policy.to) == ("n > 1", {"group:a@x.de", "group:b@x.de"})
-    assert policy.place.startswith(f"{tmp_path / 'permissions.yaml'}:2:")
 
 
 def test_groups_have_one_spelling(tmp_path: Path) -> None:
@@ -173,13 +145,12 @@ def test_the_schema_in_docs_is_current() -> None:
 
 def test_a_list_of_wrong_items_is_not_called_empty(tmp_path: Path) -> None:
     path = tmp_path / "permissions.yaml"
-    rows = "all: {to: [user:ann@x.de], where: 'TRUE'}"
-    text = f"datasets: {{d: {{principals: {{{OWNER}}}, tables: {{t: {{rows: {{{rows}}}}}}}}}}}"
+    text = f"datasets: {{d: {{principals: {{{OWNER}, group:a@x.de: [ownr]}}}}}}"
     path.write_text(text)
     with pytest.raises(ConfigError) as raised:
         load_permissions(path, "p")
-    assert "to[0]: " in str(raised.value)
+    assert '"group:a@x.de"[0]: ' in str(raised.value)
     assert "is empty" not in str(raised.value)
-    path.write_text(text.replace("[user:ann@x.de]", "[]"))
-    with pytest.raises(ConfigError, match="to: is empty"):
+    path.write_text(text.replace("[ownr]", "[]"))
+    with pytest.raises(ConfigError, match="is empty"):
         load_permissions(path, "p")

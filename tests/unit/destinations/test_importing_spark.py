@@ -45,7 +45,7 @@ sys.exit(repr(failed) if failed else 0)
 """
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.full) for n in (1, 2))])
 def test_threads_that_need_pyspark_first_all_get_the_whole_of_it(number: int) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", AT_ONCE], capture_output=True, text=True, check=False

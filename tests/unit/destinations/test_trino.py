@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import subprocess
 import sys
 from base64 import b64decode
 from decimal import Decimal
@@ -231,11 +230,3 @@ def test_without_its_client_trino_is_an_error(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(LakeError, match="its client is not installed") as error:
         read("http://127.0.0.1:1")
     assert "mirrorlake[trino]" in error.value.next_step
-
-
-def test_nothing_imports_the_client_before_it_is_needed() -> None:
-    code = (
-        "import sys, mirrorlake.cli, mirrorlake.operations.readers; print('trino' in sys.modules)"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "False"

@@ -497,27 +497,22 @@ def test_a_hold_ends_by_itself_or_by_word(ledger: Ledger) -> None:
     assert ledger.held("shop") is None
 
 
-def test_a_ledger_of_version_1_is_brought_to_this_one(
+def test_a_ledger_of_version_6_is_brought_to_this_one(
     url: str, ledger: Ledger, ask: Callable[..., Any]
 ) -> None:
     load = started(ledger)
-    ask("ALTER TABLE loads DROP COLUMN job_id")
-    ask("DROP TABLE holds")
-    for name in ("day", "days_from", "days_before"):
-        ask(f"ALTER TABLE proofs DROP COLUMN {name}")
     ask("ALTER TABLE refusals DROP COLUMN first_refused_at")
     ask("ALTER TABLE tenants DROP COLUMN verdict_words")
     ask("ALTER TABLE costs DROP COLUMN seconds")
     ask("DROP TABLE dirty_marks")
-    ask("UPDATE mirrorlake_meta SET value = '1' WHERE name = 'version'")
+    ask("ALTER TABLE publications DROP COLUMN days")
+    ask("UPDATE mirrorlake_meta SET value = '6' WHERE name = 'version'")
     opened = Ledger(url)
+    assert opened.begin_publication("stem", TABLE, 1, None, "", "{}").days is None
     assert [found.seq for found in opened.unsettled_loads(TABLE)] == [load.seq]
-    assert opened.held("shop") is None
-    assert opened.proofs(TABLE) == []
     assert ask("SELECT value FROM mirrorlake_meta WHERE name = 'version'") == [
         (str(LEDGER_VERSION),)
     ]
-    assert ask("SELECT job_id FROM loads") == [(None,)]
     opened.record_refusal("other", "its schema changed")
     assert opened.refusals()["other"].since == opened.refusals()["other"].at
     opened.record_tenants("g.t", [Tenant("s", "d", datetime.now(UTC), verdict_words="it moved")])
@@ -525,6 +520,14 @@ def test_a_ledger_of_version_1_is_brought_to_this_one(
     opened.record_cost(TABLE, "deduped", 1, 5, 7, 2.5)
     assert [one.seconds for one in opened.costs(TABLE, datetime(2000, 1, 1, tzinfo=UTC))] == [2.5]
     assert opened.dirty_marks() == []
+
+
+def test_a_ledger_of_before_version_6_is_refused(url: str, ask: Callable[..., Any]) -> None:
+    Ledger(url)
+    ask("UPDATE mirrorlake_meta SET value = '5' WHERE name = 'version'")
+    with pytest.raises(LedgerError, match=r"has version 5; .* takes is 6\. Name another"):
+        Ledger(url)
+    assert ask("SELECT value FROM mirrorlake_meta WHERE name = 'version'") == [("5",)]
 
 
 def test_a_refusal_says_since_when(ledger: Ledger) -> None:

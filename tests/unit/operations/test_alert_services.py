@@ -254,7 +254,7 @@ def test_the_command_tells_and_tests_every_kind(
     assert b"Subject: Mirrorlake: test" in kept.mails[0].content
 
 
-def test_apprise_is_not_imported_before_a_hook_is_told(tmp_path: Path) -> None:
+def test_what_one_setting_needs_is_not_imported_before(tmp_path: Path) -> None:
     text = {
         "version": 1,
         "alerts": {"services": {"pager": "${env:PAGER}"}},
@@ -264,10 +264,10 @@ def test_apprise_is_not_imported_before_a_hook_is_told(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump(text))
     look = (
         "import sys; from pathlib import Path; import mirrorlake.cli, mirrorlake.operations.alerts;"
-        "import mirrorlake.operations.status; import sensors;"
+        "import mirrorlake.operations.status, mirrorlake.operations.readers; import sensors;"
         "from mirrorlake.config import load_config; load_config(Path(sys.argv[1]),"
         " environ={'PAGER': 'json://127.0.0.1'});"
-        "sys.exit('apprise' in sys.modules)"
+        "sys.exit(' '.join({'apprise', 'trino'} & {*sys.modules}) or None)"
     )
     subprocess.run([sys.executable, "-c", look, str(path)], check=True)
 

@@ -22,7 +22,7 @@ from tests.support.bigquery.live import PROJECT_VARIABLE, LiveCloud, live_cloud
 
 LONG = {"wait": "2m"}
 # Not skipped: nobody is to read that it was looked at.
-_GOOGLES = ["test_google_alone.py", "test_in_place_google.py"]
+_GOOGLES = ["test_google_alone.py"]
 collect_ignore = [] if os.environ.get(PROJECT_VARIABLE) else _GOOGLES
 
 

@@ -4,7 +4,7 @@ clean view shows its masks, and nobody's personal data is in one."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -164,30 +164,3 @@ def test_the_check_says_equal_of_all(there: There) -> None:
     for contract in there.contracts:
         assert checked(there.workspace, contract.name).verdict == "equal", contract.name
         assert published(there.workspace, contract.name).state == "unchanged"
-
-
-def test_views_over_raw_have_the_same_rows(there: There, place: Place) -> None:
-    """Last: it loads raw in deduped's place, wherever there are windows."""
-    path = there.workspace.config.path
-    text = path.read_text(encoding="utf-8")
-    for mode in ("incremental", "append"):
-        line = f"            mode: {mode}\n"
-        text = text.replace(line, f"{line}            bigquery: {{load: raw}}\n")
-    path.write_text(text, encoding="utf-8")
-    workspace = Workspace.open(load_config(path), spark=place.spark)
-    raw = [one for one in workspace.config.tables if one.raw_in_bigquery]
-    assert len(raw) == 7
-    for dataset in {one.namespaces.raw for one in raw}:
-        there.cloud.make_dataset(dataset)
-    over = replace(there, workspace=workspace)
-    for one in raw:
-        assert published(workspace, one.name).state == "success"
-    assert_rows_are_mysqls(over)
-    there.writer.run(CHANGES)
-    for one in workspace.config.tables:
-        if one.source == "shop":
-            assert synced(workspace, one.name).state == "success"
-    assert_rows_are_mysqls(over)
-    test_every_clean_view_shows_its_masks(over)
-    test_no_personal_data_is_in_a_clean_view(over)
-    test_the_check_says_equal_of_all(over)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sqlglot
-from sqlglot import exp
-
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.bigquery.names import BigQueryTable, CatalogTable
+from mirrorlake.destinations.bigquery.names import BigQueryTable
 from mirrorlake.destinations.bigquery.views import as_bigquery
 from mirrorlake.merge.statements import clean_column, originals_without, view_sql
 
@@ -53,13 +50,3 @@ def test_originals_of_ruled_columns_are_left_out() -> None:
         "ARRAY(SELECT x FROM UNNEST(`_mirror_original`) AS x WHERE NOT x.column IN ('a', 'it\\'s'))"
     )
     assert text.startswith(f"SELECT CASE WHEN ARRAY_LENGTH({kept}) > 0 THEN {kept} END AS `_mirror")
-
-
-def test_a_table_of_a_catalog_has_a_name_of_four_parts() -> None:
-    columns = [("a", "`a`"), ("_mirror_original", originals_without(["b"]))]
-    source = CatalogTable("my-project", "company-lake", "shop_shop", "odd name-1")
-    text = as_bigquery(view_sql(columns, Identifier("shop_shop", "odd name-1")), source, {})
-    assert text.endswith(" FROM `my-project.company-lake.shop_shop.odd name-1`")
-    [table] = sqlglot.parse_one(text, read="bigquery").find_all(exp.Table)
-    parts = [part.name for part in table.parts]
-    assert parts == ["my-project", "company-lake", "shop_shop", "odd name-1"]
