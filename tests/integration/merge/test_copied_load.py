@@ -11,6 +11,7 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.copied_files import COPIED
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark import LazySpark
@@ -42,7 +43,7 @@ def layer(workspace: Workspace, name: str) -> LakeTable:
 
 def is_copied(workspace: Workspace, name: str = "deduped") -> bool:
     head = layer(workspace, name).current_snapshot()
-    return head is not None and head.summary is not None and COPIED in head.summary
+    return head is not None and snapshot_property(head, COPIED) is not None
 
 
 def sync(workspace: Workspace) -> None:
