@@ -96,11 +96,13 @@ def _is_whole(plan: ResolvedTable, load: Load) -> bool:
 
 
 def _is_as_stored(plan: ResolvedTable, layer: Layer, raw: LakeTable) -> bool:
-    """Whether the layer's columns are raw's, without a conversion or a rule."""
+    """Whether the layer's columns are all of raw's, without a conversion or a rule: what a rule
+    drops would stand in the file."""
     wanted = wanted_types(plan)
     plain = [as_sql_identifier(name) for name in wanted]
-    shown = all(sql == as_sql_identifier(name) for name, _, sql in layer.columns)
-    if not shown or version_columns(plan, raw, wanted) != plain:
+    if [sql for _, _, sql in layer.columns] != plain:
+        return False
+    if version_columns(plan, raw, wanted) != plain:
         return False
     return layer.original is None or (
         layer.original == as_sql_identifier(ORIGINAL)

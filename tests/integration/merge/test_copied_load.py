@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from demo.embedded import EmbeddedServer
@@ -102,13 +103,20 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return {k: v.timestamp() if hasattr(v, "timestamp") else v for k, v in row.items()}
 
 
-def test_what_is_not_as_stored_is_written_by_spark(sql: Any, engine_for: EngineFor) -> None:
-    """A rule changes values; another layer of the same load is a copy all the same."""
-    sql(*CREATE)
-    workspace = engine_for({"t": {**FULL, "clean": "table", "columns": {"v": {"pii": "mask"}}}})
+@pytest.mark.parametrize("rule", ["mask", "drop"])
+def test_a_layer_with_a_rule_is_written_by_spark(sql: Any, engine_for: EngineFor, rule: str) -> None:
+    """Nothing of a column that it hides may stand in its files, whatever its schema says."""
+    sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))",
+        "INSERT INTO t SELECT seq, CONCAT('v', seq) FROM seq_1_to_400",
+    )
+    workspace = engine_for({"t": {**FULL, "clean": "table", "columns": {"v": {"pii": rule}}}})
     sync(workspace)
     assert is_copied(workspace)
     assert not is_copied(workspace, "clean")
+    files = list(Path(layer(workspace, "clean").location()[7:]).rglob("*.parquet"))
+    texts = {str(pq.read_table(path).to_pylist()) for path in files}
+    assert not [text for text in texts if "v399" in text]
 
 
 def test_a_small_copy_that_changed_replaces_the_files(
