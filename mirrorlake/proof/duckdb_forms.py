@@ -28,10 +28,10 @@ from mirrorlake.sources.mysql.tables import Column
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 MEMORY = "512MB"
 """What DuckDB may use: rows stream through it."""
-_SETTINGS = {
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "memory_limit": MEMORY,
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
 }
 _DIGEST = "('0x' || left(sha256({}), 16))::UBIGINT::HUGEINT"
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -142,7 +143,7 @@ def _as_of(target: Table, file: DataFile, path: str) -> DataFile:
     not is left out."""
     ids = set(index_by_id(target.schema()))
 
-    def known(name: str) -> dict[int, int] | dict[int, bytes] | None:
+    def known(name: str) -> Any:
         found = getattr(file, name)
         return None if found is None else {k: v for k, v in found.items() if k in ids}
 

@@ -104,7 +104,9 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("rule", ["mask", "drop"])
-def test_a_layer_with_a_rule_is_written_by_spark(sql: Any, engine_for: EngineFor, rule: str) -> None:
+def test_a_layer_with_a_rule_is_written_by_spark(
+    sql: Any, engine_for: EngineFor, rule: str
+) -> None:
     """Nothing of a column that it hides may stand in its files, whatever its schema says."""
     sql(
         "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))",
