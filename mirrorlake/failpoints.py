@@ -35,6 +35,8 @@ FAILPOINTS = (
 )
 OF_DELTAS = ("copy.indexed", "delta.found", "delta.proved")
 """On the way of a full copy that writes what changed, beside those of every load."""
+OF_COPIED_FILES = ("fold.copied",)
+"""Between the copies of a load's files and the commit that shows them in a layer."""
 OF_CARRIED_ROWS = ("chunk.carried",)
 """On the way of a first load that takes rows from deduped."""
 OF_SNAPSHOTS = (

@@ -102,7 +102,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         *(f"proof/test_{name}" for name in _COMPARISON if name != "reads"),
     ),
     "scope": ("proof/test_scope",),
-    "arrow_side": ("proof/test_local",),
+    "local_side": ("proof/test_local",),
     "beside": ("proof/test_beside",),
     "foreign": ("proof/test_beside",),
     "still": ("proof/test_beside",),

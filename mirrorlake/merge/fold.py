@@ -34,6 +34,7 @@ from mirrorlake.ledger import Ledger, Load
 from mirrorlake.load.raw_files import refuse_damaged
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.conversions import spark_type
+from mirrorlake.merge.copied_load import copied_load, write_copied
 from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune
 from mirrorlake.merge.ranks import GONE
@@ -205,12 +206,14 @@ def ensure_layer(
         LakeError: a column of it has another type than requested.
     """
     schema = current_schema(layer.stored, layer.original is not None)
+    raw = workspace.lake.load(plan.raw)
     days_of = FIRST_CREATED if plan.entity else None
     beside = next_names(plan.key)
     key = [name if name in layer.names else beside[name] for name in plan.key]
     mode = plan.contract.write_mode
     return ensure_current_table(
-        workspace.lake, layer.identifier, schema, key, days_of, location, mode
+        *(workspace.lake, layer.identifier, schema, key, days_of, location, mode),
+        like=raw.schema() if raw is not None else None,
     )
 
 
@@ -232,6 +235,11 @@ def _apply(
     # them all is a third of its work.
     copied = plan.contract.copies and plan.contract.deletes == "remove" and not todo.delta
     if whole or (copied and todo.rows <= SMALL_COPY):
+        alone = todo.loads[0] if len(todo.loads) == 1 else None
+        files = copied_load(workspace, plan, layer, alone) if alone is not None else None
+        if files is not None:
+            through = {FOLDED: str(max(todo.held))}
+            return Scan(write_copied(workspace, layer, files, at, through))
         return overwrite(workspace, plan, layer, todo, OverwriteTarget(layer.identifier.sql, at))
     # A MERGE reads of the layer what may hold the changed keys: of a large one, many rows.
     table = workspace.lake.load(layer.identifier)

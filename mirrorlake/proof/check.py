@@ -18,7 +18,6 @@ from pymysql.connections import Connection
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.proof.arrow_side import Local, digest_locally
 from mirrorlake.proof.beside import Beside, compare_beside, read_beside
 from mirrorlake.proof.compare import (
     Digests,
@@ -31,6 +30,7 @@ from mirrorlake.proof.compare import (
 )
 from mirrorlake.proof.days import Days, whole_days
 from mirrorlake.proof.keys import is_one_integer, ordered_of, parts_of, resolve_keys
+from mirrorlake.proof.local_side import Local, digest_locally
 from mirrorlake.proof.mysql_side import SessionTraffic, read_bounds
 from mirrorlake.proof.named import conditions_of
 from mirrorlake.proof.order import Part, after_condition, bound_of, span_conditions

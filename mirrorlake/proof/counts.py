@@ -27,9 +27,9 @@ from mirrorlake.destinations.iceberg.row_counts import count_shown
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.errors import ProofError
-from mirrorlake.proof.arrow_side import within_cursor
 from mirrorlake.proof.canonical import DELETED_AT
 from mirrorlake.proof.compare import leaving_out
+from mirrorlake.proof.local_side import within_cursor
 from mirrorlake.proof.mysql_side import SourceSide, one_state, text_of
 from mirrorlake.proof.ranges import INTEGERS, Verdict
 from mirrorlake.proof.resolve import read_mirror, resolve_target

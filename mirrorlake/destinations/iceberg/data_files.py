@@ -35,7 +35,8 @@ FilePart: TypeAlias = date | int
 
 # Rows held before a row group is written, as Arrow: a quarter to an eighth of it in the file.
 BUDGET_BYTES = 64 * 2**20
-FILE_BYTES = 256 * 2**20
+# A file may become one of a layer, whose folds open those that they need: moderate, as its own are.
+FILE_BYTES = 32 * 2**20
 # Each open file holds a descriptor and its columns' encoders.
 OPEN_FILES = 64
 # Of each open file, before Python sees it.

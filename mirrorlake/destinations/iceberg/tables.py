@@ -42,6 +42,7 @@ from pyiceberg.types import (
 from mirrorlake.config.settings import WriteMode
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.field_ids import create_with_ids_of, has_types_of
 from mirrorlake.errors import LakeError
 from mirrorlake.schema.lattice import StoredType, is_promoted
 from mirrorlake.schema.own_columns import (
@@ -257,6 +258,7 @@ def ensure_current_table(
     days_of: str | None = None,
     location: str | None = None,
     mode: WriteMode | None = None,
+    like: Schema | None = None,
 ) -> Table:
     """A deduped or clean table, made if it isn't there, sorted by its key; columns and properties
     that it lacks are added, and columns become wider where the schema has them so.
@@ -266,6 +268,8 @@ def ensure_current_table(
         days_of: a column by whose days the table is partitioned; what was written before
             stays as it is until it is compacted.
         location: where a new table's files go; by its name if not given.
+        like: raw's schema, whose ids a new table gives the columns that both have, so that it can
+            take copies of raw's files.
 
     Raises:
         LakeError: a column of it has a type that can't become the one requested.
@@ -276,7 +280,7 @@ def ensure_current_table(
         source = schema.find_field(days_of).field_id
         spec = PartitionSpec(PartitionField(source, 1000, DayTransform(), f"{days_of}_day"))
     properties = current_properties(mode or "merge-on-read")
-    table = create_table(lake, identifier, schema, spec, properties, order, location)
+    table = create_table(lake, identifier, schema, spec, properties, order, location, like)
     lacking = {k: v for k, v in properties.items() if k not in table.properties}
     if lacking:
         with lake.translated(identifier), table.transaction() as transaction:
@@ -413,18 +417,28 @@ def create_table(
     properties: dict[str, str],
     order: SortOrder = UNSORTED_SORT_ORDER,
     location: str | None = None,
+    like: Schema | None = None,
 ) -> Table:
-    """The table as it is, or made so, with the properties that all tables of the lake share."""
+    """The table as it is, or made so, with the properties that all tables of the lake share.
+
+    Args:
+        like: a schema whose ids a new table takes, where it has no partitions and the columns of
+            both have one type.
+    """
     found = lake.load(identifier)
     if found is not None:
         return found
     lake.make_namespace(identifier.namespace)
+    location = location or lake.location(identifier)
+    if like is not None and spec.is_unpartitioned() and has_types_of(schema, like):
+        shared = {**_COMMON, **properties}
+        return create_with_ids_of(lake, identifier, like, schema, order, shared, location)
     with lake.translated(identifier):
         try:
             return lake.catalog.create_table(
                 identifier.path,
                 schema,
-                location=location or lake.location(identifier),
+                location=location,
                 partition_spec=spec,
                 sort_order=order,
                 properties={

@@ -36,6 +36,7 @@ from mirrorlake.failpoints import (
     OF_BIGQUERY_LAYOUT,
     OF_CARRIED_ROWS,
     OF_CLEAN_TENANTS,
+    OF_COPIED_FILES,
     OF_DELTAS,
     OF_EXPECTATIONS,
     OF_HIDING,
@@ -563,7 +564,10 @@ def test_a_commit_that_nobody_recorded_is_found_not_repeated(world: World) -> No
 
 @pytest.mark.parametrize(
     "failpoint",
-    ["ledger.created", "chunk.written", "commit.after", "branch.committed", "commit.proved"],
+    [
+        *("ledger.created", "chunk.written", "commit.after", "branch.committed", "commit.proved"),
+        *("fold.copied", "fold.committed"),
+    ],
 )
 def test_the_very_first_load_killed(world: World, failpoint: str) -> None:
     """Nothing is there yet but what the killed run made."""
@@ -610,6 +614,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
     assert sorted(set(used)) == sorted(
         (
             *(*FAILPOINTS, *OF_CARRIED_ROWS, *OF_DELTAS, *OF_SNAPSHOTS, *OF_LANDINGS, *OF_REFOLDS),
+            *OF_COPIED_FILES,
             *OF_HIDING,
             *OF_SWAPS,
             *OF_TENANTS,

@@ -56,11 +56,11 @@ def test_a_merge_counts_the_rows_of_the_layer_too(
 
     monkeypatch.setattr(LazySpark, "suited_to", noted)
     sync_table(workspace, contract)
-    assert told == [50]
+    assert told == []  # the layer is empty: it takes the load's file
     sql("UPDATE t SET v = 0, m = UTC_TIMESTAMP(6) WHERE id = 7")
     sync_table(workspace, contract)
-    assert told[1] > 50  # the window's rows, and the layer's 50
+    assert told[0] > 50  # the window's rows, and the layer's 50
     monkeypatch.setattr(fold, "most_rows", lambda _: 20_000_000)
     sql("UPDATE t SET v = 1, m = UTC_TIMESTAMP(6) WHERE id = 7")
     sync_table(workspace, contract)
-    assert told[2] > 20_000_000
+    assert told[1] > 20_000_000

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.proof import arrow_side
 from mirrorlake.proof.canonical import Form
+from mirrorlake.proof.duckdb_forms import forms_of
 from mirrorlake.proof.rows import lake_sum, row_form
 from mirrorlake.sources.mysql.connect import session_statements
 from mirrorlake.sources.mysql.introspect import read_table
@@ -109,7 +109,7 @@ def check_forms(server: EmbeddedServer, database: str, place: Place, examples: i
             ours = [tuple(plain(cell) for cell in row) for row in cursor.fetchall()]
         arrays = arrays_of(rows)
         assert ours == lake_forms(arrays)
-        assert_by_arrow(table.columns[:-1], forms.cells, arrays, ours)
+        assert_by_duckdb(table.columns[:-1], forms.cells, arrays, ours)
         for number, values in enumerate(zip(*rows, strict=True)):
             distinct = {(v is None, same(v)) for v in values}
             assert len({row[number] for row in ours}) == len(distinct), list(COLUMNS)[number]
@@ -146,14 +146,13 @@ def check_forms(server: EmbeddedServer, database: str, place: Place, examples: i
     connection.close()
 
 
-def assert_by_arrow(
+def assert_by_duckdb(
     columns: Sequence[Column], cells: Sequence[Form], arrays: list[Any], ours: list[tuple[Any, ...]]
 ) -> None:
     """The forms of the check that needs no Spark are the same, where it has one."""
     for number, (column, form) in enumerate(zip(columns, cells, strict=True)):
-        if column.data_type != "decimal" or (column.scale or 0) <= 6:
-            made = arrow_side._form(column, form, arrays[number]).to_pylist()
-            assert [plain(cell) for cell in made] == [row[number] for row in ours], column.name
+        made = forms_of([(column, form)], pa.table({form.name: arrays[number]}))
+        assert made.column("f0").to_pylist() == [row[number] for row in ours], column.name
 
 
 def plain(cell: Any) -> str:

@@ -11,8 +11,8 @@ from demo.faults import KEYED, LOOSE, OLD, ROWS, TYPES, altered, create_sql
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof import check
-from mirrorlake.proof.arrow_side import digest_locally
 from mirrorlake.proof.keys import parts_of
+from mirrorlake.proof.local_side import digest_locally
 from mirrorlake.proof.ranges import Range, Tally
 from mirrorlake.proof.report import Ask
 from mirrorlake.proof.resolve import resolve_target

@@ -1,4 +1,4 @@
-"""Forms that Arrow makes: those of the SQL, written out, and nothing where there is none."""
+"""Forms that DuckDB makes: those of the SQL, written out, and nothing where there is none."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.expressions import expression
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables import current_schema, ensure_current_table
-from mirrorlake.proof import arrow_side
+from mirrorlake.proof import local_side
 from mirrorlake.proof.canonical import DELETED_AT, ORIGINALS, form_of
+from mirrorlake.proof.duckdb_forms import NoForm, forms_of
 from mirrorlake.proof.order import Part
 from mirrorlake.proof.ranges import EVERYWHERE, NOTHING, Range, Span, Tally
 from mirrorlake.proof.rows import RowForm
@@ -39,8 +40,9 @@ TEXT = {"charset": "utf8mb4", "collation": "utf8mb4_bin"}
 
 def forms(one: Column, values: list[Any], kind: pa.DataType) -> list[str]:
     form = form_of(one, originals=True)
-    made = arrow_side._form(one, form, pa.array(values, kind))
-    return [cell.decode("utf-8", "replace") for cell in made.to_pylist()]
+    made = forms_of([(one, form)], pa.table({form.name: pa.array(values, kind)}))
+    assert made.column("form").to_pylist() == made.column("f0").to_pylist()
+    return made.column("f0").to_pylist()
 
 
 def sha256(text: bytes) -> str:
@@ -63,6 +65,12 @@ def sha256(text: bytes) -> str:
             pa.decimal128(12, 6),
             [Decimal("0.000001"), Decimal(-5), Decimal(0)],
             ["0.000001", "-5.000000", "0.000000"],
+        ),
+        (
+            column("c", "decimal", precision=38, scale=30),
+            pa.decimal128(38, 30),
+            [Decimal("-0.000000000000000000000000000001"), Decimal(0)],
+            ["-0." + "0" * 29 + "1", "0." + "0" * 30],
         ),
         (
             column("c", "double", nullable=True),
@@ -95,8 +103,8 @@ def sha256(text: bytes) -> str:
         (
             column("c", "varchar", length=20, nullable=True, **TEXT),
             pa.string(),
-            ["", "ä,b", "N", None],
-            ["0:", "4:ä,b", "1:N", "N"],
+            ["", "ä,b", "N", "a\0b", None],
+            ["0:", "4:ä,b", "1:N", "3:a\0b", "N"],
         ),
         (column("c", "longtext", **TEXT), pa.string(), ["ä"], [sha256("ä".encode())]),
         (column("c", "binary", length=2), pa.binary(), [b"\0\xff"], ["00FF"]),
@@ -127,22 +135,22 @@ def test_no_rows_have_no_forms(one: Column, kind: pa.DataType) -> None:
 def test_more_digits_than_are_declared_have_no_form() -> None:
     late = [datetime(2020, 1, 2, 3, 4, 5, 120_001)]
     for digits in (0, 3, 5):
-        with pytest.raises(arrow_side._Unsaid):
+        with pytest.raises(NoForm):
             forms(column("c", "datetime", fraction=digits), late, pa.timestamp("us"))
 
 
 def test_the_ends_of_a_span_as_values() -> None:
-    assert arrow_side._value(column("c", "int"), "-7") == -7
-    assert arrow_side._value(column("c", "decimal"), "-7.50") == Decimal("-7.50")
-    assert arrow_side._value(column("c", "date"), "2020-01-02") == date(2020, 1, 2)
-    assert arrow_side._value(column("c", "datetime"), "2020-01-02 03:04:05") == DAYS[1].replace(
+    assert local_side._value(column("c", "int"), "-7") == -7
+    assert local_side._value(column("c", "decimal"), "-7.50") == Decimal("-7.50")
+    assert local_side._value(column("c", "date"), "2020-01-02") == date(2020, 1, 2)
+    assert local_side._value(column("c", "datetime"), "2020-01-02 03:04:05") == DAYS[1].replace(
         hour=3, minute=4, second=5
     )
     unsigned = column("c", "bigint", column_type="bigint unsigned")
-    assert arrow_side._value(unsigned, "18446744073709551615") == Decimal(2**64 - 1)
-    assert arrow_side._value(column("c", "timestamp"), "2020-01-02 03:04:05.5").tzinfo is UTC
-    with pytest.raises(arrow_side._Unsaid):
-        arrow_side._value(column("c", "date"), "2020-00-10")
+    assert local_side._value(unsigned, "18446744073709551615") == Decimal(2**64 - 1)
+    assert local_side._value(column("c", "timestamp"), "2020-01-02 03:04:05.5").tzinfo is UTC
+    with pytest.raises(NoForm):
+        local_side._value(column("c", "date"), "2020-00-10")
 
 
 # --- which rows -----------------------------------------------------------------------------------
@@ -181,7 +189,7 @@ def ids_of(rows: Any) -> list[Any]:
 
 def within(lo: str | None, hi: str | None, ids: list[Any], **more: Any) -> list[Any]:
     span = Span((lo,) if lo else None, (hi,) if hi else None)
-    return ids_of(arrow_side._within(table_of(**more), parts(ID), span, batch(ids)))
+    return ids_of(local_side._within(table_of(**more), parts(ID), span, batch(ids)))
 
 
 def test_rows_of_a_span_are_from_its_first_key_to_below_its_last() -> None:
@@ -201,7 +209,7 @@ def test_a_key_of_two_columns_is_compared_as_a_pair() -> None:
     target = table_of(columns, cursor="")
 
     def found(span: Span) -> list[tuple[int, int]]:
-        kept = arrow_side._within(target, parts(*columns), span, rows)
+        kept = local_side._within(target, parts(*columns), span, rows)
         return list(zip(ids_of(kept), kept.column("n").to_pylist(), strict=True))
 
     assert found(Span(("2", "2"))) == pairs[2:]
@@ -211,7 +219,7 @@ def test_a_key_of_two_columns_is_compared_as_a_pair() -> None:
 
 def test_what_spark_alone_can_say() -> None:
     """A key that is NULL, and originals."""
-    with pytest.raises(arrow_side._Unsaid):
+    with pytest.raises(NoForm):
         within(None, None, [1, None])
     target = table_of()
     target.rows = RowForm(target.rows.cells, originals=True)
@@ -219,34 +227,34 @@ def test_what_spark_alone_can_say() -> None:
     for kept, said in ((None, True), ([], True), ([{"column": "at", "text": "0"}], False)):
         rows = pa.RecordBatch.from_pydict({"id": [1], ORIGINALS: pa.array([kept], kinds)})
         if said:
-            assert ids_of(arrow_side._within(target, parts(ID), Span(), rows)) == [1]
+            assert ids_of(local_side._within(target, parts(ID), Span(), rows)) == [1]
             continue
-        with pytest.raises(arrow_side._Unsaid):
-            arrow_side._within(target, parts(ID), Span(), rows)
+        with pytest.raises(NoForm):
+            local_side._within(target, parts(ID), Span(), rows)
 
 
 def test_rows_that_mysql_deleted_are_none_where_they_are_flagged() -> None:
     rows = batch([1, 2], gone=[None, date(2020, 1, 1)])
-    assert ids_of(arrow_side._within(table_of(flags=True), parts(ID), Span(), rows)) == [1]
-    assert ids_of(arrow_side._within(table_of(), parts(ID), Span(), rows)) == [1, 2]
+    assert ids_of(local_side._within(table_of(flags=True), parts(ID), Span(), rows)) == [1]
+    assert ids_of(local_side._within(table_of(), parts(ID), Span(), rows)) == [1, 2]
 
 
 def test_files_are_chosen_by_the_first_column_and_by_no_more() -> None:
     """Iceberg may leave out what is not in the span, and nothing else: bounds hold their ends."""
     two = parts(ID, column("n", "int"))
-    assert expression(arrow_side._row_filter(two, Span())) == AlwaysTrue()
+    assert expression(local_side._row_filter(two, Span())) == AlwaysTrue()
     # A key that the lake orders differently (texts) has no parts: its table is read whole.
-    assert expression(arrow_side._row_filter((), Span())) == AlwaysTrue()
+    assert expression(local_side._row_filter((), Span())) == AlwaysTrue()
     null: Any = IsNull("id")  # type: ignore[call-arg]
     low: Any = GreaterThanOrEqual("id", 2)  # type: ignore[call-arg]
     high: Any = LessThanOrEqual("id", 7)  # type: ignore[call-arg]
-    assert expression(arrow_side._row_filter(two, Span(("2", "5")))) == Or(low, null)
-    assert expression(arrow_side._row_filter(two, Span(None, ("7", "5")))) == Or(high, null)
-    assert expression(arrow_side._row_filter(two, Span(("2", "5"), ("7", "1")))) == Or(
+    assert expression(local_side._row_filter(two, Span(("2", "5")))) == Or(low, null)
+    assert expression(local_side._row_filter(two, Span(None, ("7", "5")))) == Or(high, null)
+    assert expression(local_side._row_filter(two, Span(("2", "5"), ("7", "1")))) == Or(
         And(low, high), null
     )
     [moment] = parts(column("t", "timestamp"))
-    found: Any = expression(arrow_side._row_filter((moment,), Span(("2020-01-02 03:04:05",))))
+    found: Any = expression(local_side._row_filter((moment,), Span(("2020-01-02 03:04:05",))))
     assert found.left.literal.value == "2020-01-02T03:04:05+00:00"
 
 
@@ -258,7 +266,7 @@ def test_files_are_chosen_by_the_first_column_and_by_no_more() -> None:
         ((column("k", "varchar", length=9),), Span(), True),
         ((column("k", "varchar", length=9),), Span(("1:a",)), False),
         ((column("k", "decimal", precision=9, scale=6),), Span(("1",)), True),
-        ((column("k", "decimal", precision=9, scale=7),), Range(), False),
+        ((column("k", "decimal", precision=9, scale=7),), Range(), True),
         ((column("k", "decimal", precision=9),), Range(), True),
         ((column("k", "date"),), Span(("2020-01-01",)), True),
     ],
@@ -266,15 +274,14 @@ def test_files_are_chosen_by_the_first_column_and_by_no_more() -> None:
 def test_which_ranges_can_be_said_here(
     columns: tuple[Column, ...], keys: Range | Span, sayable: bool
 ) -> None:
-    target: Any = SimpleNamespace(table=SimpleNamespace(columns=columns))
     one: Any = [SimpleNamespace(column=columns[0])]
-    assert arrow_side._is_sayable(target, one, keys) is sayable
+    assert local_side._is_sayable(one, keys) is sayable
 
 
 def test_a_range_of_integers_is_a_span() -> None:
-    assert arrow_side._as_span(Range(3, 9)) == Span(("3",), ("9",))
-    assert arrow_side._as_span(Range()) == Span()
-    assert arrow_side._as_span(Range(None, 9)) == Span(None, ("9",))
+    assert local_side._as_span(Range(3, 9)) == Span(("3",), ("9",))
+    assert local_side._as_span(Range()) == Span()
+    assert local_side._as_span(Range(None, 9)) == Span(None, ("9",))
 
 
 @pytest.mark.parametrize(
@@ -294,10 +301,10 @@ def test_between_the_bounds_of_a_cursor(first: str, until: str, inside: list[boo
         pa.date32(): [d and d.date() for d in DAYS],
     }
     for kind, values in cells.items():
-        assert arrow_side.within_cursor(pa.array(values, kind), first, until).to_pylist() == inside
+        assert local_side.within_cursor(pa.array(values, kind), first, until).to_pylist() == inside
     numbers = pa.array([20200101, 20200102, 20200103, None], pa.int64())
     bounds = [bound.strip("'").replace("-", "") for bound in (first, until)]
-    assert arrow_side.within_cursor(numbers, *bounds).to_pylist() == inside
+    assert local_side.within_cursor(numbers, *bounds).to_pylist() == inside
 
 
 # --- what becomes of them -------------------------------------------------------------------------
@@ -307,10 +314,10 @@ def digest(text: str) -> int:
     return int(sha256(text.encode())[:16], 16)
 
 
-def taken(target: Any, rows: Any, *newer: str, listed: bool = True) -> arrow_side.Local:
-    found = arrow_side.Local()
-    moved = arrow_side._Moved({key.encode() for key in newer}, listed=listed)
-    arrow_side._take(target, pa.Table.from_batches([rows]), moved, found)
+def taken(target: Any, rows: Any, *newer: str, listed: bool = True) -> local_side.Local:
+    found = local_side.Local()
+    moved = local_side._Moved({key.encode() for key in newer}, listed=listed)
+    local_side._take(target, pa.Table.from_batches([rows]), moved, found)
     return found
 
 
@@ -320,8 +327,8 @@ DIGESTS = [digest(form) for form in FORMS]
 
 def test_digests_of_rows_are_added_up() -> None:
     rows = batch([1, 2, 3], list(DAYS[:3]))
-    assert taken(table_of(), rows) == arrow_side.Local(Tally(3, sum(DIGESTS)))
-    assert taken(table_of(), rows.slice(0, 0)) == arrow_side.Local(NOTHING)
+    assert taken(table_of(), rows) == local_side.Local(Tally(3, sum(DIGESTS)))
+    assert taken(table_of(), rows.slice(0, 0)) == local_side.Local(NOTHING)
     assert taken(table_of(), rows.slice(1, 1)).tally == Tally(1, DIGESTS[1])
 
 
@@ -360,10 +367,10 @@ def test_a_table_without_a_cursor_has_none_beside() -> None:
 def test_too_many_rows_beside_the_bounds_are_left_to_spark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(arrow_side, "MOST_BESIDE", 2)
-    found = arrow_side.Local()
+    monkeypatch.setattr(local_side, "MOST_BESIDE", 2)
+    found = local_side.Local()
     found.list_beside([(("1",), 1), (("2",), 2)])
-    with pytest.raises(arrow_side._Unsaid):
+    with pytest.raises(NoForm):
         found.list_beside([(("3",), 3)])
 
 
@@ -381,11 +388,11 @@ def test_a_table_that_was_never_written_is_empty_and_a_lost_one_is_not_known() -
     target = table_of()
     target.mirror = SimpleNamespace(identifier="t", snapshot=None)
     lost: Any = NoLake(None)
-    assert arrow_side.digest_locally(lost, target, parts(ID), Range(), ()) is None
+    assert local_side.digest_locally(lost, target, parts(ID), Range(), ()) is None
     empty: Any = NoLake(iter(()))
-    assert arrow_side.digest_locally(empty, target, parts(ID), Range(), ()) == arrow_side.Local()
+    assert local_side.digest_locally(empty, target, parts(ID), Range(), ()) == local_side.Local()
     text = parts(column("k", "varchar", length=9))
-    assert arrow_side.digest_locally(empty, target, text, Span(("1:a",)), ()) is None
+    assert local_side.digest_locally(empty, target, text, Span(("1:a",)), ()) is None
 
 
 # --- of a real table ------------------------------------------------------------------------------
@@ -441,8 +448,8 @@ class Held:
         told = [{"k": self.values[n], "name": f"n{n}", ORIGINALS: [], **more} for n in rows]
         self.table.append(pa.Table.from_pylist(told, self.table.schema().as_arrow()))
 
-    def read(self, keys: Any = EVERYWHERE, newer: tuple[Any, ...] = ()) -> arrow_side.Local | None:
-        return arrow_side.digest_locally(self.lake, self.target, self.parts, keys, newer)
+    def read(self, keys: Any = EVERYWHERE, newer: tuple[Any, ...] = ()) -> local_side.Local | None:
+        return local_side.digest_locally(self.lake, self.target, self.parts, keys, newer)
 
     def digests(self, *rows: int) -> list[int]:
         return [digest(f"{self.forms[n]},2:n{n}") for n in rows]
@@ -456,12 +463,12 @@ def test_rows_of_a_span_are_read_from_the_lake(tmp_path: Path, kind: str) -> Non
     """Of every type of key whose order Arrow knows, and of the snapshot that is compared."""
     held = Held(tmp_path, kind)
     span = Span((held.forms[1],), (held.forms[4],))
-    assert held.read(Span()) == arrow_side.Local(held.tally(0, 1, 2, 3, 4, 5))
-    assert held.read(span) == arrow_side.Local(held.tally(1, 2, 3))
+    assert held.read(Span()) == local_side.Local(held.tally(0, 1, 2, 3, 4, 5))
+    assert held.read(span) == local_side.Local(held.tally(1, 2, 3))
     if kind == "int":
-        assert held.read(Range(2, 5)) == arrow_side.Local(held.tally(1, 2, 3))
+        assert held.read(Range(2, 5)) == local_side.Local(held.tally(1, 2, 3))
     held.write(range(2, 3))
-    assert held.read(span) == arrow_side.Local(held.tally(1, 2, 3)), "it is not in the snapshot"
+    assert held.read(span) == local_side.Local(held.tally(1, 2, 3)), "it is not in the snapshot"
 
 
 def test_a_table_that_keeps_neither_originals_nor_flags(tmp_path: Path) -> None:
@@ -472,14 +479,14 @@ def test_a_table_that_keeps_neither_originals_nor_flags(tmp_path: Path) -> None:
     assert found is not None
     target = table_of((ID,), cursor="")
     target.mirror = SimpleNamespace(identifier=place, snapshot=found.snapshot_id)
-    read = arrow_side.digest_locally(lake, target, parts(ID), Span(), ())
-    assert read == arrow_side.Local(Tally(1, digest("1")))
+    read = local_side.digest_locally(lake, target, parts(ID), Span(), ())
+    assert read == local_side.Local(Tally(1, digest("1")))
 
 
 def test_some_rows_at_a_time_are_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = Held(tmp_path, "int")
-    monkeypatch.setattr(arrow_side, "AT_ONCE", 2)
-    assert held.read(newer=(("2",),)) == arrow_side.Local(
+    monkeypatch.setattr(local_side, "AT_ONCE", 2)
+    assert held.read(newer=(("2",),)) == local_side.Local(
         held.tally(0, 2, 3, 4, 5), [(("2",), held.digests(1)[0])]
     )
 
@@ -487,12 +494,12 @@ def test_some_rows_at_a_time_are_all_rows(tmp_path: Path, monkeypatch: pytest.Mo
 def test_what_the_lake_flags_or_keeps_an_original_of_is_seen_there(tmp_path: Path) -> None:
     held = Held(tmp_path, "int")
 
-    def now() -> arrow_side.Local | None:
+    def now() -> local_side.Local | None:
         found = held.table.current_snapshot()
         held.target.mirror.snapshot = found and found.snapshot_id
         return held.read()
 
     held.write(range(1), **{DELETED_AT: datetime(2020, 1, 1, tzinfo=UTC)})
-    assert now() == arrow_side.Local(held.tally(0, 1, 2, 3, 4, 5))
+    assert now() == local_side.Local(held.tally(0, 1, 2, 3, 4, 5))
     held.write(range(1), **{ORIGINALS: [{"column": "name", "text": "x"}]})
     assert now() is None

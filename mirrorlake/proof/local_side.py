@@ -1,29 +1,29 @@
-"""The lake's side of a small range without Spark: enough to say that it is equal.
+"""The lake's side of a range without Spark: enough to say that it is equal.
 
 A query of Spark costs a second or more before its first row. For the next chunk of a table, and for
-a small load before it is visible, the rows are read by PyIceberg, and their forms are made by
-Arrow's kernels: a third writing of the forms of `mirrorlake.proof.canonical`, which may say less
-than the two others. It says nothing (None) where a row keeps an original, a value has no plain form
-here, or a key is NULL; then, and where what it says is not what MySQL says, Spark reads as ever.
-So a mistake here costs time, and hides nothing as long as two values have two forms.
+a load before it is visible, the rows are read by PyIceberg, and digested by DuckDB
+(`mirrorlake.proof.duckdb_forms`), which may say less than the two others. It says nothing (None)
+where a row keeps an original, a value has no plain form here, or a key is NULL; then, and where
+what it says is not what MySQL says, Spark reads as ever. So a mistake here costs time, and hides
+nothing as long as two values have two forms.
 
 Source: Arrow C++ documentation, "Compute Functions"; Iceberg specification, "Scan Planning".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as _compute
 
 from mirrorlake.destinations.base import EVERY_ROW, Condition, Destination
-from mirrorlake.proof.canonical import DELETED_AT, NULL, ORIGINALS, Form
+from mirrorlake.proof.canonical import DELETED_AT, ORIGINALS, Form
+from mirrorlake.proof.duckdb_forms import NoForm, forms_of, tally_forms, tally_of
 from mirrorlake.proof.hashing import hash_bytes
 from mirrorlake.proof.order import Part
 from mirrorlake.proof.ranges import INTEGERS, NOTHING, Range, Span, Tally
@@ -34,13 +34,7 @@ from mirrorlake.sources.mysql.tables import Column, SourceTable
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 AT_ONCE = 20_000
 """Rows that are digested at once."""
-_PLAIN_SCALE = 6
-"""Arrow writes small numbers of a larger scale with an exponent."""
 _TIMES = ("date", "datetime", "timestamp")
-
-
-class _Unsaid(Exception):
-    """What stands here has no form here."""
 
 
 @dataclass
@@ -55,7 +49,7 @@ class Local:
         """Take rows up one by one; too many of them are Spark's."""
         self.beside += rows
         if len(self.beside) > MOST_BESIDE:
-            raise _Unsaid
+            raise NoForm
 
 
 def digest_locally(
@@ -73,7 +67,7 @@ def digest_locally(
     Raises:
         LakeError: the catalog or the storage failed.
     """
-    if not _is_sayable(target, parts, keys):
+    if not _is_sayable(parts, keys):
         return None
     span = keys if isinstance(keys, Span) else _as_span(keys)
     batches = _batches(lake, target, _row_filter(parts, span))
@@ -89,7 +83,7 @@ def digest_locally(
             for start in range(0, batch.num_rows, AT_ONCE):
                 rows = _within(target, parts, span, batch.slice(start, AT_ONCE))
                 _take(target, rows, moved, found)
-    except _Unsaid:
+    except NoForm:
         return None
     return found
 
@@ -101,24 +95,24 @@ def tally_rows(table: SourceTable, form: RowForm, batches: Iterable[Any]) -> Tal
     Raises:
         LakeError: the storage failed.
     """
-    if not _is_plain(table):
-        return None
-    columns = {column.name: column for column in table.columns}
-    found = NOTHING
     try:
-        for batch in batches:
-            for start in range(0, batch.num_rows, AT_ONCE):
-                rows = pa.Table.from_batches([batch.slice(start, AT_ONCE)])
-                if form.originals:
-                    _refuse_originals(rows)
-                forms = [
-                    _form(columns[cell.name], cell, rows.column(cell.name).combine_chunks())
-                    for cell in form.cells
-                ]
-                found += _tally(_joined(forms))
-    except _Unsaid:
+        return tally_of(_cells(table, form), _placed(form, batches))
+    except NoForm:
         return None
-    return found
+
+
+def _cells(table: SourceTable, form: RowForm) -> list[tuple[Column, Form]]:
+    columns = {column.name: column for column in table.columns}
+    return [(columns[cell.name], cell) for cell in form.cells]
+
+
+def _placed(form: RowForm, batches: Iterable[Any]) -> Iterator[Any]:
+    """Rows whose values all have a place in their columns."""
+    for batch in batches:
+        rows = pa.Table.from_batches([batch])
+        if form.originals:
+            _refuse_originals(rows)
+        yield rows
 
 
 @dataclass(frozen=True)
@@ -130,18 +124,10 @@ class _Moved:
     listed: bool
 
 
-def _is_sayable(target: Target, parts: Sequence[Part], keys: Range | Span) -> bool:
+def _is_sayable(parts: Sequence[Part], keys: Range | Span) -> bool:
     ends = keys != Range() and keys != Span()
     ordered = all(p.column.data_type in (*INTEGERS, "decimal", *_TIMES) for p in parts)
-    return _is_plain(target.table) and (ordered or not ends)
-
-
-def _is_plain(table: SourceTable) -> bool:
-    """Whether Arrow writes the numbers of every column as MySQL does."""
-    return all(
-        column.data_type != "decimal" or (column.scale or 0) <= _PLAIN_SCALE
-        for column in table.columns
-    )
+    return ordered or not ends
 
 
 def _as_span(keys: Range) -> Span:
@@ -175,7 +161,7 @@ def _within(target: Target, parts: Sequence[Part], span: Span, batch: Any) -> An
     if target.rows.originals:
         _refuse_originals(rows)
     if any(rows.column(part.column.name).null_count for part in parts):
-        raise _Unsaid
+        raise NoForm
     if target.flags:
         rows = rows.filter(pc.is_null(rows.column(DELETED_AT)))
     if span.lo is not None:
@@ -188,7 +174,7 @@ def _within(target: Target, parts: Sequence[Part], span: Span, batch: Any) -> An
 def _refuse_originals(rows: Any) -> None:
     kept = pc.fill_null(pc.list_value_length(rows.column(ORIGINALS)), 0)
     if pc.any(pc.greater(kept, 0)).as_py():
-        raise _Unsaid
+        raise NoForm
 
 
 def _from(parts: Sequence[Part], cells: Sequence[str], rows: Any) -> Any:
@@ -212,7 +198,7 @@ def _value(column: Column, cell: str) -> Any:
             return date.fromisoformat(cell)
         at = datetime.fromisoformat(cell)
     except ValueError:
-        raise _Unsaid from None
+        raise NoForm from None
     return at.replace(tzinfo=UTC) if column.data_type == "timestamp" else at
 
 
@@ -243,17 +229,15 @@ def _bound(text: str, kind: Any) -> Any:
 
 def _take(target: Target, rows: Any, moved: _Moved, found: Local) -> None:
     """Add some rows to what was found of the lake."""
-    columns = {column.name: column for column in target.table.columns}
-    forms = {
-        cell.name: _form(columns[cell.name], cell, rows.column(cell.name).combine_chunks())
-        for cell in target.rows.cells
-    }
-    joined = _joined([forms[cell.name] for cell in target.rows.cells])
-    keys = [forms[column.name] for column in target.key]
+    if not rows.num_rows:
+        return
+    made = forms_of(_cells(target.table, target.rows), rows)
+    at = {cell.name: n for n, cell in enumerate(target.rows.cells)}
+    joined = made.column("form")
+    keys = [made.column(f"f{at[column.name]}") for column in target.key]
     chosen = pa.array([True] * rows.num_rows, pa.bool_())
     if moved.keys:
-        own = _joined(keys)
-        away = pc.is_in(own, pa.array(sorted(moved.keys), own.type))
+        away = pc.is_in(_joined(keys), pa.array(sorted(moved.keys), pa.large_binary()))
         if moved.listed:
             found.list_beside(_listed(joined.filter(away), [key.filter(away) for key in keys]))
         chosen = pc.invert(away)
@@ -264,75 +248,18 @@ def _take(target: Target, rows: Any, moved: _Moved, found: Local) -> None:
         beside = pc.and_(chosen, pc.invert(inside))
         found.list_beside(_listed(joined.filter(beside), [key.filter(beside) for key in keys]))
         chosen = pc.and_(chosen, inside)
-    found.tally += _tally(joined.filter(chosen))
+    found.tally += tally_forms(joined.filter(chosen))
+
+
+def _joined(forms: Sequence[Any]) -> Any:
+    """Forms as bytes, with commas between them."""
+    texts = [form.cast(pa.large_binary()) for form in forms]
+    return pc.binary_join_element_wise(*texts, pa.scalar(b",", pa.large_binary()))
 
 
 def _listed(forms: Any, keys: Sequence[Any]) -> list[RowDigest]:
     """Key and digest of each row."""
-    digests = [int.from_bytes(hash_bytes(form)[:8]) for form in forms.to_pylist()]
+    digests = [int.from_bytes(hash_bytes(form.encode())[:8]) for form in forms.to_pylist()]
     if not keys:
         return [((str(digest),), digest) for digest in digests]
-    texts = ([cell.decode("utf-8", "surrogateescape") for cell in key.to_pylist()] for key in keys)
-    return list(zip(zip(*texts, strict=True), digests, strict=True))
-
-
-def _tally(forms: Any) -> Tally:
-    digests = b"".join(hash_bytes(form) for form in forms.to_pylist())
-    words = np.frombuffer(digests, dtype=">u4").reshape(len(forms), 8)
-    halves = words[:, :2].astype(np.uint64)
-    high, low = (int(part) for part in halves.sum(axis=0, dtype=np.uint64))
-    return Tally(len(forms), (high << 32) + low)
-
-
-def _joined(forms: Sequence[Any]) -> Any:
-    return pc.binary_join_element_wise(*forms, pa.scalar(b",", pa.large_binary()))
-
-
-def _form(column: Column, form: Form, cells: Any) -> Any:
-    """The forms of some cells as bytes."""
-    made = _forms_of(column, form)(cells)
-    return pc.fill_null(made.cast(pa.large_binary()), NULL.encode())
-
-
-def _forms_of(column: Column, form: Form) -> Callable[[Any], Any]:
-    if form.iceberg in ("float", "double"):
-        return _bits
-    if column.data_type in ("datetime", "timestamp"):
-        return lambda cells: _moments(cells, column.fraction or 0)
-    if form.digested:
-        return lambda cells: _each(cells, lambda v: hash_bytes(v).hex())
-    if form.iceberg == "binary":
-        return lambda cells: _each(cells, lambda v: v.hex().upper())
-    if form.iceberg == "string":
-        return _prefixed
-    return lambda cells: cells.cast(pa.string())
-
-
-def _each(cells: Any, make: Callable[[bytes], str]) -> Any:
-    values = cells.cast(pa.large_binary()).to_pylist()
-    return pa.array([None if v is None else make(v) for v in values], pa.string())
-
-
-def _prefixed(cells: Any) -> Any:
-    texts = cells.cast(pa.large_binary())
-    lengths = pc.binary_length(texts).cast(pa.string()).cast(pa.large_binary())
-    return pc.binary_join_element_wise(lengths, texts, pa.scalar(b":", pa.large_binary()))
-
-
-def _bits(cells: Any) -> Any:
-    """A number's bits, as MySQL has them; NULL is NULL whatever lies below it."""
-    wide = cells.cast(pa.float64())
-    numbers = pc.fill_null(wide, 0.0).to_numpy().view(np.uint64)
-    texts = [f"{number:016X}" for number in numbers.tolist()]
-    return pa.array(texts, pa.string(), mask=wide.is_null().to_numpy(zero_copy_only=False))
-
-
-def _moments(cells: Any, digits: int) -> Any:
-    """As many digits of a second as are declared; more of them have no form here."""
-    micros = cells.cast(pa.int64())
-    step = 10 ** (6 - digits)
-    present = pc.fill_null(micros, 0)
-    if pc.any(pc.not_equal(pc.multiply(pc.divide(present, step), step), present)).as_py():
-        raise _Unsaid
-    texts = cells.cast(pa.timestamp("us")).cast(pa.string())
-    return pc.utf8_slice_codeunits(texts, 0, 19 + (digits + 1 if digits else 0))
+    return list(zip(zip(*(key.to_pylist() for key in keys), strict=True), digests, strict=True))

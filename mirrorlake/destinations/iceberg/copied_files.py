@@ -1,0 +1,185 @@
+"""Rows of one lake table that become rows of another as whole files, byte for byte.
+
+Nothing is decoded. A data file says by field ids which of its columns is which, so both tables must
+have the same ones (`mirrorlake.destinations.iceberg.field_ids`). Columns of the file that the table
+does not have are not read.
+
+The copy belongs to the table alone: what becomes of the original file, by expiry or by damage, does
+not concern it. Object stores copy by themselves; a local file's bytes are compared on the way with
+the checksum that its writer recorded.
+
+Source: Iceberg specification, "Column Projection", "Manifests".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.schema import index_by_id
+from pyiceberg.table import Table
+from pyiceberg.typedef import Record
+
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.commit import snapshot_property
+from mirrorlake.destinations.iceberg.durable import local_path, native
+from mirrorlake.destinations.iceberg.integrity import RAW_STEP
+from mirrorlake.destinations.iceberg.model import history
+from mirrorlake.errors import CommitConflict, LakeDamaged
+from mirrorlake.failpoints import failpoint
+
+COPIED = "mirrorlake.copied"
+"""On a commit whose files are copies: a name of this one copying, to find the commit by."""
+_BLOCK = 4 * 2**20
+_COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
+_BOUNDS = ("lower_bounds", "upper_bounds")
+
+
+def copy_rows(
+    lake: Connection,
+    source: Table,
+    files: Mapping[str, str],
+    identifier: Identifier,
+    at: int | None,
+    properties: Mapping[str, str],
+) -> int:
+    """Have a table hold the rows of these files of another and no others, in one commit; how many
+    bytes were copied.
+
+    Args:
+        files: paths of data files of the source's current snapshot → the SHA-256 that each must
+            have, in hexadecimal.
+        at: the table's snapshot when this was decided, None for an empty table.
+        properties: of the new snapshot.
+
+    Raises:
+        CommitConflict: the table is not at ``at`` any more; nothing of this is visible.
+        CommitUnknown: nobody said whether it was made; the copies stay.
+        LakeDamaged: a file is not what its writer recorded.
+        LakeError: the catalog or the storage failed; the table is as it was.
+    """
+    target, token = lake.load(identifier), uuid.uuid4().hex
+    if target is None or _head(target) != at:
+        raise _conflict(identifier)
+    with lake.translated(identifier):
+        found = [t.file for t in source.scan().plan_files() if t.file.file_path in files]
+        held = [t.file for t in target.scan().plan_files()]
+        paths = [f"{target.location()}/data/{token}-{n}.parquet" for n in range(len(found))]
+        try:
+            for file, path in zip(found, paths, strict=True):
+                _copy(source, file, path, files[file.file_path])
+            failpoint("fold.copied")
+        except BaseException:
+            _remove(target, paths)
+            raise
+    new = [_as_of(target, file, path) for file, path in zip(found, paths, strict=True)]
+    try:
+        _commit(lake, identifier, target, held, new, {**properties, COPIED: token})
+    except CommitConflict:
+        _remove(target, paths)
+        raise
+    return sum(file.file_size_in_bytes for file in new)
+
+
+def _commit(
+    lake: Connection,
+    identifier: Identifier,
+    target: Table,
+    held: Sequence[DataFile],
+    new: Sequence[DataFile],
+    properties: dict[str, str],
+) -> None:
+    def landed() -> bool:
+        table = lake.load(identifier)
+        return table is not None and any(
+            snapshot_property(snapshot, COPIED) == properties[COPIED] for snapshot in history(table)
+        )
+
+    with (
+        lake.committing(identifier, landed, lambda: _conflict(identifier)),
+        target.transaction() as transaction,
+    ):
+        update = transaction.update_snapshot(properties)
+        producer = update.overwrite() if held else update.fast_append()
+        for file in held:
+            producer.delete_data_file(file)
+        for file in new:
+            producer.append_data_file(file)
+        producer.commit()
+
+
+def _copy(source: Table, file: DataFile, path: str, checksum: str) -> None:
+    """Copy one file of the lake to another place of the same storage."""
+    io = source.io
+    if isinstance(io, PyArrowFileIO) and local_path(path) is None:
+        scheme, netloc, start = io.parse_location(file.file_path)
+        _, _, end = io.parse_location(path)
+        io.fs_by_scheme(scheme, netloc).copy_file(start, end)
+        return
+    read = hashlib.sha256()
+    with (
+        io.new_input(file.file_path).open(seekable=False) as stream,
+        io.new_output(path).create() as sink,
+    ):
+        while block := stream.read(_BLOCK):
+            read.update(block)
+            native(sink).write(block)
+    if read.hexdigest() != checksum:
+        name = ".".join(source.name()[-2:])
+        raise LakeDamaged(
+            f"lake table {name}: {file.file_path} has other bytes than its load wrote",
+            table=name,
+            next_step=RAW_STEP,
+        )
+
+
+def _as_of(target: Table, file: DataFile, path: str) -> DataFile:
+    """A copied file as the table's manifest names it: what it says of columns that the table has
+    not is left out."""
+    ids = set(index_by_id(target.schema()))
+
+    def known(name: str) -> Any:
+        found = getattr(file, name)
+        return None if found is None else {k: v for k, v in found.items() if k in ids}
+
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=file.record_count,
+        file_size_in_bytes=file.file_size_in_bytes,
+        split_offsets=file.split_offsets,
+        sort_order_id=None,
+        equality_ids=None,
+        key_metadata=None,
+        spec_id=target.metadata.default_spec_id,
+        **{name: known(name) for name in (*_COUNTS, *_BOUNDS)},
+    )
+
+
+def _remove(table: Table, paths: Iterable[str]) -> None:
+    for path in paths:
+        try:
+            table.io.delete(path)
+        except OSError:
+            continue  # never written, or an orphan for maintenance
+
+
+def _head(table: Table) -> int | None:
+    head = table.current_snapshot()
+    return head.snapshot_id if head is not None else None
+
+
+def _conflict(identifier: Identifier) -> CommitConflict:
+    return CommitConflict(
+        f"lake table {identifier} was changed while its rows were copied",
+        table=str(identifier),
+        next_step="Nothing of this is visible: sync again",
+        retryable=True,
+    )

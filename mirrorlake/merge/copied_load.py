@@ -1,0 +1,126 @@
+"""A layer whose rows are those of one load takes the load's data files as copies: no row is decoded
+and no Spark starts.
+
+What belongs here: when one load's files are what the fold would write. What doesn't: the copying
+(`mirrorlake.destinations.iceberg.copied_files`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirrorlake.destinations.base import as_sql_identifier
+from mirrorlake.destinations.iceberg.copied_files import copy_rows
+from mirrorlake.destinations.iceberg.field_ids import shares_ids
+from mirrorlake.destinations.iceberg.model import LakeFile, LakeTable
+from mirrorlake.destinations.iceberg.tables import TARGET_BYTES
+from mirrorlake.ledger import Load, RawFile
+from mirrorlake.merge.raw_versions import wanted_types
+from mirrorlake.merge.statements import Layer
+from mirrorlake.merge.version_sql import version_columns, version_originals
+from mirrorlake.schema.own_columns import DELETED, ORIGINAL
+from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.workspace import Workspace
+
+FILES = 4
+"""A layer may have so many times the files that it would have at their usual size: the small files
+of many days are for Spark to put together."""
+
+
+@dataclass(frozen=True)
+class CopiedLoad:
+    """Files of a raw table whose rows are a layer's.
+
+    Attributes:
+        files: their paths → the SHA-256 of each, in hexadecimal.
+    """
+
+    raw: LakeTable
+    files: dict[str, str]
+
+
+def copied_load(
+    workspace: Workspace, plan: ResolvedTable, layer: Layer, load: Load
+) -> CopiedLoad | None:
+    """The files that make up a layer of this load alone; None where the rows have to be read.
+
+    A load has one row of a key. They are the layer's rows if none of them is a tombstone, no value
+    changes on the way, and every file is the one that the load recorded.
+    """
+    raw, table = workspace.lake.load(plan.raw), workspace.lake.load(layer.identifier)
+    if raw is None or table is None or not _is_whole(plan, load):
+        return None
+    if not _is_as_stored(plan, layer, raw) or not shares_ids(raw, table):
+        return None
+    records = workspace.ledger.raw_files(plan.name, {load.seq})
+    files = {f"{raw.location()}/data/{record.name}": record for record in records}
+    with workspace.lake.translated(plan.raw):
+        tasks = [task for task in raw.scan().plan_files() if task.file.file_path in files]
+        # A table that other rows were deleted from is written again, so that its files stay few.
+        changed = any(task.delete_files for task in table.scan().plan_files())
+    if changed or any(task.delete_files for task in tasks):
+        return None
+    if not _are_its_rows(load, raw, files, [task.file for task in tasks]):
+        return None
+    return CopiedLoad(raw, {path: record.checksum for path, record in files.items()})
+
+
+def write_copied(
+    workspace: Workspace, layer: Layer, copied: CopiedLoad, at: int | None, through: dict[str, str]
+) -> int:
+    """Have the layer hold the load's rows and no others, in one commit; how many bytes were read.
+
+    Args:
+        at: the layer's snapshot when that was decided.
+        through: properties of the new snapshot.
+
+    Raises:
+        CommitConflict: somebody else changed the layer; nothing of this is visible.
+        LakeError: the catalog or the storage failed; the layer is as it was.
+        LeaseHeld: another run took the table over.
+    """
+    workspace.check_lease()
+    return copy_rows(workspace.lake, copied.raw, copied.files, layer.identifier, at, through)
+
+
+def _is_whole(plan: ResolvedTable, load: Load) -> bool:
+    """Whether a load is of this version, and read rows alone: no key that it looked up."""
+    receipt = load.receipt
+    return (
+        load.raw_table == plan.raw.name
+        and load.window.kind not in ("repair", "reload")
+        and receipt is not None
+        and not receipt.gone
+        and plan.entity is None
+    )
+
+
+def _is_as_stored(plan: ResolvedTable, layer: Layer, raw: LakeTable) -> bool:
+    """Whether the layer's columns are all of raw's, without a conversion or a rule: what a rule
+    drops would stand in the file."""
+    wanted = wanted_types(plan)
+    plain = [as_sql_identifier(name) for name in wanted]
+    if [sql for _, _, sql in layer.columns] != plain:
+        return False
+    if version_columns(plan, raw, wanted) != plain:
+        return False
+    return layer.original is None or (
+        layer.original == as_sql_identifier(ORIGINAL)
+        and version_originals(plan, raw, wanted) == ORIGINAL
+    )
+
+
+def _are_its_rows(
+    load: Load, raw: LakeTable, records: dict[str, RawFile], files: list[LakeFile]
+) -> bool:
+    """Whether these files are all that the load committed, by its receipt and its records, of a
+    size that suits a layer, and without a tombstone by their statistics."""
+    assert load.receipt is not None  # noqa: S101
+    size = sum(file.file_size_in_bytes for file in files)
+    flag = raw.schema().find_field(DELETED).field_id
+    return (
+        0 < len(files) == len(records) <= FILES * max(1, round(size / TARGET_BYTES))
+        and all(records[file.file_path].checksum for file in files)
+        and sum(file.record_count for file in files) == load.receipt.committed
+        and not any((file.upper_bounds or {}).get(flag, b"\x01") != b"\x00" for file in files)
+    )

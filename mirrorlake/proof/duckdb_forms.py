@@ -1,0 +1,177 @@
+"""The canonical form of a cell and the digest of rows once more, as DuckDB's SQL over rows of the
+lake that are at hand: a third writing, which shares nothing with MySQL's, Spark's or the loads'.
+
+It may say less than the two others: no form where a value has more digits of a second than its
+column declares. Originals are not read here. Extensions are never loaded or downloaded.
+
+Source: DuckDB documentation, "Text Functions", "Blob Functions", "Date Format Functions".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from itertools import chain
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as _compute
+
+from mirrorlake.proof.canonical import NULL, Form
+from mirrorlake.proof.ranges import NOTHING, Tally
+from mirrorlake.sources.mysql.tables import Column
+
+pc: Any = _compute  # its functions are made at import: type checkers see none of them
+MEMORY = "512MB"
+"""What DuckDB may use: rows stream through it."""
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "memory_limit": MEMORY,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+_DIGEST = "('0x' || left(sha256({}), 16))::UBIGINT::HUGEINT"
+
+
+class NoForm(Exception):
+    """What stands here has no form here."""
+
+
+def forms_of(cells: Sequence[tuple[Column, Form]], rows: Any) -> pa.Table:
+    """The forms of some rows: a column of text for each cell, none of them NULL, then the row's.
+
+    Raises:
+        NoForm: a value has none here.
+    """
+    texts = [sql_of(column, form, f"c{n}") for n, (column, form) in enumerate(cells)]
+    asked = ", ".join(f"{text} AS f{n}" for n, text in enumerate(texts))
+    sql = f"SELECT {asked}, {_joined(texts)} AS form FROM rows"  # noqa: S608
+    with _rows([_plain(cells, rows)]) as execute:
+        return execute(sql).to_arrow_table()
+
+
+def tally_forms(forms: Any) -> Tally:
+    """Number and digest of rows of which these are the forms."""
+    return _tally("form", [pa.table({"form": forms})])
+
+
+def tally_of(cells: Sequence[tuple[Column, Form]], batches: Iterable[Any]) -> Tally:
+    """Number and digest of rows, as they come.
+
+    Raises:
+        NoForm: a value has none here.
+    """
+    texts = [sql_of(column, form, f"c{n}") for n, (column, form) in enumerate(cells)]
+    return _tally(_joined(texts), (_plain(cells, batch) for batch in batches))
+
+
+def sql_of(column: Column, form: Form, name: str) -> str:
+    """DuckDB's SQL of a cell's form over a column as `_plain` gives it; never NULL."""
+    if form.iceberg in ("float", "double"):
+        text = f"format('{{:016X}}', {name})"
+    elif column.data_type in ("datetime", "timestamp"):
+        digits = column.fraction or 0
+        shown = 19 + (digits + 1 if digits else 0)
+        text = f"left(strftime({name}, '%Y-%m-%d %H:%M:%S.%f'), {shown})"
+    elif form.digested:
+        text = f"CASE WHEN {name} IS NOT NULL THEN sha256({name}) END"
+    elif form.iceberg == "binary":
+        text = f"hex({name})"
+    elif form.iceberg == "string":
+        text = f"strlen({name}) || ':' || {name}"
+    else:
+        text = f"CAST({name} AS VARCHAR)"
+    return f"coalesce({text}, '{NULL}')"
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return " || ',' || ".join(texts)
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+@cache
+def _database(_process: int) -> Any:
+    """One for all of a process: opening one takes longer than digesting a few rows, and a child
+    can't use its parent's."""
+    return duckdb.connect(config=_SETTINGS)
+
+
+@contextmanager
+def _rows(tables: Iterable[Any]) -> Iterator[Callable[[str], Any]]:
+    """Ask about rows, of which there are some, that are called ``rows`` there. What reading them
+    raises is raised, and not what DuckDB makes of it."""
+    source, raised = iter(tables), list[BaseException]()
+    first = next(source)
+
+    def batches() -> Iterator[Any]:
+        try:
+            for table in chain([first], source):
+                yield from table.to_batches()
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    cursor = _database(os.getpid()).cursor()
+    try:
+        cursor.register("rows", pa.RecordBatchReader.from_batches(first.schema, batches()))
+        yield cursor.execute
+    except duckdb.Error as error:
+        if raised:
+            raise raised[0] from None
+        raise NoForm from error
+    finally:
+        cursor.close()
+
+
+def _tally(form: str, tables: Iterable[Any]) -> Tally:
+    source = iter(tables)
+    first = next(source, None)
+    if first is None:
+        return NOTHING
+    with _rows(chain([first], source)) as execute:
+        sql = f"SELECT count(*), sum({_DIGEST.format(form)}) FROM rows"  # noqa: S608
+        count, total = execute(sql).fetchone()
+    return Tally(int(count), int(total or 0))
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def _plain(cells: Sequence[tuple[Column, Form]], rows: Any) -> pa.Table:
+    """The cells' columns, called c0, c1 …, in types of which DuckDB's own text is exact: of numbers
+    with a point their bits, of moments those without a zone."""
+    found = [_as_plain(column, form, rows.column(form.name)) for column, form in cells]
+    return pa.table(found, names=[f"c{n}" for n in range(len(found))])
+
+
+def _as_plain(column: Column, form: Form, values: Any) -> Any:
+    if form.iceberg in ("float", "double"):
+        return _bits(values)
+    if column.data_type in ("datetime", "timestamp"):
+        _refuse_finer(values, column.fraction or 0)
+        return values.cast(pa.timestamp("us"))
+    return values
+
+
+def _bits(values: Any) -> Any:
+    """A number's bits, as MySQL has them; NULL is NULL whatever lies below it."""
+    wide = values.cast(pa.float64())
+    wide = wide.combine_chunks() if isinstance(wide, pa.ChunkedArray) else wide
+    numbers = pc.fill_null(wide, 0.0).to_numpy(zero_copy_only=False).view(np.uint64)
+    return pa.array(numbers, pa.uint64(), mask=wide.is_null().to_numpy(zero_copy_only=False))
+
+
+def _refuse_finer(values: Any, digits: int) -> None:
+    """See that no moment has more digits of a second than are declared."""
+    step = 10 ** (6 - digits)
+    micros = pc.fill_null(values.cast(pa.int64()), 0)
+    if (
+        step > 1
+        and pc.any(pc.not_equal(pc.multiply(pc.divide(micros, step), step), micros)).as_py()
+    ):
+        raise NoForm
