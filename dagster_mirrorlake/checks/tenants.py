@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from dagster_mirrorlake.checks.as_of import AsOf
 from dagster_mirrorlake.checks.series import EXACT
 from dagster_mirrorlake.checks.step import checks_in_one_step
 from dagster_mirrorlake.tenants import MirroredTenants
@@ -56,7 +57,8 @@ def _step(
             workspace: Workspace = tenants.names.resources(context).mirrorlake.workspace
             # Those of the ledger first: one that can't look keeps no other from being reported.
             for name in (name for name in looks if name in names):
-                yield looks[name](workspace, tenants)
+                as_of = AsOf.of_tenants(workspace.ledger, tenants, name)
+                yield as_of.noted(looks[name](workspace, tenants))
 
     return step
 

@@ -57,19 +57,24 @@ class ProofStatus:
         rows: how many rows of the mirror that is.
         whole: whether it is all of them that were old enough to be compared.
         loads_since: how many loads brought rows since.
+        unit: what ``loads_since`` counts: loads, or what stands for them.
     """
 
     as_of: str
     rows: int
     whole: bool
     loads_since: int
+    unit: str = "load"
 
     @property
     def words(self) -> str:
         """The same for people."""
-        what = "every row" if self.whole else f"{self.rows:,} rows"
-        count = self.loads_since
-        since = "no load since" if not count else f"{count} load{'s' * (count > 1)} since"
+        what = "every row" if self.whole else f"{self.rows:,} row{'s' * (self.rows != 1)}"
+        count, unit = self.loads_since, self.unit
+        plural = {"copy": "copies"}.get(unit, f"{unit}s")
+        since = (
+            f"no {unit} since" if not count else f"{count:,} {unit if count == 1 else plural} since"
+        )
         return f"{what} proved as of {self.as_of[:16].replace('T', ' ')}, {since}"
 
 
