@@ -87,6 +87,8 @@ class LakeCatalog(SqlCatalog):
     def name_metadata(self, identifier: tuple[str, ...], location: str) -> bool:
         """Have the catalog name a table by another metadata file, in one statement; whether it has
         such a table."""
+        if self._schema_version != "v1":
+            return False
         namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
         values = {"catalog": self.name, "namespace": namespace, "location": location}
         values["name"] = Catalog.table_name_from(identifier)
