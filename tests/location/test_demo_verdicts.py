@@ -203,7 +203,7 @@ def _insert(server: MariaDB) -> None:
         )
         names = ", ".join(f"`{row[0]}`" for row in cursor.fetchall())
         cursor.execute(
-            f"INSERT INTO shop.events ({names}) SELECT {names} FROM shop.events "  # noqa: S608
+            f"INSERT INTO shop.events ({names}) SELECT {names} FROM shop.events "
             "ORDER BY id DESC LIMIT 1"
         )
         admin.commit()
