@@ -17,6 +17,7 @@ from dagster_mirrorlake.sensors.model_reports import (
 )
 from dagster_mirrorlake.sensors.requests import RANGE_END, RANGE_START, STATUS, under_way
 from mirrorlake.models.scopes import text_of
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.models.model import Model
@@ -79,7 +80,9 @@ def _requested(
                 work = request.tags[WORK_TAG]
                 failed = _failures(context.instance, work)
                 if failed >= ATTEMPTS:
-                    words.append(f"{due.model} failed {failed} times: it is requested no more")
+                    words.append(
+                        f"{due.model} failed {plural(failed, 'time')}: it is requested no more"
+                    )
                 else:
                     requests.append(request.with_replaced_attrs(run_key=f"{work}-{failed}"))
         if due.waiting:
@@ -92,7 +95,7 @@ def _requested(
     ]
     if requests:
         return dg.SensorResult(run_requests=requests, asset_events=events)
-    why = "; ".join(words) or f"All partitions of {len(known)} models are computed"
+    why = "; ".join(words) or f"All partitions of {len(known):,} models are computed"
     return dg.SensorResult(skip_reason=why, asset_events=events)
 
 

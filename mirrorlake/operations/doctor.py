@@ -26,6 +26,7 @@ from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
 from mirrorlake.proof.evidence import evidence_folder
 from mirrorlake.runtime.doctor import Diagnosis
 from mirrorlake.runtime.permissions import Opened, find_wider, held, narrowing
+from mirrorlake.runtime.plural import plural
 from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.sources.mysql.introspect import read_contracted, read_tables
 from mirrorlake.sources.mysql.lake_names import in_lake
@@ -53,7 +54,7 @@ def diagnose_contract(path: Path) -> list[Diagnosis]:
 
 
 def _pieces(path: Path, config: Config) -> list[Diagnosis]:
-    tables = f"{len(config.tables)} tables"
+    tables = plural(len(config.tables), "table")
     tables += f", {len(config.tenants)} of tenants" if config.tenants else ""
     pieces = [Diagnosis("contract", "1", "ok", str(path), tables)]
     # The ledger first: it knows whether a catalog was here, before opening the lake makes one.
@@ -97,7 +98,7 @@ _DAGSTER = "Dagster's home"  # what is written there is Dagster's, by its own pr
 
 
 def _permission_words(found: Opened, permissions: str, command: str) -> str:
-    words = [f"{permissions}: {found.looked:,} files and folders looked at"]
+    words = [f"{permissions}: {plural(found.looked, 'file')} and folders looked at"]
     if found.wider:
         words.append(f"{len(found.wider):,} open wider, {found.wider[0]} first: run {command}")
     if found.unseen:
@@ -231,7 +232,10 @@ def _agreement(config: Config) -> tuple[str, str]:
     """Whether the lake's tables are as the ledger's last commits left them."""
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     refuse_moved_lake(config, ledger, config.tables)
-    return "", f"{len(ledger.lake_heads())} tables are as the ledger knows them"
+    return (
+        "",
+        f"{plural(len(ledger.lake_heads()), 'table is', 'tables are')} as the ledger knows them",
+    )
 
 
 def _ledger(config: Config) -> tuple[str, str]:

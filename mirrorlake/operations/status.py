@@ -33,6 +33,7 @@ from mirrorlake.operations.layer_status import (
 )
 from mirrorlake.operations.moved_lake import find_all_moved
 from mirrorlake.proof.coverage import ProofStatus, proof_status
+from mirrorlake.runtime.plural import plural
 from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
 from mirrorlake.table.exchanged import EXCHANGED, exchanged_name, undecided_pairs
 from mirrorlake.table.left_out import LEFT_OUT, left_out_columns, left_out_words
@@ -310,7 +311,7 @@ def _checks(
     name = contract.name
     chunked = ledger.chunked_load(name) if name in known.chunked else None
     read = (
-        [f"{len(chunked.receipts)} of {len(chunked.bounds)} chunks of the newest load read"]
+        [f"{len(chunked.receipts)} of {len(chunked.bounds):,} chunks of the newest load read"]
         if chunked
         else []
     )
@@ -322,26 +323,22 @@ def _checks(
         return f"unproved: since it was loaded, {edits}"
     behind = _behind(ledger, name) if name in known.behind else 0
     proved = good.receipt.source_digest is not None
-    found = [f"{behind} {_of('load', behind)} not folded" if behind else "folded", *read]
+    found = [f"{plural(behind, 'load')} not folded" if behind else "folded", *read]
     if proved or by_checks is None:
         found.append("loaded, proved before it was visible" if proved else "loaded, not yet proved")
     found += [by_checks.words] if by_checks is not None else []
     if name in known.open_checks:
         verdict, rows = known.open_checks[name]
-        found.append(f"newest check {verdict}: {rows} {_of('row', rows)}")
+        found.append(f"newest check {verdict}: {plural(rows, 'row')}")
     found += [words] if (words := surplus_words(known.surplus.get(SURPLUS + name))) else []
     found += _of_columns(good.receipt, contract, known)
     if good.receipt.future:
         rows = good.receipt.future
-        found.append(f"{rows} {_of('row', rows)} dated in the future")
+        found.append(f"{plural(rows, 'row')} dated in the future")
     if good.receipt.backward:
         rows = good.receipt.backward
-        found.append(f"{rows} {_of('row', rows)} whose time went back")
+        found.append(f"{plural(rows, 'row')} whose time went back")
     return ", ".join(found)
-
-
-def _of(noun: str, count: int) -> str:
-    return noun if count == 1 else f"{noun}s"
 
 
 def _behind(ledger: Ledger, name: str) -> int:
@@ -356,7 +353,7 @@ def _of_columns(receipt: Receipt, contract: TableContract, known: _Known) -> lis
     if receipt.originals:
         columns = receipt.original_columns
         by_column = ", ".join(f"{column}: {count}" for column, count in columns.items())
-        some = f"{receipt.originals:,} original{'s' * (receipt.originals != 1)}"
+        some = plural(receipt.originals, "original")
         by_columns = f" ({by_column})" if columns else ""
         found.append(f"{some} kept by the newest load{by_columns}")
     if held := _held_columns(contract, known):

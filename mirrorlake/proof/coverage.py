@@ -9,6 +9,7 @@ from datetime import datetime
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.proof_records import Proof
 from mirrorlake.proof.covered import BY_KEYS, is_covered, newest_of
+from mirrorlake.runtime.plural import plural
 
 
 @dataclass(frozen=True)
@@ -69,13 +70,10 @@ class ProofStatus:
     @property
     def words(self) -> str:
         """The same for people."""
-        what = "every row" if self.whole else f"{self.rows:,} row{'s' * (self.rows != 1)}"
-        count, unit = self.loads_since, self.unit
-        plural = {"copy": "copies"}.get(unit, f"{unit}s")
-        since = (
-            f"no {unit} since" if not count else f"{count:,} {unit if count == 1 else plural} since"
-        )
-        return f"{what} proved as of {self.as_of[:16].replace('T', ' ')}, {since}"
+        what = "every row" if self.whole else plural(self.rows, "row")
+        many = {"copy": "copies"}.get(self.unit)
+        some = plural(self.loads_since, self.unit, many) if self.loads_since else f"no {self.unit}"
+        return f"{what} proved as of {self.as_of[:16].replace('T', ' ')}, {some} since"
 
 
 def proof_status(ledger: Ledger, table: str) -> ProofStatus | None:

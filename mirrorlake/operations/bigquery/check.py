@@ -40,6 +40,7 @@ from mirrorlake.operations.bigquery.tables import (
     lake_table_of,
 )
 from mirrorlake.proof.report import code_version
+from mirrorlake.runtime.plural import plural
 from mirrorlake.workspace import Workspace
 
 LAYER = "bigquery"
@@ -250,9 +251,9 @@ def _verdict(
     table: str, version: int, there: tuple[int, ...], lake: tuple[int, ...], cost: JobCost
 ) -> CheckedThere:
     equal = there == lake
-    words = f"BigQuery has {there[0]:,} rows, the lake {lake[0]:,}"
+    words = f"BigQuery has {plural(there[0], 'row')}, the lake {lake[0]:,}"
     if not equal and there[0] == lake[0]:
-        words = f"{there[0]:,} rows on both sides, and not the same ones"
+        words = f"{plural(there[0], 'row')} on both sides, and not the same ones"
     return CheckedThere(
         table=table,
         verdict="equal" if equal else "different",
@@ -291,7 +292,7 @@ def _digest(sums: tuple[int, ...]) -> str:
 def _compared(found: CheckedThere) -> str:
     if found.rows is None:
         return ""
-    under = f", and of {found.under} tables of raw under it" if found.under else ""
+    under = f", and of {found.under:,} tables of raw under it" if found.under else ""
     return f"every row of version {found.version}{under}"
 
 

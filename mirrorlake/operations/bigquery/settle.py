@@ -29,6 +29,7 @@ from mirrorlake.ledger.publications import Publication, table_of
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.operations.bigquery.days import read_ranges
 from mirrorlake.operations.bigquery.form import PublishedForm
+from mirrorlake.runtime.plural import plural
 
 logger = logging.getLogger(__name__)
 
@@ -230,5 +231,5 @@ def _end(
 
 
 def _miscounted(table: BigQueryTable, there: int | None, expected: int | None) -> str:
-    found = "is not there" if there is None else f"has {there:,} rows"
+    found = "is not there" if there is None else f"has {plural(there, 'row')}"
     return f"after the job had ended, table {table} {found}; {expected:,} were loaded"
