@@ -25,6 +25,7 @@ from mirrorlake.operations.moved_lake import refuse_moved_lake
 from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
 from mirrorlake.proof.evidence import evidence_folder
 from mirrorlake.runtime.doctor import Diagnosis
+from mirrorlake.runtime.java import small_code_cache
 from mirrorlake.runtime.permissions import Opened, find_wider, held, narrowing
 from mirrorlake.runtime.plural import plural
 from mirrorlake.sources.mysql.connect import rows_of, session
@@ -64,6 +65,9 @@ def _pieces(path: Path, config: Config) -> list[Diagnosis]:
     agreement = _looked_at("lake and ledger", ledger_at, lambda: _agreement(config))
     pieces.append(_looked_at("lake", config.lake.warehouse, lambda: _lake(config)))
     pieces.append(agreement)
+    if config.spark.connect:
+        where = str(config.spark.connect).partition("/;")[0]
+        pieces.append(_looked_at("Spark Connect", where, lambda: _connect(config)))
     pieces += look_at_permissions(config)
     for source in config.sources.values():
         servers = {f"source {source.name}": source}
@@ -226,6 +230,14 @@ def _lake(config: Config) -> tuple[str, str]:
     lake = open_lake(config.lake, Ledger(config.ledger.url, config.ledger.wait))
     with lake.translated("catalog"):
         return "format 2", f"{len(lake.catalog.list_namespaces())} namespaces"
+
+
+def _connect(config: Config) -> tuple[str, str]:
+    """A Spark Connect server's version, and whether it has room for what it compiles."""
+    lake = open_lake(config.lake, Ledger(config.ledger.url, config.ledger.wait))
+    session = LazySpark(config.spark, lake).get()
+    options = session.conf.get("spark.driver.extraJavaOptions", "")
+    return session.version, small_code_cache(options or "")
 
 
 def _agreement(config: Config) -> tuple[str, str]:

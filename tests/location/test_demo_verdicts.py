@@ -4,8 +4,9 @@ folds, repairs and loads of other tables: no report of rows that did not change 
 
 import asyncio
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -28,7 +29,9 @@ from mirrorlake.workspace import Workspace
 from tests.location.partitions_tick import tick_partitions
 
 PASSWORD = "the demo's"
+QUIET: dict[str, Any] = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 TODAY = datetime.now(UTC).date()
+OLD = TODAY - timedelta(days=9)
 pytestmark = [pytest.mark.full, pytest.mark.alone, pytest.mark.timeout(1800)]
 
 
@@ -75,6 +78,7 @@ class Demo:
             instance=self.instance,
             asset_selection=[key for table in self.tables.values() for key in table.chain_keys],
             tags={RANGE_START: str(TODAY), RANGE_END: str(TODAY)},
+            run_config=QUIET,
         )
         assert done.success
 
@@ -84,7 +88,9 @@ class Demo:
             asset_graph=self.defs.get_repository_def().asset_graph
         )
         resources = dict(self.defs.resources or {})
-        assert job.execute_in_process(instance=self.instance, resources=resources).success
+        assert job.execute_in_process(
+            instance=self.instance, resources=resources, run_config=QUIET
+        ).success
 
     def of(self, *names: str) -> list[dg.AssetCheckKey]:
         """The checks of these tables, but for those by day, which nobody executes alone."""
@@ -183,7 +189,7 @@ def test_no_check_of_the_demo_is_not_evaluated_for_a_mere_report(
 def _late(tables: list[MirroredTable]) -> Iterator[dg.AssetMaterialization]:
     for table in tables:
         for layer in LAYERS:
-            partition = table.partition_of(TODAY)
+            partition = table.partition_of(OLD if table.has_days else TODAY)
             yield partition_event(table, layer, partition, {}, 0)
 
 
