@@ -58,7 +58,7 @@ def renew_clean_table(workspace: Workspace, plan: ResolvedTable) -> Layer:
 
     Where a view has its name, or nothing yet, the layer is a table of another name, which
     `show_clean_table` gives that one."""
-    layer = begin_layer(workspace, plan, clean_layer(plan))
+    layer = begin_layer(workspace, plan, clean_layer(plan), over_view=True)
     if not is_clean_as_ruled(workspace, plan):
         there = workspace.lake.load(plan.clean) is not None
         if there and not _only_reshaped(workspace, plan, layer):
@@ -81,11 +81,22 @@ def show_clean_table(workspace: Workspace, plan: ResolvedTable, layer: Layer) ->
         finish_hiding(workspace, plan.clean)
 
 
-def begin_layer(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> Layer:
+def begin_layer(
+    workspace: Workspace, plan: ResolvedTable, layer: Layer, *, over_view: bool = False
+) -> Layer:
     """A layer as it is to be folded: where no table has its name yet, under another name, so that
-    no reader finds a table that is still empty. `show_layer` gives it its own."""
+    no reader finds a table that is still empty. `show_layer` gives it its own.
+
+    Args:
+        over_view: whether it takes the name of a view, which may be there.
+    """
     name = layer.identifier
-    if not has_view(workspace, name) and workspace.lake.load(name) is not None:
+    try:
+        there = workspace.lake.load(name) is not None
+    except LakeDamaged:
+        there = True  # a fold says so, and a refold makes it again
+    viewed = has_view(workspace, name)
+    if (there and not viewed) or (viewed and not over_view):
         return layer
     layer = replace(layer, identifier=next_table(workspace, name))
     ensure_layer(workspace, plan, layer, workspace.lake.location(name))
