@@ -235,9 +235,13 @@ def _lake(config: Config) -> tuple[str, str]:
 def _connect(config: Config) -> tuple[str, str]:
     """A Spark Connect server's version, and whether it has room for what it compiles."""
     lake = open_lake(config.lake, Ledger(config.ledger.url, config.ledger.wait))
-    session = LazySpark(config.spark, lake).get()
-    options = session.conf.get("spark.driver.extraJavaOptions", "")
-    return session.version, small_code_cache(options or "")
+    spark = LazySpark(config.spark, lake)
+    try:
+        session = spark.get()
+        options = session.conf.get("spark.driver.extraJavaOptions", "")
+        return session.version, small_code_cache(options or "")
+    finally:
+        spark.stop()
 
 
 def _agreement(config: Config) -> tuple[str, str]:

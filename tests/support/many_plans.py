@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 PLANS = 250
 
 
-def run_plans(session: Any) -> None:
-    """Run them all, one after another."""
+def run_plans(session: Any, is_enough: Callable[[], bool] = lambda: False) -> None:
+    """Run them all, one after another, or until it is enough."""
     for number in range(PLANS):
+        if is_enough():
+            return
         columns = ", ".join(_column(number, k) for k in range(3 + number % 9))
         session.sql(
             f"SELECT c0, count(*) AS n, max(c1) FROM (SELECT {columns} FROM range(3000)) "

@@ -49,10 +49,10 @@ def test_a_connect_server_compiles_for_as_long_as_it_lives(
         assert piece.state == "ok"
         assert ("for compiled code" in piece.detail) is is_full
         session = SparkSession.builder.remote(url).create()
-        run_plans(session)
+        log = tmp_path / "connect.log"
+        run_plans(session, lambda: FULL in log.read_text(errors="replace"))
         session.stop()
-    log = (tmp_path / "connect.log").read_text(errors="replace")
-    assert (FULL in log) is is_full
+    assert (FULL in log.read_text(errors="replace")) is is_full
 
 
 def test_a_process_that_goes_on_syncing_compiles_for_as_long_as_it_lives(tmp_path: Path) -> None:
