@@ -34,7 +34,7 @@ from mirrorlake.config import Config, load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.session_settings import catalog_settings
 from mirrorlake.runtime.jars import ensure_jars
-from mirrorlake.runtime.java import java_environment
+from mirrorlake.runtime.java import CODE_CACHE, java_environment
 from mirrorlake.table.lake_tables import deduped_of
 
 EVERY = "5s"
@@ -200,7 +200,7 @@ def _daemon(home: Path, contract: Path) -> Iterator[None]:
 
 
 @contextmanager
-def connect_server(path: Path) -> Iterator[str]:
+def connect_server(path: Path, java_options: str = CODE_CACHE) -> Iterator[str]:
     """A Spark Connect server over the contract file's lake, as docs/deploy.md starts one: its
     URL."""
     import pyspark
@@ -223,6 +223,7 @@ def connect_server(path: Path) -> Iterator[str]:
     command = [str(package / "bin" / "spark-class"), "org.apache.spark.deploy.SparkSubmit"]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     command += ["--master", "local[2]", "--driver-memory", "2g"]
+    command += ["--driver-java-options", java_options]
     command += ["--jars", ",".join(str(jar) for jar in ensure_jars(["spark"]))]
     command += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     environment = {**os.environ, **java_environment(), "SPARK_HOME": str(package)}

@@ -323,8 +323,12 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
         *([build_unfolded_sensor(mirror.tables, running=running)] if mirror.tables else []),
         *([build_unpublished_sensor(there, running=running)] if there else []),
         *(
-            [build_partitions_sensor(mirror.tables, mirror.snapshots, mirror.tenants, there)]
-            if _has_lake(mirror) or there
+            [
+                build_partitions_sensor(
+                    *(mirror.tables, mirror.snapshots, mirror.tenants, there, mirror.models)
+                )
+            ]
+            if _has_lake(mirror) or there or mirror.models
             else []
         ),
     ]

@@ -117,6 +117,17 @@ class ModelAsset:
             return dg.MultiPartitionKey({name: text_of(scope[name]) for name in by})
         return text_of(scope[by[0]]) if len(by) == 1 else self.text_of(scope)
 
+    @cached_property
+    def by_name(self) -> Mapping[str, str]:
+        """The engine's name of each partition → Dagster's key; '' stands for a model without."""
+        if self.partitions is None:
+            return {"": ""}
+        by = self.declaration.partition_by
+        return {
+            "/".join(f"{name}={text_of(scope[name])}" for name in by): self.key_of(scope)
+            for scope in self.scopes
+        }
+
     @property
     def spec(self) -> dg.AssetSpec:
         """Without what it reads: see `dagster_mirrorlake.assets.models`."""

@@ -9,6 +9,7 @@ import click
 import dagster as dg
 from pydantic import BaseModel, Field
 
+from mirrorlake.runtime.plural import plural
 from mirrorlake.scaffold.from_server import write_first_contract
 from mirrorlake.scaffold.render import lake_and_ledger
 
@@ -79,7 +80,9 @@ class MirrorlakeScaffolder(dg.Scaffolder[ScaffoldParams]):
             )
             return
         written = write_first_contract(params.url, params.source, path, force=False, home=home)
-        click.echo(f"Wrote {path}: {written.tables} tables. Read it before the first run.")
+        click.echo(
+            f"Wrote {path}: {plural(written.tables, 'table')}. Read it before the first run."
+        )
         if written.variables:
             click.echo(f"Set {', '.join(written.variables)} in the environment.")
 

@@ -10,6 +10,7 @@ from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.errors import LeaseHeld, MirrorlakeError
 from mirrorlake.operations.orphans import GRACE
 from mirrorlake.operations.recover import Recovered, recover_table
+from mirrorlake.runtime.plural import plural
 from mirrorlake.workspace import Workspace
 
 Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization]
@@ -49,5 +50,7 @@ def clean_up(
         # Only what is yielded outlives a failure.
         yield dg.AssetMaterialization(cleanup_key(source, names), metadata=metadata)
         name, error = next(iter(failed.items()))
-        raise dg.Failure(f"{len(failed)} tables could not be read; {name}: {error}", metadata)
+        raise dg.Failure(
+            f"{plural(len(failed), 'table')} could not be read; {name}: {error}", metadata
+        )
     yield dg.MaterializeResult(metadata=metadata)

@@ -18,6 +18,7 @@ from mirrorlake.destinations.iceberg.cost import scanned
 from mirrorlake.ledger import Cost
 from mirrorlake.operations.results import SyncResult, speed
 from mirrorlake.operations.shapes import shapes_of
+from mirrorlake.runtime.plural import plural
 from mirrorlake.workspace import Workspace
 
 
@@ -110,7 +111,7 @@ def _moments(result: SyncResult) -> str:
     """What of MySQL the load shows: one moment, or as many as it has chunks."""
     if result.chunks == 1:
         return f"{result.moment} UTC"
-    return f"{result.chunks} chunks, from {result.moment} to {result.until} UTC"
+    return f"{plural(result.chunks, 'chunk')}, from {result.moment} to {result.until} UTC"
 
 
 def row_count(count: int | None) -> dict[str, Any]:

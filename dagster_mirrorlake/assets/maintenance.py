@@ -9,6 +9,7 @@ from dagster_mirrorlake.assets.keys import GROUP, maintenance_key
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.tenants import MirroredTenants
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.operations.maintain import Maintained
@@ -93,7 +94,10 @@ def _maintain(
         # Only what is yielded outlives a failure.
         yield dg.AssetMaterialization(maintenance_key(names), metadata=metadata)
         name, words = next(iter(failed.items()))
-        raise dg.Failure(f"{len(failed)} tables were not maintained; {name}: {words}", metadata)
+        raise dg.Failure(
+            f"{plural(len(failed), 'table was', 'tables were')} not maintained; {name}: {words}",
+            metadata,
+        )
     yield dg.MaterializeResult(metadata=metadata)
 
 

@@ -120,6 +120,8 @@ def _metadata(look: PartitionChecks, result: CheckedExpectation) -> dict[str, dg
         # Past the integers of a browser.
         "commit": dg.MetadataValue.text(str(look.snapshot_id)),
     }
+    if look.checked_at is not None:
+        said["as of"] = dg.MetadataValue.text(f"{look.checked_at:%Y-%m-%d %H:%M:%S} UTC")
     if result.failed is not None:
         said["rows not as expected"] = dg.MetadataValue.int(result.failed)
     return said

@@ -40,6 +40,7 @@ from mirrorlake.operations.partitions import (
 from mirrorlake.operations.results import SyncResult
 from mirrorlake.operations.sync import fold_looked, load_table, reload_days
 from mirrorlake.operations.unchanged import Look
+from mirrorlake.runtime.plural import plural
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.source_columns import recorded_columns
 from mirrorlake.workspace import Workspace
@@ -305,7 +306,7 @@ def _words(refused: Mapping[date, str]) -> str:
 def _span(days: Sequence[date]) -> str:
     if len(days) == 1:
         return f"day {days[0]}"
-    return f"{len(days)} days from {min(days)} to {max(days)}"
+    return f"{plural(len(days), 'day')} from {min(days)} to {max(days)}"
 
 
 def _source_observed(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:

@@ -28,6 +28,7 @@ from dagster_mirrorlake.jobs.loads import BackfillConfig, fill_days, sync_read
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.errors import MachineError, MirrorlakeError
 from mirrorlake.operations.fold import fold_table
+from mirrorlake.runtime.plural import plural
 from mirrorlake.workspace import Workspace
 
 
@@ -105,7 +106,7 @@ def _fold(
     for contract in contracts:
         try:
             loads = fold_table(workspace, contract)
-            done[contract.name] = Done(contract.name, "folded", f"{loads:,} loads")
+            done[contract.name] = Done(contract.name, "folded", plural(loads, "load"))
         except MirrorlakeError as error:
             done[contract.name] = failed(contract.name, error)
         log_line(pipes, done[contract.name])

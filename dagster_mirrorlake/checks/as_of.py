@@ -5,15 +5,20 @@ What belongs here: that note, in a verdict's metadata. What doesn't: showing a v
 (`dagster_mirrorlake.checks.shown_again`).
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import dagster as dg
 
-from dagster_mirrorlake.checks.series import BY_DAY
+from dagster_mirrorlake.checks.series import BY_DAY, EXACT
+from dagster_mirrorlake.checks.snapshot_promises import FRESH
+from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.table import Layer, MirroredTable
+from dagster_mirrorlake.tenants import MirroredTenants
 from mirrorlake.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -23,6 +28,7 @@ AS_OF = "as of"
 """The name of this among a verdict's metadata."""
 _BY_LEDGER = ("gaps",)
 """Checks of requests, not of rows: a request that failed, or the next day, changes them."""
+_NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,10 @@ class AsOf:
     Attributes:
         contract: the digest of what the contract says of the layer.
         loads: how many loads the layer held; ``newest``: the number of the newest of them.
-        requests: of a check of requests: the day and the table's newest attempt; else ''.
+        requests: of a check of requests: the day, and what was requested until then; else ''.
         looked: when the look began (UTC, to the second).
+        shown: of what is not made of loads: the snapshots that are published, the tenants' copies
+            that are shown, the load into BigQuery.
         ledger, marked: as `mirrorlake.ledger.reports.LayerContents` has them.
     """
 
@@ -44,24 +52,85 @@ class AsOf:
     marked: str
     requests: str
     looked: str
+    shown: str = ""
 
     @classmethod
     def now(cls, ledger: Ledger, table: MirroredTable, layer: Layer, check: str) -> Self:
         """As the ledger has it; taken before a look, so that what comes meanwhile counts as
         later."""
-        contract, at = table.contract, datetime.now(UTC)
+        contract = table.contract
         stored = "deduped" if layer == "clean" and contract.clean == "view" else layer
-        held = ledger.contents(contract.name, stored)
-        of_requests = check.removesuffix(BY_DAY) in _BY_LEDGER
+        found = cls._of(ledger, contract.name, stored, table.specs[layer].code_version)
+        if check.removesuffix(BY_DAY) not in _BY_LEDGER:
+            return found
+        return found._requested(ledger.contents(contract.name, stored).attempt)
+
+    @classmethod
+    def of_snapshots(cls, ledger: Ledger, table: MirroredTable, check: str) -> Self:
+        """As `now`, of deduped of a table whose snapshots land."""
+        name = table.contract.name
+        rules = [table.specs[layer].code_version for layer in ("deduped", "clean")]
+        found = cls._of(ledger, name, "deduped", _digest(rules))
+        records = ledger.snapshots(name)
+        published = [(r.id, r.number, r.state, r.digest, r.published_at) for r in records]
+        rows = [one for one in published if one[-1] is not None]
+        found = replace(found, shown=_digest(rows))
+        if check != FRESH:
+            return found
+        notices = ledger.notices(name).items()
+        waiting = [(r.id, r.state, r.error) for r in records]
+        return found._requested(_digest([waiting, sorted((i, n.text) for i, n in notices)]))
+
+    @classmethod
+    def of_tenants(cls, ledger: Ledger, tenants: MirroredTenants, check: str) -> Self:
+        """As `now`, of deduped of a table of tenants."""
+        from mirrorlake.operations.tenant_looks import read_look
+        from mirrorlake.operations.tenant_reports import read_shown
+
+        name = tenants.table.name
+        rules = [tenants.specs[layer].code_version for layer in ("deduped", "clean")]
+        found = cls._of(ledger, name, "deduped", _digest(rules))
+        shown = read_shown(ledger, name)
+        if shown is not None:
+            found = replace(found, shown=f"{shown.through} {shown.state}")
+        if check == EXACT:
+            return found
+        look, refusal = read_look(ledger, tenants.table), ledger.refusals().get(name)
+        known = sorted(
+            (one.source, one.database, one.state, one.error or "")
+            for one in ledger.tenants(name).values()
+        )
+        seen = None if look is None else astuple(replace(look, at=_NO_TIME))
+        return found._requested(_digest([known, seen, refusal and refusal.error]))
+
+    @classmethod
+    def of_publication(cls, ledger: Ledger, table: PublishedAsset) -> Self | None:
+        """As `now`, of a table in BigQuery: of its newest load; None where nothing is loaded, since
+        the lake is read in place."""
+        from mirrorlake.operations.bigquery.in_place import read_in_place
+
+        name = table.contract.name
+        newest = ledger.newest_publications("success").get(name)
+        if newest is None or read_in_place(table.contract) is not None:
+            return None
+        found = cls._of(ledger, name, "bigquery", table.specs["bigquery"].code_version)
+        return replace(found, shown=newest.id)
+
+    @classmethod
+    def _of(cls, ledger: Ledger, name: str, stored: str, contract: str | None) -> Self:
+        held = ledger.contents(name, stored)
         return cls(
             ledger=held.ledger,
-            contract=table.specs[layer].code_version or "",
+            contract=contract or "",
             loads=held.loads,
             newest=held.newest,
             marked=held.marked,
-            requests=f"{at.date()} {held.attempt}" if of_requests else "",
-            looked=f"{at:%Y-%m-%d %H:%M:%S} UTC",
+            requests="",
+            looked=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
         )
+
+    def _requested(self, what: object) -> Self:
+        return replace(self, requests=f"{datetime.now(UTC).date()} {what}")
 
     @classmethod
     def read(cls, metadata: Mapping[str, Any]) -> Self | None:
@@ -76,9 +145,17 @@ class AsOf:
         """This, to be shown with a verdict."""
         return {AS_OF: dg.MetadataValue.json(asdict(self))}
 
+    def noted(self, result: dg.AssetCheckResult) -> dg.AssetCheckResult:
+        """A result that says what it is as of."""
+        return result._replace(metadata={**(result.metadata or {}), **self.metadata})
+
     def is_state_of(self, other: "AsOf") -> bool:
         """Whether both are of one state, whenever either looked."""
         return replace(self, looked="") == replace(other, looked="")
+
+
+def _digest(what: object) -> str:
+    return hashlib.sha256(json.dumps(what, default=str).encode()).hexdigest()[:16]
 
 
 class Watch:

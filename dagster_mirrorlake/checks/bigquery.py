@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.keys import GROUP, permissions_key
+from dagster_mirrorlake.checks.as_of import AsOf
 from dagster_mirrorlake.checks.step import checks_in_one_step
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.published import PublishedAsset
@@ -57,8 +58,9 @@ def _compared(context: dg.AssetCheckExecutionContext, table: PublishedAsset) -> 
         estimate = estimate_check(table.contract, bigquery)
         size = "unknown" if estimate.bytes is None else f"{estimate.bytes:,} bytes"
         context.log.info("table %s: BigQuery is to read: %s", table.contract.name, size)
+        as_of = AsOf.of_publication(workspace.ledger, table)
         found = check_published(workspace, table.contract, bigquery)
-    return dg.AssetCheckResult(
+    result = dg.AssetCheckResult(
         passed=found.verdict == "equal",
         asset_key=table.key("bigquery"),
         check_name=EQUALS,
@@ -66,6 +68,7 @@ def _compared(context: dg.AssetCheckExecutionContext, table: PublishedAsset) -> 
         description=found.words or None,
         metadata={"to be read": size, **_shown(found)},
     )
+    return result if as_of is None else as_of.noted(result)
 
 
 def _shown(found: "CheckedThere") -> dict[str, Any]:

@@ -26,6 +26,7 @@ from mirrorlake.proof.evidence import formatter_of, prove_table
 from mirrorlake.proof.ranges import EVERYWHERE, Span
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.stale import aged_proofs
+from mirrorlake.runtime.plural import plural
 from mirrorlake.table.lake_tables import deduped_table
 from mirrorlake.table.new_columns import held_now
 from mirrorlake.workspace import Workspace
@@ -205,7 +206,7 @@ def _listed_days(unproved: Mapping[date, str]) -> str:
     return "; ".join(
         f"{days[0]}: {words}"
         if len(days) == 1
-        else f"{len(days)} days from {days[0]} to {days[-1]}: {words}"
+        else f"{plural(len(days), 'day')} from {days[0]} to {days[-1]}: {words}"
         for words, days in reasons.items()
     )
 
@@ -263,10 +264,12 @@ def _chunk_verdict(
     metadata |= _coverage(workspace, contract)
     stale = [p.stale for p in aged_proofs(workspace.ledger, contract.name) if p.stale is not None]
     if stale:
-        metadata["stale proofs"] = f"{len(stale)} ranges were proved before this: {stale[0]}"
+        metadata["stale proofs"] = (
+            f"{plural(len(stale), 'range was', 'ranges were')} proved before this: {stale[0]}"
+        )
     if report.verdict == "different":
         count = len(report.differences) + report.unlooked
-        words = f"{count} rows differ between MySQL and the lake"
+        words = f"{plural(count, 'row differs', 'rows differ')} between MySQL and the lake"
         auto = contract.repair == "auto"
         gone = sum(key.gone for key in report.keys)
         # Deletes are what `deletes` of the contract is about: the sweep needs no other word.
@@ -275,11 +278,17 @@ def _chunk_verdict(
             found = (report, evidence)
             done = repair_table(workspace, contract, report.ask, found=found, only_deletes=not auto)
             metadata |= _repaired(done)
-            words = f"{count} rows differed ({done.why}); now {done.outcome}: {done.rows} were read"
+            words = (
+                f"{plural(count, 'row')} differed ({done.why}); now {done.outcome}: "
+                f"{done.rows} were read"
+            )
             words += f" again, {done.gone} were gone from MySQL"
             later = done.after.only_deleted
             if later:
-                words = f"{done.gone} rows that MySQL deleted were swept; {len(done.after.keys)} "
+                rows = plural(
+                    done.gone, "row that MySQL deleted was", "rows that MySQL deleted were"
+                )
+                words = f"{rows} swept; {len(done.after.keys)} "
                 words += "more were deleted meanwhile: the next look sweeps them"
             passed = done.outcome == "equal" or later
             if not passed and contract.repair == "ask":
@@ -292,12 +301,16 @@ def _chunk_verdict(
         return (False, metadata, words, dg.AssetCheckSeverity.ERROR), report
     if report.verdict == "undecided":
         return (False, metadata, _undecided(report), dg.AssetCheckSeverity.WARN), report
-    words = f"{report.waiting} rows wait: the next loads bring them" if report.waiting else None
+    words = (
+        f"{plural(report.waiting, 'row waits', 'rows wait')}: the next loads bring them"
+        if report.waiting
+        else None
+    )
     return (True, metadata, words, dg.AssetCheckSeverity.ERROR), report
 
 
 def _undecided(report: Report) -> str:
-    reasons = "; ".join(f"{n} rows {why}" for why, n in sorted(report.undecided.items()))
+    reasons = "; ".join(f"{plural(n, 'row')} {why}" for why, n in sorted(report.undecided.items()))
     return f"Not decidable yet: {reasons or 'too many rows differ'}"
 
 

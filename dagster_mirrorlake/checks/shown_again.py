@@ -16,9 +16,8 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 
 from dagster_mirrorlake.assets.targets import target_of
 from dagster_mirrorlake.checks.as_of import AsOf
+from dagster_mirrorlake.checks.checked_assets import CheckedAsset
 from dagster_mirrorlake.checks.series import BY_DAY
-from dagster_mirrorlake.checks.table import all_check_keys
-from dagster_mirrorlake.table import LAYERS, MirroredTable
 from mirrorlake.ledger import Ledger
 
 SHOWN_AGAIN = "shown again"
@@ -30,39 +29,34 @@ Materialized = Mapping[dg.AssetKey, Collection[str | None]]
 def show_again(
     instance: dg.DagsterInstance,
     ledger: Ledger,
-    tables: Iterable[MirroredTable],
+    assets: Iterable[CheckedAsset],
     materialized: Materialized,
 ) -> int:
     """Put verdicts on the newest materialisations that hide them, where nothing changed: those of
-    whole layers, and by day those of these partitions. How many there were."""
+    whole assets, and by day those of these partitions. How many there were."""
     count = 0
-    for table in tables:
-        for layer in LAYERS:
-            partitions = materialized.get(table.key(layer))
-            if not partitions:
-                continue
-            states: dict[str, AsOf] = {}
-            for record in _hidden(instance, table, table.key(layer), partitions):
-                name = record.key.name
-                if name not in states:
-                    states[name] = AsOf.now(ledger, table, layer, name)
-                count += _show(instance, record, states[name])
+    for asset in assets:
+        partitions = materialized.get(asset.key)
+        if not partitions:
+            continue
+        states: dict[str, AsOf | None] = {}
+        for record in _hidden(instance, asset, partitions):
+            name = record.key.name
+            if name not in states:
+                states[name] = asset.as_of(ledger, name)
+            count += _show(instance, record, states[name])
     return count
 
 
 def _hidden(
-    instance: dg.DagsterInstance,
-    table: MirroredTable,
-    key: dg.AssetKey,
-    partitions: Collection[str | None],
+    instance: dg.DagsterInstance, asset: CheckedAsset, partitions: Collection[str | None]
 ) -> Iterator[AssetCheckExecutionRecord]:
-    """The newest verdicts, on the layer and on these partitions of it, that are not of the newest
+    """The newest verdicts, on the asset and on these partitions of it, that are not of the newest
     materialisation."""
     storage = instance.event_log_storage
-    keys = [check for check in all_check_keys(table) if check.asset_key == key]
-    by_day = [check for check in keys if check.name.endswith(BY_DAY)]
-    whole = [check for check in keys if check not in by_day]
-    newest = target_of(instance, key, None)
+    by_day = [check for check in asset.checks if check.name.endswith(BY_DAY)]
+    whole = [check for check in asset.checks if check not in by_day]
+    newest = target_of(instance, asset.key, None)
     for record in storage.get_latest_asset_check_execution_by_key(whole).values():
         if newest is not None and not _is_of(record, newest):
             yield record
@@ -83,14 +77,16 @@ def _is_of(record: AssetCheckExecutionRecord, newest: Any) -> bool:
     return newest.timestamp < record.create_timestamp if seen is None else seen == newest
 
 
-def _show(instance: dg.DagsterInstance, record: AssetCheckExecutionRecord, now: AsOf) -> bool:
+def _show(
+    instance: dg.DagsterInstance, record: AssetCheckExecutionRecord, now: AsOf | None
+) -> bool:
     """Put one verdict on its newest materialisation; whether that was due, and is true."""
     evaluation, event = record.evaluation, record.event
     if not isinstance(evaluation, dg.AssetCheckEvaluation) or event is None or not record.run_id:
         return False  # it was requested, and not made
     seen = AsOf.read(evaluation.metadata)
     target = target_of(instance, record.key.asset_key, evaluation.partition)
-    if seen is None or target is None or not seen.is_state_of(now):
+    if seen is None or now is None or target is None or not seen.is_state_of(now):
         return False
     said = {SHOWN_AGAIN: dg.MetadataValue.text(_WORDS.format(looked=seen.looked))}
     shown = dg.AssetCheckEvaluation(

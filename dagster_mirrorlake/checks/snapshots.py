@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from dagster_mirrorlake.checks.as_of import AsOf
 from dagster_mirrorlake.checks.snapshot_promises import (
     CHECKS,
     COUNT,
@@ -59,8 +60,6 @@ def _step(
 ) -> Callable[[dg.AssetCheckExecutionContext, Any], Iterator[dg.AssetCheckResult]]:
     def step(context: dg.AssetCheckExecutionContext, _: Any) -> Iterator[dg.AssetCheckResult]:
         from dagster_mirrorlake.resources.failures import dagster_errors
-        from mirrorlake.operations.observe import duplicate_keys
-        from mirrorlake.table.lake_tables import deduped_table
 
         contract, resources = table.contract, table.names.resources(context)
         selected = context.op_execution_context.selected_asset_check_keys
@@ -68,39 +67,18 @@ def _step(
         with dagster_errors():
             workspace = resources.mirrorlake.workspace
             reach_landing(resources, workspace.config, contract)
-            if "published" in names:
-                ids = [int(k) for k in context.op_execution_context.partition_keys]
-                yield _published(
-                    workspace, contract, key, ids, deduped_table(workspace.lake, contract)
-                )
-            if FRESH in names:
-                ids = [int(k) for k in context.op_execution_context.partition_keys]
-                yield _fresh(workspace, contract, key, ids)
-            if COUNT in names:
-                yield _counted(workspace, contract, key)
-            if EXACT in names:
-                verdict = landed_verdict(workspace, contract)
-                yield dg.AssetCheckResult(
-                    passed=verdict.passed,
-                    check_name=EXACT,
-                    asset_key=key,
-                    severity=verdict.severity,
-                    description=verdict.words,
-                    metadata=verdict.metadata,
-                )
-            if SUSPECTED in names:
-                yield _suspected(workspace, contract, key)
-            if UNIQUE in names:
-                twice = duplicate_keys(workspace.lake, contract)
-                metadata = {"keys held twice": twice}
-                yield dg.AssetCheckResult(
-                    passed=twice == 0, check_name=UNIQUE, asset_key=key, metadata=metadata
-                )
+            of_run = {"published", FRESH} & names
+            ids = [int(k) for k in context.op_execution_context.partition_keys] if of_run else []
+            for name in (name for name in _LOOKS if name in names):
+                as_of = AsOf.of_snapshots(workspace.ledger, table, name)
+                yield as_of.noted(_LOOKS[name](workspace, contract, key, ids))
 
     return step
 
 
-def _counted(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
+def _counted(
+    workspace: Any, contract: TableContract, key: dg.AssetKey, _: list[int]
+) -> dg.AssetCheckResult:
     """The newest snapshot's rows against the table's; of copies of one key one row is kept."""
     from mirrorlake.operations.check_snapshots import count_newest
 
@@ -152,7 +130,39 @@ def landed_verdict(workspace: Any, contract: TableContract) -> "CheckVerdict":
     return CheckVerdict(found.equal, metadata, verdict_words(found) or None, severity)
 
 
-def _suspected(workspace: Any, contract: TableContract, key: dg.AssetKey) -> dg.AssetCheckResult:
+def _unique(
+    workspace: Any, contract: TableContract, key: dg.AssetKey, _: list[int]
+) -> dg.AssetCheckResult:
+    """How many keys more than one row has."""
+    from mirrorlake.operations.observe import duplicate_keys
+
+    twice = duplicate_keys(workspace.lake, contract)
+    return dg.AssetCheckResult(
+        passed=twice == 0,
+        check_name=UNIQUE,
+        asset_key=key,
+        metadata={"keys held twice": twice},
+    )
+
+
+def _exact(
+    workspace: Any, contract: TableContract, key: dg.AssetKey, _: list[int]
+) -> dg.AssetCheckResult:
+    """See `landed_verdict`."""
+    verdict = landed_verdict(workspace, contract)
+    return dg.AssetCheckResult(
+        passed=verdict.passed,
+        check_name=EXACT,
+        asset_key=key,
+        severity=verdict.severity,
+        description=verdict.words,
+        metadata=verdict.metadata,
+    )
+
+
+def _suspected(
+    workspace: Any, contract: TableContract, key: dg.AssetKey, _: list[int]
+) -> dg.AssetCheckResult:
     """Whether clean's new rows hold what looks personal, in columns without a rule: counts, never a
     value."""
     from mirrorlake.serving.personal_audit import find_suspects
@@ -204,12 +214,13 @@ def show_overdue(waiting: dict[int, str]) -> str:
 
 
 def _published(
-    workspace: Any, contract: TableContract, key: dg.AssetKey, ids: list[int], table: Any
+    workspace: Any, contract: TableContract, key: dg.AssetKey, ids: list[int]
 ) -> dg.AssetCheckResult:
     """Whether the published version knows the run's snapshots, as the ledger numbers them."""
     from mirrorlake.merge.snapshot.state import read_state
+    from mirrorlake.table.lake_tables import deduped_table
 
-    state = read_state(table)
+    state = read_state(deduped_table(workspace.lake, contract))
     rows: dict[str, int] = {}
     absent: list[str] = []
     for one in ids:
@@ -223,3 +234,13 @@ def _published(
     return dg.AssetCheckResult(
         passed=not absent, check_name="published", asset_key=key, metadata=metadata
     )
+
+
+_LOOKS = {
+    "published": _published,
+    FRESH: _fresh,
+    COUNT: _counted,
+    EXACT: _exact,
+    SUSPECTED: _suspected,
+    UNIQUE: _unique,
+}

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from dagster_mirrorlake.checks.as_of import AsOf
 from dagster_mirrorlake.checks.series import EXACT
 from dagster_mirrorlake.checks.step import checks_in_one_step
 from dagster_mirrorlake.tenants import MirroredTenants
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.operations.tenant_verdicts import TenantsChecked
@@ -56,7 +58,8 @@ def _step(
             workspace: Workspace = tenants.names.resources(context).mirrorlake.workspace
             # Those of the ledger first: one that can't look keeps no other from being reported.
             for name in (name for name in looks if name in names):
-                yield looks[name](workspace, tenants)
+                as_of = AsOf.of_tenants(workspace.ledger, tenants, name)
+                yield as_of.noted(looks[name](workspace, tenants))
 
     return step
 
@@ -116,7 +119,10 @@ def exact_verdict_of(tenants: MirroredTenants, found: "TenantsChecked") -> dg.As
         first = next((line for line in lines if line[1] == "undecided"), None)
         some = f": {first[0]}: {first[2]}" if first else ""
         known = len(found.verdicts) + len(found.unread)
-        words = f"Undecided, as not compared: {counts['undecided']:,} of {known:,} tenants{some}"
+        words = (
+            f"Undecided, as not compared: {counts['undecided']:,} of "
+            f"{plural(known, 'tenant')}{some}"
+        )
     return dg.AssetCheckResult(
         passed=found.verdict == "equal",
         check_name=EXACT,

@@ -13,6 +13,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.originals import originals_by_day
 from mirrorlake.operations.observe import duplicate_keys
 from mirrorlake.proof.counts import NO_DAY, Counts, DayCounts, count_rows
+from mirrorlake.runtime.plural import plural
 from mirrorlake.serving.personal_audit import find_suspects, suspect_words
 from mirrorlake.table.lake_tables import deduped_table, raw_tables
 
@@ -44,7 +45,8 @@ def rows_verdict(look: Look) -> CheckVerdict:
     if counts.days:
         metadata["first days that differ"] = _table_of(counts.days)
     if counts.verdict == "undecided":
-        words = f"Nothing can be said yet: {counts.waiting} rows of MySQL are too new to be counted"
+        rows = plural(counts.waiting, "row of MySQL is", "rows of MySQL are")
+        words = f"Nothing can be said yet: {rows} too new to be counted"
         return CheckVerdict(False, metadata, words, dg.AssetCheckSeverity.WARN)
     swept = _is_swept(look)
     passed, words, severity = _of_count(contract, counts.lost, counts.surplus, swept=swept)
@@ -68,12 +70,22 @@ def _of_count(
 ) -> tuple[bool, str | None, dg.AssetCheckSeverity]:
     error, warning = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
     if lost:
+        rows = plural(lost, "row that MySQL has is", "rows that MySQL has are")
         more = f"; {surplus} others are in the mirror alone" if surplus else ""
-        return False, f"{lost} rows that MySQL has are not in the mirror{more}", error
+        return (
+            False,
+            f"{rows} not in the mirror{more}",
+            error,
+        )
     if surplus and contract.deletes == "ignore":
-        return True, f"{surplus} rows of the mirror were deleted in MySQL, and are kept", error
+        return (
+            True,
+            f"{plural(surplus, 'row')} deleted in MySQL, and kept in the mirror",
+            error,
+        )
     if surplus:
-        words = f"{surplus} rows of the mirror are not in MySQL any more: deleted there"
+        rows = plural(surplus, "row of the mirror is", "rows of the mirror are")
+        words = f"{rows} not in MySQL any more: deleted there"
         if swept:
             return True, f"{words}; the sweep looks at each key, and removes them", warning
         # A copy sees deletes: there it is no delete.
@@ -124,7 +136,7 @@ def keys_verdict(look: Look) -> CheckVerdict:
         return CheckVerdict(True, words="Deduped has not changed since it was last found good")
     twice = duplicate_keys(lake, contract)
     if twice:
-        words = f"{twice} rows of deduped repeat a key"
+        words = f"{plural(twice, 'row of deduped repeats', 'rows of deduped repeat')} a key"
         return CheckVerdict(False, {"rows beyond the first of their key": twice}, words)
     look.found_good("unique_key", terms, table)
     return CheckVerdict(True, {"rows beyond the first of their key": 0})

@@ -1,6 +1,7 @@
 """What jobs do with a table of mode ``snapshot``: take what landed, hold it against the files."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -67,6 +68,7 @@ def prove_landed(
 ) -> Act:
     """Trace every row that readers see to the files that landed, and record the verdict on the
     check. Where only the next chunk of each table is compared, it is left out: it has none."""
+    from dagster_mirrorlake.checks.as_of import AsOf
     from dagster_mirrorlake.checks.snapshot_promises import EXACT
     from dagster_mirrorlake.checks.snapshots import landed_verdict
     from dagster_mirrorlake.checks.verdicts import evaluations
@@ -78,8 +80,9 @@ def prove_landed(
     if ask.kind != "full":
         return Done(contract.name, "left out", "it is compared as a whole: leave out the day")
     reach_landing(table.names.resources(context), workspace.config, contract)
+    as_of = AsOf.of_snapshots(workspace.ledger, table, EXACT)
     with damage_errors(workspace.lake, workspace.ledger, contract):
-        verdict = landed_verdict(workspace, contract)
+        verdict = replace(landed_verdict(workspace, contract), as_of=as_of)
     yield from evaluations(context, table, "deduped", EXACT, verdict)
     shown = {k: v for k, v in verdict.metadata.items() if k in ("first differences", "compared")}
     different = not verdict.passed and verdict.severity is dg.AssetCheckSeverity.ERROR

@@ -24,6 +24,7 @@ from dagster_mirrorlake.jobs.job import job_of
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.errors import ConfigError, SourceHeld
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.config import TableContract
@@ -130,8 +131,8 @@ def sync_read(
     for one in sync_tables(workspace, left, jobs=jobs, accept_smaller=accept_smaller, look=look):
         name = one.contract.name
         if one.result is not None:
-            words = f"{one.result.window} window, {one.result.rows:,} rows, "
-            words += f"{one.result.folded} loads folded, {one.result.seconds} s"
+            words = f"{one.result.window} window, {plural(one.result.rows, 'row')}, "
+            words += f"{plural(one.result.folded, 'load')} folded, {one.result.seconds} s"
             done[name] = Done(name, "synced", words)
         elif isinstance(one.error, SourceHeld):
             done[name] = Done(name, "held", str(one.error))
@@ -210,7 +211,7 @@ def build_refold(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
             if config.damaged and not is_damaged(workspace.lake, contract):
                 return Done(contract.name, "intact", "every file of it can be read")
             made = refold_table(workspace, contract)
-            words = f"{made.loads} loads folded again in {made.seconds:.1f} s"
+            words = f"{plural(made.loads, 'load')} folded again in {made.seconds:.1f} s"
             why = [f"{one.layer}: {one.damage}" for one in made.layers if one.damage]
             words += f"; could not be read before: {'; '.join(why)}" if why else ""
             again = yield from recheck(context, table)
@@ -243,7 +244,7 @@ def _window(one: "Filled") -> Done:
     """What became of one window of days."""
     days = f"{one.first}" if one.first == one.last else f"{one.first} to {one.last}"
     if one.error is None:
-        return Done(one.table, "loaded", f"{days}: {one.rows:,} rows, {one.seconds} s")
+        return Done(one.table, "loaded", f"{days}: {plural(one.rows, 'row')}, {one.seconds} s")
     words = f"{days}: {one.error.removeprefix(f'table {one.table}: ')}"
     return Done(one.table, "failed", words, failed=True)
 

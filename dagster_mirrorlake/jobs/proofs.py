@@ -21,6 +21,7 @@ from dagster_mirrorlake.jobs.job import job_of
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.errors import ConfigError, LakeDamaged
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from dagster_mirrorlake.checks.verdicts import CheckVerdict
@@ -201,11 +202,16 @@ def _look(workspace: "Workspace", table: MirroredTable, ask: "Ask") -> Done:
     metadata = shown_differences(workspace, contract, found, evidence)
     if found.verdict == "different":
         rows = len(found.differences) + found.unlooked
-        words = f"{rows} rows would be read again from MySQL ({why(found)}); set dry_run: false"
+        words = (
+            f"{plural(rows, 'row')} would be read again from MySQL ({why(found)}); set "
+            f"dry_run: false"
+        )
         return Done(contract.name, "different", words, metadata=metadata)
     words = "there is nothing to repair"
     if found.verdict == "undecided":
-        words = "; ".join(f"{n} rows {reason}" for reason, n in sorted(found.undecided.items()))
+        words = "; ".join(
+            f"{plural(n, 'row')} {reason}" for reason, n in sorted(found.undecided.items())
+        )
     return Done(contract.name, found.verdict, words, metadata=metadata)
 
 
@@ -237,7 +243,10 @@ def _repair(
     found = report_verdict(workspace, table, last, evidence, instance=context.instance)
     verdict = CheckVerdict(*found, as_of=watch.ended())
     yield from evaluations(context, table, "deduped", EXACT, verdict)
-    words = f"{made}{done.rows} rows read again, {done.gone} gone from MySQL (it was: {done.why})"
+    words = (
+        f"{made}{plural(done.rows, 'row')} read again, {done.gone} gone from MySQL (it "
+        f"was: {done.why})"
+    )
     bad = done.outcome == "different" and not last.only_deleted
     again = yield from recheck(context, table)
     return Done(contract.name, done.outcome, words, failed=bad, metadata=again)

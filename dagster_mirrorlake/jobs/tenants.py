@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
+from dagster_mirrorlake.checks.as_of import AsOf
+from dagster_mirrorlake.checks.series import EXACT
 from dagster_mirrorlake.checks.tenants import exact_event, exact_verdict_of
 from dagster_mirrorlake.jobs.each import Done, failed, log_line, report
 from dagster_mirrorlake.jobs.job import job_of
@@ -62,8 +64,9 @@ def build_prove_tenants(tables: Sequence[MirroredTenants]) -> dg.JobDefinition:
 def _prove(workspace: "Workspace", tenants: MirroredTenants, databases: frozenset[str]) -> Any:
     from mirrorlake.operations.tenant_checks import check_tenants
 
+    as_of = AsOf.of_tenants(workspace.ledger, tenants, EXACT)
     found = check_tenants(workspace, tenants.table, databases)
-    result = exact_verdict_of(tenants, found)
+    result = as_of.noted(exact_verdict_of(tenants, found))
     if not databases:
         yield exact_event(tenants, result)
     metadata = {

@@ -95,7 +95,7 @@ def _look(
     if len(errors) == len(externals):
         raise errors[0]
     words = f"; {len(errors)} could not be looked at" if errors else ""
-    return dg.SkipReason(f"None of {len(externals)} tables changed{words}")
+    return dg.SkipReason(f"None of {len(externals):,} tables changed{words}")
 
 
 def _moment() -> str:

@@ -89,9 +89,16 @@ def find_forgotten(
 def _empty(instance: dg.DagsterInstance, tables: Sequence[MirroredTable]) -> set[str]:
     """The tables of which an asset has no materialisation."""
     names = {table.key(layer): table.contract.name for table in tables for layer in LAYERS}
-    records = instance.get_asset_records(list(names))
+    return {names[key] for key in assets_without_record(instance, list(names))}
+
+
+def assets_without_record(
+    instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]
+) -> set[dg.AssetKey]:
+    """Those of these assets of which Dagster has no materialisation."""
+    records = instance.get_asset_records(keys) if keys else ()
     there = {r.asset_entry.asset_key for r in records if r.asset_entry.last_materialization_record}
-    return {name for key, name in names.items() if key not in there}
+    return set(keys) - there
 
 
 def _compare(

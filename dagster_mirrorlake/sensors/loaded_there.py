@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from dagster_mirrorlake.published import PublishedAsset
+from dagster_mirrorlake.sensors.forgotten import assets_without_record
 from dagster_mirrorlake.sensors.requests import busy_published
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def find_loaded(
     tables: Sequence[PublishedAsset],
     before: Mapping[str, str],
 ) -> tuple[list[dg.AssetMaterialization], dict[str, str]]:
-    """A materialisation of each table whose newest successful load Dagster has not heard of; and
+    """A materialisation of each table whose newest successful load Dagster has no record of; and
     the loads that it has, by table.
 
     A table that a run is at work on is left until it has ended: that run reports it.
@@ -41,10 +42,12 @@ def find_loaded(
 
     contracts = [table.contract for table in published]
     newest = loaded_there(config, ledger.newest_publications("success"), contracts)
+    wiped = assets_without_record(instance, [table.key("bigquery") for table in published])
     new = [
         table
         for table in published
-        if (one := newest.get(table.contract.name)) and one.id != before.get(table.contract.name)
+        if (one := newest.get(table.contract.name))
+        and (one.id != before.get(table.contract.name) or table.key("bigquery") in wiped)
     ]
     busy = busy_published(instance, new) if new else set[str]()
     events: list[dg.AssetMaterialization] = []

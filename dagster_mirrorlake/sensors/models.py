@@ -4,18 +4,22 @@ missing or stale, and reports those that were computed elsewhere."""
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from dagster_mirrorlake.models import ModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
+from dagster_mirrorlake.sensors.model_reports import (
+    compile_states,
+    unreported_partitions,
+    unreported_verdicts,
+)
 from dagster_mirrorlake.sensors.requests import RANGE_END, RANGE_START, STATUS, under_way
 from mirrorlake.models.scopes import text_of
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.ledger.model_partitions import ModelPartition
     from mirrorlake.models.model import Model
     from mirrorlake.operations.models.due import DueModel
     from mirrorlake.operations.models.states import PartitionState, States
@@ -23,8 +27,6 @@ if TYPE_CHECKING:
 INTERVAL_SECONDS = 60
 MOST_RANGES = 5
 """Runs of one model that are requested at once; a run has a process of its own."""
-MOST_REPORTED = 500
-"""Materialisations in one tick; the next one goes on."""
 ATTEMPTS = 3
 """Runs that are requested for the same partitions of the same inputs, until one succeeds."""
 MODEL_TAG, WORK_TAG = "mirrorlake/model", "mirrorlake/work"
@@ -49,22 +51,13 @@ def build_models_sensor(models: Sequence[ModelAsset], *, running: bool) -> dg.Se
     )
     def found(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         with dagster_errors():
-            states = _states(models, context)
+            resources = names.resources(context)
+            states = compile_states(resources.lake, resources.ledger.ledger)
             for problem in states.project.problems:
                 context.log.warning("A model was left out: %s", problem)
             return _requested(context, models, states)
 
     return found
-
-
-def _states(models: Sequence[ModelAsset], context: dg.SensorEvaluationContext) -> "States":
-    from mirrorlake.operations.models.compiled import compile_project
-    from mirrorlake.operations.models.states import States
-
-    resources = models[0].names.resources(context)
-    lake = resources.lake.lake
-    project, catalogue = compile_project(resources.lake.contracts, lake)
-    return States(project, catalogue, lake, resources.ledger.ledger)
 
 
 def _requested(
@@ -87,7 +80,9 @@ def _requested(
                 work = request.tags[WORK_TAG]
                 failed = _failures(context.instance, work)
                 if failed >= ATTEMPTS:
-                    words.append(f"{due.model} failed {failed} times: it is requested no more")
+                    words.append(
+                        f"{due.model} failed {plural(failed, 'time')}: it is requested no more"
+                    )
                 else:
                     requests.append(request.with_replaced_attrs(run_key=f"{work}-{failed}"))
         if due.waiting:
@@ -95,64 +90,13 @@ def _requested(
     for one in words:
         context.log.info(one)
     events = [
-        *_reports(context.instance, known, states),
-        *islice(_verdicts(context.instance, known, states), MOST_REPORTED),
+        *unreported_partitions(context.instance, models, states),
+        *unreported_verdicts(context.instance, models, states),
     ]
     if requests:
         return dg.SensorResult(run_requests=requests, asset_events=events)
-    why = "; ".join(words) or f"All partitions of {len(known)} models are computed"
+    why = "; ".join(words) or f"All partitions of {len(known):,} models are computed"
     return dg.SensorResult(skip_reason=why, asset_events=events)
-
-
-def _reports(
-    instance: dg.DagsterInstance, models: Mapping[str, ModelAsset], states: "States"
-) -> Iterator[dg.AssetMaterialization]:
-    """Partitions that are in the lake, computed by the command line or under another instance, and
-    that this instance has no record of."""
-    left = MOST_REPORTED
-    for name, model in models.items():
-        compiled = states.project.models.get(name)
-        if compiled is None:
-            continue
-        there = {
-            model.key_of(compiled.by_key[key]) if model.partitions else "": record
-            for key, record in states.records(compiled).items()
-            if key in compiled.by_key
-        }
-        if model.partitions is None:
-            known = {""} if instance.get_latest_materialization_event(model.key) else set[str]()
-        else:
-            known = instance.get_materialized_partitions(model.key)
-            known |= there.keys() - set(model.partitions.get_partition_keys())
-        for key in [key for key in there if key not in known][:left]:
-            left -= 1
-            record = there[key]
-            yield dg.AssetMaterialization(
-                model.key,
-                description=f"Computed at {record.computed_at:%Y-%m-%d %H:%M:%S} UTC, by no run of "
-                "this Dagster",
-                partition=key or None,
-                metadata=_said(compiled, record),
-            )
-
-
-def _said(model: "Model", record: "ModelPartition") -> dict[str, int | float]:
-    """A view has no rows of its own."""
-    rows = {} if model.declaration.is_view else {"dagster/row_count": record.rows}
-    return {**rows, "seconds": record.seconds}
-
-
-def _verdicts(
-    instance: dg.DagsterInstance, models: Mapping[str, ModelAsset], states: "States"
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """What was found of what these partitions expect, where this instance has no record of it: a
-    verdict is about a materialisation, so one follows the report of its partition by a tick."""
-    from dagster_mirrorlake.assets.model_checks import missing_verdicts
-
-    for name, model in models.items():
-        compiled = states.project.models.get(name)
-        if compiled is not None:
-            yield from missing_verdicts(instance, model, compiled, states)
 
 
 def _waiting(due: "DueModel") -> str:

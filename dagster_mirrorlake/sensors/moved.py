@@ -176,7 +176,7 @@ def _observed(
 
 
 def _nothing(seen: "Seen", tables: int, busy: int) -> str:
-    words = f"None of {tables} tables moved"
+    words = f"None of {tables:,} tables moved"
     if seen.until is not None:
         words = "Nothing moved; tables that were requested a moment ago are looked at again at "
         words += f"{seen.until:%H:%M:%S} UTC"

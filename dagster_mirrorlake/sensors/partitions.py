@@ -7,7 +7,7 @@ nothing they are about changed, are shown again in the same look.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,21 @@ import dagster as dg
 from dagster_mirrorlake.assets.columns import layer_columns
 from dagster_mirrorlake.assets.reported import is_reported, partition_event, partition_metadata
 from dagster_mirrorlake.assets.unchanged import confirmed_clean
+from dagster_mirrorlake.checks.checked_assets import CheckedAsset, checked_assets
 from dagster_mirrorlake.checks.shown_again import materialized_since, show_again
 from dagster_mirrorlake.event_log import write_materializations
+from dagster_mirrorlake.models import ModelAsset
+from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.sensors.forgotten import find_forgotten
+from dagster_mirrorlake.sensors.forgotten import COMPARED_EVERY, find_forgotten
 from dagster_mirrorlake.sensors.loaded_there import find_loaded
+from dagster_mirrorlake.sensors.model_reports import (
+    compile_states,
+    incomplete_models,
+    unreported_partitions,
+    unreported_verdicts,
+)
 from dagster_mirrorlake.sensors.published import find_published
 from dagster_mirrorlake.sensors.requests import UNFINISHED
 from dagster_mirrorlake.sensors.tenant_reports import find_shown
@@ -47,7 +56,8 @@ class LakeCursor:
     """What is remembered: how far reports have come (a cursor of its own, as text), and the day
     (ISO) for which the partitions of copied tables were set right; by table, until when (ISO) it
     was reported to be unchanged; by table of tenants, what was reported of it; by table, the id of
-    the load into BigQuery that was reported."""
+    the load into BigQuery that was reported; whether partitions of models were reported, of which
+    the next look reports verdicts."""
 
     reports: str = ""
     day: str = ""
@@ -57,6 +67,29 @@ class LakeCursor:
     shown: int | None = None
     looks: int = 0
     forgotten: tuple[str, ...] = ()
+    models: bool = False
+
+
+@dataclass(frozen=True)
+class _Mirrored:
+    """What the sensor reports: tables that are read from a server, those whose snapshots land,
+    those that many databases have, models, and what BigQuery has of all of these."""
+
+    tables: Sequence[MirroredTable]
+    snapshots: Sequence[MirroredTable]
+    tenants: Sequence[MirroredTenants]
+    published: Sequence[PublishedAsset]
+    models: Sequence[ModelAsset]
+
+    @property
+    def names(self) -> Names:
+        every = [*self.tables, *self.snapshots, *self.tenants, *self.published, *self.models]
+        return every[0].names
+
+    @property
+    def checked(self) -> Iterator[CheckedAsset]:
+        """The assets whose verdicts stay shown."""
+        return checked_assets(self.tables, self.snapshots, self.tenants, self.published)
 
 
 def build_partitions_sensor(
@@ -64,6 +97,7 @@ def build_partitions_sensor(
     snapshots: Sequence[MirroredTable] = (),
     tenants: Sequence[MirroredTenants] = (),
     published: Sequence[PublishedAsset] = (),
+    models: Sequence[ModelAsset] = (),
 ) -> dg.SensorDefinition:
     """The sensor that makes partitions say what is in the lake. It starts no run, no Spark, and
     queries no source; it is on unless somebody turns it off.
@@ -73,8 +107,10 @@ def build_partitions_sensor(
         snapshots: those whose snapshots land.
         tenants: those that many databases have.
         published: what BigQuery has of all of these, and of models.
+        models: those of the mirror.
     """
-    names = [*tables, *snapshots, *tenants, *published][0].names
+    mirrored = _Mirrored(tables, snapshots, tenants, published, models)
+    names = mirrored.names
 
     @dg.sensor(
         name=names.of("partitions"),
@@ -85,69 +121,87 @@ def build_partitions_sensor(
         "what is in the lake.",
     )
     def partitions(context: dg.SensorEvaluationContext) -> Any:
-        return _look(context, tables, snapshots, tenants, published)
+        with dagster_errors():
+            return _look(context, mirrored)
 
     return partitions
 
 
-def _look(
-    context: dg.SensorEvaluationContext,
-    tables: Sequence[MirroredTable],
-    snapshots: Sequence[MirroredTable],
-    tenants: Sequence[MirroredTenants],
-    published_there: Sequence[PublishedAsset],
-) -> dg.SensorResult:
+def _look(context: dg.SensorEvaluationContext, mirrored: _Mirrored) -> dg.SensorResult:
     from mirrorlake.operations.cursors import cursor_text, read_cursor
 
     instance, now = context.instance, datetime.now(UTC)
     before = read_cursor(LakeCursor, context.cursor, LakeCursor())
-    with dagster_errors():
-        resources = [*tables, *snapshots, *tenants, *published_there][0].names.resources(context)
-        lake, ledger = resources.lake.lake, resources.ledger.ledger
-        _, newest = materialized_since(instance, None)
-        done = _report_tables(instance, lake, ledger, tables, before, now)
-        confirmed = list(confirmed_clean(instance, ledger, tables, before.unchanged, now))
-        write_materializations(instance, [event for _, _, event in confirmed])
-        start = newest if before.shown is None else before.shown
-        materialized, shown_to = materialized_since(instance, start)
-        show_again(instance, ledger, tables, materialized)
-        published = find_published(instance, lake, ledger, snapshots)
-        loaded, there = find_loaded(
-            *(instance, resources.lake.contracts, ledger, published_there, before.bigquery)
-        )
-        shown, of_tenants = (
-            find_shown(
-                *(instance, sensor_workspace(tenants[0], context), tenants, before.tenants),
-                lambda run: _is_busy(instance, run),
-            )
-            if tenants
-            else ([], {})
-        )
+    resources = mirrored.names.resources(context)
+    lake, ledger = resources.lake.lake, resources.ledger.ledger
+    _, newest = materialized_since(instance, None)
+    done = _report_tables(instance, lake, ledger, mirrored.tables, before, now)
+    confirmed = list(confirmed_clean(instance, ledger, mirrored.tables, before.unchanged, now))
+    published = find_published(instance, lake, ledger, mirrored.snapshots)
+    loaded, there = find_loaded(
+        *(instance, resources.lake.contracts, ledger, mirrored.published, before.bigquery)
+    )
+    shown, of_tenants = _find_tenants(context, mirrored, before)
+    of_models, verdicts = _find_models(instance, resources, mirrored, before)
+    others = [*(event for _, _, event in confirmed), *published.events, *shown, *loaded, *of_models]
+    write_materializations(instance, others)
+    start = newest if before.shown is None else before.shown
+    materialized, shown_to = materialized_since(instance, start)
+    # After all that this look reported: what hides a verdict shows it again at once.
+    show_again(instance, ledger, mirrored.checked, materialized)
     for name, words in done.failed.items():
         context.log.warning(f"table {name}: {words}")
-    names = {table.contract.name for table in tables}
+    names = {table.contract.name for table in mirrored.tables}
     unchanged = {n: at for n, at in before.unchanged.items() if n in names}
     unchanged |= {name: until for name, until, _ in confirmed}
-    today = now.date().isoformat()
     after = LakeCursor(
-        *(cursor_text(done.cursor), today, unchanged, of_tenants, there),
+        *(cursor_text(done.cursor), now.date().isoformat(), unchanged, of_tenants, there),
         shown=shown_to,
         looks=before.looks + 1,
         forgotten=tuple(done.forgotten),
+        models=bool(of_models),
     )
-    events = published.events + shown + loaded
-    count = len(events) + done.count + len(confirmed)
+    count = len(others) + done.count
     words = f"Reported: {count}" if count else "Everything in the lake is reported"
     opened, ended = done.opened | published.opened, done.ended | published.ended
     return dg.SensorResult(
-        skip_reason=None if events else words,
+        skip_reason=None if verdicts else words,
         cursor=cursor_text(after),
-        asset_events=events,
+        asset_events=verdicts,
         dynamic_partitions_requests=[
             *(dg.AddDynamicPartitionsRequest(n, sorted(keys)) for n, keys in opened.items()),
             *(dg.DeleteDynamicPartitionsRequest(n, sorted(keys)) for n, keys in ended.items()),
         ],
     )
+
+
+def _find_tenants(
+    context: dg.SensorEvaluationContext, mirrored: _Mirrored, before: LakeCursor
+) -> tuple[list[dg.AssetMaterialization], dict[str, str]]:
+    if not mirrored.tenants:
+        return [], {}
+    workspace = sensor_workspace(mirrored.tenants[0], context)
+    return find_shown(
+        *(context.instance, workspace, mirrored.tenants, before.tenants),
+        lambda run: _is_busy(context.instance, run),
+    )
+
+
+def _find_models(
+    instance: dg.DagsterInstance, resources: Any, mirrored: _Mirrored, before: LakeCursor
+) -> tuple[list[dg.AssetMaterialization], list[dg.AssetCheckEvaluation]]:
+    """Partitions of models that Dagster has no record of, and the verdicts on those that the last
+    look reported. To compile the models takes seconds where there are many: once in a minute, where
+    the ledger has more partitions than Dagster."""
+    if not mirrored.models or not (before.models or before.looks % COMPARED_EVERY == 0):
+        return [], []
+    ledger, models = resources.ledger.ledger, mirrored.models
+    lacking = incomplete_models(instance, ledger, models)
+    if not lacking and not before.models:
+        return [], []
+    states = compile_states(resources.lake, ledger)
+    events = list(unreported_partitions(instance, lacking, states))
+    return events, list(unreported_verdicts(instance, models, states)) if before.models else []
 
 
 @dataclass

@@ -76,8 +76,9 @@ class _Looked:
 def _look(instance: dg.DagsterInstance, ledger: "Ledger", table: MirroredTable) -> _Looked:
     records = ledger.snapshots(table.contract.name)
     known = set(instance.get_dynamic_partitions(table.dynamic_name))
-    # Clean is the last layer that is reported, by a run and here.
-    green = known & instance.get_materialized_partitions(table.key("clean")) if records else set()
+    green = known if records else set[str]()
+    for layer in LAYERS if green else ():
+        green &= instance.get_materialized_partitions(table.key(layer))
     published = (r for r in records if r.state == "published")
     due = [record for record in published if partition_key(record) not in green]
     skipped = {partition_key(r) for r in records if r.state == "skipped"} & known

@@ -185,8 +185,13 @@ def _print_status(found: Sequence[TableStatus], of_one: Sequence[TableStatus]) -
 
 
 def _print_there(name: str, there: PublicationStatus) -> None:
-    """A load into BigQuery that runs or failed."""
+    """A load into BigQuery that runs or failed; of one that is there, what is proved of it."""
     if there.state == "success":
+        words = (
+            there.proved.words if there.proved is not None else "loaded, not compared, or not equal"
+        )
+        line = f"BigQuery: {escape(show.named(name, words))}"
+        show.console.print(line, highlight=False, soft_wrap=True)
         return
     color = "red" if there.state == "errored" else "yellow"
     words = f"{there.error or there.job} (since {there.submitted})"

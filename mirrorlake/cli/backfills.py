@@ -29,6 +29,7 @@ from mirrorlake.cli.work_options import (
 )
 from mirrorlake.config import Config
 from mirrorlake.models.published import published_models
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
@@ -129,7 +130,9 @@ def _report(
             words = "Nothing to fill: see `mirrorlake gaps --all`."
         show.console.print(words, soft_wrap=True)
     if work.left:
-        show.console.print(f"{work.left:,} partitions are left: run it again.")
+        show.console.print(
+            f"{plural(work.left, 'partition is', 'partitions are')} left: run it again."
+        )
 
 
 def _print_filled(filled: Sequence[Filled]) -> None:

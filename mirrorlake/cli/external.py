@@ -23,6 +23,7 @@ from mirrorlake.cli.reports import DIFFERENT, UNDECIDED
 from mirrorlake.config import Config
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.models.external import ExternalDeclaration
@@ -214,8 +215,8 @@ def _columns_of(found: ShownExternal) -> Table:
 
 
 def _seen(seen: ExternalSeen) -> str:
-    rows = "rows unknown" if seen.rows is None else f"{seen.rows:,} rows"
-    files = "" if seen.files is None else f" in {seen.files:,} files"
+    rows = "rows unknown" if seen.rows is None else plural(seen.rows, "row")
+    files = "" if seen.files is None else f" in {plural(seen.files, 'file')}"
     at = seen.changed_at
     written = "" if at is None else f", written {at:%Y-%m-%d %H:%M:%S} UTC"
     more = "" if seen.streamed is None else f", about {seen.streamed:,} more rows streamed in"

@@ -15,6 +15,7 @@ from mirrorlake.cli import show as shown
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.prune import prune_command
 from mirrorlake.config import Config
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.models.mirrored_places import Contract
@@ -90,5 +91,5 @@ def _print(found: Sequence[GeneratedModel]) -> None:
         table.add_row(escape(name), escape(one.table), *sizes, one.outcome, escape(one.why))
     shown.console.print(table)
     written = sum(one.outcome == "written" and not one.why for one in found)
-    words = f"{written:,} files written. `mirrorlake plan` says what they are."
+    words = f"{plural(written, 'file')} written. `mirrorlake plan` says what they are."
     shown.console.print(words if written else "No file was written.")

@@ -18,6 +18,7 @@ from mirrorlake.cli.bigquery import print_published, publish_all
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.operations.bigquery.publish import PublishedThere
@@ -81,7 +82,9 @@ class _Printed:
         )
         bad = f"; {one.bad:,} malformed left out" if one.bad else ""
         name = f"{one.table} {one.id:014d}"
-        self.line(f"{name}: {one.rows:,} rows; {counts}{bad}; {one.strategy}, {one.seconds} s")
+        self.line(
+            f"{name}: {plural(one.rows, 'row')}; {counts}{bad}; {one.strategy}, {one.seconds} s"
+        )
 
     def show_refusal(self, one: RefusedSnapshot) -> None:
         self.refused.append(one)
@@ -310,5 +313,7 @@ def export(
     if as_json:
         show.print_json(asdict(done))
         return
-    words = f"{done.rows:,} rows in {done.files} files: snapshot {done.snapshot:014d}"
+    words = (
+        f"{plural(done.rows, 'row')} in {plural(done.files, 'file')}: snapshot {done.snapshot:014d}"
+    )
     show.console.print(f"{words} in {done.folder}", markup=False)

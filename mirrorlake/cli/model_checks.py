@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from mirrorlake.cli import show as shown
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.ledger.model_checks import PartitionChecks
@@ -60,7 +61,7 @@ def print_checks(found: ShownChecks) -> None:
         table.add_row(
             escape(one.name),
             "refused" if one.severity == "error" else "warning",
-            f"{one.looked_at:,} partitions",
+            plural(one.looked_at, "partition"),
             f"{one.not_looked_at:,}",
             f"{one.warned:,}",
             escape(one.words),
@@ -79,7 +80,7 @@ def print_checks(found: ShownChecks) -> None:
 def _print_look(look: PartitionChecks) -> None:
     what = "not published" if look.refused else "in main"
     at = f"{look.checked_at:%Y-%m-%d %H:%M:%S} UTC" if look.checked_at else "-"
-    table = shown.table("expected", "found", "", f"{what}: {look.rows:,} rows, {at}…")
+    table = shown.table("expected", "found", "", f"{what}: {plural(look.rows, 'row')}, {at}…")
     for one in look.results:
         word = "as expected" if one.passed else "warning" if one.severity == "warn" else "refused"
         table.add_row(escape(one.name), escape(one.said), word, escape(one.words))

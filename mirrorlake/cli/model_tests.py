@@ -14,6 +14,7 @@ from rich.markup import escape
 from mirrorlake.cli import show as shown
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.reports import DIFFERENT
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.config.contract import Config
@@ -107,7 +108,7 @@ def _print_failed(one: ModelTestResult) -> None:
     if one.outcome == "error":
         console.print(f"{escape(head)}: {escape(one.words)}", highlight=False, soft_wrap=True)
         return
-    counts = f"{one.expected_rows:,} rows expected, {one.rows:,} given"
+    counts = f"{plural(one.expected_rows, 'row')} expected, {one.rows:,} given"
     words = one.words or f"{len(one.missing):,} missing, {len(one.extra):,} extra"
     console.print(f"{escape(head)}: {counts}: {words}", highlight=False, soft_wrap=True)
     table = shown.table("", *map(escape, one.compared))

@@ -17,6 +17,7 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.external import print_external
 from mirrorlake.cli.model_checks import checks_of, print_checks
 from mirrorlake.errors import ExpectationFailed
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -109,14 +110,14 @@ def _print(found: ShownModel) -> None:
     console.print(table)
     if found.partition_by:
         by, ends = ", ".join(found.partition_by), f"{found.first} to {found.last}"
-        console.print(f"{found.partitions:,} partitions by {by}: {escape(ends)}")
+        console.print(f"{plural(found.partitions, 'partition')} by {by}: {escape(ends)}")
     if found.retention is not None:
         words = f"Kept for {found.retention}: {found.gone:,} are kept no more"
         console.print(f"{words}, {found.to_drop:,} of these still in the table.", highlight=False)
     console.print(f"State: {_counts(found.states)}.", highlight=False)
     if found.bigquery is not None:
         there = found.bigquery
-        words = there.error or ("-" if there.rows is None else f"{there.rows:,} rows")
+        words = there.error or ("-" if there.rows is None else plural(there.rows, "row"))
         console.print(f"In BigQuery: {there.state}, {escape(words)}.", highlight=False)
     console.print(f"Reads {escape(', '.join(found.reads) or 'no table')}.")
     if found.read_by:
@@ -133,7 +134,7 @@ def _streams_table(streams: Sequence[StreamPrice]) -> Table:
     """What a look at a stream view reads of each table."""
     table = shown.table("streams", "folded MB", "not folded", "added MB", "what…")
     for one in streams:
-        waiting = "-" if one.waiting is None else f"{one.waiting:,} loads"
+        waiting = "-" if one.waiting is None else plural(one.waiting, "load")
         sizes = (f"{one.folded_bytes / 1e6:,.2f}", waiting, f"{one.added_bytes / 1e6:,.2f}")
         words = f"no loads to add: {one.why_none}" if one.why_none else "with its newest loads"
         table.add_row(escape(one.table), *sizes, words)
@@ -318,4 +319,6 @@ def _print_due(
         shown.console.print(table)
     shown.console.print(f"{escape(model)}: {computed:,} of {len(states):,} computed.")
     if gone:
-        shown.console.print(f"{len(gone):,} partitions that are kept no more would be dropped.")
+        shown.console.print(
+            f"{plural(len(gone), 'partition')} that are kept no more would be dropped."
+        )

@@ -20,6 +20,7 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.work_options import open_states, print_warnings, request_of, work_options
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.models.model import Model, Project
@@ -345,7 +346,12 @@ def _print_work(printed: _Printed, found: WorkPlan) -> None:
     else:
         printed.lines(["Nothing is to be done."])
     if found.left:
-        printed.lines([f"{found.left:,} partitions are left to another run by --limit."])
+        printed.lines(
+            [
+                f"{plural(found.left, 'partition is', 'partitions are')} left to another "
+                f"run by --limit."
+            ]
+        )
     print_warnings(found.warnings)
 
 
@@ -379,7 +385,8 @@ def _total(total: ForecastSum, verb: str) -> str:
     '1,000 rows, 2.50 MB and 61.0 s are expected; seconds of 2 steps are not known'
     """
     words = (
-        f"{total.rows:,} rows, {total.bytes / 1e6:,.2f} MB and {total.seconds:,.1f} s are {verb}"
+        f"{plural(total.rows, 'row')}, {total.bytes / 1e6:,.2f} MB and "
+        f"{total.seconds:,.1f} s are {verb}"
     )
     for name, count in total.unknown.items():
         words += f"; {name} of {count:,} step{'' if count == 1 else 's'} are not known"

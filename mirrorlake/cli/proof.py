@@ -24,6 +24,7 @@ from mirrorlake.cli.reports import (
 from mirrorlake.cli.tenant_checks import check_tenant_table
 from mirrorlake.config import Config, TableContract, TenantTable
 from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
@@ -283,12 +284,12 @@ def _count(workspace: Workspace, contract: TableContract, *, as_json: bool) -> C
 
     found = count_rows(workspace, contract)
     if not as_json:
-        rows = f"{found.source_rows:,} rows in MySQL, {found.lake_rows:,} in the lake"
+        rows = f"{plural(found.source_rows, 'row')} in MySQL, {found.lake_rows:,} in the lake"
         waiting = f", {found.waiting:,} wait" if found.waiting else ""
         line = f"{found.table}: counts are {found.verdict} ({rows}{waiting}; {found.compared})"
         show.console.print(escape(line), highlight=False, soft_wrap=True)
         for day, (ours, theirs) in found.days.items():
-            line = f"  {day}: {ours:,} rows in MySQL, {theirs:,} in the lake"
+            line = f"  {day}: {plural(ours, 'row')} in MySQL, {theirs:,} in the lake"
             show.console.print(line, highlight=False)
     return Checked(contract.name, found.verdict, asdict(found))
 

@@ -16,6 +16,7 @@ from mirrorlake.cli.contract import every_table, open_contract, refuse_tenants
 from mirrorlake.cli.reports import CODES, ask_of, code_of_all, print_report, print_tally
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.operations.repair import Repaired
@@ -253,8 +254,10 @@ def _print_differences(report: Report, formatter: Formatter) -> None:
 def _print_done(done: Repaired) -> None:
     color = {"equal": "green", "different": "red", "undecided": "yellow"}[done.outcome]
     show.console.print(
-        f"{escape(done.table)}: now [{color}]{done.outcome}[/] ({done.rows:,} rows read again, "
-        f"{done.gone:,} gone, in {done.rounds} rounds and {done.seconds} s; it was: {done.why})",
+        f"{escape(done.table)}: now [{color}]{done.outcome}[/] ({plural(done.rows, 'row')} "
+        f"read again, "
+        f"{done.gone:,} gone, in {plural(done.rounds, 'round')} and {done.seconds} s; it "
+        f"was: {done.why})",
         highlight=False,
         soft_wrap=True,
     )

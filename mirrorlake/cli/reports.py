@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.proof.report import Ask, Report
@@ -72,27 +73,34 @@ def print_tally(
 def print_report(report: Report, path: Path) -> None:
     """A check's verdict, in a few lines."""
     color = COLORS[report.verdict]
-    rows = f"{report.source.rows:,} rows in MySQL, {report.lake.rows:,} in the lake"
+    rows = f"{plural(report.source.rows, 'row')} in MySQL, {report.lake.rows:,} in the lake"
     show.console.print(
         f"{escape(report.table)}: [{color}]{report.verdict}[/] ({rows}; "
         f"{escape(report.scope)}; {report.seconds} s, {report.bytes:,} bytes from MySQL)",
         highlight=False,
         soft_wrap=True,
     )
-    notes = [f"{count} rows {reason}" for reason, count in sorted(report.undecided.items())]
+    notes = [
+        f"{plural(count, 'row')} {reason}" for reason, count in sorted(report.undecided.items())
+    ]
     if report.not_mirrored:
         notes.append(f"not compared, as they are not mirrored: {', '.join(report.not_mirrored)}")
     if report.waiting:
         notes.append(
-            f"{report.waiting:,} rows wait: they were not compared, since the lake need not have "
+            f"{plural(report.waiting, 'row waits', 'rows wait')}: they were not compared, "
+            f"since the lake need not have "
             "them yet"
         )
     if report.beside:
         notes.append(
-            f"{report.beside:,} rows beside these bounds were looked up by their keys: equal"
+            f"{plural(report.beside, 'row')} beside these bounds were looked up by their "
+            f"keys: equal"
         )
     if report.ignored:
-        notes.append(f"{report.ignored:,} rows were deleted in MySQL and are ignored (deletes)")
+        notes.append(
+            f"{plural(report.ignored, 'row was', 'rows were')} deleted in MySQL, and "
+            f"ignored (deletes)"
+        )
     if report.unlooked:
         notes.append(f"{report.unlooked:,} more rows or groups differ: see --most")
     for note in [*notes, f"evidence: {path}"]:

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.config import TenantTable
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.operations.tenant_verdicts import TenantsChecked
@@ -43,7 +44,10 @@ def _print_checked(found: TenantsChecked) -> None:
     counts = Counter(one.verdict for one in found.verdicts)
     words = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(counts.items()))
     rows = sum(one.mysql_rows or 0 for one in found.verdicts if one.verdict == "equal")
-    line = f"{escape(found.table)}: {found.verdict} ({words}; {rows:,} rows are equal)"
+    line = (
+        f"{escape(found.table)}: {found.verdict} ({words}; "
+        f"{plural(rows, 'row is', 'rows are')} equal)"
+    )
     show.console.print(line, highlight=False, soft_wrap=True)
     clean = found.clean
     notes = "; ".join(note for note in (clean.compared, clean.words) if note)
@@ -58,7 +62,7 @@ def _print_checked(found: TenantsChecked) -> None:
         show.console.print(more, highlight=False)
     if found.unread:
         some = ", ".join(found.unread[:MOST_SHOWN])
-        words = f"  {len(found.unread):,} tenants that no sync has seen yet: {some}"
+        words = f"  {plural(len(found.unread), 'tenant')} that no sync has seen yet: {some}"
         show.console.print(escape(words), highlight=False, soft_wrap=True)
     for name, why in list(found.left_out.items())[:MOST_SHOWN]:
         words = f"  not compared, as it is no tenant: {name}: {why}"

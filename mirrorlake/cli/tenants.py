@@ -21,6 +21,7 @@ from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.config import Config, TenantTable
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -291,7 +292,7 @@ def _print_kept(table: str, kept: Mapping[str, int]) -> None:
         some = ", ".join(list(kept)[:MOST_SHOWN]) + (" …" if len(kept) > MOST_SHOWN else "")
         words = (
             f"{table}: {have} gone from MySQL and still in every total, with "
-            f"{sum(kept.values()):,} rows: {some}. `dropped: remove` takes them out"
+            f"{plural(sum(kept.values()), 'row')}: {some}. `dropped: remove` takes them out"
         )
         show.console.print(f"[yellow]{escape(words)}[/]", highlight=False, soft_wrap=True)
 

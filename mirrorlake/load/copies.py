@@ -46,6 +46,7 @@ from mirrorlake.load.row_index import DeltaGivenUp, KeySet, RowIndex, index_path
 from mirrorlake.proof.loaded import tally_table
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.rows import RowForm
+from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.own_columns import DAY, DELETED, ORIGINAL
 from mirrorlake.table.chains import chain_of
 from mirrorlake.table.resolve import ResolvedTable
@@ -268,7 +269,8 @@ def prove_delta(
     found = Tally(before.rows - went.rows + came.rows, before.digest - went.digest + came.digest)
     if found != expected:
         raise DeltaGivenUp(
-            f"the changes that were found leave {found.rows} rows, MySQL has {expected.rows}, or "
+            f"the changes that were found leave {plural(found.rows, 'row')}, MySQL has "
+            f"{expected.rows}, or "
             "others",
             costly=True,
         )

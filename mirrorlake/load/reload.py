@@ -35,6 +35,7 @@ from mirrorlake.load.attempt import Attempt
 from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.chunk_task import load_chunk
+from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.own_columns import DAY, DELETED, KEY, LOAD, LOADED_AT, SEQ, TOKEN
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.sources.mysql.keys import key_condition
@@ -137,7 +138,7 @@ def refuse_fewer_rows(attempt: Attempt, receipts: Sequence[ChunkReceipt]) -> Non
     if read < held:
         first, last = days_of(attempt.load.window)
         raise SourceError(
-            f"table {plan.name}: {first} to {last} came back with {read} rows, and the "
+            f"table {plan.name}: {first} to {last} came back with {plural(read, 'row')}, and the "
             f"mirror holds {held}: without a key the days would be replaced, and rows lost",
             table=plan.name,
             next_step="If MySQL deleted them on purpose, leave these days alone; else look there",

@@ -15,6 +15,7 @@ from mirrorlake.destinations.iceberg.row_counts import count_shown
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.load.chunk_receipt import ChunkReceipt
+from mirrorlake.runtime.plural import plural
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.shrink import is_too_small
 
@@ -37,7 +38,7 @@ def refuse_smaller(
     if not is_too_small(before, now, limit):
         return
     raise SourceError(
-        f"table {plan.name}: the copy has {now:,} rows, and the last one "
+        f"table {plan.name}: the copy has {plural(now, 'row')}, and the last one "
         f"({last.started_at:%Y-%m-%d %H:%M} UTC) had {before:,}: {1 - now / before:.0%} less, and "
         f"shrink_limit is {limit:.0%}. The mirror stays as it was",
         table=plan.name,
@@ -65,7 +66,8 @@ def refuse_smaller_history(plan: ResolvedTable, lake: Lake, chunks: Sequence[Chu
     if not is_too_small(before, now, limit):
         return
     raise SourceError(
-        f"table {plan.name}: a new history would begin with {now:,} rows, and the mirror has "
+        f"table {plan.name}: a new history would begin with {plural(now, 'row')}, and the "
+        f"mirror has "
         f"{before:,}: {1 - now / before:.0%} less, and shrink_limit is {limit:.0%}. The mirror "
         "stays as it was",
         table=plan.name,

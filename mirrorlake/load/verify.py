@@ -55,6 +55,7 @@ from mirrorlake.proof.loaded import (
 )
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.rows import RowForm
+from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
 
@@ -314,7 +315,8 @@ def _not_proved(
     moving = "" if plan.table.engine.lower() == "innodb" else _no_snapshots(plan)
     return NotProved(
         f"table {plan.name}: load {attempt.load.load_id} is not what MySQL said it would be: "
-        f"{len(differing)} of its chunks differ, with {ours} rows in MySQL and {theirs} in the "
+        f"{len(differing)} of its chunks differ, with {plural(ours, 'row')} in MySQL and "
+        f"{theirs} in the "
         f"lake{moving}",
         table=plan.name,
         next_step=f"Nothing of it is visible; it stays on branch {branch} of {plan.raw} for a day. "

@@ -23,6 +23,7 @@ from mirrorlake.proof.clean import prove_clean
 from mirrorlake.proof.differences import Formatter
 from mirrorlake.proof.evidence import formatter_of
 from mirrorlake.proof.report import code_version
+from mirrorlake.runtime.plural import plural
 from mirrorlake.serving.versions import find_lag, raw_views
 from mirrorlake.serving.views import clean_view, find_replaced
 from mirrorlake.sources.mysql.connect import session
@@ -170,21 +171,30 @@ def _kept(
 
 
 def _of_raw(look: RawLook) -> _Found:
-    words = [f"{len(look.found)} files are not what their loads wrote"] if look.found else []
+    words = (
+        [f"{plural(len(look.found), 'file is', 'files are')} not what their loads wrote"]
+        if look.found
+        else []
+    )
     if look.unsettled:
         words.append("raw holds a load that is not settled: sync, or recover, first")
     if look.unknown:
         words.append(
-            f"{look.unknown} files of {look.unknown_loads} loads are unknown: no checksum of them "
+            f"{plural(look.unknown, 'file')} of {look.unknown_loads:,} loads are "
+            f"unknown: no checksum of them "
             "was recorded"
         )
     if look.read < look.files - look.unknown and not look.found:
-        words.append(f"{look.files - look.unknown - look.read} files were not read this time")
+        words.append(
+            f"{plural(look.files - look.unknown - look.read, 'file was', 'files were')} not "
+            f"read this time"
+        )
     return _Found(
         verdict=look.verdict,
         words="; ".join(words),
-        compared=f"{look.files:,} files, {look.rows:,} row versions, {look.bytes:,} bytes; "
-        f"{look.read:,} files read byte by byte",
+        compared=f"{plural(look.files, 'file')}, {plural(look.rows, 'row version')}, "
+        f"{look.bytes:,} bytes; "
+        f"{plural(look.read, 'file')} read byte by byte",
         rows=look.rows,
         digest=look.digest,
         expected_rows=look.rows,
@@ -262,9 +272,11 @@ def _of_clean_table(workspace: Workspace, contract: TableContract, formatter: Fo
     look = prove_clean(workspace.lake, workspace.ledger, contract, secret, held)
     words = list(look.words)
     if look.missing:
-        words.append(f"{look.missing} rows of deduped are not in clean as its rules show them")
+        rows = plural(look.missing, "row of deduped is", "rows of deduped are")
+        words.append(f"{rows} not in clean as its rules show them")
     if look.extra:
-        words.append(f"{look.extra} rows of clean are none that the rules make of deduped's")
+        rows = plural(look.extra, "row of clean is", "rows of clean are")
+        words.append(f"{rows} none that the rules make of deduped's")
     return _Found(
         verdict=look.verdict,
         words="; ".join(words),

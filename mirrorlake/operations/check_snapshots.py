@@ -30,6 +30,7 @@ from mirrorlake.merge.snapshot.trace import Traced, trace_table
 from mirrorlake.operations.withdrawn import find_withdrawn
 from mirrorlake.proof.differences import Difference, Formatter
 from mirrorlake.proof.evidence import formatter_of
+from mirrorlake.runtime.plural import plural
 from mirrorlake.sources.files.land import TakenSnapshot, is_verdict, open_taken
 from mirrorlake.sources.files.look import Place, place_of
 from mirrorlake.sources.files.tasks import landing_errors
@@ -196,7 +197,7 @@ def compared_words(found: Traced) -> str:
     read = found.snapshots - len(found.unread)
     kept = f", {found.kept:,} of them not in the newest snapshot" if found.kept else ""
     held = "1 snapshot" if found.snapshots == 1 else f"{found.snapshots:,} snapshots"
-    return f"{found.rows:,} rows{kept}, with the files of {read:,} of {held}"
+    return f"{plural(found.rows, 'row')}{kept}, with the files of {read:,} of {held}"
 
 
 def verdict_words(found: Traced) -> str:

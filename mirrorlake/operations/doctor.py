@@ -25,7 +25,9 @@ from mirrorlake.operations.moved_lake import refuse_moved_lake
 from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
 from mirrorlake.proof.evidence import evidence_folder
 from mirrorlake.runtime.doctor import Diagnosis
+from mirrorlake.runtime.java import small_code_cache
 from mirrorlake.runtime.permissions import Opened, find_wider, held, narrowing
+from mirrorlake.runtime.plural import plural
 from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.sources.mysql.introspect import read_contracted, read_tables
 from mirrorlake.sources.mysql.lake_names import in_lake
@@ -53,7 +55,7 @@ def diagnose_contract(path: Path) -> list[Diagnosis]:
 
 
 def _pieces(path: Path, config: Config) -> list[Diagnosis]:
-    tables = f"{len(config.tables)} tables"
+    tables = plural(len(config.tables), "table")
     tables += f", {len(config.tenants)} of tenants" if config.tenants else ""
     pieces = [Diagnosis("contract", "1", "ok", str(path), tables)]
     # The ledger first: it knows whether a catalog was here, before opening the lake makes one.
@@ -63,6 +65,9 @@ def _pieces(path: Path, config: Config) -> list[Diagnosis]:
     agreement = _looked_at("lake and ledger", ledger_at, lambda: _agreement(config))
     pieces.append(_looked_at("lake", config.lake.warehouse, lambda: _lake(config)))
     pieces.append(agreement)
+    if config.spark.connect:
+        where = str(config.spark.connect).partition("/;")[0]
+        pieces.append(_looked_at("Spark Connect", where, lambda: _connect(config)))
     pieces += look_at_permissions(config)
     for source in config.sources.values():
         servers = {f"source {source.name}": source}
@@ -97,7 +102,7 @@ _DAGSTER = "Dagster's home"  # what is written there is Dagster's, by its own pr
 
 
 def _permission_words(found: Opened, permissions: str, command: str) -> str:
-    words = [f"{permissions}: {found.looked:,} files and folders looked at"]
+    words = [f"{permissions}: {plural(found.looked, 'file')} and folders looked at"]
     if found.wider:
         words.append(f"{len(found.wider):,} open wider, {found.wider[0]} first: run {command}")
     if found.unseen:
@@ -227,11 +232,26 @@ def _lake(config: Config) -> tuple[str, str]:
         return "format 2", f"{len(lake.catalog.list_namespaces())} namespaces"
 
 
+def _connect(config: Config) -> tuple[str, str]:
+    """A Spark Connect server's version, and whether it has room for what it compiles."""
+    lake = open_lake(config.lake, Ledger(config.ledger.url, config.ledger.wait))
+    spark = LazySpark(config.spark, lake)
+    try:
+        session = spark.get()
+        options = session.conf.get("spark.driver.extraJavaOptions", "")
+        return session.version, small_code_cache(options or "")
+    finally:
+        spark.stop()
+
+
 def _agreement(config: Config) -> tuple[str, str]:
     """Whether the lake's tables are as the ledger's last commits left them."""
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     refuse_moved_lake(config, ledger, config.tables)
-    return "", f"{len(ledger.lake_heads())} tables are as the ledger knows them"
+    return (
+        "",
+        f"{plural(len(ledger.lake_heads()), 'table is', 'tables are')} as the ledger knows them",
+    )
 
 
 def _ledger(config: Config) -> tuple[str, str]:

@@ -23,10 +23,12 @@ from mirrorlake.operations.resolve import refuse_unloaded, resolve_table
 from mirrorlake.serving.streamed import hold_reshaped, keep_streamed
 from mirrorlake.serving.versions import fill_versions_table, show_raw_view
 from mirrorlake.serving.views import (
+    begin_layer,
     hold_clean_view,
     make_clean_view,
     renew_clean_table,
     show_clean_table,
+    show_layer,
 )
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.continuity import kept_words
@@ -79,7 +81,9 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
         show_raw_view(workspace, plan)
         hold_reshaped(workspace, plan)
         hold_clean_view(workspace, plan)
-        seqs = fold_layer(workspace, plan, deduped_layer(plan), compared)
+        deduped = begin_layer(workspace, plan, deduped_layer(plan))
+        seqs = fold_layer(workspace, plan, deduped, compared)
+        show_layer(workspace, plan, deduped, plan.deduped)
         _note_surplus(workspace, plan, seqs)
         if plan.contract.clean == "table":
             clean = renew_clean_table(workspace, plan)

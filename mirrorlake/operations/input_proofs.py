@@ -21,6 +21,7 @@ from mirrorlake.operations.invalid import period_words
 from mirrorlake.proof.covered import is_covered
 from mirrorlake.proof.days import Proved, proved_days
 from mirrorlake.proof.stale import aged_proofs
+from mirrorlake.runtime.plural import plural
 
 _DAY = timedelta(days=1)
 
@@ -139,7 +140,7 @@ class InputProofs:
         if not proofs:
             return _TableProof(contract, begins, None, "never checked")
         if newest is not None:
-            words = f"its newest check was {newest[0]} ({newest[1]:,} rows)"
+            words = f"its newest check was {newest[0]} ({plural(newest[1], 'row')})"
             return _TableProof(contract, begins, proved, words)
         if proved is None and self._is_whole(contract):
             return _TableProof(contract, None, None, "")

@@ -43,6 +43,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.ledger.lake_heads import LakeHead
 from mirrorlake.merge.reshape import mark_for_rewrite
+from mirrorlake.runtime.plural import plural
 from mirrorlake.table.continuity import kept_words
 from mirrorlake.workspace import Workspace
 
@@ -281,7 +282,7 @@ def _read_again(
     Raises:
         LakeError: MySQL need not have every row any more.
     """
-    reason = f"{_LOST}{len(lost)} loads (since {lost[0].started_at:%Y-%m-%d %H:%M} UTC)"
+    reason = f"{_LOST}{plural(len(lost), 'load')} (since {lost[0].started_at:%Y-%m-%d %H:%M} UTC)"
     if why := _only_in_raw(contract, key):
         raise LakeError(
             f"table {contract.name}: {reason}, and MySQL need not have their rows any more: {why}",

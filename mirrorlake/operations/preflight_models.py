@@ -32,6 +32,7 @@ from mirrorlake.operations.models.impacted import ModelImpact
 from mirrorlake.operations.preflight_findings import Finding, Preflight, Severity
 from mirrorlake.operations.preflight_lines import with_lines
 from mirrorlake.operations.preflight_migration import TableAfter, TenantsAfter
+from mirrorlake.runtime.plural import plural
 from mirrorlake.sources.mysql.ddl import Statement
 from mirrorlake.workspace import Workspace
 
@@ -128,7 +129,7 @@ def _findings(one: ModelImpact) -> Iterator[Finding]:
     cost = ""
     if one.partitions:
         rows, seconds = one.forecast.rows, one.forecast.seconds
-        known = [f"about {rows:,} rows"] if rows is not None else []
+        known = [f"about {plural(rows, 'row')}"] if rows is not None else []
         known += [f"{seconds:,.0f} s"] if seconds is not None else []
         many = "1 partition is" if one.partitions == 1 else f"{one.partitions:,} partitions are"
         cost = f"; {many} computed again ({', '.join(known) or 'for how long is not known'})"

@@ -16,18 +16,24 @@ from mirrorlake.ledger import (
     Hold,
     Ledger,
     Load,
-    Notice,
     Receipt,
     Refusal,
-    SnapshotRecord,
     Stamp,
     age_of,
 )
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.models.published import OF_MODELS
+from mirrorlake.operations.layer_status import (
+    newest_proof,
+    open_words,
+    publication_proved,
+    snapshot_checks,
+    snapshots_proved,
+)
 from mirrorlake.operations.moved_lake import find_all_moved
 from mirrorlake.proof.coverage import ProofStatus, proof_status
+from mirrorlake.runtime.plural import plural
 from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
 from mirrorlake.table.exchanged import EXCHANGED, exchanged_name, undecided_pairs
 from mirrorlake.table.left_out import LEFT_OUT, left_out_columns, left_out_words
@@ -48,6 +54,8 @@ class PublicationStatus:
         job: what the ids of its jobs begin with.
         rows: of the table with it; bytes: of its files.
         submitted, completed: when it began, and ended (UTC, ISO).
+        proved: what the newest check found equal to the lake (``as_of`` by our clock); None where
+            it did not, or there was none.
     """
 
     state: str
@@ -58,6 +66,7 @@ class PublicationStatus:
     submitted: str
     completed: str | None
     error: str | None
+    proved: ProofStatus | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,8 @@ class TableStatus:
         last_load: when the newest load began (UTC, ISO), or when a snapshot was last published.
         rows: of the version of deduped that the catalog names; a version is counted once.
         freshness: how long ago MySQL was known to stand where the mirror stands: when the newest
-            good load read it, or a later sync found it unchanged since.
+            good load read it, or a later sync found it unchanged since. None of a table that moved:
+            nobody knows where the mirror stands.
         unchanged: by what a sync found it unchanged since that load (``server``, ``table`` or
             ``digest``); None where none did.
         checks: what is known of folds, proofs and original texts, in words.
@@ -196,10 +206,11 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         state="refused" if refusal and not moved else state,
         last_load=last.started_at.isoformat(timespec="seconds") if last else None,
         rows=rows,
-        freshness=age_of(good, stamp=stamp),
-        checks=damage or _checks(ledger, contract, good, known, proved),
+        freshness=None if moved else age_of(good, stamp=stamp),
+        checks=damage
+        or ("not known: it moved" if moved else _checks(ledger, contract, good, known, proved)),
         proved=proved,
-        unchanged=found,
+        unchanged=None if moved else found,
         error=refusal.error if refusal and not moved else error,
         refused_since=refusal.since.isoformat(timespec="seconds") if refusal else None,
         originals=good.receipt.original_columns if good and good.receipt else {},
@@ -208,11 +219,11 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         held_columns=_held_columns(contract, known) if good else (),
         not_mirrored=_left_out(contract, known),
         suspected_pii=_suspected(contract, known),
-        bigquery=published_status(known.publications.get(name)),
+        bigquery=published_status(ledger, known.publications.get(name)),
     )
 
 
-def published_status(newest: Publication | None) -> PublicationStatus | None:
+def published_status(ledger: Ledger, newest: Publication | None) -> PublicationStatus | None:
     """The state of the newest load into BigQuery of a table or a model."""
     if newest is None:
         return None
@@ -226,13 +237,14 @@ def published_status(newest: Publication | None) -> PublicationStatus | None:
         submitted=newest.submitted_at.replace(tzinfo=UTC).isoformat(timespec="seconds"),
         completed=ended.replace(tzinfo=UTC).isoformat(timespec="seconds") if ended else None,
         error=newest.error,
+        proved=publication_proved(ledger, newest.table),
     )
 
 
 def status_of_models(ledger: Ledger) -> dict[str, PublicationStatus]:
     """The newest load into BigQuery of each model that has one, by ``model dataset.name``."""
     newest = ledger.newest_publications().items()
-    found = {n: published_status(one) for n, one in newest if n.startswith(OF_MODELS)}
+    found = {n: published_status(ledger, one) for n, one in newest if n.startswith(OF_MODELS)}
     return {name: one for name, one in found.items() if one is not None}
 
 
@@ -244,7 +256,9 @@ def _snapshot_status(
     newest = records[-1] if records else None
     times = [r.published_at for r in records if r.published_at is not None]
     rows, damage = counts.rows_of(contract) if times else (None, None)
-    published = [r.number for r in records if r.state == "published" and r.number is not None]
+    published = [r for r in records if r.state == "published" and r.number is not None]
+    proof = newest_proof(ledger, contract.name, "deduped") if published and not damage else None
+    proved = snapshots_proved(proof, published)
     return TableStatus(
         table=contract.name,
         mode=contract.mode,
@@ -252,50 +266,13 @@ def _snapshot_status(
         last_load=max(times).isoformat(timespec="seconds") if times else None,
         rows=rows,
         freshness=ledger.ledger_clock() - max(times) if times else None,
-        checks=damage or _snapshot_checks(ledger, contract, max(published, default=None)),
-        error=_open_words(records, ledger.notices(contract.name)),
+        checks=damage or snapshot_checks(proof, proved, bool(published)),
+        proved=proved,
+        error=open_words(records, ledger.notices(contract.name)),
         originals={},
         suspected_pii=_suspected(contract, known),
-        bigquery=published_status(known.publications.get(contract.name)),
+        bigquery=published_status(ledger, known.publications.get(contract.name)),
     )
-
-
-_SHOWN = 3
-"""Of so many snapshots that wait for a decision it is said why."""
-_OPEN: Mapping[str, str] = {
-    "refused": "refused",
-    "landed": "landed, and not published",
-    "arriving": "not taken",
-    "published": "published, and its files are others now",
-    "withdrawn": "published before, and not in what readers see",
-}
-
-
-def _open_words(records: Sequence[SnapshotRecord], notices: Mapping[int, Notice]) -> str | None:
-    """The snapshots that somebody should look at, newest first, each with its id and why."""
-    found: list[str] = []
-    for record in (one for one in reversed(records) if one.state != "skipped"):
-        notice = notices.get(record.id)
-        told = notice.text if notice is not None and not notice.acknowledged_at else None
-        why = record.error if record.state == "refused" else told
-        if why is not None or record.state == "withdrawn":
-            words = f"snapshot {record.id:014d} is {_OPEN.get(record.state, record.state)}"
-            found.append(f"{words}: {why}" if why else words)
-    more = [f"and {len(found) - _SHOWN:,} more"] if len(found) > _SHOWN else []
-    return "; ".join([*found[:_SHOWN], *more]) or None
-
-
-def _snapshot_checks(ledger: Ledger, contract: TableContract, newest: int | None) -> str:
-    """What the newest check of the rows found, and whether it saw the newest snapshot."""
-    if newest is None:
-        return "-"
-    proof = next((p for p in ledger.layer_proofs(contract.name) if p.layer == "deduped"), None)
-    if proof is None:
-        return "folded, not yet checked"
-    number, _, _ = proof.snapshots.removeprefix("snapshot ").partition(",")
-    words = f" ({proof.words})" if proof.words else ""
-    since = "" if number == str(newest) else f" of snapshot {number}, and newer ones were folded"
-    return f"folded, newest check {proof.verdict}{words}{since}"
 
 
 def _iso(moment: datetime) -> str:
@@ -331,7 +308,7 @@ def _checks(
     name = contract.name
     chunked = ledger.chunked_load(name) if name in known.chunked else None
     read = (
-        [f"{len(chunked.receipts)} of {len(chunked.bounds)} chunks of the newest load read"]
+        [f"{len(chunked.receipts)} of {len(chunked.bounds):,} chunks of the newest load read"]
         if chunked
         else []
     )
@@ -343,19 +320,21 @@ def _checks(
         return f"unproved: since it was loaded, {edits}"
     behind = _behind(ledger, name) if name in known.behind else 0
     proved = good.receipt.source_digest is not None
-    found = [f"{behind} loads not folded" if behind else "folded", *read]
+    found = [f"{plural(behind, 'load')} not folded" if behind else "folded", *read]
     if proved or by_checks is None:
         found.append("loaded, proved before it was visible" if proved else "loaded, not yet proved")
     found += [by_checks.words] if by_checks is not None else []
     if name in known.open_checks:
         verdict, rows = known.open_checks[name]
-        found.append(f"newest check {verdict}: {rows} rows")
+        found.append(f"newest check {verdict}: {plural(rows, 'row')}")
     found += [words] if (words := surplus_words(known.surplus.get(SURPLUS + name))) else []
     found += _of_columns(good.receipt, contract, known)
     if good.receipt.future:
-        found.append(f"{good.receipt.future} rows dated in the future")
+        rows = good.receipt.future
+        found.append(f"{plural(rows, 'row')} dated in the future")
     if good.receipt.backward:
-        found.append(f"{good.receipt.backward} rows whose time went back")
+        rows = good.receipt.backward
+        found.append(f"{plural(rows, 'row')} whose time went back")
     return ", ".join(found)
 
 
@@ -371,7 +350,9 @@ def _of_columns(receipt: Receipt, contract: TableContract, known: _Known) -> lis
     if receipt.originals:
         columns = receipt.original_columns
         by_column = ", ".join(f"{column}: {count}" for column, count in columns.items())
-        found.append(f"{receipt.originals} originals kept" + (f" ({by_column})" if columns else ""))
+        some = plural(receipt.originals, "original")
+        by_columns = f" ({by_column})" if columns else ""
+        found.append(f"{some} kept by the newest load{by_columns}")
     if held := _held_columns(contract, known):
         found.append(f"held out of clean: {', '.join(held)}")
     if left := _left_out(contract, known):

@@ -38,6 +38,7 @@ from mirrorlake.operations.tenant_verdicts import CleanChecked, TenantsChecked, 
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.report import digest_text
 from mirrorlake.proof.rows import lake_sum
+from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.own_columns import DATABASE, LOAD, ORIGINAL, SOURCE
 from mirrorlake.sources.mysql.change_stamps import ChangeStamp, why_unchanged
 from mirrorlake.table.resolve import ResolvedTable
@@ -178,7 +179,10 @@ class _Check:
             # A run died in between: deduped has an older copy, and raw a newer one.
             return "undecided", "its newest copy is not folded yet: sync, then check again"
         if differing:
-            return "different", f"deduped differs from its newest copy in {differing:,} rows"
+            return (
+                "different",
+                f"deduped differs from its newest copy in {plural(differing, 'row')}",
+            )
         if lake is not None and recorded not in (None, digest_text(lake)):
             return "different", "raw has other rows than MySQL had when they were read"
         if tenant.gone_at is not None:

@@ -15,6 +15,7 @@ from mirrorlake.config.contract import TenantTable
 from mirrorlake.ledger import Hold, Ledger, Load, Refusal, Tenant
 from mirrorlake.operations.status import TableStatus, published_status
 from mirrorlake.operations.tenant_looks import TenantLook, read_look
+from mirrorlake.proof.coverage import ProofStatus
 from mirrorlake.table.holds import hold_words
 
 
@@ -33,6 +34,7 @@ def tenants_status(ledger: Ledger, tables: Sequence[TenantTable]) -> list[TableS
         look, load = read_look(ledger, table), newest.get(table.name)
         refused = _refused(table, refusals.get(table.name), look)
         held = [hold for hold in holds if hold.source in table.sources]
+        proved = _proved(ledger, table, known)
         until = min(hold.until for hold in held) if len(held) == len(table.sources) else None
         found.append(
             TableStatus(
@@ -42,14 +44,15 @@ def tenants_status(ledger: Ledger, tables: Sequence[TenantTable]) -> list[TableS
                 last_load=load.started_at.isoformat(timespec="seconds") if load else None,
                 rows=_rows(known),
                 freshness=_age_of_the_oldest(known),
-                checks=_checks(known, look, held),
+                checks=_checks(known, look, held, proved),
                 error=refused.words if refused else _error(known, load),
                 refused_since=refused.since.isoformat(timespec="seconds") if refused else None,
                 originals={},
                 held_until=until.isoformat(timespec="minutes") if until else None,
                 held_for="; ".join(sorted({h.reason for h in held} - {""})) if until else None,
                 held_columns=look.held if look is not None else (),
-                bigquery=published_status(publications.get(table.name)),
+                bigquery=published_status(ledger, publications.get(table.name)),
+                proved=proved,
             )
         )
     return found
@@ -98,7 +101,12 @@ def _age_of_the_oldest(known: Collection[Tenant]) -> timedelta | None:
     return datetime.now(UTC) - min(seen) if seen else None
 
 
-def _checks(known: Collection[Tenant], look: TenantLook | None, holds: Sequence[Hold]) -> str:
+def _checks(
+    known: Collection[Tenant],
+    look: TenantLook | None,
+    holds: Sequence[Hold],
+    proved: ProofStatus | None,
+) -> str:
     parts = [f"{count:,} {state}" for state, count in _counted(one.state for one in known)]
     checked = [
         f"checked {one.verdict_now}" if one.verdict_now else "never checked"
@@ -106,12 +114,34 @@ def _checks(known: Collection[Tenant], look: TenantLook | None, holds: Sequence[
         if one.gone_at is None
     ]
     parts += [f"{count:,} {verdict}" for verdict, count in _counted(checked)]
+    parts += [proved.words] if proved is not None else []
     if look is not None and look.left_out:
         parts.append(f"{len(look.left_out):,} left out")
     if look is not None and look.held:
         parts.append(f"held out of clean: {', '.join(look.held)}")
     parts += [hold_words(hold) for hold in holds]
     return ", ".join(parts) or "-"
+
+
+def _proved(ledger: Ledger, table: TenantTable, known: Collection[Tenant]) -> ProofStatus | None:
+    """What checks found equal to MySQL, as of the oldest of them, and of how many tenants newer
+    copies were read since; None where nothing was found equal."""
+    there = [one for one in known if one.gone_at is None]
+    checked = {one.place: one.checked_at for one in there if one.verdict_now == "equal"}
+    moments = {place: at.replace(tzinfo=UTC) for place, at in checked.items() if at is not None}
+    if not moments:
+        return None
+    equal = [one for one in there if one.place in moments]
+    loads = ledger.loads_of(table.name, {one.seq for one in equal if one.seq is not None})
+    begun = {seq: load.started_at.replace(tzinfo=UTC) for seq, load in loads.items()}
+    same = [one for one in equal if one.seq in begun and begun[one.seq] <= moments[one.place]]
+    return ProofStatus(
+        as_of=min(moments.values()).isoformat(timespec="seconds"),
+        rows=sum(one.rows or 0 for one in same),
+        whole=len(same) == len(there),
+        loads_since=len(equal) - len(same),
+        unit="copy",
+    )
 
 
 def _error(known: Collection[Tenant], load: Load | None) -> str | None:

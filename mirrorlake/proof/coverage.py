@@ -9,6 +9,7 @@ from datetime import datetime
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.proof_records import Proof
 from mirrorlake.proof.covered import BY_KEYS, is_covered, newest_of
+from mirrorlake.runtime.plural import plural
 
 
 @dataclass(frozen=True)
@@ -57,20 +58,22 @@ class ProofStatus:
         rows: how many rows of the mirror that is.
         whole: whether it is all of them that were old enough to be compared.
         loads_since: how many loads brought rows since.
+        unit: what ``loads_since`` counts: loads, or what stands for them.
     """
 
     as_of: str
     rows: int
     whole: bool
     loads_since: int
+    unit: str = "load"
 
     @property
     def words(self) -> str:
         """The same for people."""
-        what = "every row" if self.whole else f"{self.rows:,} rows"
-        count = self.loads_since
-        since = "no load since" if not count else f"{count} load{'s' * (count > 1)} since"
-        return f"{what} proved as of {self.as_of[:16].replace('T', ' ')}, {since}"
+        what = "every row" if self.whole else plural(self.rows, "row")
+        many = {"copy": "copies"}.get(self.unit)
+        some = plural(self.loads_since, self.unit, many) if self.loads_since else f"no {self.unit}"
+        return f"{what} proved as of {self.as_of[:16].replace('T', ' ')}, {some} since"
 
 
 def proof_status(ledger: Ledger, table: str) -> ProofStatus | None:

@@ -258,6 +258,28 @@ plans for as long as a session lives. The quick compiler alone would get 48 MB, 
 that is full, Java says `CodeCache is full. Compiler has been disabled`, and interprets the rest."""
 
 
+_CODE_CACHE_BYTES = 512 * 2**20
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+
+
+def small_code_cache(options: str) -> str:
+    """What is to be said of a JVM that lives long and was started with these options; '' where it
+    has as much room for compiled code as ours have.
+
+    >>> small_code_cache("-Xmx1g -XX:ReservedCodeCacheSize=512m")
+    ''
+    """
+    found = re.findall(r"-XX:ReservedCodeCacheSize=(\d+)([kKmMgG]?)(?=\s|$)", options)
+    size = int(found[-1][0]) * _UNITS[found[-1][1].lower()] if found else None
+    if size is not None and size >= _CODE_CACHE_BYTES:
+        return ""
+    has = "the usual 240 MB" if size is None else f"{size / 2**20:,.0f} MB"
+    return (
+        f"its JVM has {has} for compiled code: over weeks that can fill, and queries then are many "
+        f"times slower; its owner starts it with --driver-java-options {CODE_CACHE}"
+    )
+
+
 def java_options(java: Java, *, quick: bool = False) -> list[str]:
     """Return the JVM options that keep Java inside the cache folder, one argument each.
 

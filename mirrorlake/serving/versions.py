@@ -27,6 +27,7 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.load.raw_files import refuse_damaged
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.raw_versions import unified_types
+from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.own_columns import KEY, ORIGINAL, TOKEN
 from mirrorlake.serving.unified import Unified, digest_of
 from mirrorlake.serving.versions_write import (
@@ -194,7 +195,7 @@ def find_lag(workspace: Workspace, plan: ResolvedTable) -> str | None:
         return "lacks what came into raw, or left it" if loads <= folded else None
     expected = sum(workspace.lake.count_rows(raw_of(plan, name)) or 0 for name in heads)
     found = workspace.lake.count_rows(plan.raw_view) or 0
-    return None if found == expected else f"has {found:,} rows, and raw {expected:,}"
+    return None if found == expected else f"has {plural(found, 'row')}, and raw {expected:,}"
 
 
 def _ours(workspace: Workspace, plan: ResolvedTable) -> LakeTable | None:

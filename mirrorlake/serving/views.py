@@ -56,12 +56,9 @@ def renew_clean_table(workspace: Workspace, plan: ResolvedTable) -> Layer:
     they rule out goes with the older versions; see `mirrorlake.serving.hiding`. Columns that MySQL
     changed, its fold follows.
 
-    Where a view has its name, the layer is a table of another name, which `show_clean_table` gives
-    the view's."""
-    layer = clean_layer(plan)
-    if has_view(workspace, plan.clean):
-        layer = replace(layer, identifier=next_table(workspace, plan.clean))
-        ensure_layer(workspace, plan, layer, workspace.lake.location(plan.clean))
+    Where a view has its name, or nothing yet, the layer is a table of another name, which
+    `show_clean_table` gives that one."""
+    layer = begin_layer(workspace, plan, clean_layer(plan), over_view=True)
     if not is_clean_as_ruled(workspace, plan):
         there = workspace.lake.load(plan.clean) is not None
         if there and not _only_reshaped(workspace, plan, layer):
@@ -79,12 +76,39 @@ def renew_clean_table(workspace: Workspace, plan: ResolvedTable) -> Layer:
 
 def show_clean_table(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> None:
     """Show readers a clean table that was folded, and nothing of what its rules take away."""
-    if layer.identifier != plan.clean:
-        show_next_table(workspace, layer.identifier, plan.clean)
-        record_as_made(workspace, plan, replace(layer, identifier=plan.clean))
-        forget_as_made(workspace, layer)
+    show_layer(workspace, plan, layer, plan.clean)
     if not has_new_rules(workspace, layer):  # there was nothing to fold
         finish_hiding(workspace, plan.clean)
+
+
+def begin_layer(
+    workspace: Workspace, plan: ResolvedTable, layer: Layer, *, over_view: bool = False
+) -> Layer:
+    """A layer as it is to be folded: where no table has its name yet, under another name, so that
+    no reader finds a table that is still empty. `show_layer` gives it its own.
+
+    Args:
+        over_view: whether it takes the name of a view, which may be there.
+    """
+    name = layer.identifier
+    try:
+        there = workspace.lake.load(name) is not None
+    except LakeDamaged:
+        there = True  # a fold says so, and a refold makes it again
+    viewed = has_view(workspace, name)
+    if (there and not viewed) or (viewed and not over_view):
+        return layer
+    layer = replace(layer, identifier=next_table(workspace, name))
+    ensure_layer(workspace, plan, layer, workspace.lake.location(name))
+    return layer
+
+
+def show_layer(workspace: Workspace, plan: ResolvedTable, layer: Layer, name: Identifier) -> None:
+    """Give a layer that was folded under another name its own."""
+    if layer.identifier != name:
+        show_next_table(workspace, layer.identifier, name)
+        record_as_made(workspace, plan, replace(layer, identifier=name))
+        forget_as_made(workspace, layer)
 
 
 def has_view(workspace: Workspace, identifier: Identifier) -> bool:

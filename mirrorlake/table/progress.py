@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mirrorlake.runtime.plural import plural
+
 logger = logging.getLogger(__name__)
 
 LOG_SECONDS = 10.0
@@ -54,10 +56,10 @@ class Progress:
     @property
     def words(self) -> str:
         """One line for people."""
-        rows = f"{self.rows:,}"
+        rows = plural(self.rows, "row")
         if self.expected is not None and not self.ended:
-            rows += f" of about {self.expected:,}"
-        parts = [f"{rows} rows", f"{self.bytes / 1e6:,.0f} MB", f"{self.mb_per_second:.1f} MB/s"]
+            rows = f"{self.rows:,} of about {plural(self.expected, 'row')}"
+        parts = [rows, f"{self.bytes / 1e6:,.0f} MB", f"{self.mb_per_second:.1f} MB/s"]
         if self.seconds_left is not None:
             parts.append(f"about {duration(self.seconds_left)} left")
         return ", ".join(parts)

@@ -26,14 +26,14 @@ def tick_partitions(
         repository_def=defs.get_repository_def(),
         resources=dict(defs.resources or {}),
     )
-    start = _newest(instance)
+    start = newest_event(instance)
     if killed_after is not None:
         with context, pytest.MonkeyPatch.context() as patched:
             patched.setattr(event_log, "_AT_ONCE", 1)
             patched.setattr(event_log, "_entry", _Killing(killed_after))
             with contextlib.suppress(_Killed):
                 defs.resolve_sensor_def("partitions").evaluate_tick(context)
-        return _since(instance, start), cursor
+        return events_since(instance, start), cursor
     with context:
         data = defs.resolve_sensor_def("partitions").evaluate_tick(context)
     for event in data.asset_events:
@@ -45,7 +45,7 @@ def tick_partitions(
         else:
             for key in change.partition_keys:
                 instance.delete_dynamic_partition(name, key)
-    return _since(instance, start), data.cursor or cursor
+    return events_since(instance, start), data.cursor or cursor
 
 
 class _Killed(BaseException):
@@ -65,11 +65,13 @@ class _Killing:
         return self._make(event)
 
 
-def _newest(instance: dg.DagsterInstance) -> int:
+def newest_event(instance: dg.DagsterInstance) -> int:
+    """The number of the newest materialisation."""
     return materialized_since(instance, None)[1]
 
 
-def _since(instance: dg.DagsterInstance, start: int) -> list[dg.AssetMaterialization]:
+def events_since(instance: dg.DagsterInstance, start: int) -> list[dg.AssetMaterialization]:
+    """The materialisations after that number, in their order."""
     found = instance.event_log_storage.get_event_records(
         dg.EventRecordsFilter(
             dg.DagsterEventType.ASSET_MATERIALIZATION, after_cursor=start or None

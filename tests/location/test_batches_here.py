@@ -44,7 +44,7 @@ def test_a_batch_syncs_and_folds_what_it_is_told(location: Location, tmp_path: P
     good = run(tables=["kinds"])
     assert good.success
     (output,) = [one for one in good.all_events if one.is_successful_output]
-    assert "2 rows, 1 loads folded" in output.step_output_data.metadata["tables"].value
+    assert "2 rows, 1 load folded" in output.step_output_data.metadata["tables"].value
     ledger = Ledger(location.config.ledger.url)
     (load,) = ledger.loads("s.batches.kinds")
     assert load.state == "success"

@@ -15,6 +15,7 @@ import dagster as dg
 import pytest
 import yaml
 
+from dagster_mirrorlake.checks.as_of import AS_OF
 from dagster_mirrorlake.location import load_definitions
 from demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger
@@ -247,6 +248,7 @@ def test_rows_are_compared_where_it_is_asked_for(there: There) -> None:
     [found] = there.location.run([step])
     check = found["checks"][EQUALS]
     assert (check["passed"], check["metadata"]["bytes billed"]) == (True, "unknown")
+    assert AS_OF in check["metadata"]
     address = f"{PROJECT}.s_there.t"
     there.cloud.client().query_and_wait(f"DELETE FROM `{address}` WHERE id = 1")
     [found] = there.location.run([step])

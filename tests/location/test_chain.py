@@ -354,7 +354,7 @@ def test_a_lost_row_fails_the_count(runs: list[dict[str, Any]]) -> None:
     lost = runs[6]["checks"]["deduped/s/shop/quiet:row_count"]
     assert not lost["passed"]
     assert lost["severity"] == "ERROR"
-    assert lost["words"] == "1 rows that MySQL has are not in the mirror"
+    assert lost["words"] == "1 row that MySQL has is not in the mirror"
     # Told of its day as well, and of no other.
     days = runs[6]["days"]["deduped/s/shop/quiet:row_count_by_day"]
     assert [day for day, passed in days.items() if not passed] == [str(TODAY - timedelta(days=2))]
@@ -365,7 +365,7 @@ def test_a_row_deleted_in_mysql_passes_while_the_sweep_comes_around(
 ) -> None:
     surplus = runs[7]["checks"]["deduped/s/shop/quiet:row_count"]
     assert surplus["passed"]
-    assert surplus["words"].startswith("1 rows of the mirror are not in MySQL any more")
+    assert surplus["words"].startswith("1 row of the mirror is not in MySQL any more")
 
 
 def test_a_planted_duplicate_blocks_what_is_downstream(runs: list[dict[str, Any]]) -> None:

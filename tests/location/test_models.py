@@ -19,6 +19,7 @@ from mirrorlake.config import load_config
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.location.contracts import write_contracts
+from tests.location.partitions_tick import tick_partitions
 
 TWO = """---
 description: What each store sold
@@ -200,6 +201,15 @@ def test_a_run_computes_the_partitions_that_it_was_asked_for(
         # A second instance gets a report of each partition that it has no record of.
         with dg.DagsterInstance.ephemeral() as other:
             due(other)
+            for one in reported:
+                other.report_runless_asset_event(one)
+            # What was wiped comes back by the look that reports what is in the lake.
+            key = dg.AssetKey(["made", "two"])
+            before = other.get_materialized_partitions(key)
+            other.wipe_assets([key])
+            again, _ = tick_partitions(other, defs, "", None)
+            assert {one.asset_key for one in again if one.asset_key.path[0] == "made"} == {key}
+            assert other.get_materialized_partitions(key) == before
         assert [(one.asset_key.to_user_string(), one.partition) for one in reported] == [
             *(("made/above", f"2024-{day}") for day in ("02-29", "03-01")),
             *(

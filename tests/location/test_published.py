@@ -13,7 +13,7 @@ from dagster._core.storage.dagster_run import DagsterRunStatus
 from dagster._core.test_utils import create_run_for_test
 
 from dagster_mirrorlake.checks.repair_links import repair_links
-from dagster_mirrorlake.table import LAYERS, MirroredTable
+from dagster_mirrorlake.table import LAYERS, Layer, MirroredTable
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import FileRecord, Ledger, SeenSnapshot
@@ -84,6 +84,18 @@ def test_what_the_command_line_took_is_green_once(feed: Watched) -> None:
     feed.publish(IDS[1])
     assert {e.partition for e in feed.report()} == {IDS[1]}
     assert all(feed.green(layer) == set(IDS) for layer in LAYERS)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_layer_that_was_wiped_is_green_again(feed: Watched, layer: Layer) -> None:
+    feed.publish(*IDS)
+    feed.report()
+    feed.instance.wipe_assets([feed.table.key(layer)])
+    assert {(e.asset_key, e.partition) for e in feed.report()} == {
+        (feed.table.key(layer), one) for one in IDS
+    }
+    assert all(feed.green(one) == set(IDS) for one in LAYERS)
+    assert not feed.report()
 
 
 @pytest.mark.parametrize("events", [0, 1, 2, 3, 5, 6])

@@ -29,6 +29,7 @@ from mirrorlake.operations.sync import load_table
 from mirrorlake.operations.unfolded import FoldCursor
 from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location
+from tests.location.partitions_tick import events_since, newest_event
 
 TABLES = {
     "a": {"mode": "incremental", "key": ["id"], "cursor": "at", "partitions_from": "2026-01-01"},
@@ -71,9 +72,9 @@ class Ticks:
 
     def reported(self, key: dg.AssetKey) -> list[dg.AssetMaterialization]:
         """What one look reports of an asset; the cursor moves on."""
-        data = self._looked()
-        self.cursor = data.cursor
-        events = [one for one in data.asset_events if isinstance(one, dg.AssetMaterialization)]
+        start = newest_event(self.instance)
+        self.cursor = self._looked().cursor
+        events = events_since(self.instance, start)
         return [one for one in events if one.asset_key == key]
 
     def _looked(self) -> Any:

@@ -10,6 +10,7 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
+from dagster_mirrorlake.checks.as_of import AS_OF
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import load_config
@@ -115,6 +116,7 @@ def test_a_snapshot_that_lands_is_requested_once_and_published(feed: Feed) -> No
         assert {k: m["rows changed"].value for k, m in told.items()} == {IDS[0]: 0, IDS[1]: 1}
         assert {k: m["keys missing"].value for k, m in told.items()} == {IDS[0]: 0, IDS[1]: 1}
         assert all(m["in time"].value for m in told.values())
+        assert all(AS_OF in e.metadata for e in done.get_asset_check_evaluations())
         checks = {e.check_name: e.passed for e in done.get_asset_check_evaluations()}
         names = ("published", "unique_key", "fresh", "row_count", "exact_match")
         assert checks == {**dict.fromkeys(names, True), "suspected_pii": False}

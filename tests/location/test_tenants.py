@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from dagster_mirrorlake.build import build_definitions
+from dagster_mirrorlake.checks.as_of import AS_OF
 from dagster_mirrorlake.checks.tenants import exact_verdict_of
 from dagster_mirrorlake.tenants import MirroredTenants
 from dagster_mirrorlake.translator import MirrorlakeTranslator, TenantLayerData
@@ -34,6 +35,7 @@ from mirrorlake.schema.versions import schema_version
 from mirrorlake.table.tenants import deduped_of
 from mirrorlake.workspace import Workspace
 from tests.location.contracts import PASSWORD, USER
+from tests.location.partitions_tick import events_since, newest_event
 
 LAYERS = ("mysql", "raw", "deduped", "clean")
 COLUMNS = "id INT PRIMARY KEY, email VARCHAR(40)"
@@ -312,6 +314,7 @@ def test_tenants_are_mirrored_checked_and_looked_after(
             "tenants_mirrored": (False, "WARN"),
             "schema_drift": (True, "WARN"),
         }
+        assert all(AS_OF in one.metadata for one in done.get_asset_check_evaluations())
         said = next(
             one.description
             for one in done.get_asset_check_evaluations()
@@ -391,12 +394,11 @@ def test_a_sync_of_the_command_line_is_reported(
 
     def reported(cursor: str | None) -> tuple[dict[str, dict[str, Any]], str]:
         """What the sensor on the ledger reports by layer, which Dagster then has; its cursor."""
+        start = newest_event(instance)
         tick = location.tick(instance, cursor, "partitions")
-        for event in tick.asset_events:
-            instance.report_runless_asset_event(event)
         made = {
             e.asset_key.path[0]: {k: v.value for k, v in e.metadata.items()}
-            for e in tick.asset_events
+            for e in events_since(instance, start)
         }
         return made, tick.cursor
 
@@ -410,6 +412,9 @@ def test_a_sync_of_the_command_line_is_reported(
         assert (made["raw"]["tenants"], made["raw"]["loads"]) == (3, load.load_id)
         assert (made["deduped"]["tenants mirrored"], made["clean"]["dagster/row_count"]) == (3, 3)
         assert "dagster/column_schema" in made["clean"]
+        assert reported(cursor)[0] == {}
+        instance.wipe_assets([dg.AssetKey([layer, "shops", "orders"]) for layer in LAYERS[1:3]])
+        assert list(reported(cursor)[0]) == ["raw", "deduped"]
         assert reported(cursor)[0] == {}
         assert reported(None)[0] == {}  # a cursor that was lost reports nothing a second time
         sync()  # nothing moved

@@ -16,7 +16,7 @@ from pathlib import Path
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
-VIEW = "view"
+VIEW, NONE = "view", "none"
 
 
 @dataclass
@@ -24,7 +24,8 @@ class Answers:
     """What readers of one table saw.
 
     Attributes:
-        counts: the numbers of rows that they read; `VIEW` where the name was a view's.
+        counts: the numbers of rows that they read; `VIEW` where the name was a view's, `NONE` where
+            it was nobody's, and that may be.
         wrong: what else came of it.
     """
 
@@ -34,9 +35,15 @@ class Answers:
 
 
 @contextmanager
-def reading(warehouse: Path, namespace: str, table: str) -> Iterator[Answers]:
+def reading(
+    warehouse: Path, namespace: str, table: str, *, may_be_none: bool = False
+) -> Iterator[Answers]:
     """Read a table (or see that a view has its name) until the block ends, at least once each
-    before it begins and after it ended."""
+    before it begins and after it ended.
+
+    Args:
+        may_be_none: whether it is made meanwhile.
+    """
     answers, done = Answers(), threading.Event()
     catalog = SqlCatalog(
         "lake",
@@ -54,6 +61,11 @@ def reading(warehouse: Path, namespace: str, table: str) -> Iterator[Answers]:
             else:  # it may have become a table between the two looks
                 try:
                     answers.counts.add(catalog.load_table((namespace, table)).scan().count())
+                except NoSuchTableError as error:
+                    if may_be_none:
+                        answers.counts.add(NONE)
+                    else:
+                        answers.wrong.append(repr(error))
                 except Exception as error:  # noqa: BLE001
                     answers.wrong.append(repr(error))
         except Exception as error:  # noqa: BLE001 - whatever it is, a reader had no answer

@@ -14,10 +14,12 @@ from typing import Any
 import pydantic
 from pyiceberg.catalog import PY_CATALOG_IMPL, Catalog, load_catalog
 from pyiceberg.exceptions import (
+    BadRequestError,
     CommitFailedException,
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    TableAlreadyExistsError,
     ValidationError,
 )
 from pyiceberg.table import Table
@@ -219,11 +221,32 @@ class Connection:
         return True
 
     def name_metadata(self, identifier: Identifier, path: str) -> None:
-        """Have the catalog name a table by a metadata file, in place of what it names now."""
+        """Have the catalog name a table by a metadata file, in place of what it names now: in one
+        step, but for a REST catalog that can't."""
         with self.translated(identifier):
+            if self.register_over(identifier, path):
+                return
             with suppress(NoSuchTableError):
                 self.catalog.drop_table(identifier.path)
             self.catalog.register_table(identifier.path, path)
+
+    def register_over(self, identifier: Identifier, path: str) -> bool:
+        """Have the catalog name a table that it has by another metadata file, in one step; False
+        where it can't, or has no such table.
+
+        Raises:
+            LakeError: the catalog failed.
+        """
+        with self.translated(identifier):
+            if isinstance(self.catalog, LakeCatalog):
+                return self.catalog.name_metadata(identifier.path, path)
+            if not isinstance(self.catalog, RestLakeCatalog):
+                return False
+            try:
+                self.catalog.register_table(identifier.path, path, overwrite=True)
+            except (TableAlreadyExistsError, BadRequestError, NotImplementedError):
+                return False  # of an older specification: it takes no notice of `overwrite`
+            return True
 
     def retire(self, identifier: Identifier, successor: Identifier | None = None) -> None:
         """Write down beside a table's metadata that the table is taken away on purpose, so that

@@ -1,18 +1,22 @@
 """A table takes the name of a view, or of another table: readers of that name see the one or the
 other.
 
-In a catalog that is a SQL database (the default) it is one transaction. A REST catalog has no
-request for it: there the old one is dropped and the new one renamed, one request after the other,
-and a reader who asks between the two finds nothing.
+In a catalog that is a SQL database (the default) it is one transaction. A REST catalog is asked to
+register the new table's metadata over the old table, which is one request where the server takes
+it. One that does not take it, and any where a view has the name, drops the old one and renames the
+new one, one request after the other: a reader who asks between the two finds nothing.
 
 Source: Iceberg's JDBC catalog, schema version V1; Iceberg's REST catalog specification,
-``/v1/{prefix}/tables/rename``.
+``/v1/{prefix}/namespaces/{namespace}/register`` (``overwrite``), ``/v1/{prefix}/tables/rename``.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import sqlalchemy as sa
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchTableError
 
 from mirrorlake.destinations.base import CATALOG, Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
@@ -38,9 +42,10 @@ def take_name(lake: Connection, table: Identifier, name: Identifier) -> None:
     """
     catalog = lake.catalog
     if not isinstance(catalog, SqlCatalog):
-        forget_view(lake, name)
-        lake.drop(name)
-        lake.rename(table, name)
+        if not _registered_over(lake, table, name):
+            forget_view(lake, name)
+            lake.drop(name)
+            lake.rename(table, name)
         return
     values = {
         **{"catalog": CATALOG, "namespace": name.namespace, "name": name.name},
@@ -57,3 +62,21 @@ def take_name(lake: Connection, table: Identifier, name: Identifier) -> None:
                 next_step="Sync again",
                 retryable=True,
             )
+
+
+def _registered_over(lake: Connection, table: Identifier, name: Identifier) -> bool:
+    """Give a table the name of another table in one request; False where that is not to be had.
+
+    Raises:
+        LakeError: the catalog failed; the name has the one or the other.
+    """
+    new = lake.load(table)
+    if new is None or lake.load(name) is None:
+        return False
+    # Before: what a run that dies in between leaves is retired again by the next.
+    lake.retire(name, successor=table)
+    if not lake.register_over(name, new.metadata_location):
+        return False
+    with lake.translated(table), suppress(NoSuchTableError):
+        lake.catalog.drop_table(table.path)
+    return True

@@ -37,6 +37,12 @@ _FIND = sa.text(
     " AND table_namespace = :namespace AND table_name = :name"
     " AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)"
 )
+_SET = sa.text(
+    "UPDATE iceberg_tables SET previous_metadata_location = metadata_location,"
+    " metadata_location = :location WHERE catalog_name = :catalog"
+    " AND table_namespace = :namespace AND table_name = :name"
+    " AND (iceberg_type IS NULL OR iceberg_type <> 'VIEW')"
+)
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,17 @@ class LakeCatalog(SqlCatalog):
             parsed = self._parse(location, namespace, name)
         path = (*Catalog.identifier_to_tuple(namespace), name)
         return _Table(path, parsed.metadata, location, parsed.io, self)
+
+    def name_metadata(self, identifier: tuple[str, ...], location: str) -> bool:
+        """Have the catalog name a table by another metadata file, in one statement; whether it has
+        such a table."""
+        if self._schema_version != "v1":
+            return False
+        namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
+        values = {"catalog": self.name, "namespace": namespace, "location": location}
+        values["name"] = Catalog.table_name_from(identifier)
+        with self.engine.begin() as connection:
+            return connection.execute(_SET, values).rowcount == 1
 
     def _find(self, values: dict[str, str]) -> str | None:
         """The metadata file that the catalog names now."""

@@ -11,6 +11,7 @@ from mirrorlake.merge.snapshot.cells import CellDifference, cells_of, cells_sql
 from mirrorlake.merge.snapshot.shape import SnapshotTable, days_sql
 from mirrorlake.merge.snapshot.stage import BROADCAST, Stage, missing_count, read_missing
 from mirrorlake.merge.snapshot.state import State
+from mirrorlake.runtime.plural import plural
 from mirrorlake.table.shrink import is_too_small
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def check_size(table: SnapshotTable, number: int, state: State, rows: int) -> No
         return
     raise refused(
         table,
-        f"snapshot {number} has {rows:,} rows, and snapshot {newest.id} had "
+        f"snapshot {number} has {plural(rows, 'row')}, and snapshot {newest.id} had "
         f"{newest.totals.n:,}: {1 - rows / newest.totals.n:.0%} less, and shrink_limit is "
         f"{limit:.0%}",
         _accept(table),

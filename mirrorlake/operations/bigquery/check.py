@@ -28,6 +28,7 @@ from mirrorlake.operations.bigquery.lake_digest import digest_rows
 from mirrorlake.operations.bigquery.settle import publications_there, record_cost, settle_newest
 from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of
 from mirrorlake.proof.report import code_version
+from mirrorlake.runtime.plural import plural
 from mirrorlake.workspace import Workspace
 
 LAYER = "bigquery"
@@ -134,9 +135,9 @@ def _verdict(
     table: str, version: int, there: tuple[int, ...], lake: tuple[int, ...], cost: JobCost
 ) -> CheckedThere:
     equal = there == lake
-    words = f"BigQuery has {there[0]:,} rows, the lake {lake[0]:,}"
+    words = f"BigQuery has {plural(there[0], 'row')}, the lake {lake[0]:,}"
     if not equal and there[0] == lake[0]:
-        words = f"{there[0]:,} rows on both sides, and not the same ones"
+        words = f"{plural(there[0], 'row')} on both sides, and not the same ones"
     return CheckedThere(
         table=table,
         verdict="equal" if equal else "different",

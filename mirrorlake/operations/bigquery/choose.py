@@ -19,6 +19,7 @@ from mirrorlake.destinations.iceberg.partition_changes import (
 )
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.operations.bigquery.form import PublishedForm
+from mirrorlake.runtime.plural import plural
 
 MOST_PARTS = 1_000
 """Partitions of a model that one statement names; more are loaded as a whole."""
@@ -92,8 +93,11 @@ def _of_partitions(lake: Connection, table: LakeTable, rows: int, since: int) ->
         return LoadChoice(_EXPIRED)
     count = len(changes.parts)
     if count > MOST_PARTS:
-        return LoadChoice(f"{count:,} partitions changed: more than {MOST_PARTS:,}")
-    size = f"{changes.added_rows:,} of {rows:,} rows are in the {count:,} partitions that changed"
+        return LoadChoice(f"{plural(count, 'partition')} changed: more than {MOST_PARTS:,}")
+    size = (
+        f"{changes.added_rows:,} of {rows:,} rows are in the "
+        f"{plural(count, 'partition')} that changed"
+    )
     if changes.added_rows > rows * LARGEST_SHARE:
         return LoadChoice(f"{size}: more than half")
     return LoadChoice(size, since, changes)

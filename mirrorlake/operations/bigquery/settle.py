@@ -34,6 +34,7 @@ from mirrorlake.ledger.store import Ledger
 from mirrorlake.operations.bigquery.days import read_ranges
 from mirrorlake.operations.bigquery.form import PublishedForm
 from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of
+from mirrorlake.runtime.plural import plural
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -252,5 +253,5 @@ def _end(
 
 
 def _miscounted(table: BigQueryTable, there: int | None, expected: int | None) -> str:
-    found = "is not there" if there is None else f"has {there:,} rows"
+    found = "is not there" if there is None else f"has {plural(there, 'row')}"
     return f"after the job had ended, table {table} {found}; {expected:,} were loaded"

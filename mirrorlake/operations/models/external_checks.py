@@ -24,6 +24,7 @@ from mirrorlake.operations.bigquery.external_views import find_other_view
 from mirrorlake.operations.models.elsewhere import compare_declared
 from mirrorlake.operations.models.observed import ExternalSeen, observe
 from mirrorlake.operations.models.own_places import OwnPlaces
+from mirrorlake.runtime.plural import plural
 
 CLOCKS = timedelta(minutes=5)
 """A writer's clock may be ahead of ours by so much."""
@@ -91,7 +92,7 @@ def _seen(look: ExternalLook, lake: Lake) -> tuple[ExternalSeen, Sequence[str]]:
 def _contract(look: ExternalLook, drift: Sequence[str]) -> ExternalVerdict:
     if drift:
         return ExternalVerdict("contract", "failed", "; ".join(drift))
-    words = f"{len(look.table.declaration.columns)} columns as declared"
+    words = f"{plural(len(look.table.declaration.columns), 'column')} as declared"
     if look.undeclared:
         words += f"; there and not declared: {', '.join(look.undeclared)}"
     return ExternalVerdict("contract", "passed", words)
@@ -136,8 +137,13 @@ def row_count_verdict(declared: ExternalDeclaration, seen: ExternalSeen) -> Exte
     if seen.rows is None:
         return ExternalVerdict("row_count", "undecided", "Its rows are not counted exactly")
     if seen.rows >= wanted:
-        return ExternalVerdict("row_count", "passed", f"{seen.rows:,} rows")
+        return ExternalVerdict("row_count", "passed", plural(seen.rows, "row"))
     if seen.streamed is not None:
-        words = f"{seen.rows:,} rows, and about {seen.streamed:,} streamed in that are not counted"
+        words = (
+            f"{plural(seen.rows, 'row')}, and about {seen.streamed:,} streamed in that "
+            f"are not counted"
+        )
         return ExternalVerdict("row_count", "undecided", words)
-    return ExternalVerdict("row_count", "failed", f"{seen.rows:,} rows, fewer than {wanted:,}")
+    return ExternalVerdict(
+        "row_count", "failed", f"{plural(seen.rows, 'row')}, fewer than {wanted:,}"
+    )

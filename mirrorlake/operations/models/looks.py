@@ -22,6 +22,7 @@ from mirrorlake.models.model import Model
 from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.operations.models.pandera_schemas import broken_by, load_schema
 from mirrorlake.operations.models.rows import batch_condition, partition_condition
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -189,10 +190,10 @@ def _result(
     count: int | None = None
     if one.kind == "rows":
         passed = rows >= (one.least or 0) and (one.most is None or rows <= one.most)
-        said = f"{rows:,} rows"
+        said = plural(rows, "row")
     elif one.kind == "pandera":
         words = broken[one.name].get(number, ())
-        passed, said = not words, "; ".join(words) or f"{rows:,} rows"
+        passed, said = not words, "; ".join(words) or plural(rows, "row")
     else:
         count = failed[one.name].get(number, 0)
         passed, said = not count, f"{count:,} of {rows:,} rows"

@@ -282,5 +282,5 @@ def test_loads_that_raw_lost_are_not_forgotten_where_they_cannot_be_read_again(
     for path in newer:
         path.unlink()
     for _ in range(2):
-        with pytest.raises(LakeError, match=r"raw lost 1 loads.*deletes: flag.*from a backup"):
+        with pytest.raises(LakeError, match=r"raw lost 1 load .*deletes: flag.*from a backup"):
             project.load()

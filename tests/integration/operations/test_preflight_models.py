@@ -184,7 +184,7 @@ def test_each_kind_of_change_reaches_the_models_that_read_it(config: Path) -> No
     daily = next(one for one in found[0]["models"] if one["model"].endswith(".daily"))
     assert (daily["what"], daily["partitions"], daily["forecast"]["rows"]) == ("breaks", 3, 1)
     said = [one["words"] for one in found[0]["findings"]]
-    assert any("3 partitions are computed again (about 1 rows, " in words for words in said)
+    assert any("3 partitions are computed again (about 1 row, " in words for words in said)
     # One that does not compile as it is hides no other, and is said where it reads the table.
     broken = [words for words in said if "does not compile as it is" in words]
     assert len(broken) == 1

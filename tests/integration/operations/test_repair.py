@@ -415,9 +415,9 @@ def test_a_chunk_that_is_equal_does_not_turn_a_table_green_whose_other_rows_diff
     plant(workspace, database, "UPDATE {t} SET a = 'wrong' WHERE id = 3")
     looks = [exact_verdict(workspace, MirroredTable(contract)) for _ in range(3)]
     assert [look[0] for look in looks] == [False, False, False]
-    assert str(looks[0][2]).startswith("1 rows differ")
+    assert str(looks[0][2]).startswith("1 row differs")
     for look in looks[1:]:
-        assert str(look[2]).startswith("The rows that were compared now are equal. Others: 1 rows")
+        assert str(look[2]).startswith("The rows that were compared now are equal. Others: 1 row")
         assert str(look[2]).endswith("not compared since)")
     # Whoever repairs it, and compares.
     repair_table(workspace, contract, Ask("full"))

@@ -149,6 +149,6 @@ def test_a_log_shows_each_table_as_it_is_done(config: Path, database: str) -> No
     # As they end, side by side.
     assert [line[:7] for line in lines] == ["1 of 2:", "2 of 2:"], ran.stdout + ran.stderr
     assert sorted(line[8:].rsplit(",", 1)[0] for line in lines) == [
-        f"s.{database}.changed: 1 rows",
+        f"s.{database}.changed: 1 row",
         f"s.{database}.kept: 2 rows",
     ]

@@ -72,7 +72,7 @@ def test_a_table_of_fewer_keys_than_the_overlap_is_compared(
     passed, _, words, *_ = exact_verdict(workspace, MirroredTable(contract))
     assert (passed, "now undecided" in str(words)) == (False, True)
     assert (
-        "newest check undecided: 1 rows"
+        "newest check undecided: 1 row"
         in status_of(workspace.config, workspace.ledger, [contract])[0].checks
     )
     counts = count_rows(workspace, contract)

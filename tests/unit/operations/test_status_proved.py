@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import sqlite3
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from mirrorlake.config import Config
-from mirrorlake.ledger import Ledger, Proof, Receipt, Window
+from mirrorlake.config import Config, load_config
+from mirrorlake.ledger import (
+    FileRecord,
+    LayerProof,
+    Ledger,
+    Proof,
+    Receipt,
+    SeenSnapshot,
+    Tenant,
+    Window,
+)
+from mirrorlake.ledger.lake_heads import LakeHead
+from mirrorlake.operations.layer_status import (
+    newest_proof,
+    publication_proved,
+    snapshot_checks,
+    snapshots_proved,
+)
 from mirrorlake.operations.status import TableStatus, status_of
+from mirrorlake.operations.tenant_status import tenants_status
 from mirrorlake.proof.coverage import ProofStatus
+from mirrorlake.schema.versions import schema_version
 from tests.unit.operations.test_queries import filled
 
 AT = datetime(2026, 1, 2, 9, 7, 48, tzinfo=UTC)
@@ -90,3 +110,124 @@ def test_chunks_prove_a_table_together(place: tuple[Config, Ledger]) -> None:
     assert "3 rows proved as of 2026-01-02 09:07" in one(config, ledger).checks
     ledger.mark_unproved(config.tables[0].name, "uuid", "a DDL")
     assert one(config, ledger).proved is None
+
+
+def test_of_a_table_that_moved_nothing_is_said_to_be_proved_or_fresh(
+    place: tuple[Config, Ledger],
+) -> None:
+    config, ledger = place
+    look(ledger, None, None)
+    contract = config.tables[0]
+    version = schema_version(contract.table, [("id", "int")])
+    ledger.record_schema_version(contract.name, version)
+    spaces = (contract.namespaces.raw, contract.namespaces.deduped)
+    at = {space: f"at/{space}/{contract.table}" for space in spaces}
+    ledger.record_lake_heads(
+        [
+            LakeHead(space, contract.table, contract.name, "uuid", 43, 1, at[space])
+            for space in spaces
+        ]
+    )
+    before = one(config, ledger)
+    assert (before.state, before.freshness is None, before.proved is None) == (
+        *("success", False, False),
+    )
+    with sqlite3.connect(Path(config.lake.warehouse) / "catalog.db") as catalog:
+        catalog.execute("DELETE FROM iceberg_tables WHERE table_namespace = ?", (spaces[1],))
+    found = one(config, ledger)
+    assert found.state == "moved"
+    assert (found.freshness, found.proved, found.unchanged) == (None, None, None)
+    assert "proved" not in found.checks
+    assert "folded" not in found.checks
+
+
+def test_a_landed_copy_is_proved_as_of_its_newest_check(tmp_path: Path) -> None:
+    ledger = Ledger(f"sqlite:///{tmp_path}/ledger.db")
+
+    def publish(number: int) -> None:
+        ledger.see_snapshots("f.d.t", [SeenSnapshot(number, "f", 1, 10)])
+        ledger.land_snapshot("f.d.t", number, number, "x", [FileRecord("p", 10, "", "", 3)])
+        ledger.publish_snapshots("f.d.t", [number])
+
+    publish(20260101000000)
+    proof = LayerProof(
+        *("c", "f.d.t", "deduped", "equal", "", "", 3, "", 3, ""),
+        *("snapshot 20260101000000, lake version 7", 0, "1", AT, 0.1),
+    )
+    ledger.record_layer_proofs([proof])
+
+    def words() -> str:
+        published = [one for one in ledger.snapshots("f.d.t") if one.published_at]
+        newest = newest_proof(ledger, "f.d.t", "deduped")
+        return snapshot_checks(newest, snapshots_proved(newest, published), published=True)
+
+    assert words() == "folded, every row proved as of 2026-01-02 09:07, no snapshot since"
+    publish(20260102000000)
+    assert words() == "folded, every row proved as of 2026-01-02 09:07, 1 snapshot since"
+    ledger.record_layer_proofs(
+        [replace(proof, check_id="d", verdict="different", words="1 missing")]
+    )
+    found = words()
+    assert found.startswith("folded, newest check different (1 missing) of snapshot 2026010100")
+    assert found.endswith("as of 2026-01-02 09:07")
+
+
+def test_what_bigquery_has_is_proved_as_of_its_newest_check(tmp_path: Path) -> None:
+    ledger = Ledger(f"sqlite:///{tmp_path}/ledger.db")
+    ledger.publication_ended(ledger.begin_publication("a", "s.d.t", 7, None, "", "{}").id)
+    assert publication_proved(ledger, "s.d.t") is None
+    now = datetime.now(UTC)
+    proof = LayerProof(
+        *("c", "s.d.t", "bigquery", "equal", "", "", 3, "", 3, "", "deduped 7", 0, "1", now, 0.1)
+    )
+    ledger.record_layer_proofs([proof])
+    found = publication_proved(ledger, "s.d.t")
+    assert found is not None
+    assert (found.rows, found.whole, found.loads_since) == (3, True, 0)
+    ledger.publication_ended(ledger.begin_publication("a", "s.d.t", 8, 7, "", "{}").id)
+    found = publication_proved(ledger, "s.d.t")
+    assert found is not None
+    assert found.words.endswith(", 1 load since")
+
+
+def test_tenants_are_proved_as_of_the_oldest_of_their_checks(tmp_path: Path) -> None:
+    path = tmp_path / "mirrorlake.yaml"
+    path.write_text(
+        "version: 1\nsources: {s: {host: h, user: u}}\n"
+        "tenants: {g: {sources: [s], databases: ['x_%'], tables: {t: {key: [id]}}}}\n"
+    )
+    config = load_config(path)
+    ledger, [table] = Ledger(f"sqlite:///{tmp_path}/own.db"), config.tenants
+    moment = AT.replace(tzinfo=None).isoformat()
+    receipt = Receipt(3, 100, 1, "00", moment, None, "uuid", "0-1-5", 0, 0, 0.5)
+
+    def loaded() -> tuple[str, int]:
+        load_id = ledger.create_load(table.name, Window("full", None, None, date(2026, 1, 3)))
+        with ledger.lease(table.name, "run") as lease:
+            load = ledger.start_load(load_id, lease, "run", "raw_1", None)
+            ledger.finish_load(load, 43, receipt)
+        return load_id, load.seq
+
+    def tenant(name: str, checked: datetime) -> Tenant:
+        load_id, seq = loaded()
+        return Tenant(
+            *("s", name, AT),
+            load_id=load_id,
+            folded=load_id,
+            seq=seq,
+            rows=3,
+            verdict="equal",
+            checked_at=checked,
+        )
+
+    later = datetime.now(UTC) + timedelta(hours=1)
+    first, second = tenant("x_1", later), tenant("x_2", later + timedelta(hours=1))
+    ledger.record_tenants(table.name, [first, second])
+    [found] = tenants_status(ledger, [table])
+    assert found.proved == ProofStatus(later.isoformat(timespec="seconds"), 6, True, 0, "copy")
+    assert "every row proved as of" in found.checks
+    # Checked before its newest copy was read.
+    ledger.record_tenants(table.name, [replace(second, checked_at=AT)])
+    [found] = tenants_status(ledger, [table])
+    assert found.proved == ProofStatus("2026-01-02T09:07:48+00:00", 3, False, 1, "copy")
+    assert "3 rows proved as of 2026-01-02 09:07, 1 copy since" in found.checks
