@@ -107,9 +107,13 @@ class LakeHeads:
             for name in names:
                 _forget(connection, name)
 
-    def lose_loads(self, loads: Sequence[Load], reason: str) -> None:
+    def lose_loads(self, loads: Sequence[Load], reason: str, *, may_return: bool = False) -> None:
         """These loads succeeded, and raw does not hold what they read any more: their windows are
-        open again. The caller holds the lease."""
+        unknown until they are read again. The caller holds the lease.
+
+        Args:
+            may_return: whether raw may be put back from a backup: what is known of its files stays.
+        """
         with self._database.begin() as connection:
             for start in range(0, len(loads), _AT_ONCE):
                 some = loads[start : start + _AT_ONCE]
@@ -117,11 +121,13 @@ class LakeHeads:
                 connection.execute(
                     LOADS.update()
                     .where(LOADS.c.seq.in_(seqs))
-                    .values(state="errored", error=reason)
+                    .values(state="unknown", error=reason)
                 )
                 connection.execute(
-                    WINDOWS.update().where(WINDOWS.c.load_id.in_(ids)).values(state="errored")
+                    WINDOWS.update().where(WINDOWS.c.load_id.in_(ids)).values(state="unknown")
                 )
+                if may_return:
+                    continue
                 connection.execute(
                     RAW_FILES.delete().where(
                         RAW_FILES.c.table_name == some[0].table, RAW_FILES.c.seq.in_(seqs)

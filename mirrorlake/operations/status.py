@@ -184,10 +184,10 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
     stamp = known.stamps.get(name)
     found = stamp.evidence if stamp and good and stamp.seq == good.seq else None
     state = last.state if last else "never loaded"
-    error = last.error if last and last.state == "errored" else None
+    error = last.error if last and last.state in ("errored", "unknown") else None
     moved = known.moved.get(name)
     if moved:
-        state, error = "moved", "; ".join(moved)
+        state, error = "moved", "; ".join(one.said for one in moved)
     trusted = good is not None and not damage and not moved
     proved = proof_status(ledger, name) if trusted and name in known.proved else None
     return TableStatus(
@@ -248,15 +248,17 @@ def _snapshot_status(
     times = [r.published_at for r in records if r.published_at is not None]
     rows, damage = counts.rows_of(contract) if times else (None, None)
     published = [r.number for r in records if r.state == "published" and r.number is not None]
+    moved = "; ".join(one.said for one in known.moved.get(contract.name, ()))
+    state = newest.state if newest else "never loaded"
     return TableStatus(
         table=contract.name,
         mode=contract.mode,
-        state=newest.state if newest else "never loaded",
+        state="moved" if moved else state,
         last_load=max(times).isoformat(timespec="seconds") if times else None,
         rows=rows,
         freshness=ledger.ledger_clock() - max(times) if times else None,
         checks=damage or _snapshot_checks(ledger, contract, max(published, default=None)),
-        error=_open_words(records, ledger.notices(contract.name)),
+        error=moved or _open_words(records, ledger.notices(contract.name)),
         originals={},
         suspected_pii=_suspected(contract, known),
         bigquery=published_status(contract, known.publications.get(contract.name)),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import make_url
 
+from mirrorlake.config.fields import hide_url
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.iceberg.folders import warehouse_uri
 from mirrorlake.destinations.iceberg.locations import metadata_locations
@@ -26,9 +29,11 @@ def check_place(config: LakeConfig, ledger: Ledger) -> None:
         LakeError: it is not.
     """
     heads = check_warehouse(config, ledger)
-    if heads and _is_missing(config):
-        raise _lost(config, heads)
-    named = metadata_locations(config) if heads else None
+    if not heads:
+        if ledger.lake() is None and (left := _left_folder(config)):
+            raise lost_together(config, ledger, left)
+        return
+    named = {} if _is_missing(config) else metadata_locations(config)
     if named is not None and not any(head.name in named for head in heads):
         raise _lost(config, heads)
 
@@ -73,6 +78,22 @@ def real_place(location: str) -> str:
     return f"file://{os.path.realpath(path)}"
 
 
+def _left_folder(config: LakeConfig) -> str | None:
+    """A table's metadata folder in a lake on this machine whose catalog names no table; None where
+    nothing was left. A lake that does not say which it is may be anybody's files, and one that was
+    made with another catalog is another project's."""
+    at = says_which(config)
+    if at is None or not (_is_missing(config) or metadata_locations(config) == {}):
+        return None
+    if config.catalog.uri:
+        with suppress(ValueError, OSError):
+            said = json.loads(Path(at).read_text(encoding="utf-8"))
+            if said.get("catalog") != hide_url(config.catalog.uri):
+                return None
+    found = next(Path(at).parent.glob("*/*/metadata/*.metadata.json"), None)
+    return None if found is None else str(found.parent)
+
+
 def _is_missing(config: LakeConfig) -> bool:
     """Whether the catalog is a SQLite file, and not there."""
     if not config.catalog.uri:
@@ -82,6 +103,18 @@ def _is_missing(config: LakeConfig) -> bool:
         return False
     file = make_url(config.catalog.uri).database
     return bool(file) and not Path(str(file)).is_file()
+
+
+def lost_together(config: LakeConfig, ledger: Ledger, left: str) -> LakeError:
+    """Neither the catalog nor the ledger knows what a lake holds, which is still there."""
+    return LakeError(
+        f"the lake in {place_of(config)} has tables (such as in {left}), and neither its catalog "
+        f"nor the ledger {Ledger.shown_url(ledger.url)} knows of any: both were lost, or are "
+        "another project's",
+        next_step="Put both back from a backup; or run `mirrorlake lake find`, which registers the "
+        "tables again from their newest metadata files, then `mirrorlake ledger rebuild`. To begin "
+        "again from nothing, give lake.warehouse another folder. Nothing was made",
+    )
 
 
 def _lost(config: LakeConfig, heads: list[LakeHead]) -> LakeError:

@@ -24,6 +24,7 @@ from demo.mariadb import MariaDB
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.sync import load_table
@@ -135,11 +136,24 @@ def test_an_empty_catalog_is_refused_as_a_lost_one_is(project: Project) -> None:
 
 
 def test_the_catalog_and_the_ledger_are_lost_together(project: Project) -> None:
-    """`lake find`, then `ledger rebuild`: by the newest metadata of each folder."""
+    """Refused, not begun again; then `lake find` and `ledger rebuild`: by the newest metadata of
+    each folder."""
     rows = project.raw_rows()
     lose_catalog(project)
     for path in project.folder.glob("ledger.db*"):
         path.unlink()
+    before = {str(path) for path in project.lake.rglob("*")}
+    for refused in (project.load, project.recover):
+        with pytest.raises(LakeError, match=r"both were lost.*`mirrorlake lake find`.*rebuild`"):
+            refused()
+    for command in ("status", "gaps"):
+        assert isinstance(project.run(command).exception, LakeError)
+    assert project.run("doctor").exit_code == 3
+    assert {str(path) for path in project.lake.rglob("*")} == before
+    # An empty catalog says no more than none.
+    Lake(load_config(project.config).lake)
+    with pytest.raises(LakeError, match="both were lost"):
+        project.load()
     assert project.run("lake", "find").exit_code == 0
     assert project.run("ledger", "rebuild").exit_code == 0
     assert project.raw_rows() == rows
@@ -161,10 +175,12 @@ def test_a_lost_ledger_is_said_by_what_only_looks(project: Project) -> None:
 
 
 def test_nothing_of_a_lost_catalog_is_removed_as_an_orphan(project: Project) -> None:
-    """Whatever the ledger knows: a new catalog with a new table in the same folder."""
+    """Whatever the ledger knows: a new catalog with a new table in the same folder, which an older
+    release made, or which does not say that it is a lake's."""
     lose_catalog(project)
     for path in project.folder.glob("ledger.db*"):
         path.unlink()
+    (project.lake / "mirrorlake-lake.json").unlink()
     assert project.load() == 4  # nobody knows that there was more
     before = {path for path in project.lake.rglob("*") if path.is_file()}
     with pytest.raises(LakeError, match="is of another table, which the catalog does not know"):
