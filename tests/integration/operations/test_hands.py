@@ -181,6 +181,9 @@ def test_a_sync_puts_right_what_other_hands_did(world: Callable[..., World], whi
             hand(made.part(name, layer))
     for name in tables:
         made.change(name, 21, 30)
+    if quick:  # a check says whose work the difference is
+        check = json.loads(made.run("check", "deduped_row_deleted", "--json").stdout)
+        assert ["was written to by other hands" in said for said in check["moved"]] == [True]
     assert made.sync() == {}
     wrong = {name: words for name in tables if (words := made.is_exact(name))}
     assert wrong == {}

@@ -295,8 +295,31 @@ def test_loads_that_raw_lost_are_not_forgotten_where_they_cannot_be_read_again(
         catalog.execute("UPDATE iceberg_tables SET metadata_location = ?", (f"file://{old}",))
         catalog.commit()
     assert newer
+    kept = {path: path.read_bytes() for path in newer}
     for path in newer:
         path.unlink()
+    lost = r"raw lost 1 loads.*deletes: flag.*folder \(file:.*from a backup.*`mirrorlake lake find`"
     for _ in range(2):
-        with pytest.raises(LakeError, match=r"raw lost 1 loads.*deletes: flag.*from a backup"):
+        with pytest.raises(LakeError, match=lost):
             project.load()
+    # What it was is not known any more, and is said of its days.
+    gaps = project.run("gaps", "--json")
+    assert isinstance(gaps.exception, LakeError)
+    days = json.loads(gaps.stdout)
+    assert {one["state"] for one in days} == {"unknown"}
+    assert "is older than Mirrorlake's last commit" in days[0]["reason"]
+    (state,) = json.loads(project.run("status", "--json").stdout)
+    assert state["state"] == "moved"
+    # There is nothing to find, and that is said with what is missing and what comes next.
+    find = project.run("lake", "find")
+    assert "1 older" in find.output
+    assert "Next: `mirrorlake sync`" in find.output
+    # The backup comes: the step that was named works.
+    for path, content in kept.items():
+        path.write_bytes(content)
+    (found,) = json.loads(project.run("lake", "find", "--json").stdout)
+    assert found["what"] == "set forward"
+    project.load()
+    with closing(sqlite3.connect(project.folder / "ledger.db")) as ledger:
+        states = ledger.execute("SELECT state, COUNT(*) FROM loads GROUP BY state").fetchall()
+    assert dict(states) == {"success": 3}
