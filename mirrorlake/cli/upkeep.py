@@ -16,7 +16,8 @@ from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.config import Config, TenantTable
 from mirrorlake.errors import ConfigError, MirrorlakeError
-from mirrorlake.models.published import OF_MODELS, PublishedModel
+from mirrorlake.ledger.lake_heads import OF_MODELS
+from mirrorlake.models.published import PublishedModel
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Hold, Ledger

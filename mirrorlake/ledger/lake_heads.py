@@ -12,6 +12,8 @@ from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.records import Load
 from mirrorlake.ledger.tables import LAKE_HEADS, LAKES, LOADS, RAW_FILES, WINDOWS
 
+OF_MODELS = "model "
+"""How the names of models' leases begin."""
 _AT_ONCE = 500
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from mirrorlake.config import Config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.destinations.iceberg.place import check_place, says_which
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.lake_heads import OF_MODELS
 from mirrorlake.operations.gaps import READ, Stretch
 
 if TYPE_CHECKING:
@@ -30,24 +30,20 @@ def named_otherwise(config: Config, ledger: Ledger) -> frozenset[str] | None:
         LakeError: the lake is not the one that the ledger knows.
         LedgerError: the ledger can't be read.
     """
-    check_place(config.lake, ledger)
-    named = metadata_locations(config.lake)
-    if named is None:
-        return None
-    heads = ledger.lake_heads()
-    return frozenset(h.table for h in heads if named.get(h.name) != h.metadata_location)
+    return check_place(config.lake, ledger).moved
 
 
 def recorded_tables(config: Config, ledger: Ledger) -> list[Recorded]:
     """Everything whose lake tables are known by their heads: tables, landings, tenants, and the
     models that were run."""
-    from mirrorlake.destinations.iceberg.heads import OF_MODELS, ModelTable
+    of_models = [head for head in ledger.lake_heads() if head.table.startswith(OF_MODELS)]
+    models: list[Recorded] = []
+    if of_models:
+        # PyIceberg takes seconds to import.
+        from mirrorlake.destinations.iceberg.heads import ModelTable
 
-    models = [
-        ModelTable(head.table.removeprefix(OF_MODELS), Identifier(*head.name))
-        for head in ledger.lake_heads()
-        if head.table.startswith(OF_MODELS)
-    ]
+        names = [(h.table.removeprefix(OF_MODELS), Identifier(*h.name)) for h in of_models]
+        models += [ModelTable(name, identifier) for name, identifier in names]
     return [*config.tables, *config.snapshots, *config.tenants, *models]
 
 
@@ -61,9 +57,9 @@ def find_all_moved(
         LakeError: the lake is not the one that the ledger knows, or can't be read.
         LedgerError: the ledger can't be read.
     """
-    moved = named_otherwise(config, ledger)
+    look = check_place(config.lake, ledger)
     _refuse_forgotten(config, ledger)
-    known = {head.table for head in ledger.lake_heads()}
+    moved, known = look.moved, {head.table for head in look.heads}
     if moved is not None:
         contracts = [c for c in contracts if c.name in moved or c.name not in known]
     found: dict[str, list[MovedTable]] = {}
@@ -116,7 +112,7 @@ def refuse_moved_tables(moved: Mapping[str, Sequence[MovedTable]]) -> None:
         name, found = next(iter(moved.items()))
         words = [one.said for one in found]
         more = f" (and {len(moved) - 1} more tables)" if len(moved) > 1 else ""
-        what = name if name.startswith("model ") else f"table {name}"
+        what = name if name.startswith(OF_MODELS) else f"table {name}"
         raise LakeError(
             f"{what}: {'; '.join(words)}{more}",
             table=name,

@@ -6,6 +6,7 @@
     a landing's     | set back, or gone     | its snapshots are folded again from their files
     a landing's     | another, or rows by   | refused
                     | others over ours      |
+    a model's       | another               | refused
     a model's       | any other             | the partitions that it lost are computed again
     a snapshot      | any other             | refused: what it took can't be taken again
     model's         |                       |
@@ -78,6 +79,8 @@ def put_model_right(workspace: Workspace, model: ModelTable, *, is_snapshot: boo
         if done := show_ours(workspace, one, register=True):
             found.append(f"{words}: {done}")
             continue
+        if one.how == "another":
+            raise LakeError(words, table=model.model, next_step=_STEPS["another"])
         if is_snapshot:
             raise _taken_is_lost(model, one)
         _forget_lost(workspace, model, one)

@@ -23,9 +23,9 @@ from mirrorlake.ledger import (
     Stamp,
     age_of,
 )
+from mirrorlake.ledger.lake_heads import OF_MODELS
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.records import Unproved
-from mirrorlake.models.published import OF_MODELS
 from mirrorlake.operations.moved_lake import find_all_moved
 from mirrorlake.proof.coverage import ProofStatus, proof_status
 from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns

@@ -26,14 +26,12 @@ from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.destinations.iceberg.model import history, is_rewrite
 from mirrorlake.errors import LakeDamaged
-from mirrorlake.ledger.lake_heads import LakeHead
+from mirrorlake.ledger.lake_heads import OF_MODELS, LakeHead
 from mirrorlake.ledger.store import Ledger
 
 How: TypeAlias = Literal["written", "set back", "another", "gone"]
 """How a lake table is not as our last commit left it: rows were written by others; main shows an
 older version; another table has its name; or none has."""
-OF_MODELS = "model "
-"""How the names of models' leases begin."""
 _OURS = "mirrorlake."
 _CHANGES = ("added-data-files", "deleted-data-files", "added-delete-files", "removed-delete-files")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import make_url
@@ -21,7 +23,29 @@ FILE = "mirrorlake-lake.json"
 """The file in the warehouse that says which lake it is."""
 
 
-def check_place(config: LakeConfig, ledger: Ledger) -> None:
+@dataclass(frozen=True)
+class LakeLook:
+    """What one look at a lake saw.
+
+    Attributes:
+        heads: what our last commits left, as the ledger knows it.
+        named: the metadata file of every lake table, as the catalog names it now; None where the
+            catalog is no SQL database, and each table would have to be opened.
+    """
+
+    heads: Sequence[LakeHead]
+    named: Mapping[tuple[str, str], str] | None
+
+    @property
+    def moved(self) -> frozenset[str] | None:
+        """The tables, by whose lease they are written, that the catalog names otherwise."""
+        if self.named is None:
+            return None
+        named = self.named
+        return frozenset(h.table for h in self.heads if named.get(h.name) != h.metadata_location)
+
+
+def check_place(config: LakeConfig, ledger: Ledger) -> LakeLook:
     """See that the lake is where the ledger knows it, and that its catalog is not lost: before a
     new one is made in its place. Nothing is made, and PyIceberg is not needed.
 
@@ -32,10 +56,11 @@ def check_place(config: LakeConfig, ledger: Ledger) -> None:
     if not heads:
         if ledger.lake() is None and (left := _left_folder(config)):
             raise lost_together(config, ledger, left)
-        return
+        return LakeLook((), {})
     named = {} if _is_missing(config) else metadata_locations(config)
     if named is not None and not any(head.name in named for head in heads):
         raise _lost(config, heads)
+    return LakeLook(heads, named)
 
 
 def check_warehouse(config: LakeConfig, ledger: Ledger) -> list[LakeHead]:

@@ -23,8 +23,9 @@ from mirrorlake.destinations.bigquery.names import BigQueryTable, table_there
 from mirrorlake.destinations.bigquery.statements import digest_sql
 from mirrorlake.destinations.iceberg.stream import read_rows
 from mirrorlake.ledger import LayerProof
+from mirrorlake.ledger.lake_heads import OF_MODELS
 from mirrorlake.ledger.publications import Publication, raw_publication
-from mirrorlake.models.published import OF_MODELS, PublishedModel
+from mirrorlake.models.published import PublishedModel
 from mirrorlake.operations.bigquery.form import PublishedForm
 from mirrorlake.operations.bigquery.in_place import (
     fields_in_place,

@@ -22,9 +22,9 @@ from mirrorlake.destinations.iceberg.views import forget_view
 from mirrorlake.errors import ModelError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.lake_heads import OF_MODELS
 from mirrorlake.models.external_tables import OF_MODEL
 from mirrorlake.models.model import Model, Project
-from mirrorlake.models.published import OF_MODELS
 from mirrorlake.operations.models.dropped import DROPPED, PartitionDrop
 from mirrorlake.operations.models.dropping import uncovered_keys
 from mirrorlake.operations.models.table_history import key_of_values
