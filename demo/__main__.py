@@ -106,7 +106,7 @@ def _print(one: Sabotaged) -> None:
     word = "[green]caught[/]" if one.caught else "[red]NOT CAUGHT[/]"
     after = "[green]repaired[/]" if one.repaired else "[red]NOT REPAIRED[/]"
     show.console.print(
-        f"{escape(one.fault)} ({one.table}): {word} by the exact check in {one.seconds:.1f} s "
+        f"{escape(one.fault)} ({one.table}): {word} by {one.by} in {one.seconds:.1f} s "
         f"(counts: {one.counts}), {after} in {one.repair_seconds:.1f} s",
         highlight=False,
         soft_wrap=True,

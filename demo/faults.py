@@ -131,6 +131,11 @@ CELLS = (
 ROW_FAULTS = (LOST, DOUBLED, STALE, RESURRECTED, *CELLS)
 TRUNCATED, UNDONE = "a truncated data file", "a lost commit"
 FILE_FAULTS = (TRUNCATED, UNDONE)
+DELETED_BY_OTHERS, ADDED_BY_OTHERS = "other hands: a row deleted", "other hands: a row added"
+SET_BACK_BY_OTHERS = "other hands: an older version shown"
+DROPPED_BY_OTHERS = "other hands: dropped from the catalog"
+HAND_FAULTS = (DELETED_BY_OTHERS, ADDED_BY_OTHERS, SET_BACK_BY_OTHERS, DROPPED_BY_OTHERS)
+"""What a colleague with a Spark of his own does: no commit of it carries a word of ours."""
 DELETED = ROWS
 """The row that MySQL deletes before faults are planted; every other row was changed."""
 

@@ -21,12 +21,17 @@ import pymysql
 import yaml
 
 from demo.faults import (
+    ADDED_BY_OTHERS,
     DELETED,
+    DELETED_BY_OTHERS,
+    DROPPED_BY_OTHERS,
     FILE_FAULTS,
+    HAND_FAULTS,
     KEYED,
     LOOSE,
     RESURRECTED,
     ROW_FAULTS,
+    SET_BACK_BY_OTHERS,
     TRUNCATED,
     TYPES,
     UNDONE,
@@ -39,9 +44,11 @@ from demo.run import MARKER, USER
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import roll_back
-from mirrorlake.destinations.iceberg.commit import head_of
+from mirrorlake.destinations.iceberg.commit import BY, head_of
+from mirrorlake.destinations.iceberg.session_settings import activate
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import ConfigError, LakeError, MachineError, MirrorlakeError
+from mirrorlake.operations.moved_lake import find_all_moved
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.sync import sync_table
@@ -52,7 +59,7 @@ from mirrorlake.runtime.permissions import held
 from mirrorlake.workspace import Workspace
 
 CELL = "an altered cell"
-NAMES = (*(fault.name for fault in ROW_FAULTS), CELL, *FILE_FAULTS)
+NAMES = (*(fault.name for fault in ROW_FAULTS), CELL, *HAND_FAULTS, *FILE_FAULTS)
 """Every fault; the altered cell is of any type."""
 EVERY = (*NAMES, *(altered(column).name for column in TYPES))
 """Every fault, and an altered cell of each type."""
@@ -67,11 +74,14 @@ class Sabotaged:
         table: the table, which has a key or none.
         fault: what was planted; ``row``: in which row, None where in a whole file or commit.
         counts: what the count of rows said: equal, different, or error.
-        exact: what the exact check said.
-        caught: whether the exact check named it, or could not read what was damaged.
-        said: the check's first words about it.
-        seconds: how long the exact check took.
-        repaired: whether everything was equal after the repair; ``repair_seconds``: its time.
+        by: what finds it: ``the exact check``, or ``the heads`` that the ledger remembers of lake
+            tables, which are compared before every sync.
+        exact: what the exact check said; '' where the heads find it.
+        caught: whether what finds it named it, or could not read what was damaged.
+        said: its first words about it.
+        seconds: how long it took.
+        repaired: whether everything was equal after the repair (of what heads find, after one
+            sync); ``repair_seconds``: its time.
     """
 
     table: str
@@ -84,6 +94,7 @@ class Sabotaged:
     seconds: float
     repaired: bool
     repair_seconds: float
+    by: str = "the exact check"
 
 
 @dataclass
@@ -152,6 +163,31 @@ class Victim:
         if before is not None and head is not None:
             roll_back(self.workspace.lake, self.deduped, before, head)
 
+    def by_other_hands(self, name: str, row: int) -> None:
+        """What a colleague does to deduped with a Spark of his own."""
+        lake, at = self.workspace.lake, self.deduped
+        head = head_of(lake, at)
+        if name == DROPPED_BY_OTHERS:
+            lake.catalog.drop_table(at.path)
+            return
+        if name == SET_BACK_BY_OTHERS:
+            if head is not None:
+                roll_back(lake, at, self.before, head)
+            return
+        session = self.workspace.spark.get().newSession()
+        session.conf.unset(f"spark.sql.iceberg.snapshot-property.{BY}")
+        activate(session)
+        deleted = f"DELETE FROM {at.sql} WHERE id = {row}"  # noqa: S608
+        added = f"INSERT INTO {at.sql} SELECT * FROM {at.sql} WHERE id = {row}"  # noqa: S608
+        with spark_errors(self.contract.name):
+            session.sql(deleted if name == DELETED_BY_OTHERS else added)
+
+    def find_moved(self) -> str:
+        """What the heads that the ledger remembers say."""
+        parts = self.workspace.config, self.workspace.ledger, [self.contract]
+        found = find_all_moved(*parts).get(self.contract.name, [])
+        return "; ".join(one.said for one in found)
+
     def check(self) -> str:
         """The exact check of the whole table: its verdict, or ``error``; `lines` are its words."""
         try:
@@ -182,6 +218,8 @@ class Victim:
 
 def sabotage(victim: Victim, name: str, rng: Random) -> Sabotaged:
     """Plant one fault, see which check catches it, and repair it."""
+    if name in HAND_FAULTS:
+        return _by_other_hands(victim, name, rng.randrange(10, DELETED))
     fault, row = _choose(victim, name, rng)
     counts = victim.count()
     started = time.monotonic()
@@ -203,6 +241,31 @@ def sabotage(victim: Victim, name: str, rng: Random) -> Sabotaged:
         seconds=round(seconds, 3),
         repaired=repaired,
         repair_seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def _by_other_hands(victim: Victim, name: str, row: int) -> Sabotaged:
+    """Let other hands write to the lake; the heads find it, and one sync puts it right."""
+    victim.by_other_hands(name, row)
+    started = time.monotonic()
+    said = victim.find_moved()
+    seconds = time.monotonic() - started
+    counts = victim.count()
+    started = time.monotonic()
+    sync_table(victim.workspace, victim.contract)
+    took = time.monotonic() - started
+    return Sabotaged(
+        table=victim.contract.table,
+        fault=name,
+        row=row if name in (DELETED_BY_OTHERS, ADDED_BY_OTHERS) else None,
+        counts=counts,
+        exact="",
+        caught=bool(said),
+        said=said,
+        seconds=round(seconds, 3),
+        repaired=victim.check() == "equal" and not victim.find_moved(),
+        repair_seconds=round(took, 3),
+        by="the heads",
     )
 
 

@@ -16,9 +16,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from mirrorlake.config.contract import Config, TableContract
+from mirrorlake.config.contract import Config, TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.heads import MovedTable, find_moved_tables, record_heads
+from mirrorlake.destinations.iceberg.heads import (
+    ModelTable,
+    MovedTable,
+    Recorded,
+    find_moved_tables,
+    record_heads,
+)
 from mirrorlake.destinations.iceberg.identity import open_lake
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
@@ -130,7 +136,7 @@ class Workspace:
                     if time.monotonic() >= deadline:
                         raise
                 time.sleep(_PAUSE)
-            if not isinstance(contract, TableContract) or contract.landed:
+            if not isinstance(contract, TableContract | TenantTable | ModelTable):
                 yield replace(self, lease=lease)
                 return
             moved = tuple(find_moved_tables(self.config.lake, self.lake, self.ledger, contract))
@@ -140,7 +146,7 @@ class Workspace:
             finally:
                 leased._record_heads(contract)
 
-    def _record_heads(self, contract: TableContract) -> None:
+    def _record_heads(self, contract: Recorded) -> None:
         """Write down what this lease's commits left of the table's lake tables. Where that can't
         be, the next run knows the commits by their own words."""
         parts = (self.config.lake, self.lake, self.ledger, contract)

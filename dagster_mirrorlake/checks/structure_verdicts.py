@@ -72,13 +72,17 @@ def _drift(workspace: Workspace, plan: ResolvedTable) -> str | None:
     return f"MySQL's columns changed since the load, and rows were not looked at: {changes}"
 
 
+_BAD = ("errored", "unknown")
+"""States of days that somebody must see to."""
+
+
 def gaps_verdict(look: Look) -> CheckVerdict:
     """Whether every day of the table that has ended was loaded; the days that were not, listed."""
     today = datetime.now(UTC).date()
     found = [
         s
         for s in find_stretches(look.contract, look.workspace.ledger, today)
-        if s.state in ("errored", "unproved") or (s.state == "not asked" and s.first != today)
+        if s.state in (*_BAD, "unproved") or (s.state == "not asked" and s.first != today)
     ]
     days = _days_of_gaps(look, found, today)
     if not found:
@@ -91,10 +95,12 @@ def gaps_verdict(look: Look) -> CheckVerdict:
     ]
     failed = sum(s.state == "errored" for s in found)
     unproved = sum(s.state == "unproved" for s in found)
-    never = len(found) - failed - unproved
+    unknown = sum(s.state == "unknown" for s in found)
+    never = len(found) - failed - unproved - unknown
     words = f"{failed} stretches of days failed, {never} were never requested"
     words += f", {unproved} are unproved" if unproved else ""
-    severity = dg.AssetCheckSeverity.ERROR if failed else dg.AssetCheckSeverity.WARN
+    words += f", {unknown} were lost by raw" if unknown else ""
+    severity = dg.AssetCheckSeverity.ERROR if failed or unknown else dg.AssetCheckSeverity.WARN
     metadata = {"gaps": len(found), "days": dg.MetadataValue.table(records)}
     return CheckVerdict(False, metadata, words, severity, days)
 
@@ -114,7 +120,7 @@ def _days_of_gaps(look: Look, gaps: Sequence[Stretch], today: date) -> dict[str,
         gap = states.get(day)
         words = f"{gap.state}: {gap.reason}" if gap and gap.reason else gap.state if gap else None
         error = dg.AssetCheckSeverity.ERROR
-        severity = error if gap and gap.state == "errored" else dg.AssetCheckSeverity.WARN
+        severity = error if gap and gap.state in _BAD else dg.AssetCheckSeverity.WARN
         found[str(day)] = Partition(gap is None, {}, words, severity)
     reported.record(date.fromisoformat(day) for day, one in found.items() if not one.passed)
     return found

@@ -28,15 +28,21 @@ def land_ready(context: dg.OpExecutionContext, workspace: "Workspace", table: Mi
         MirrorlakeError: see `mirrorlake.operations.land.land_table`.
     """
     from mirrorlake.operations.land import RefusedSnapshot, land_table, look_for
+    from mirrorlake.operations.moved_made import put_landing_right
     from mirrorlake.operations.withdrawn import gap_error
 
     contract = table.contract
     reach_landing(table.names.resources(context), workspace.config, contract)
+    repaired, lost = put_landing_right(workspace, contract)
+    for said in repaired:
+        context.log.warning(said)
     found = look_for(workspace, contract)
-    if found.withdrawn and found.ready:
-        raise gap_error(contract, found.withdrawn)
+    withdrawn = [number for number in found.withdrawn if number not in lost]
+    if withdrawn and found.ready:
+        raise gap_error(contract, withdrawn)
     published, refused = 0, dict[int, str]()
-    for one in land_table(workspace, contract, [one.id for one in found.ready]):
+    ids = [*(one.id for one in found.ready), *(n for n in found.withdrawn if n in lost)]
+    for one in land_table(workspace, contract, ids):
         if isinstance(one, RefusedSnapshot):
             refused[one.id] = one.reason
         else:
@@ -50,9 +56,10 @@ def land_ready(context: dg.OpExecutionContext, workspace: "Workspace", table: Mi
     words += [_listed(refused)] if refused else []
     words += [f"refused before: {_listed(found.refused)}"] if found.refused else []
     words += [f"{one.id:014d} waits for {one.reason}" for one in found.waiting[:_SHOWN]]
-    words += [str(gap_error(contract, found.withdrawn))] if found.withdrawn else []
-    withdrawn = "withdrawn" if found.withdrawn else "nothing new"
-    outcome = "refused" if refused else "landed" if published else withdrawn
+    words += [str(gap_error(contract, withdrawn))] if withdrawn else []
+    words += repaired
+    quiet = "withdrawn" if withdrawn else "nothing new"
+    outcome = "refused" if refused else "landed" if published else quiet
     yield from ()
     return Done(contract.name, outcome, "; ".join(words), failed=bool(refused))
 

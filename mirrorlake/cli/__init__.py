@@ -128,6 +128,7 @@ def status(
 ) -> None:
     """Show per table: mode, state, last load, rows, freshness and checks. Queries no source."""
     from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.moved_lake import find_all_moved
     from mirrorlake.operations.status import status_of, status_of_models
     from mirrorlake.operations.tenant_status import tenants_status
 
@@ -143,7 +144,7 @@ def status(
         _show_history(ledger, chosen, days, as_json=as_json)
         return
     found = status_of(config, ledger, chosen) if chosen or not tenants else []
-    of_tenants = tenants_status(ledger, tenants)
+    of_tenants = tenants_status(ledger, tenants, find_all_moved(config, ledger, tenants))
     if as_json:
         show.print_json([asdict(s) for s in [*found, *of_tenants]])
     else:

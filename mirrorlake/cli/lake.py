@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import sys
 import uuid
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.markup import escape
@@ -17,6 +20,12 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.runtime.permissions import held
+
+if TYPE_CHECKING:
+    from mirrorlake.operations.find_tables import FoundTable
+
+_LISTED = 20
+"""Tables that are listed on a screen, at most."""
 
 
 @click.group()
@@ -34,20 +43,34 @@ def find(config_path: Path, as_json: bool) -> None:
     but the catalog's. Views are made again by the next sync.
     """
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.find_tables import find_tables
+    from mirrorlake.operations.find_tables import find_tables, next_steps
 
     config = open_contract(config_path)
     with held(config.lake.permissions):
         ledger = Ledger(config.ledger.url, config.ledger.wait)
         found = find_tables(config, ledger, uuid.uuid4().hex[:12])
+        steps = next_steps(ledger, found)
     if as_json:
         show.print_json([asdict(one) for one in found])
-    elif not found:
-        show.console.print("Nothing to find: the catalog names the newest of every table.")
-    else:
-        table = show.table("lake table", "what", "metadata file", "why…")
-        for one in found:
-            table.add_row(escape(one.table), one.what, escape(one.metadata), escape(one.why))
+        _end(found)
+        return
+    counts = Counter(one.what for one in found)
+    said = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+    show.console.print(f"{said or 'Nothing to find: the catalog names the newest of every table'}.")
+    # What went well needs no line each: a lake has hundreds of tables.
+    listed = [one for one in found if one.why]
+    if listed:
+        table = show.table("lake table", "what", "why…")
+        for one in listed[:_LISTED]:
+            table.add_row(escape(one.table), one.what, escape(one.why))
         show.console.print(table)
+    if len(listed) > _LISTED:
+        show.console.print(f"and {len(listed) - _LISTED:,} more (all of them: --json)")
+    for step in steps:
+        show.console.print(f"Next: {step}", soft_wrap=True)
+    _end(found)
+
+
+def _end(found: Sequence[FoundTable]) -> None:
     if any(one.what == "left" for one in found):
         sys.exit(6)

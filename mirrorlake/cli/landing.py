@@ -173,8 +173,12 @@ def _land_one(
 ) -> None:
     from mirrorlake.operations.decisions import chosen_ids, skip_snapshots
     from mirrorlake.operations.land import RefusedSnapshot, land_table, look_for
+    from mirrorlake.operations.moved_made import put_landing_right
 
     name, ledger = contract.name, workspace.ledger
+    repaired, lost = put_landing_right(workspace, contract)
+    for words in repaired:
+        printed.line(words)
     # Words like "withdrawn" mean what this look finds.
     found = look_for(workspace, contract, whole=whole)
     for number in skip_snapshots(workspace, contract, choice.skip):
@@ -183,6 +187,7 @@ def _land_one(
         found = look_for(workspace, contract, whole=whole)
     smaller = chosen_ids(ledger, contract, choice.accept_smaller)
     again = chosen_ids(ledger, contract, choice.retry) | smaller
+    again |= {n for n in lost if n in found.withdrawn}
     _show_found(workspace, contract, found, printed, besides=again)
     ids = again | {one.id for one in found.ready}
     gap = [number for number in found.withdrawn if number not in again]

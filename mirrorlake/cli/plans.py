@@ -287,14 +287,14 @@ def plan_backfill(
     queried."""
     from mirrorlake.destinations.iceberg.identity import open_lake
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.moved_lake import refuse_moved_lake
+    from mirrorlake.operations.moved_lake import recorded_tables, refuse_moved_lake
     from mirrorlake.operations.work import find_work
     from mirrorlake.operations.work_plans import plan_work
 
     config = open_contract(config_path)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     lake = open_lake(config.lake, ledger)
-    refuse_moved_lake(config, ledger, config.tables)
+    refuse_moved_lake(config, ledger, recorded_tables(config, ledger))
     request = request_of(config, targets, which=which, **options)
     needs_models = not targets or bool(request.models) or which == "invalid"
     states = open_states(config, ledger, lake, models=needs_models)

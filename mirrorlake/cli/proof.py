@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +101,22 @@ class Checked:
 def check_chosen(
     workspace: Workspace, contract: TableContract | TenantTable, terms: CheckTerms
 ) -> Checked:
-    """Check a table of any kind, and print what was found, where that is for people."""
+    """Check a table of any kind, and print what was found, where that is for people: what other
+    hands did to its lake tables, too."""
+    from mirrorlake.operations.moved_lake import find_all_moved
+
+    there = find_all_moved(workspace.config, workspace.ledger, [contract])
+    moved = [one.said for found in there.values() for one in found]
+    if not terms.as_json:
+        for words in moved:
+            show.errors.print(f"table {contract.name}: {words}", markup=False, soft_wrap=True)
+    found = _check_chosen(workspace, contract, terms)
+    return replace(found, words={**found.words, "moved": moved})
+
+
+def _check_chosen(
+    workspace: Workspace, contract: TableContract | TenantTable, terms: CheckTerms
+) -> Checked:
     if isinstance(contract, TenantTable):
         verdict, words = check_tenant_table(
             workspace, contract, terms.databases, as_json=terms.as_json

@@ -55,6 +55,7 @@ def publish(table: str, config_path: Path, as_json: bool, rollback: str | None) 
                 roll_table_back(
                     workspace.lake, workspace.ledger, identifier, to, lease=leased.held_lease()
                 )
+                leased.accept(identifier)
                 withdrawn = find_withdrawn(workspace.lake, workspace.ledger, contract)
             if withdrawn:
                 words = str(gap_error(contract, withdrawn))

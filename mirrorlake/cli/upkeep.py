@@ -16,7 +16,8 @@ from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.config import Config, TenantTable
 from mirrorlake.errors import ConfigError, MirrorlakeError
-from mirrorlake.models.published import OF_MODELS, PublishedModel
+from mirrorlake.ledger.lake_heads import OF_MODELS
+from mirrorlake.models.published import PublishedModel
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Hold, Ledger
@@ -34,17 +35,27 @@ def gaps(tables: Sequence[str], config_path: Path, as_json: bool, everything: bo
     """List the days of every table whose load failed or was never requested. Queries no source."""
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.gaps import find_stretches
-    from mirrorlake.operations.moved_lake import refuse_moved_lake
+    from mirrorlake.operations.moved_lake import (
+        find_all_moved,
+        refuse_moved_tables,
+        unknown_stretches,
+    )
 
     config = open_contract(config_path)
     today = datetime.now(UTC).date()
     ledger = Ledger(config.ledger.url, config.ledger.wait)
+    chosen = config.chosen(tables)
     # What was loaded is a gap where the lake does not hold it any more.
-    refuse_moved_lake(config, ledger, config.chosen(tables))
-    found = [s for c in config.chosen(tables) for s in find_stretches(c, ledger, today)]
-    shown = [s for s in found if everything or s.state in ("errored", "not asked", "unproved")]
+    moved = find_all_moved(config, ledger, chosen)
+    found = [
+        s
+        for c in chosen
+        for s in unknown_stretches(find_stretches(c, ledger, today), moved.get(c.name, ()))
+    ]
+    shown = [s for s in found if everything or s.state not in ("loaded", "reloaded")]
     if as_json:
         show.print_json([asdict(s) for s in shown])
+        refuse_moved_tables(moved)
         return
     table = show.table("table", "from", "to", "state", "reason…")
     for s in shown:
@@ -52,8 +63,9 @@ def gaps(tables: Sequence[str], config_path: Path, as_json: bool, everything: bo
         table.add_row(escape(s.table), begin, str(s.last), s.state, escape(s.reason))
     if shown:
         show.console.print(table)
-    else:
+    elif not moved:
         show.console.print("No gaps: every day of every table is loaded.")
+    refuse_moved_tables(moved)
 
 
 @click.command()

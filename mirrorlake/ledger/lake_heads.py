@@ -12,6 +12,8 @@ from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.records import Load
 from mirrorlake.ledger.tables import LAKE_HEADS, LAKES, LOADS, RAW_FILES, WINDOWS
 
+OF_MODELS = "model "
+"""How the names of models' leases begin."""
 _AT_ONCE = 500
 
 
@@ -107,9 +109,13 @@ class LakeHeads:
             for name in names:
                 _forget(connection, name)
 
-    def lose_loads(self, loads: Sequence[Load], reason: str) -> None:
+    def lose_loads(self, loads: Sequence[Load], reason: str, *, may_return: bool = False) -> None:
         """These loads succeeded, and raw does not hold what they read any more: their windows are
-        open again. The caller holds the lease."""
+        unknown until they are read again. The caller holds the lease.
+
+        Args:
+            may_return: whether raw may be put back from a backup: what is known of its files stays.
+        """
         with self._database.begin() as connection:
             for start in range(0, len(loads), _AT_ONCE):
                 some = loads[start : start + _AT_ONCE]
@@ -117,11 +123,13 @@ class LakeHeads:
                 connection.execute(
                     LOADS.update()
                     .where(LOADS.c.seq.in_(seqs))
-                    .values(state="errored", error=reason)
+                    .values(state="unknown", error=reason)
                 )
                 connection.execute(
-                    WINDOWS.update().where(WINDOWS.c.load_id.in_(ids)).values(state="errored")
+                    WINDOWS.update().where(WINDOWS.c.load_id.in_(ids)).values(state="unknown")
                 )
+                if may_return:
+                    continue
                 connection.execute(
                     RAW_FILES.delete().where(
                         RAW_FILES.c.table_name == some[0].table, RAW_FILES.c.seq.in_(seqs)

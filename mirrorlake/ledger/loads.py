@@ -13,6 +13,9 @@ from mirrorlake.ledger.records import LOOKING_BACK, MOVING, Lease, Load, OpenWin
 from mirrorlake.ledger.settling import note_load
 from mirrorlake.ledger.tables import CHUNKED, CHUNKS, LOADS, WINDOWS
 
+UNREAD = ("created", "pending", "errored", "unknown")
+"""The states of windows that were requested, and that nothing in raw answers."""
+
 
 class Loads:
     """The windows and loads in one ledger; a part of `Ledger`."""
@@ -110,7 +113,7 @@ class Loads:
                 WINDOWS.update()
                 .where(
                     WINDOWS.c.table_name == load.table,
-                    WINDOWS.c.state.in_(("created", "pending", "errored")),
+                    WINDOWS.c.state.in_(UNREAD),
                     WINDOWS.c.load_id != load.load_id,
                     _covered_by(load.window),
                 )
@@ -154,7 +157,7 @@ class Loads:
                 LOADS.c.table_name == table,
                 sa.or_(
                     LOADS.c.state == "pending",
-                    sa.and_(LOADS.c.state == "errored", LOADS.c.seq > (last or 0)),
+                    sa.and_(LOADS.c.state.in_(("errored", "unknown")), LOADS.c.seq > (last or 0)),
                 ),
             )
 
@@ -169,6 +172,11 @@ class Loads:
                 LOADS.c.state == "success",
                 LOADS.c.seq > max(after_seq, start - 1),
             )
+
+    def unknown_loads(self, table: str) -> list[Load]:
+        """The loads of a table that raw lost after they had succeeded."""
+        with self._database.read() as connection:
+            return read_loads(connection, LOADS.c.table_name == table, LOADS.c.state == "unknown")
 
     def last_load(
         self, table: str, state: str | None = None, *, moving: bool = False
@@ -199,7 +207,7 @@ class Loads:
             sa.select(WINDOWS, LOADS.c.error)
             .select_from(WINDOWS.outerjoin(LOADS, attempt))
             .where(WINDOWS.c.table_name == table)
-            .where(WINDOWS.c.state.in_(("created", "pending", "errored")))
+            .where(WINDOWS.c.state.in_(UNREAD))
             # A repair that failed leaves no range unread: the next check finds its rows again.
             .where(WINDOWS.c.kind != "repair")
             .order_by(WINDOWS.c.created_at)

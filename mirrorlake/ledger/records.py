@@ -264,8 +264,8 @@ class Alert:
     """What somebody wants to be notified of: a table is late, or keeps failing.
 
     Attributes:
-        kind: ``late`` (its freshness limit has passed) or ``failing`` (its loads fail one after
-            the other).
+        kind: ``late`` (its freshness limit has passed), ``failing`` (its loads fail one after the
+            other) or ``moved`` (other hands changed its lake tables).
         since: when it began (UTC).
     """
 

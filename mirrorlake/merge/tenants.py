@@ -358,18 +358,19 @@ def _refuse_other_counts(
     places = {*todo.rows, *todo.out}
     everything = todo.whole or len(places) > LISTED
     found = _count_rows(workspace, target, "true" if everything else places_sql(places))
-    for place in places:
-        tenant = todo.rows.get(place)
-        wanted = (tenant.rows or 0) if tenant is not None else 0
-        if found.get(place, 0) != wanted:
-            if tenant is not None:
-                # Without terms it is read again, as if its contract had changed.
-                again = [replace(tenant, terms=None)]
-                workspace.ledger.record_tenants(table.name, again)
-            raise LakeError(
-                f"table {table.name}: the fold has {found.get(place, 0):,} rows of tenant "
-                f"{place[0]}.{place[1]}, and its load read {wanted:,}",
-                table=table.name,
-                next_step="Nothing of it is visible. See whether somebody wrote into raw, and sync "
-                "again: this tenant is then read again",
-            )
+    wanted = {p: (t.rows or 0) if (t := todo.rows.get(p)) else 0 for p in places}
+    wrong = sorted(place for place in places if found.get(place, 0) != wanted[place])
+    if not wrong:
+        return
+    # Without terms they are read again, as if their contract had changed.
+    again = [replace(todo.rows[place], terms=None) for place in wrong if place in todo.rows]
+    workspace.ledger.record_tenants(table.name, again)
+    first = wrong[0]
+    more = f" (and {len(wrong) - 1:,} more tenants)" if len(wrong) > 1 else ""
+    raise LakeError(
+        f"table {table.name}: the fold has {found.get(first, 0):,} rows of tenant "
+        f"{first[0]}.{first[1]}, and its load read {wanted[first]:,}{more}",
+        table=table.name,
+        next_step="Nothing of it is visible. See whether somebody wrote into raw, and sync again: "
+        "these tenants are then read again",
+    )

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 
 from mirrorlake.config.settings import BigQueryLayout
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.ledger.lake_heads import OF_MODELS
 from mirrorlake.models.declaration import Declaration
-
-OF_MODELS = "model "
-"""How what the ledger calls a model begins."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Alerts: which tables are late or keep failing; each hook is notified once, and of the end.
+"""Alerts: which tables are late, keep failing or were changed by other hands; each hook is notified
+once, and of the end.
 
 What was sent is recorded in the ledger, so a restart forgets nothing and two processes don't both
 send it. A delivery that fails is logged and tried again at the next look; it stops nothing. A
@@ -22,11 +23,15 @@ from http.client import HTTPException
 from typing import Any
 
 from mirrorlake.config import AlertsConfig, Config, TableContract
-from mirrorlake.errors import ConfigError
+from mirrorlake.errors import ConfigError, LedgerError, MirrorlakeError
 from mirrorlake.ledger import Alert, Ledger, age_of
+from mirrorlake.operations.moved_lake import find_all_moved, recorded_tables
+from mirrorlake.operations.put_right import KEPT, PUT_RIGHT
 
 logger = logging.getLogger(__name__)
 
+LAKE = "the lake"
+"""What an alert names that is of all tables."""
 TIMEOUT = 15.0
 """Seconds that the webhook may take to answer."""
 
@@ -38,7 +43,7 @@ class Delivered:
     Attributes:
         hook: ``webhook``, ``slack``, ``email`` or ``services.<name>``.
         table: ``source.db.table``.
-        kind: ``late`` or ``failing``.
+        kind: ``late``, ``failing`` or ``moved``.
         event: ``began`` or ``ended``.
         since: when the breach began (UTC).
         delivered: whether the hook took it; else the next look tries again.
@@ -57,6 +62,8 @@ class Delivered:
 def find_breaches(config: Config, ledger: Ledger, now: datetime | None = None) -> list[Alert]:
     """The tables that are late or keep failing now.
 
+    Moved: other hands changed its lake tables; it lasts as long as what they left is kept.
+
     Late: MySQL stood where the mirror stands longer ago than the contract's ``fail_after``. A table
     that was never loaded has no such time: it is failing once its loads fail, not late. A sync that
     is refused before it begins a load (a dropped column, say) counts as one that failed; one that
@@ -71,6 +78,7 @@ def find_breaches(config: Config, ledger: Ledger, now: datetime | None = None) -
     failed = ledger.failures_since(newest, names)
     stamps = ledger.stamps(names)
     ages = {n: age_of(newest.get(n), moment, stamps.get(n)) for n in names}
+    moved = _moved(config, ledger, moment)
     late = [a for c in config.tables if (a := _late(c, ages[c.name], moment))]
     refused = {name: refusal.times for name, refusal in ledger.refusals().items()}
     failing = [
@@ -78,7 +86,25 @@ def find_breaches(config: Config, ledger: Ledger, now: datetime | None = None) -
         for n in names
         if failed.get(n, 0) + refused.get(n, 0) >= config.alerts.failures
     ]
-    return [*late, *failing]
+    return [*late, *failing, *moved]
+
+
+def _moved(config: Config, ledger: Ledger, now: datetime) -> list[Alert]:
+    """The tables and models that other hands changed in the lake: those that nobody has put right
+    yet, and those that were, for as long as what the others left there is kept."""
+    found: dict[str, datetime] = {}
+    for full, said in ledger.definitions(PUT_RIGHT).items():
+        at = datetime.fromisoformat(json.loads(said)["at"])
+        if now - at < KEPT:
+            found[full.removeprefix(PUT_RIGHT)] = at
+    try:
+        there = find_all_moved(config, ledger, recorded_tables(config, ledger))
+    except LedgerError:
+        raise
+    except MirrorlakeError as error:
+        logger.warning("the lake is not the one that the ledger knows: %s", error)
+        there = {LAKE: []}
+    return [Alert(n, "moved", found.get(n, now)) for n in {**found, **dict.fromkeys(there)}]
 
 
 def _late(contract: TableContract, age: timedelta | None, now: datetime) -> Alert | None:
@@ -102,7 +128,7 @@ def send_alerts(config: Config, ledger: Ledger, now: datetime | None = None) -> 
     held = {source for source in config.sources if ledger.held(source)}
     source_of = {c.name: c.source for c in config.tables}
     lasting = {(a.table, a.kind) for a in breaches}
-    begins = [a for a in breaches if source_of[a.table] not in held]
+    begins = [a for a in breaches if source_of.get(a.table) not in held or a.kind == "moved"]
     deliveries: list[Delivered] = []
     unusable: list[ConfigError] = []
     for hook in config.alerts.hooks:
@@ -166,8 +192,13 @@ def text_of(begun: Sequence[Alert], ended: Sequence[Alert]) -> str:
     words = {
         "late": "is late: its freshness limit passed at {at} UTC",
         "failing": "is failing: its loads failed one after the other, seen at {at} UTC",
+        "moved": "was changed in the lake by other hands, seen at {at} UTC: `mirrorlake status`",
     }
-    over = {"late": "is no longer late", "failing": "is no longer failing"}
+    over = {
+        "late": "is no longer late",
+        "failing": "is no longer failing",
+        "moved": "is as Mirrorlake left it, and what other hands left is kept no more",
+    }
     lines = [f"{a.table} {words[a.kind].format(at=f'{a.since:%Y-%m-%d %H:%M}')}" for a in begun]
     lines += [f"{a.table} {over[a.kind]} (since {a.since:%Y-%m-%d %H:%M} UTC)" for a in ended]
     return "\n".join(["Mirrorlake:", *lines])

@@ -16,7 +16,7 @@ from mirrorlake.errors import ConfigError
 from mirrorlake.operations.gaps import STATES, Stretch
 
 WANTED = {
-    "missing": ("not asked", "errored", "unproved"),
+    "missing": ("not asked", "errored", "unproved", "unknown"),
     "errored": ("errored",),
     "all": STATES,
 }

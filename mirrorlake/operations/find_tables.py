@@ -10,8 +10,8 @@ makes again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -27,6 +27,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.listing import list_folder, listed_path
 from mirrorlake.destinations.iceberg.model import open_storage
 from mirrorlake.destinations.iceberg.place import check_warehouse
+from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.lake_heads import LakeHead
@@ -41,9 +42,12 @@ class FoundTable:
 
     Attributes:
         table: its name in the lake.
-        what: ``registered``, ``set forward`` (the catalog named an older metadata file), or
-            ``left`` (``why`` says why).
-        metadata: the metadata file that the catalog names now, or could.
+        what: ``registered``, ``set forward`` (the catalog named an older metadata file), ``left``
+            (``why`` says why), ``older`` (the ledger knows a newer metadata file than the
+            warehouse holds: the next sync reads again what MySQL has, and refuses by name what it
+            has not), or ``gone`` (the warehouse holds none).
+        metadata: the metadata file that the catalog names now, or could; of ``gone``, the one that
+            the ledger knows.
     """
 
     table: str
@@ -56,6 +60,8 @@ def find_tables(config: Config, ledger: Ledger, run_id: str) -> list[FoundTable]
     """Register the lake's tables again that the catalog lost, or names by an older metadata file.
 
     Only tables in namespaces of this contract file, and of models. Doing it again changes nothing.
+    Of views that the catalog does not have, the ledger forgets how they were: the next sync makes
+    them.
 
     Raises:
         LakeError: the lake is another one than the ledger's, or can't be read.
@@ -68,17 +74,43 @@ def find_tables(config: Config, ledger: Ledger, run_id: str) -> list[FoundTable]
     namespaces = set(_namespaces(config)) | {namespace for namespace, _ in heads}
     found: list[FoundTable] = []
     for identifier, files in _folders(lake):
-        head = heads.get(identifier.path)
+        head = heads.pop(identifier.path, None)
         chosen = _choose(identifier, files, head, namespaces)
         if chosen is None:
             continue
         held = ledger.lease(head.table, run_id) if head is not None else nullcontext()
         with held:
             became = _register(lake, identifier, chosen)
+        if became is None and head is not None and chosen.sequence < head.sequence:
+            why = "the ledger knows a newer version: put it back, or sync to read it again"
+            became = FoundTable(str(identifier), "older", chosen.path, why)
         if became is not None:
             logger.info("lake table %s: %s %s", identifier, became.what, chosen.path)
             found.append(became)
+    found += _gone(lake, heads.values())
+    _forget_views(lake, ledger)
     return found
+
+
+def _gone(lake: Lake, heads: Iterable[LakeHead]) -> Iterator[FoundTable]:
+    """Tables that the ledger knows, and of which neither the warehouse nor the catalog has any."""
+    for head in heads:
+        identifier = Identifier(*head.name)
+        with suppress(LakeDamaged):
+            if lake.load(identifier) is not None:
+                continue  # in a folder of another name
+        why = "no metadata file of it is in the warehouse: put it back, or sync to read it again"
+        yield FoundTable(str(identifier), "gone", head.metadata_location, why)
+
+
+def _forget_views(lake: Lake, ledger: Ledger) -> None:
+    """Have the next sync make views that the catalog lost, not find them changed by somebody."""
+    prefix = "view "
+    for name in ledger.definitions(prefix):
+        namespace, _, view = name.removeprefix(prefix).partition(".")
+        with suppress(LakeDamaged):
+            if read_view(lake, Identifier(namespace, view)) is None:
+                ledger.forget_definition(name)
 
 
 def _namespaces(config: Config) -> Iterator[str]:
@@ -143,3 +175,15 @@ def _register(lake: Lake, identifier: Identifier, chosen: FolderMetadata) -> Fou
     lake.make_namespace(identifier.namespace)
     lake.name_metadata(identifier, chosen.path)
     return FoundTable(name, "registered" if there is None else "set forward", chosen.path)
+
+
+def next_steps(ledger: Ledger, found: Sequence[FoundTable]) -> list[str]:
+    """What is to be done after `find_tables`, in order."""
+    steps: list[str] = []
+    if any(one.what == "left" for one in found):
+        steps.append("see to the tables that were left, then run `mirrorlake lake find` again")
+    if not ledger.newest_columns() and any(one.what == "registered" for one in found):
+        steps.append("`mirrorlake ledger rebuild`: this ledger knows no load")
+    if found:
+        steps.append("`mirrorlake sync`, which makes views again, and reads again what is gone")
+    return steps

@@ -16,7 +16,9 @@ from mirrorlake.ledger import MOVING, Ledger, Load, OpenWindow
 from mirrorlake.table.meaning import edits_of
 from mirrorlake.table.windows import days_of
 
-STATES = ("loaded", "reloaded", "unproved", "errored", "not asked")
+STATES = ("loaded", "reloaded", "unproved", "errored", "unknown", "not asked")
+READ = ("loaded", "reloaded", "unproved")
+"""The states of a day that was read."""
 _DAY = timedelta(days=1)
 
 
@@ -29,7 +31,8 @@ class Stretch:
         last: its last day, included.
         state: ``loaded`` (by windows while the days were open, or by the first load), ``reloaded``
             (read again as a whole since), ``unproved`` (read, but not known any more to be the
-            source's), ``errored`` (the newest attempt failed) or ``not asked``.
+            source's), ``errored`` (the newest attempt failed), ``unknown`` (loaded, and raw does
+            not hold it any more, or may not) or ``not asked``.
         reason: why, where there is something to say.
     """
 
@@ -104,7 +107,7 @@ class _Known:
         self.reloads = [days_of(load.window) for load in loads if load.window.kind == "reload"]
         spans = (((last - first).days + 1, first) for first, last in self.reloads)
         self.reloaded = {first + n * _DAY for days, first in spans for n in range(days)}
-        self.failed = [w for w in unread if w.state == "errored"]
+        self.failed = [w for w in unread if w.state in ("errored", "unknown")]
         first = min((self._begin(load) or date.min for load in self.moving), default=None)
         self.first = contract.start if first is None else (None if first == date.min else first)
         self.until = max((_moment(load) for load in self.moving), default=None)
@@ -128,7 +131,7 @@ class _Known:
     def state_of(self, day: date) -> tuple[str, str]:
         for window in reversed(self.failed):
             if self._covers(window, day):
-                return "errored", window.error or "the run died"
+                return window.state, window.error or "the run died"
         if day in self.reloaded:
             return self.read("reloaded")
         if self.until is None:

@@ -5,13 +5,20 @@ What belongs here: looking. What doesn't: what follows (`mirrorlake.operations.m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from mirrorlake.config import Config, TableContract
-from mirrorlake.destinations.iceberg.locations import metadata_locations
+from mirrorlake.config import Config
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.place import check_place, says_which
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.lake_heads import OF_MODELS
+from mirrorlake.operations.gaps import READ, Stretch
+
+if TYPE_CHECKING:
+    from mirrorlake.destinations.iceberg.heads import MovedTable, Recorded
 
 
 def named_otherwise(config: Config, ledger: Ledger) -> frozenset[str] | None:
@@ -23,32 +30,41 @@ def named_otherwise(config: Config, ledger: Ledger) -> frozenset[str] | None:
         LakeError: the lake is not the one that the ledger knows.
         LedgerError: the ledger can't be read.
     """
-    check_place(config.lake, ledger)
-    named = metadata_locations(config.lake)
-    if named is None:
-        return None
-    heads = ledger.lake_heads()
-    return frozenset(h.table for h in heads if named.get(h.name) != h.metadata_location)
+    return check_place(config.lake, ledger).moved
+
+
+def recorded_tables(config: Config, ledger: Ledger) -> list[Recorded]:
+    """Everything whose lake tables are known by their heads: tables, landings, tenants, and the
+    models that were run."""
+    of_models = [head for head in ledger.lake_heads() if head.table.startswith(OF_MODELS)]
+    models: list[Recorded] = []
+    if of_models:
+        # PyIceberg takes seconds to import.
+        from mirrorlake.destinations.iceberg.heads import ModelTable
+
+        names = [(h.table.removeprefix(OF_MODELS), Identifier(*h.name)) for h in of_models]
+        models += [ModelTable(name, identifier) for name, identifier in names]
+    return [*config.tables, *config.snapshots, *config.tenants, *models]
 
 
 def find_all_moved(
-    config: Config, ledger: Ledger, contracts: Sequence[TableContract]
-) -> dict[str, list[str]]:
-    """What of the lake is not as our last commits left it, by table, in words. Where the catalog
-    names what it named then, nothing is opened.
+    config: Config, ledger: Ledger, contracts: Sequence[Recorded]
+) -> dict[str, list[MovedTable]]:
+    """What of the lake is not as our last commits left it, by table. Where the catalog names what
+    it named then, nothing is opened.
 
     Raises:
         LakeError: the lake is not the one that the ledger knows, or can't be read.
         LedgerError: the ledger can't be read.
     """
+    look = check_place(config.lake, ledger)
     _refuse_forgotten(config, ledger)
-    moved = named_otherwise(config, ledger)
+    moved, known = look.moved, {head.table for head in look.heads}
     if moved is not None:
-        known = {head.table for head in ledger.lake_heads()}
         contracts = [c for c in contracts if c.name in moved or c.name not in known]
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[MovedTable]] = {}
     loaded = ledger.newest_columns() if contracts else {}
-    chosen = [c for c in contracts if not c.landed and c.name in loaded]
+    chosen = [c for c in contracts if c.name in known or c.name in loaded]
     if chosen:
         # PyIceberg takes seconds to import: where nothing moved, it is not needed.
         from mirrorlake.destinations.iceberg.heads import find_moved_tables
@@ -57,7 +73,7 @@ def find_all_moved(
         lake = open_lake(config.lake, ledger)
         for contract in chosen:
             if there := find_moved_tables(config.lake, lake, ledger, contract):
-                found[contract.name] = [one.said for one in there]
+                found[contract.name] = there
     return found
 
 
@@ -76,19 +92,42 @@ def _refuse_forgotten(config: Config, ledger: Ledger) -> None:
         )
 
 
-def refuse_moved_lake(config: Config, ledger: Ledger, contracts: Sequence[TableContract]) -> None:
+def refuse_moved_lake(config: Config, ledger: Ledger, contracts: Sequence[Recorded]) -> None:
     """See that the lake's tables are as our last commits left them.
 
     Raises:
         LakeError: one is not.
         LedgerError: the ledger can't be read.
     """
-    moved = find_all_moved(config, ledger, contracts)
+    refuse_moved_tables(find_all_moved(config, ledger, contracts))
+
+
+def refuse_moved_tables(moved: Mapping[str, Sequence[MovedTable]]) -> None:
+    """See that nothing was found by `find_all_moved`.
+
+    Raises:
+        LakeError: something was.
+    """
     if moved:
-        name, words = next(iter(moved.items()))
+        name, found = next(iter(moved.items()))
+        words = [one.said for one in found]
         more = f" (and {len(moved) - 1} more tables)" if len(moved) > 1 else ""
+        what = name if name.startswith(OF_MODELS) else f"table {name}"
         raise LakeError(
-            f"table {name}: {'; '.join(words)}{more}",
+            f"{what}: {'; '.join(words)}{more}",
             table=name,
-            next_step="`mirrorlake sync` puts it right, or says what does",
+            next_step="`mirrorlake sync` (of a landing `land`, of a model `run`) puts it right, or "
+            "says what does",
         )
+
+
+def unknown_stretches(stretches: Sequence[Stretch], moved: Sequence[MovedTable]) -> list[Stretch]:
+    """The days of a table: those that were loaded are unknown where its raw is not as our last
+    commit left it."""
+    reason = "; ".join(one.said for one in moved if one.layer == "raw")
+    if not reason:
+        return list(stretches)
+    return [
+        replace(one, state="unknown", reason=reason) if one.state in READ else one
+        for one in stretches
+    ]

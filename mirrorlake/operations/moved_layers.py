@@ -4,12 +4,13 @@
     ----------------|-----------------------|------------------------------------------------------
     any             | set back, and our     | set forward again
                     | version is there      |
+    any but raw     | rows by other hands,  | our version is shown again at once; what other hands
+                    | ours is there         | left stays under a tag for `KEPT`
     deduped, clean  | any other             | made again from raw, in one commit; readers keep what
-                    |                       | they see until then; what other hands left stays under
-                    |                       | a tag for `KEPT`
+                    |                       | they see until then, and the tag stays as above
     raw             | gone, and its         | refused: `mirrorlake lake find`
                     | metadata is there     |
-    raw             | set back, or gone,    | its loads are open windows again; the whole table is
+    raw             | set back, or gone,    | its lost loads are unknown windows; the whole table is
                     | nothing newer there   | read again where MySQL has every row, else refused
     raw             | rows by other hands   | refused: set it back to our last version
     raw             | another table         | refused: put ours back
@@ -21,11 +22,11 @@ what the ledger knows (`mirrorlake.destinations.iceberg.heads`).
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 
-from mirrorlake.config import TableContract
+from mirrorlake.config import TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
 from mirrorlake.destinations.iceberg.folder_metadata import (
@@ -33,7 +34,13 @@ from mirrorlake.destinations.iceberg.folder_metadata import (
     read_folder,
     retire_uuids,
 )
-from mirrorlake.destinations.iceberg.heads import MovedTable, layers_of_table
+from mirrorlake.destinations.iceberg.heads import (
+    ModelTable,
+    MovedTable,
+    Recorded,
+    layers_of_table,
+    only_foreign_since,
+)
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.listing import listed_path
 from mirrorlake.destinations.iceberg.locations import metadata_locations
@@ -43,49 +50,53 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.ledger.lake_heads import LakeHead
 from mirrorlake.merge.reshape import mark_for_rewrite
+from mirrorlake.operations.put_right import KEPT, note_put_right
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.continuity import kept_words
 from mirrorlake.workspace import Workspace
 
-logger = logging.getLogger(__name__)
-
-KEPT = timedelta(days=7)
-"""How long what other hands left of a layer stays under its tag."""
 TAG = "mirror_other_hands_"
 _LOST = "raw lost "
 
 
-def put_right(workspace: Workspace, contract: TableContract, key: Sequence[str]) -> list[str]:
+def put_right(
+    workspace: Workspace, contract: TableContract | TenantTable, key: Sequence[str] = ()
+) -> list[str]:
     """Put right what can be of a table's lake tables before it is loaded or folded, and mark what
     the next fold makes again; what was found, in words. The workspace holds the table's lease.
 
     Args:
-        key: the columns that identify a row of the table; none where nothing does.
+        key: the columns that identify a row of the table; none where nothing does. Each tenant's
+            copy is whole: it needs none.
 
     Raises:
         LakeError: raw is not as it was left, and nothing but a person can put it right.
     """
     found: list[str] = []
-    lost: list[Load] = []
+    lost: dict[Identifier, list[Load]] = {}
     waiting: list[MovedTable] = []
     for one in workspace.moved:
-        if _set_forward(workspace, one):
-            found.append(f"{_words(contract, one)}: it is set forward again")
+        if done := show_ours(workspace, one):
+            found.append(f"{_words(contract, one)}: {done}")
         elif one.layer == "raw":
-            lost += _find_lost(workspace, contract, one)
+            lost[one.identifier] = _find_lost(workspace, contract, one)
             found.append(_words(contract, one))
         else:
             waiting.append(one)
-    if lost:
+    if any(lost.values()) and isinstance(contract, TenantTable):
+        found.append(_read_tenants_again(workspace, contract, lost))
+    elif any(lost.values()):
         found.append(_read_again(workspace, contract, key, lost))
     for one in workspace.moved:
         if one.layer == "raw":
             workspace.accept(one.identifier)
     for one in waiting:
         _make_again(workspace, one)
+        if not isinstance(contract, TenantTable):  # whose folds know what they left
+            mark_for_rewrite(workspace.ledger, one.identifier, one.words)
+            failpoint("moved.marked")
         found.append(f"{_words(contract, one)}: it is made again from raw")
-    for words in found:
-        logger.warning("%s", words)
+    note_put_right(workspace.ledger, contract.name, found)
     return found
 
 
@@ -96,7 +107,7 @@ def accept_made(workspace: Workspace) -> None:
             workspace.accept(one.identifier)
 
 
-def refuse_moved(workspace: Workspace, contract: TableContract, *layers: str) -> None:
+def refuse_moved(workspace: Workspace, contract: Recorded, *layers: str) -> None:
     """See that these layers (all by default) are as our last commits left them.
 
     Raises:
@@ -107,8 +118,16 @@ def refuse_moved(workspace: Workspace, contract: TableContract, *layers: str) ->
             raise LakeError(
                 _words(contract, one),
                 table=contract.name,
-                next_step=f"`mirrorlake sync {contract.name}` puts it right, or says what does",
+                next_step=f"`mirrorlake {_command(contract)}` puts it right, or says what does",
             )
+
+
+def _command(contract: Recorded) -> str:
+    """What works on a table, or a model, of this kind."""
+    if isinstance(contract, ModelTable):
+        return f"run {contract.model}"
+    landed = isinstance(contract, TableContract) and contract.landed
+    return f"{'land' if landed else 'sync'} {contract.name}"
 
 
 def refuse_unread(ledger: Ledger, contract: TableContract) -> None:
@@ -127,7 +146,7 @@ def refuse_unread(ledger: Ledger, contract: TableContract) -> None:
         )
 
 
-def refuse_removal(workspace: Workspace, contract: TableContract) -> None:
+def refuse_removal(workspace: Workspace, contract: Recorded) -> None:
     """See that no file of a table is taken for an orphan by the word of a catalog that is old, lost
     or another's.
 
@@ -139,8 +158,53 @@ def refuse_removal(workspace: Workspace, contract: TableContract) -> None:
             refuse_moved(workspace, contract, one.layer)
 
 
-def _words(contract: TableContract, one: MovedTable) -> str:
-    return f"table {contract.name}: {one.said}"
+def _words(contract: Recorded, one: MovedTable) -> str:
+    name = contract.name if isinstance(contract, ModelTable) else f"table {contract.name}"
+    return f"{name}: {one.said}"
+
+
+def show_ours(workspace: Workspace, one: MovedTable, *, register: bool = False) -> str:
+    """Show our last version of a lake table again, where it is still there: readers have what was
+    proved last at once. What was done, in words; '' where it is not there.
+
+    Args:
+        register: whether a table that the catalog lost is registered again.
+    """
+    if _set_forward(workspace, one):
+        return "it is set forward again"
+    if one.layer != "raw" and _take_back(workspace, one):
+        return f"it shows that version again; theirs is kept for {KEPT.days} days"
+    gone = one.recorded if register and one.how == "gone" else None
+    if gone is not None and _name_recorded(workspace.lake, one.identifier, gone):
+        workspace.accept(one.identifier)
+        return "it is registered again"
+    return ""
+
+
+def _take_back(workspace: Workspace, one: MovedTable) -> bool:
+    """Set main back to our last version, where others alone wrote since; whether it was."""
+    left = one.recorded.snapshot_id if one.recorded is not None else None
+    if one.how != "written" or left is None or one.now is None:
+        return False
+    table = workspace.lake.load(one.identifier)
+    if table is None or table.snapshot_by_id(left) is None or not only_foreign_since(table, left):
+        return False
+    workspace.check_lease()
+    _keep_theirs(workspace, one, table)
+    workspace.lake.roll_back(one.identifier, left, one.now)
+    workspace.accept(one.identifier)
+    return True
+
+
+def _keep_theirs(workspace: Workspace, one: MovedTable, table: LakeTable) -> None:
+    """Keep what other hands left for a while, under a tag."""
+    if one.now is None:
+        return
+    name = f"{TAG}{datetime.now(UTC):%Y%m%d}_{one.now}"
+    if name not in table.metadata.refs:
+        age = int(KEPT.total_seconds() * 1000)
+        with workspace.lake.translated(one.identifier):
+            table.manage_snapshots().create_tag(one.now, name, age).commit()
 
 
 def _set_forward(workspace: Workspace, one: MovedTable) -> bool:
@@ -182,18 +246,11 @@ def _name_recorded(lake: Lake, identifier: Identifier, recorded: LakeHead) -> bo
 
 def _make_again(workspace: Workspace, one: MovedTable) -> None:
     """Keep what other hands left for a while, and have the next fold write the layer as a whole."""
-    lake, ledger = workspace.lake, workspace.ledger
-    table = lake.load(one.identifier)
-    if table is not None and one.now is not None:
-        name = f"{TAG}{datetime.now(UTC):%Y%m%d}_{one.now}"
-        if name not in table.metadata.refs:
-            age = int(KEPT.total_seconds() * 1000)
-            with lake.translated(one.identifier):
-                table.manage_snapshots().create_tag(one.now, name, age).commit()
+    table = workspace.lake.load(one.identifier)
+    if table is not None:
+        _keep_theirs(workspace, one, table)
     if one.recorded is not None and one.how == "gone":
         _retire(workspace, one.identifier, one.recorded.uuid)
-    mark_for_rewrite(ledger, one.identifier, one.words)
-    failpoint("moved.marked")
 
 
 def _retire(workspace: Workspace, identifier: Identifier, uuid: str) -> None:
@@ -210,7 +267,7 @@ def _retire(workspace: Workspace, identifier: Identifier, uuid: str) -> None:
 # --- raw ------------------------------------------------------------------------------------------
 
 
-def _find_lost(workspace: Workspace, contract: TableContract, one: MovedTable) -> list[Load]:
+def _find_lost(workspace: Workspace, contract: Recorded, one: MovedTable) -> list[Load]:
     """The loads that a raw table lost, where nothing brings it back.
 
     Raises:
@@ -230,7 +287,7 @@ def _find_lost(workspace: Workspace, contract: TableContract, one: MovedTable) -
 
 
 def _refuse_found(
-    workspace: Workspace, contract: TableContract, one: MovedTable, table: LakeTable | None
+    workspace: Workspace, contract: Recorded, one: MovedTable, table: LakeTable | None
 ) -> None:
     """See that no metadata file in raw's folder knows more than the catalog does.
 
@@ -261,11 +318,15 @@ def _refuse_found(
 
 
 def _lost_loads(
-    workspace: Workspace, contract: TableContract, one: MovedTable, table: LakeTable | None
+    workspace: Workspace, contract: Recorded, one: MovedTable, table: LakeTable | None
 ) -> list[Load]:
     """The loads that committed to a raw table and that it does not hold any more: those after the
     newest that it shows."""
-    loads = workspace.ledger.successful_loads(contract.name, ever=True)
+    ledger = workspace.ledger
+    # Those that were lost before, and that a person was asked for, are still lost.
+    loads = [*ledger.unknown_loads(contract.name)]
+    loads += ledger.successful_loads(contract.name, ever=True)
+    loads.sort(key=lambda load: load.seq)
     mine = [x for x in loads if x.raw_table == one.identifier.name and x.snapshot_id is not None]
     if table is None:
         return mine
@@ -275,24 +336,32 @@ def _lost_loads(
 
 
 def _read_again(
-    workspace: Workspace, contract: TableContract, key: Sequence[str], lost: Sequence[Load]
+    workspace: Workspace,
+    contract: TableContract,
+    key: Sequence[str],
+    gone: Mapping[Identifier, Sequence[Load]],
 ) -> str:
-    """Open the windows of lost loads again, and have the whole table read again.
+    """Write down that the windows of lost loads are unknown, and have the whole table read again.
 
     Raises:
         LakeError: MySQL need not have every row any more.
     """
+    lost = sorted((load for loads in gone.values() for load in loads), key=lambda load: load.seq)
     reason = f"{_LOST}{plural(len(lost), 'load')} (since {lost[0].started_at:%Y-%m-%d %H:%M} UTC)"
+    ledger = workspace.ledger
     if why := _only_in_raw(contract, key):
+        # What comes back by a backup is found in raw's history, and is a success again.
+        ledger.lose_loads(lost, reason, may_return=True)
+        folders = ", ".join(workspace.lake.location(at) for at, loads in gone.items() if loads)
         raise LakeError(
             f"table {contract.name}: {reason}, and MySQL need not have their rows any more: {why}",
             table=contract.name,
-            next_step=f"Put back from a backup what raw was after load {lost[-1].load_id} (version "
-            f"{lost[-1].snapshot_id}): the table's folder, and its row of the catalog; or mirror "
-            "the table again under other namespaces",
+            next_step=f"Put back the table's folder ({folders}) from a "
+            f"backup, as it was after load {lost[-1].load_id} (version {lost[-1].snapshot_id}), "
+            "then run `mirrorlake lake find`, which has the catalog name it; or mirror the table "
+            "again under other namespaces",
         )
     servers = [load.receipt.server for load in reversed(lost) if load.receipt]
-    ledger = workspace.ledger
     for layer, identifier in layers_of_table(ledger, contract):
         if layer != "raw":
             mark_for_rewrite(ledger, identifier, reason)
@@ -301,6 +370,24 @@ def _read_again(
     failpoint("moved.unproved")
     ledger.lose_loads(lost, reason)
     return f"table {contract.name}: {reason}: every row is read again"
+
+
+def _read_tenants_again(
+    workspace: Workspace, table: TenantTable, gone: Mapping[Identifier, Sequence[Load]]
+) -> str:
+    """Have the tenants read again whose copies were lost; of one that MySQL has no more, and that
+    deduped does not show, the fold says that it is lost."""
+    ledger = workspace.ledger
+    lost = sorted((load for loads in gone.values() for load in loads), key=lambda load: load.seq)
+    reason = f"{_LOST}{len(lost)} loads (since {lost[0].started_at:%Y-%m-%d %H:%M} UTC)"
+    loads = {load.load_id for load in lost}
+    # Without terms they are read again, as if their contract had changed.
+    again = [replace(t, terms=None) for t in ledger.tenants(table.name).values()]
+    again = [tenant for tenant in again if tenant.load_id in loads]
+    ledger.record_tenants(table.name, again)
+    failpoint("moved.unproved")
+    ledger.lose_loads(lost, reason)
+    return f"table {table.name}: {reason}: {len(again)} tenants are read again"
 
 
 def _only_in_raw(contract: TableContract, key: Sequence[str]) -> str:

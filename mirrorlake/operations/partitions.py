@@ -35,12 +35,10 @@ from mirrorlake.destinations.iceberg.hours import rows_by_hour
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.statistics import files_by_day
 from mirrorlake.ledger import Ledger, Load
-from mirrorlake.operations.gaps import Stretch, stretches_of
+from mirrorlake.operations.gaps import READ, Stretch, stretches_of
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.windows import days_of
 
-READ = ("loaded", "reloaded", "unproved")
-"""The states of a day that was read."""
 _DAY = timedelta(days=1)
 
 

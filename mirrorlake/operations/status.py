@@ -21,9 +21,9 @@ from mirrorlake.ledger import (
     Stamp,
     age_of,
 )
+from mirrorlake.ledger.lake_heads import OF_MODELS
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.records import Unproved
-from mirrorlake.models.published import OF_MODELS
 from mirrorlake.operations.layer_status import (
     newest_proof,
     open_words,
@@ -194,10 +194,10 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
     stamp = known.stamps.get(name)
     found = stamp.evidence if stamp and good and stamp.seq == good.seq else None
     state = last.state if last else "never loaded"
-    error = last.error if last and last.state == "errored" else None
+    error = last.error if last and last.state in ("errored", "unknown") else None
     moved = known.moved.get(name)
     if moved:
-        state, error = "moved", "; ".join(moved)
+        state, error = "moved", "; ".join(one.said for one in moved)
     trusted = good is not None and not damage and not moved
     proved = proof_status(ledger, name) if trusted and name in known.proved else None
     return TableStatus(
@@ -207,8 +207,7 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         last_load=last.started_at.isoformat(timespec="seconds") if last else None,
         rows=rows,
         freshness=None if moved else age_of(good, stamp=stamp),
-        checks=damage
-        or ("not known: it moved" if moved else _checks(ledger, contract, good, known, proved)),
+        checks=damage or (NOT_KNOWN if moved else _checks(ledger, contract, good, known, proved)),
         proved=proved,
         unchanged=None if moved else found,
         error=refusal.error if refusal and not moved else error,
@@ -221,6 +220,10 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         suspected_pii=_suspected(contract, known),
         bigquery=published_status(ledger, known.publications.get(name)),
     )
+
+
+NOT_KNOWN = "not known: it moved"
+"""Of a table that other hands changed: what was proved of it was proved of other rows."""
 
 
 def published_status(ledger: Ledger, newest: Publication | None) -> PublicationStatus | None:
@@ -256,19 +259,21 @@ def _snapshot_status(
     newest = records[-1] if records else None
     times = [r.published_at for r in records if r.published_at is not None]
     rows, damage = counts.rows_of(contract) if times else (None, None)
+    moved = "; ".join(one.said for one in known.moved.get(contract.name, ()))
     published = [r for r in records if r.state == "published" and r.number is not None]
     proof = newest_proof(ledger, contract.name, "deduped") if published and not damage else None
-    proved = snapshots_proved(proof, published)
+    proved = None if moved else snapshots_proved(proof, published)
+    state = newest.state if newest else "never loaded"
     return TableStatus(
         table=contract.name,
         mode=contract.mode,
-        state=newest.state if newest else "never loaded",
+        state="moved" if moved else state,
         last_load=max(times).isoformat(timespec="seconds") if times else None,
         rows=rows,
-        freshness=ledger.ledger_clock() - max(times) if times else None,
-        checks=damage or snapshot_checks(proof, proved, bool(published)),
+        freshness=ledger.ledger_clock() - max(times) if times and not moved else None,
+        checks=damage or (NOT_KNOWN if moved else snapshot_checks(proof, proved, bool(published))),
         proved=proved,
-        error=open_words(records, ledger.notices(contract.name)),
+        error=moved or open_words(records, ledger.notices(contract.name)),
         originals={},
         suspected_pii=_suspected(contract, known),
         bigquery=published_status(ledger, known.publications.get(contract.name)),

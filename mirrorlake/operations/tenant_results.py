@@ -54,6 +54,7 @@ class TenantsSynced:
         without: databases that the patterns mean and that have no such table, as
             ``source.database``.
         held_columns: those that clean leaves out until the contract names them.
+        put_right: lake tables that were not as our last commit left them, and what was done.
     """
 
     table: str
@@ -80,6 +81,7 @@ class TenantsSynced:
     replaced: Mapping[str, str] = field(default_factory=dict[str, str])
     kept: Mapping[str, int] = field(default_factory=dict[str, int])
     held_columns: tuple[str, ...] = ()
+    put_right: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,32 @@ What belongs here: the sum. What doesn't: each tenant (`mirrorlake tenants`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.ledger import Hold, Ledger, Load, Refusal, Tenant
-from mirrorlake.operations.status import TableStatus, published_status
+from mirrorlake.operations.status import NOT_KNOWN, TableStatus, published_status
 from mirrorlake.operations.tenant_looks import TenantLook, read_look
 from mirrorlake.proof.coverage import ProofStatus
 from mirrorlake.table.holds import hold_words
 
+if TYPE_CHECKING:
+    from mirrorlake.destinations.iceberg.heads import MovedTable
 
-def tenants_status(ledger: Ledger, tables: Sequence[TenantTable]) -> list[TableStatus]:
+
+def tenants_status(
+    ledger: Ledger,
+    tables: Sequence[TenantTable],
+    moved: Mapping[str, Sequence[MovedTable]] = MappingProxyType({}),
+) -> list[TableStatus]:
     """The state of each of these tables of tenants, in their order.
+
+    Args:
+        moved: what other hands did to their lake tables, by table (`find_all_moved`).
 
     Raises:
         LedgerError: the ledger can't be read.
@@ -30,22 +42,23 @@ def tenants_status(ledger: Ledger, tables: Sequence[TenantTable]) -> list[TableS
     publications = ledger.newest_publications() if tables else {}
     found: list[TableStatus] = []
     for table in tables:
+        there = "; ".join(one.said for one in moved.get(table.name, ()))
         known = list(ledger.tenants(table.name).values())
         look, load = read_look(ledger, table), newest.get(table.name)
         refused = _refused(table, refusals.get(table.name), look)
         held = [hold for hold in holds if hold.source in table.sources]
-        proved = _proved(ledger, table, known)
+        proved = None if there else _proved(ledger, table, known)
         until = min(hold.until for hold in held) if len(held) == len(table.sources) else None
         found.append(
             TableStatus(
                 table=table.name,
                 mode="tenants",
-                state="refused" if refused else _state(known, load),
+                state="moved" if there else "refused" if refused else _state(known, load),
                 last_load=load.started_at.isoformat(timespec="seconds") if load else None,
                 rows=_rows(known),
-                freshness=_age_of_the_oldest(known),
-                checks=_checks(known, look, held, proved),
-                error=refused.words if refused else _error(known, load),
+                freshness=None if there else _age_of_the_oldest(known),
+                checks=NOT_KNOWN if there else _checks(known, look, held, proved),
+                error=there or (refused.words if refused else _error(known, load)),
                 refused_since=refused.since.isoformat(timespec="seconds") if refused else None,
                 originals={},
                 held_until=until.isoformat(timespec="minutes") if until else None,

@@ -20,6 +20,7 @@ from mirrorlake.ledger import Tenant
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.reload import load_of
 from mirrorlake.operations.maintain import Ages, Maintained, maintain_lake_table
+from mirrorlake.operations.moved_layers import refuse_removal
 from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
 from mirrorlake.operations.recover import Recovered, settle_published
 from mirrorlake.table.tenants import clean_of, deduped_of, raw_of
@@ -41,6 +42,7 @@ def recover_tenants(
     """
     refuse_short_grace(workspace.config, grace)
     with workspace.leased(table, wait=wait) as leased:
+        refuse_removal(leased, table)
         ledger, lake = workspace.ledger, workspace.lake
         settled = settle_loads(ledger, lake, table.name, table.namespaces.raw)
         states = {load.load_id: load.state for load in ledger.loads(table.name)}
@@ -77,6 +79,7 @@ def maintain_tenants(
     ages = ages or Ages()
     refuse_short_grace(workspace.config, ages.grace)
     with workspace.leased(table, wait=wait) as leased:
+        refuse_removal(leased, table)
         settle_loads(leased.ledger, leased.lake, table.name, table.namespaces.raw)
         tenants = list(leased.ledger.tenants(table.name).values())
         found: list[Maintained] = []

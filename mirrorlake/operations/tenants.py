@@ -25,6 +25,7 @@ from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.load.tenants.protocol import load_tenants
 from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
 from mirrorlake.merge.tenants import TenantsFolded, breaks_views, fold_tenants
+from mirrorlake.operations.moved_layers import accept_made, put_right
 from mirrorlake.operations.recorded_contracts import record_contract
 from mirrorlake.operations.tenant_detect import (
     gone_tenants,
@@ -82,6 +83,7 @@ def sync_tenants(
     terms = terms or SyncTerms()
     started = time.monotonic()
     with workspace.leased(table) as leased:
+        repaired = put_right(leased, table) if leased.moved else []
         settle_loads(leased.ledger, leased.lake, table.name, table.namespaces.raw)
         with _recorded_refusal(leased.ledger, table):
             survey, look = _look(leased, table)
@@ -90,9 +92,10 @@ def sync_tenants(
         refuse_unknown(table.name, terms.databases, there)
         with _recorded_refusal(leased.ledger, table):
             done = _Sync(leased, table, terms, started, survey, look).run()
+        accept_made(leased)
         leased.ledger.forget_refusal(table.name)
         record_contract(leased.ledger, table)
-    return done
+    return replace(done, put_right=tuple(repaired))
 
 
 @contextmanager

@@ -12,13 +12,19 @@ from typing import Any
 import pymysql
 from pymysql.connections import Connection
 
+from tests.soak.steps import Watcher
+
 MOVES = {
     "truncate": "the table is truncated and filled again: its AUTO_INCREMENT keys come a second time",
     "collation": "the text key gets another collation",
     "contract": "the contract gets another mode, key or start",
     "columns": "a column is added, renamed or dropped, or gets another type",
+    "hands": "other hands delete rows of the lake, add some, show an older version, drop a table",
 }
-TABLES = {"truncate": "clicks", "collation": "names", "contract": "shapes", "columns": "orders"}
+TABLES = {
+    **{"truncate": "clicks", "collation": "names", "contract": "shapes", "columns": "orders"},
+    "hands": "names",
+}
 SCHEMA = (
     """CREATE TABLE names (
         code VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci PRIMARY KEY, v INT,
@@ -86,6 +92,37 @@ def change_columns(connection: Connection[Any], number: int) -> None:
         names = [name for name, *_ in cursor.fetchall() if name in ("note", "remark")]
     for name in names:
         _patiently(connection, f"UPDATE orders SET {name} = id % 9 ORDER BY id DESC LIMIT 20")
+
+
+HANDS = (
+    ("deduped", "delete"),
+    ("clean", "append"),
+    ("deduped", "set back"),
+    ("deduped", "drop"),
+    ("clean", "delete"),
+    ("deduped", "append"),
+    ("clean", "drop"),
+)
+"""What other hands do to the lake tables of `names`, one after the other."""
+
+
+def by_other_hands(watcher: Watcher, number: int) -> None:
+    """The ``number``-th thing that a colleague does past the engine; nothing before the table's
+    first sync."""
+    layer, act = HANDS[number % len(HANDS)]
+    table = watcher.layer(layer)
+    shown = table.current_snapshot() if table is not None else None
+    if table is None or shown is None:
+        return
+    if act == "delete":
+        table.delete("v >= 0")
+    elif act == "append":
+        table.append(table.scan().to_arrow().slice(0, 3))
+    elif act == "drop":
+        watcher.lake.catalog.drop_table(table.name())
+    elif shown.parent_snapshot_id is not None:
+        before = shown.parent_snapshot_id
+        table.manage_snapshots().set_current_snapshot(snapshot_id=before).commit()
 
 
 def _patiently(connection: Connection[Any], statement: str) -> None:

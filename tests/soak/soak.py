@@ -284,6 +284,9 @@ class Episode:
         if move == "contract":
             self._contract()
             return
+        if move == "hands":
+            moves.by_other_hands(self.watchers[moves.TABLES[move]], number)
+            return
         with contextlib.closing(self.soak.source.connect(self.database)) as connection:
             if move == "truncate":
                 moves.truncate(connection)

@@ -18,7 +18,7 @@ from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from mirrorlake.config.contract import TableContract
+from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
@@ -26,7 +26,7 @@ from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.destinations.iceberg.model import history, is_rewrite
 from mirrorlake.errors import LakeDamaged
-from mirrorlake.ledger.lake_heads import LakeHead
+from mirrorlake.ledger.lake_heads import OF_MODELS, LakeHead
 from mirrorlake.ledger.store import Ledger
 
 How: TypeAlias = Literal["written", "set back", "another", "gone"]
@@ -37,11 +37,28 @@ _CHANGES = ("added-data-files", "deleted-data-files", "added-delete-files", "rem
 
 
 @dataclass(frozen=True)
+class ModelTable:
+    """The table of a model: what is leased, and what is recorded of it."""
+
+    model: str
+    identifier: Identifier
+
+    @property
+    def name(self) -> str:
+        """What its lease is called."""
+        return f"{OF_MODELS}{self.model}"
+
+
+Recorded: TypeAlias = TableContract | TenantTable | ModelTable
+"""What is leased, and whose lake tables are known by their heads."""
+
+
+@dataclass(frozen=True)
 class MovedTable:
     """A lake table that is not as our last commit left it.
 
     Attributes:
-        layer: ``raw``, ``deduped`` or ``clean``.
+        layer: ``raw``, ``deduped``, ``clean`` or ``model``.
         recorded: what our last commit left; None where an older release recorded nothing.
         now: the snapshot that main shows; None of none.
     """
@@ -55,7 +72,8 @@ class MovedTable:
     @property
     def said(self) -> str:
         """Which lake table it is, and what happened to it."""
-        return f"its {self.layer} table {self.identifier} {self.words}"
+        what = "table" if self.layer == "model" else f"{self.layer} table"
+        return f"its {what} {self.identifier} {self.words}"
 
     @property
     def words(self) -> str:
@@ -72,12 +90,15 @@ class MovedTable:
         return "is not in the catalog any more"
 
 
-def layers_of_table(ledger: Ledger, contract: TableContract) -> list[tuple[str, Identifier]]:
-    """The lake tables of a contract whose heads are recorded, with their layers."""
+def layers_of_table(ledger: Ledger, contract: Recorded) -> list[tuple[str, Identifier]]:
+    """The lake tables whose heads are recorded, with their layers. Of a landing the one of current
+    rows: its commits name the versions of those beside it."""
+    if isinstance(contract, ModelTable):
+        return [("model", contract.identifier)]
     spaces = contract.namespaces
     found = [("deduped", Identifier(spaces.deduped, contract.table))]
-    if contract.landed:
-        return []  # what was withdrawn of them is known by their own state
+    if isinstance(contract, TableContract) and contract.landed:
+        return found
     if contract.clean == "table":
         found.append(("clean", Identifier(spaces.clean, contract.table)))
     for version in ledger.schema_versions(contract.name):
@@ -86,7 +107,7 @@ def layers_of_table(ledger: Ledger, contract: TableContract) -> list[tuple[str, 
 
 
 def find_moved_tables(
-    config: LakeConfig, lake: Connection, ledger: Ledger, contract: TableContract
+    config: LakeConfig, lake: Connection, ledger: Ledger, contract: Recorded
 ) -> list[MovedTable]:
     """The lake tables of a contract that are not as our last commits left them; raw first. What is
     named by the same metadata file costs no look at it.
@@ -142,6 +163,16 @@ def how_moved(table: Table | None, head: LakeHead, *, leased: bool = False) -> H
     return None  # made again on a branch that began with nothing, or what it came of expired
 
 
+def only_foreign_since(table: Table, left: int) -> bool:
+    """Whether main came to what it shows from this version by commits of others alone."""
+    for snapshot in history(table):
+        if snapshot.snapshot_id == left:
+            return True
+        if _is_ours(snapshot):
+            return False
+    return False
+
+
 def find_foreign(table: Table) -> int | None:
     """The newest version in a table's history that others wrote and that changed rows; None where
     none did."""
@@ -171,7 +202,7 @@ def record_heads(
     config: LakeConfig,
     lake: Connection,
     ledger: Ledger,
-    contract: TableContract,
+    contract: Recorded,
     moved: Sequence[MovedTable],
     accepted: Collection[Identifier] = (),
 ) -> None:
@@ -188,9 +219,8 @@ def record_heads(
     wrong = {one.identifier for one in moved}.difference(accepted)
     new: list[LakeHead] = []
     gone: list[tuple[str, str]] = []
-    clean = (contract.namespaces.clean, contract.table)
-    if contract.clean == "view" and clean in heads:
-        gone.append(clean)
+    if not isinstance(contract, ModelTable) and contract.clean == "view":
+        gone += {(contract.namespaces.clean, contract.table)}.intersection(heads)
     for layer, identifier in layers:
         head = heads.get(identifier.path)
         if identifier in wrong:
@@ -202,8 +232,9 @@ def record_heads(
         except LakeDamaged:
             continue
         if table is None:
-            if head is not None and layer == "clean":
-                gone.append(identifier.path)  # its rules changed: it is dropped, then made again
+            # Its rules changed: it is dropped, then made again. Or it had no row, or no model.
+            if head is not None and (layer in ("clean", "model") or head.snapshot_id is None):
+                gone.append(identifier.path)
             continue
         with lake.translated(identifier):
             if identifier in accepted or _is_known(table, head, layer):
@@ -221,18 +252,22 @@ def _is_known(table: Table, head: LakeHead | None, layer: str) -> bool:
     return how is None or (how == "another" and layer != "raw")
 
 
-def _was_elsewhere(ledger: Ledger, contract: TableContract) -> bool:
+def _was_elsewhere(ledger: Ledger, contract: Recorded) -> bool:
     """Whether the newest load went to a raw table in another namespace."""
+    if not isinstance(contract, TableContract):
+        return False
     receipt = ledger.newest_receipt(contract.name)
     said = receipt.meaning if receipt is not None else None
     return said is not None and said.get("raw", contract.namespaces.raw) != contract.namespaces.raw
 
 
 def _unrecorded(
-    ledger: Ledger, contract: TableContract, layer: str, identifier: Identifier, table: Table | None
+    ledger: Ledger, contract: Recorded, layer: str, identifier: Identifier, table: Table | None
 ) -> How | None:
     """How a lake table is not as the ledger of an older release says, which recorded loads and
     folds; None where nothing speaks against it."""
+    if not isinstance(contract, TableContract) or contract.landed:
+        return None  # their folds, states and records say which versions they are of
     if layer != "raw":
         return "gone" if table is None and ledger.folded_loads(contract.name, layer) else None
     loads = ledger.successful_loads(contract.name, ever=True)

@@ -19,9 +19,16 @@ from mirrorlake.config.fields import hide_url
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.iceberg.folders import warehouse_uri
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.listing import list_folder
 from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.destinations.iceberg.model import open_storage
-from mirrorlake.destinations.iceberg.place import FILE, check_place, place_of, real_place
+from mirrorlake.destinations.iceberg.place import (
+    FILE,
+    check_place,
+    lost_together,
+    place_of,
+    real_place,
+)
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.runtime.permissions import held
@@ -84,6 +91,8 @@ def _agree(config: LakeConfig, ledger: Ledger, lake: Lake) -> None:
             "write into the original's files. Give this one a lake of its own (lake.warehouse, "
             "lake.catalog)",
         )
+    if known is None and said is not None and (left := _left_folder(lake)):
+        raise lost_together(config, ledger, left)
     if known is None:
         lake_id = ledger.claim_lake(said.lake if said else uuid.uuid4().hex, here)
     else:
@@ -107,6 +116,19 @@ def _elsewhere(config: LakeConfig, here: str) -> str | None:
     if not named or any(at.startswith(f"{here}/") for at in named):
         return None
     return named[0].rpartition("/metadata/")[0]
+
+
+def _left_folder(lake: Lake) -> str | None:
+    """A table's metadata folder, where the catalog names no table at all; None where none is left.
+    Listed once in a project's life: when its ledger does not know yet which lake it is of."""
+    with lake.translated("catalog"):
+        catalog = lake.catalog
+        if any(catalog.list_tables(space) for space in catalog.list_namespaces()):
+            return None
+        io = open_storage(catalog.properties, lake.warehouse)
+        files = list_folder(io, lake.warehouse, "warehouse").files
+        found = (f.path for f in files if f.path.endswith(".metadata.json"))
+        return next((path.rpartition("/")[0] for path in found), None)
 
 
 def _knows_any(config: LakeConfig, ledger: Ledger) -> bool:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import make_url
 
+from mirrorlake.config.fields import hide_url
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.iceberg.folders import warehouse_uri
 from mirrorlake.destinations.iceberg.locations import metadata_locations
@@ -18,7 +23,29 @@ FILE = "mirrorlake-lake.json"
 """The file in the warehouse that says which lake it is."""
 
 
-def check_place(config: LakeConfig, ledger: Ledger) -> None:
+@dataclass(frozen=True)
+class LakeLook:
+    """What one look at a lake saw.
+
+    Attributes:
+        heads: what our last commits left, as the ledger knows it.
+        named: the metadata file of every lake table, as the catalog names it now; None where the
+            catalog is no SQL database, and each table would have to be opened.
+    """
+
+    heads: Sequence[LakeHead]
+    named: Mapping[tuple[str, str], str] | None
+
+    @property
+    def moved(self) -> frozenset[str] | None:
+        """The tables, by whose lease they are written, that the catalog names otherwise."""
+        if self.named is None:
+            return None
+        named = self.named
+        return frozenset(h.table for h in self.heads if named.get(h.name) != h.metadata_location)
+
+
+def check_place(config: LakeConfig, ledger: Ledger) -> LakeLook:
     """See that the lake is where the ledger knows it, and that its catalog is not lost: before a
     new one is made in its place. Nothing is made, and PyIceberg is not needed.
 
@@ -26,11 +53,14 @@ def check_place(config: LakeConfig, ledger: Ledger) -> None:
         LakeError: it is not.
     """
     heads = check_warehouse(config, ledger)
-    if heads and _is_missing(config):
-        raise _lost(config, heads)
-    named = metadata_locations(config) if heads else None
+    if not heads:
+        if ledger.lake() is None and (left := _left_folder(config)):
+            raise lost_together(config, ledger, left)
+        return LakeLook((), {})
+    named = {} if _is_missing(config) else metadata_locations(config)
     if named is not None and not any(head.name in named for head in heads):
         raise _lost(config, heads)
+    return LakeLook(heads, named)
 
 
 def check_warehouse(config: LakeConfig, ledger: Ledger) -> list[LakeHead]:
@@ -73,6 +103,22 @@ def real_place(location: str) -> str:
     return f"file://{os.path.realpath(path)}"
 
 
+def _left_folder(config: LakeConfig) -> str | None:
+    """A table's metadata folder in a lake on this machine whose catalog names no table; None where
+    nothing was left. A lake that does not say which it is may be anybody's files, and one that was
+    made with another catalog is another project's."""
+    at = says_which(config)
+    if at is None or not (_is_missing(config) or metadata_locations(config) == {}):
+        return None
+    if config.catalog.uri:
+        with suppress(ValueError, OSError):
+            said = json.loads(Path(at).read_text(encoding="utf-8"))
+            if said.get("catalog") != hide_url(config.catalog.uri):
+                return None
+    found = next(Path(at).parent.glob("*/*/metadata/*.metadata.json"), None)
+    return None if found is None else str(found.parent)
+
+
 def _is_missing(config: LakeConfig) -> bool:
     """Whether the catalog is a SQLite file, and not there."""
     if not config.catalog.uri:
@@ -82,6 +128,18 @@ def _is_missing(config: LakeConfig) -> bool:
         return False
     file = make_url(config.catalog.uri).database
     return bool(file) and not Path(str(file)).is_file()
+
+
+def lost_together(config: LakeConfig, ledger: Ledger, left: str) -> LakeError:
+    """Neither the catalog nor the ledger knows what a lake holds, which is still there."""
+    return LakeError(
+        f"the lake in {place_of(config)} has tables (such as in {left}), and neither its catalog "
+        f"nor the ledger {Ledger.shown_url(ledger.url)} knows of any: both were lost, or are "
+        "another project's",
+        next_step="Put both back from a backup; or run `mirrorlake lake find`, which registers the "
+        "tables again from their newest metadata files, then `mirrorlake ledger rebuild`. To begin "
+        "again from nothing, give lake.warehouse another folder. Nothing was made",
+    )
 
 
 def _lost(config: LakeConfig, heads: list[LakeHead]) -> LakeError:

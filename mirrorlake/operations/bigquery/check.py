@@ -22,7 +22,7 @@ from mirrorlake.destinations.bigquery.names import BigQueryTable, table_there
 from mirrorlake.destinations.bigquery.statements import digest_sql
 from mirrorlake.destinations.iceberg.stream import read_rows
 from mirrorlake.ledger import LayerProof
-from mirrorlake.models.published import OF_MODELS
+from mirrorlake.ledger.lake_heads import OF_MODELS
 from mirrorlake.operations.bigquery.form import PublishedForm
 from mirrorlake.operations.bigquery.lake_digest import digest_rows
 from mirrorlake.operations.bigquery.settle import publications_there, record_cost, settle_newest

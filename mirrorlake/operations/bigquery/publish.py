@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from mirrorlake.config.contract import TableContract
+from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.destinations.bigquery.google import again_while
 from mirrorlake.destinations.bigquery.names import table_there
@@ -104,7 +104,7 @@ def publish_table(
     """
     patience = (bigquery.config.wait if wait is None else wait).total_seconds()
     with workspace.leased(contract) as leased:
-        if isinstance(contract, TableContract):
+        if isinstance(contract, TableContract | TenantTable):
             refuse_moved(leased, contract)
         return again_while(
             lambda error: isinstance(error, BigQueryError) and passes(error.message),

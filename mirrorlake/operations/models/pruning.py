@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from mirrorlake.destinations.iceberg.heads import ModelTable
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.partition_drop import drop_parts
 from mirrorlake.destinations.iceberg.statistics import partitions_there
@@ -21,9 +22,9 @@ from mirrorlake.destinations.iceberg.views import forget_view
 from mirrorlake.errors import ModelError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.lake_heads import OF_MODELS
 from mirrorlake.models.external_tables import OF_MODEL
 from mirrorlake.models.model import Model, Project
-from mirrorlake.models.published import OF_MODELS
 from mirrorlake.operations.models.dropped import DROPPED, PartitionDrop
 from mirrorlake.operations.models.dropping import uncovered_keys
 from mirrorlake.operations.models.table_history import key_of_values
@@ -127,8 +128,7 @@ def drop_leftover(workspace: Workspace, project: Project, one: Leftover) -> None
         CommitConflict: somebody else wrote to the table at this moment.
         LakeError, LedgerError
     """
-    with workspace.ledger.lease(f"model {one.model}", workspace.run_id) as lease:
-        own = replace(workspace, lease=lease)
+    with workspace.leased(ModelTable(one.model, table_of_model(one.model)), wait=False) as own:
         if one.what == "partitions":
             _drop_partitions(own, project.models[one.model], one.keys)
         else:

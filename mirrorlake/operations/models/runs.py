@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mirrorlake.destinations.iceberg.durable import flush_commits
+from mirrorlake.destinations.iceberg.heads import ModelTable
 from mirrorlake.destinations.iceberg.session_settings import activate
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import CommitConflict, ExpectationFailed, LakeError, LandingError, ModelError
@@ -41,6 +42,7 @@ from mirrorlake.operations.models.states import States
 from mirrorlake.operations.models.stream_views import stream_sql
 from mirrorlake.operations.models.table_history import PARTITIONS, keys_there, recorded_by
 from mirrorlake.operations.models.tables import model_table, prepare_table
+from mirrorlake.operations.moved_made import put_model_right
 from mirrorlake.serving.views import show_next_table
 from mirrorlake.workspace import Workspace
 
@@ -108,10 +110,12 @@ def run_model(
         LeaseHeld: another run computes the model.
         LakeError, LedgerError, MachineError
     """
-    with workspace.ledger.lease(f"model {model.name}", workspace.run_id) as lease:
-        own = replace(workspace, lease=lease)
+    held = ModelTable(model.name, model_table(model))
+    with workspace.leased(held, wait=False) as own:
         if model.declaration.is_view:
             return _run_view(own, states, model, again=again, watch=watch)
+        if own.moved and put_model_right(own, held, is_snapshot=model.declaration.is_snapshot):
+            states.made_again(model)
         states.look_again(model)
         possible, missed = _possible(states, model, scopes)
         due = [one for one in possible if again or states.of(model, one).is_due]

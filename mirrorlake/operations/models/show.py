@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.errors import ModelError
+from mirrorlake.ledger.lake_heads import OF_MODELS
 from mirrorlake.models.binding import bound_sql
 from mirrorlake.models.dependencies import Input, ModelInput, readers_of, unbounded
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.project import stored_columns
-from mirrorlake.models.published import OF_MODELS
 from mirrorlake.models.scopes import ScopeValues, kind_of, text_of
 from mirrorlake.models.told_by_conditions import told_by_conditions
 from mirrorlake.operations.models.compiled import scopes_of

@@ -7,14 +7,14 @@ What belongs here: one model's table. What doesn't: what is done to a lake table
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from mirrorlake.destinations.iceberg.heads import ModelTable
 from mirrorlake.models.external_tables import OF_MODEL
 from mirrorlake.models.model import Project
 from mirrorlake.operations.maintain import Ages, Maintained, maintain_lake_table
 from mirrorlake.operations.models.dropping import drop_gone
 from mirrorlake.operations.models.table_history import settle_records
 from mirrorlake.operations.models.tables import table_of_model
+from mirrorlake.operations.moved_layers import refuse_removal
 from mirrorlake.operations.orphans import refuse_short_grace
 from mirrorlake.workspace import Workspace
 
@@ -51,8 +51,9 @@ def maintain_model(
     """
     ages = ages or Ages()
     refuse_short_grace(workspace.config, ages.grace)
-    with workspace.ledger.lease(f"model {name}", workspace.run_id) as lease:
-        own = replace(workspace, lease=lease)
+    held = ModelTable(name, table_of_model(name))
+    with workspace.leased(held, wait=False) as own:
+        refuse_removal(own, held)
         model = project.models.get(name)
         if model is not None and not model.declaration.is_view:
             if not project.problems:  # a reader that does not compile may be one that needs them

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,16 @@ from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
+from tests.integration.hands import (
+    Hand,
+    LakePart,
+    another,
+    old_catalog,
+    old_lake,
+    out_of_catalog,
+    purged,
+    set_back,
+)
 from tests.support.command import COMMAND
 from tests.support.rest_catalog import (
     CREDENTIAL,
@@ -355,3 +367,79 @@ def test_commands_keep_a_lake_of_a_rest_catalog(
     assert found is not None
     [row] = found.scan().to_arrow().to_pylist()
     assert tuple(row.values()) == sql("SELECT COUNT(*), SUM(a) FROM t")[0]
+
+
+# --- other hands ----------------------------------------------------------------------------------
+
+
+def row_deleted(at: LakePart) -> None:
+    at.load().delete("id = 3")
+
+
+HEALED = {
+    "raw": (set_back, old_catalog, old_lake, purged),
+    "deduped": (*(set_back, old_catalog, old_lake, row_deleted, out_of_catalog, purged, another),),
+}
+REFUSED = {"raw": (row_deleted, out_of_catalog, another)}
+OFTEN_BY_HANDS = ("deduped", row_deleted)
+
+
+@pytest.mark.parametrize(
+    ("layer", "hand"),
+    [
+        pytest.param(
+            *(layer, hand),
+            id=f"{layer}-{hand.__name__}",
+            marks=[] if (layer, hand) == OFTEN_BY_HANDS else [pytest.mark.full],
+        )
+        for kinds in (HEALED, REFUSED)
+        for layer, hands in kinds.items()
+        for hand in hands
+    ],
+)
+def test_what_other_hands_did_is_put_right_or_refused(
+    layer: str,
+    hand: Hand,
+    opened: Callable[[], Workspace],
+    config_path: Path,
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+    catalog: RestCatalogServer,
+    place: Place,
+) -> None:
+    """No database names the metadata files here: each table is opened and compared."""
+    sql(CREATE, FIRST)
+    workspace = opened()
+    sync(workspace)
+    contract = workspace.config.table("t")
+    at = Identifier(contract.namespaces.deduped, "t")
+    if layer == "raw":
+        versions = workspace.ledger.schema_versions(contract.name)
+        at = Identifier(contract.namespaces.raw, versions[-1].raw_table)
+    beside = replace(place, lake=workspace.lake)
+    rows = str(catalog.catalog.properties["uri"]).removeprefix("sqlite:///")
+    before = LakePart(beside, at, database=rows).load().metadata_location
+    sql(*MORE)
+    sync(opened())
+    part = LakePart(beside, at, before, database=rows)
+    hand(part)
+    sql("INSERT INTO t (id, a, mail) VALUES (5, 5, 'eve@x')")
+    doctor = CliRunner().invoke(cli, ["doctor", "--json", "--config", str(config_path)])
+    assert at.name in doctor.stdout
+    if hand in REFUSED.get(layer, ()):
+        with pytest.raises(LakeError) as refused:
+            sync(opened())
+        said = str(refused.value)
+        if found := re.findall(r"set its main back to version (\d+)", said):
+            part.load().manage_snapshots().set_current_snapshot(snapshot_id=int(found[0])).commit()
+        elif hand is another:
+            lake = workspace.lake.catalog
+            lake.drop_table(at.path)
+            lake.rename_table((at.namespace, f"{at.name}_old"), at.path)
+        else:
+            assert "mirrorlake lake find" in said
+            find = CliRunner().invoke(cli, ["lake", "find", "--config", str(config_path)])
+            assert (find.exit_code, "1 registered" in find.output) == (0, True), find.output
+    sync(opened())
+    assert is_exact(opened(), server, database)

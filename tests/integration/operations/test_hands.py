@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
@@ -27,6 +23,20 @@ from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract
+from tests.integration.hands import (
+    LakePart,
+    another,
+    branch_dropped,
+    compacted,
+    expired,
+    old_catalog,
+    old_lake,
+    out_of_catalog,
+    purged,
+    row_added,
+    row_deleted,
+    set_back,
+)
 
 Sql = Callable[..., Any]
 START = datetime.now(UTC).date() - timedelta(days=5)
@@ -64,13 +74,9 @@ class World:
         spaces = contract.namespaces
         if layer != "raw":
             return Identifier(getattr(spaces, layer), table)
-        with self.catalog() as rows:
-            found = rows.execute(
-                "SELECT table_name FROM iceberg_tables WHERE table_namespace = ?"
-                " AND table_name LIKE ?",
-                (spaces.raw, f"{table}_v_%"),
-            ).fetchall()
-        return Identifier(spaces.raw, found[0][0])
+        paths = self.place.lake.catalog.list_tables(spaces.raw)
+        (name,) = (p[-1] for p in paths if re.fullmatch(f"{table}_v_[0-9a-f]{{10}}", p[-1]))
+        return Identifier(spaces.raw, name)
 
     def remember(self, tables: Mapping[str, tuple[str, Any]]) -> None:
         for name, (layers, _) in tables.items():
@@ -82,29 +88,9 @@ class World:
         assert found is not None
         return found
 
-    @contextmanager
-    def catalog(self) -> Iterator[sqlite3.Connection]:
-        """The catalog's database, past every library."""
-        with closing(sqlite3.connect(self.place.folder / "lake" / "catalog.db")) as database:
-            yield database
-            database.commit()
-
-    def name(self, identifier: Identifier, location: str) -> None:
-        """Have the catalog name another metadata file."""
-        with self.catalog() as rows:
-            rows.execute(
-                "UPDATE iceberg_tables SET metadata_location = ? WHERE table_namespace = ?"
-                " AND table_name = ?",
-                (location, *identifier.path),
-            )
-
-    def forget(self, identifier: Identifier) -> None:
-        """Take a table out of the catalog."""
-        with self.catalog() as rows:
-            rows.execute(
-                "DELETE FROM iceberg_tables WHERE table_namespace = ? AND table_name = ?",
-                identifier.path,
-            )
+    def part(self, table: str, layer: str) -> LakePart:
+        identifier = self.identifier(table, layer)
+        return LakePart(self.place, identifier, self.before.get((table, layer), ""))
 
     def change(self, table: str, first: int, last: int) -> None:
         rows = ", ".join(f"({n}, {n}, NOW(6))" for n in range(first, last + 1))
@@ -147,70 +133,20 @@ def world(
     return make
 
 
-# --- hands ----------------------------------------------------------------------------------------
-
-
-def set_back(world: World, table: str, layer: str) -> None:
-    found = world.load(table, layer)
-    parent = found.current_snapshot().parent_snapshot_id
-    found.manage_snapshots().set_current_snapshot(snapshot_id=parent).commit()
-
-
-def old_catalog(world: World, table: str, layer: str) -> None:
-    """The catalog is a copy from before the last sync; the files are all there."""
-    world.name(world.identifier(table, layer), world.before[table, layer])
-
-
-def old_lake(world: World, table: str, layer: str) -> None:
-    """The lake's files and its catalog are a copy from before the last sync."""
-    old = world.before[table, layer]
-    world.name(world.identifier(table, layer), old)
-    named = Path(old.removeprefix("file:"))
-    newer = [path for path in named.parent.glob("*.metadata.json") if path.name > named.name]
-    assert newer
-    for path in newer:
-        path.unlink()
-
-
-def row_deleted(world: World, table: str, layer: str) -> None:
-    world.load(table, layer).delete("id = 3")
-
-
-def row_added(world: World, table: str, layer: str) -> None:
-    found = world.load(table, layer)
-    row = found.scan(row_filter="id = 3").to_arrow().slice(0, 1)
-    at = row.schema.get_field_index("id")
-    found.append(
-        row.set_column(at, row.schema.field(at), pa.array([99], row.schema.field(at).type))
-    )
-
-
-def out_of_catalog(world: World, table: str, layer: str) -> None:
-    world.forget(world.identifier(table, layer))
-
-
-def purged(world: World, table: str, layer: str) -> None:
-    identifier = world.identifier(table, layer)
-    folder = world.load(table, layer).location().removeprefix("file://")
-    world.forget(identifier)
-    shutil.rmtree(folder)
-
-
-def another(world: World, table: str, layer: str) -> None:
-    """The table has another name, and an empty one has its."""
-    identifier, found = world.identifier(table, layer), world.load(table, layer)
-    catalog = world.place.lake.catalog
-    catalog.rename_table(identifier.path, (identifier.namespace, f"{identifier.name}_old"))
-    location = f"{found.location()}_elsewhere"
-    catalog.create_table(identifier.path, found.schema(), location=location)
-
-
 ALL = "raw deduped clean"
+UPKEEP = (expired, compacted, branch_dropped)
+"""Of others: changes no row."""
 HEALED = {
-    "raw": (set_back, old_catalog, old_lake, purged),
-    "deduped": (set_back, old_catalog, row_deleted, row_added, out_of_catalog, purged, another),
-    "clean": (set_back, row_deleted, out_of_catalog),
-    ALL: (set_back, old_lake),
+    "raw": (set_back, old_catalog, old_lake, purged, *UPKEEP),
+    "deduped": (
+        *(set_back, old_catalog, old_lake, row_deleted, row_added, out_of_catalog, purged),
+        *(another, *UPKEEP),
+    ),
+    "clean": (
+        *(set_back, old_catalog, old_lake, row_deleted, row_added, out_of_catalog, purged),
+        *(another, *UPKEEP),
+    ),
+    ALL: (set_back, old_catalog, old_lake),
 }
 REFUSED = {"raw": (row_deleted, row_added, out_of_catalog, another)}
 QUICK = {"deduped_row_deleted", "clean_row_deleted", "raw_deduped_clean_old_lake"}
@@ -242,9 +178,12 @@ def test_a_sync_puts_right_what_other_hands_did(world: Callable[..., World], whi
     assert made.sync() == {}
     for name, (layers, hand) in tables.items():
         for layer in layers.split():
-            hand(made, name, layer)
+            hand(made.part(name, layer))
     for name in tables:
         made.change(name, 21, 30)
+    if quick:  # a check says whose work the difference is
+        check = json.loads(made.run("check", "deduped_row_deleted", "--json").stdout)
+        assert ["was written to by other hands" in said for said in check["moved"]] == [True]
     assert made.sync() == {}
     wrong = {name: words for name in tables if (words := made.is_exact(name))}
     assert wrong == {}
@@ -265,7 +204,7 @@ def test_what_only_a_person_can_put_right_is_refused_by_name(world: Callable[...
         made.change(name, 11, 20)
     made.sync()
     for name, (layer, hand) in tables.items():
-        hand(made, name, layer)
+        hand(made.part(name, layer))
     for name in tables:
         made.change(name, 21, 30)
     errors = made.sync()

@@ -24,6 +24,7 @@ from demo.mariadb import MariaDB
 from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.sync import load_table
@@ -135,11 +136,24 @@ def test_an_empty_catalog_is_refused_as_a_lost_one_is(project: Project) -> None:
 
 
 def test_the_catalog_and_the_ledger_are_lost_together(project: Project) -> None:
-    """`lake find`, then `ledger rebuild`: by the newest metadata of each folder."""
+    """Refused, not begun again; then `lake find` and `ledger rebuild`: by the newest metadata of
+    each folder."""
     rows = project.raw_rows()
     lose_catalog(project)
     for path in project.folder.glob("ledger.db*"):
         path.unlink()
+    before = {str(path) for path in project.lake.rglob("*")}
+    for refused in (project.load, project.recover):
+        with pytest.raises(LakeError, match=r"both were lost.*`mirrorlake lake find`.*rebuild`"):
+            refused()
+    for command in ("status", "gaps"):
+        assert isinstance(project.run(command).exception, LakeError)
+    assert project.run("doctor").exit_code == 3
+    assert {str(path) for path in project.lake.rglob("*")} == before
+    # An empty catalog says no more than none.
+    Lake(load_config(project.config).lake)
+    with pytest.raises(LakeError, match="both were lost"):
+        project.load()
     assert project.run("lake", "find").exit_code == 0
     assert project.run("ledger", "rebuild").exit_code == 0
     assert project.raw_rows() == rows
@@ -161,10 +175,12 @@ def test_a_lost_ledger_is_said_by_what_only_looks(project: Project) -> None:
 
 
 def test_nothing_of_a_lost_catalog_is_removed_as_an_orphan(project: Project) -> None:
-    """Whatever the ledger knows: a new catalog with a new table in the same folder."""
+    """Whatever the ledger knows: a new catalog with a new table in the same folder, which an older
+    release made, or which does not say that it is a lake's."""
     lose_catalog(project)
     for path in project.folder.glob("ledger.db*"):
         path.unlink()
+    (project.lake / "mirrorlake-lake.json").unlink()
     assert project.load() == 4  # nobody knows that there was more
     before = {path for path in project.lake.rglob("*") if path.is_file()}
     with pytest.raises(LakeError, match="is of another table, which the catalog does not know"):
@@ -279,8 +295,31 @@ def test_loads_that_raw_lost_are_not_forgotten_where_they_cannot_be_read_again(
         catalog.execute("UPDATE iceberg_tables SET metadata_location = ?", (f"file://{old}",))
         catalog.commit()
     assert newer
+    kept = {path: path.read_bytes() for path in newer}
     for path in newer:
         path.unlink()
+    lost = r"raw lost 1 load .*deletes: flag.*folder \(file:.*from a backup.*`mirrorlake lake find`"
     for _ in range(2):
-        with pytest.raises(LakeError, match=r"raw lost 1 load .*deletes: flag.*from a backup"):
+        with pytest.raises(LakeError, match=lost):
             project.load()
+    # What it was is not known any more, and is said of its days.
+    gaps = project.run("gaps", "--json")
+    assert isinstance(gaps.exception, LakeError)
+    days = json.loads(gaps.stdout)
+    assert {one["state"] for one in days} == {"unknown"}
+    assert "is older than Mirrorlake's last commit" in days[0]["reason"]
+    (state,) = json.loads(project.run("status", "--json").stdout)
+    assert state["state"] == "moved"
+    # There is nothing to find, and that is said with what is missing and what comes next.
+    find = project.run("lake", "find")
+    assert "1 older" in find.output
+    assert "Next: `mirrorlake sync`" in find.output
+    # The backup comes: the step that was named works.
+    for path, content in kept.items():
+        path.write_bytes(content)
+    (found,) = json.loads(project.run("lake", "find", "--json").stdout)
+    assert found["what"] == "set forward"
+    project.load()
+    with closing(sqlite3.connect(project.folder / "ledger.db")) as ledger:
+        states = ledger.execute("SELECT state, COUNT(*) FROM loads GROUP BY state").fetchall()
+    assert dict(states) == {"success": 3}

@@ -32,6 +32,12 @@ ALTERED = [
 """Five shapes of one table, whose versions are a table."""
 
 
+BY_HANDS = [
+    Kill("move", "names", "sync", "", moment, 0.0, "hands")
+    for moment in (0.2, 0.5, 0.8, 0.3, 0.6, 0.9, 0.4, 0.7)
+]
+
+
 @pytest.fixture
 def soak(place: Place, runner: Runner, tmp_path: Path) -> Iterator[Soak]:
     """A soak in the session's lake, over a server of its own that may be killed."""
@@ -48,6 +54,15 @@ def test_a_few_rounds(soak: Soak) -> None:
     assert soak.findings.none, soak.findings
     assert len(soak.killed) == len(FEW)
     assert soak.rows > 10
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1200)
+def test_other_hands_write_while_runs_are_killed(soak: Soak) -> None:
+    soak.tables, soak.episodes = ("names",), 2
+    soak.episode(BY_HANDS, 3, print)
+    assert soak.findings.none, soak.findings
+    assert len(soak.killed) == len(BY_HANDS)
 
 
 @pytest.mark.full

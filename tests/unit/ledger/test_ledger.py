@@ -670,7 +670,10 @@ def test_a_load_that_raw_lost_is_an_open_window_until_it_is_read_again(ledger: L
     assert [load.seq for load in ledger.successful_loads(TABLE)] == [kept.seq]
     assert [file.seq for file in ledger.raw_files(TABLE)] == [kept.seq]
     (window,) = ledger.open_windows(TABLE)
-    assert (window.load_id, window.state, window.error) == (lost.load_id, "errored", "raw lost it")
+    assert (window.load_id, window.state, window.error) == (lost.load_id, "unknown", "raw lost it")
+    assert [load.seq for load in ledger.unknown_loads(TABLE)] == [lost.seq]
+    # Where a backup brings it back, it is found as one that died is.
+    assert [load.seq for load in ledger.unsettled_loads(TABLE)] == [lost.seq]
     again = started(ledger, window=Window("initial", None, None, WINDOW.day))
     ledger.finish_load(again, 3, RECEIPT)
     assert ledger.open_windows(TABLE) == []

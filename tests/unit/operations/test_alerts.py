@@ -24,8 +24,10 @@ from mirrorlake.cli import cli
 from mirrorlake.config import Config, load_config
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Alert, Ledger
+from mirrorlake.ledger.lake_heads import LakeHead
 from mirrorlake.ledger.tables import ALERTS
 from mirrorlake.operations.alerts import send_alerts
+from mirrorlake.operations.put_right import KEPT, note_put_right
 from tests.integration.certificates import write_certificates
 from tests.unit.ledger.test_ledger import RECEIPT, started
 
@@ -175,6 +177,35 @@ def test_loads_that_fail_one_after_the_other(webhook: tuple[Config, Ledger], hoo
     loaded(ledger, NOW)
     send_alerts(config, ledger, NOW)
     assert events(hook)[1:] == [("s.shop.t", "failing", "ended")]
+
+
+def test_what_other_hands_did_is_told_for_as_long_as_it_is_kept(
+    webhook: tuple[Config, Ledger], hook: Hook
+) -> None:
+    """A table that was put right before anybody looked, too; and of models and tenants."""
+    config, ledger = webhook
+    for name in ("s.shop.t", "model m.daily"):
+        note_put_right(ledger, name, ["its deduped table was written to"])
+    now = datetime.now(UTC)
+    send_alerts(config, ledger, now)
+    assert sorted(events(hook)) == [
+        ("model m.daily", "moved", "began"),
+        ("s.shop.t", "moved", "began"),
+    ]
+    assert "s.shop.t was changed in the lake by other hands" in hook.bodies[0]["text"]
+    assert send_alerts(config, ledger, now + KEPT - HOUR) == []
+    send_alerts(config, ledger, now + KEPT + HOUR)
+    assert {event for *_, event in events(hook)[2:]} == {"ended"}
+
+
+def test_a_lake_that_is_not_there_is_told_as_a_whole(
+    webhook: tuple[Config, Ledger], hook: Hook
+) -> None:
+    config, ledger = webhook
+    ledger.claim_lake("a", "file:///elsewhere")
+    ledger.record_lake_heads([LakeHead("s_shop", "t", "s.shop.t", "u", 1, 1, "file:///x.json")])
+    send_alerts(config, ledger, NOW)
+    assert events(hook) == [("the lake", "moved", "began")]
 
 
 def test_a_table_that_is_refused_again_and_again_is_failing(make: Make, hook: Hook) -> None:

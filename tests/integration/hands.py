@@ -1,0 +1,154 @@
+"""What other hands do to a lake table: restores, rollbacks, a colleague's writes, other tools'
+upkeep. By PyIceberg, by Spark without a word of ours, or in the catalog's database itself.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.commit import BY
+from mirrorlake.destinations.iceberg.session_settings import activate
+from tests.integration.conftest import Place
+
+
+@dataclass(frozen=True)
+class LakePart:
+    """A lake table that hands move.
+
+    Attributes:
+        before: the metadata file that the catalog named before our last commits.
+        key: a whole number column of it that no two rows share.
+        database: the catalog's, below the place's folder.
+    """
+
+    place: Place
+    identifier: Identifier
+    before: str = ""
+    key: str = "id"
+    database: str = "lake/catalog.db"
+
+    def load(self) -> Any:
+        found = self.place.lake.load(self.identifier)
+        assert found is not None, self.identifier
+        return found
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.load().location().removeprefix("file://"))
+
+    @contextmanager
+    def catalog(self) -> Iterator[sqlite3.Connection]:
+        """The catalog's database, past every library."""
+        with closing(sqlite3.connect(self.place.folder / self.database)) as database:
+            yield database
+            database.commit()
+
+    def name(self, location: str) -> None:
+        """Have the catalog name another metadata file."""
+        with self.catalog() as rows:
+            rows.execute(
+                "UPDATE iceberg_tables SET metadata_location = ? WHERE table_namespace = ?"
+                " AND table_name = ?",
+                (location, *self.identifier.path),
+            )
+
+    def forget(self) -> None:
+        """Take a table out of the catalog."""
+        with self.catalog() as rows:
+            rows.execute(
+                "DELETE FROM iceberg_tables WHERE table_namespace = ? AND table_name = ?",
+                self.identifier.path,
+            )
+
+    def spark(self, statement: str) -> None:
+        """Run a statement as somebody with a Spark of their own does: nothing says that it is
+        ours."""
+        spark = self.place.spark.get().newSession()
+        spark.conf.unset(f"spark.sql.iceberg.snapshot-property.{BY}")
+        activate(spark)
+        spark.sql(statement)
+
+    def call(self, procedure: str, **arguments: str) -> None:
+        """Call a procedure of Iceberg's."""
+        said = "".join(f", {name} => {value}" for name, value in arguments.items())
+        self.spark(f"CALL lake.system.{procedure}(table => '{self.identifier}'{said})")
+
+
+Hand: TypeAlias = Callable[[LakePart], None]
+
+
+def set_back(at: LakePart) -> None:
+    found = at.load()
+    parent = found.current_snapshot().parent_snapshot_id
+    found.manage_snapshots().set_current_snapshot(snapshot_id=parent).commit()
+
+
+def old_catalog(at: LakePart) -> None:
+    """The catalog is a copy from before the last sync; the files are all there."""
+    at.name(at.before)
+
+
+def old_lake(at: LakePart) -> None:
+    """The lake's files and its catalog are a copy from before the last sync."""
+    at.name(at.before)
+    named = Path(at.before.removeprefix("file:"))
+    newer = [path for path in named.parent.glob("*.metadata.json") if path.name > named.name]
+    assert newer
+    for path in newer:
+        path.unlink()
+
+
+def row_deleted(at: LakePart) -> None:
+    at.spark(f"DELETE FROM {at.identifier.sql} WHERE {at.key} = 3")
+
+
+def row_added(at: LakePart) -> None:
+    names = [f"`{field.name}`" for field in at.load().schema().fields]
+    wanted = ", ".join("99" if name == f"`{at.key}`" else name for name in names)
+    at.spark(
+        f"INSERT INTO {at.identifier.sql} SELECT {wanted} FROM {at.identifier.sql}"
+        f" WHERE {at.key} = 3 LIMIT 1"
+    )
+
+
+def out_of_catalog(at: LakePart) -> None:
+    at.forget()
+
+
+def purged(at: LakePart) -> None:
+    folder = at.folder
+    at.forget()
+    shutil.rmtree(folder)
+
+
+def another(at: LakePart) -> None:
+    """The table has another name, and an empty one has its."""
+    identifier, found = at.identifier, at.load()
+    catalog = at.place.lake.catalog
+    catalog.rename_table(identifier.path, (identifier.namespace, f"{identifier.name}_old"))
+    location = f"{found.location()}_elsewhere"
+    catalog.create_table(identifier.path, found.schema(), location=location)
+
+
+def expired(at: LakePart) -> None:
+    """Somebody's upkeep takes every version but the newest, and the files of the others."""
+    at.call("expire_snapshots", older_than="TIMESTAMP '2999-01-01'", retain_last="1")
+
+
+def compacted(at: LakePart) -> None:
+    at.call("rewrite_data_files", options="map('rewrite-all', 'true')")
+
+
+def branch_dropped(at: LakePart) -> None:
+    """Whatever branch there is beside main."""
+    found = at.load()
+    for name, ref in found.metadata.refs.items():
+        if name != "main" and str(ref.snapshot_ref_type.value) == "branch":
+            found.manage_snapshots().remove_branch(name).commit()

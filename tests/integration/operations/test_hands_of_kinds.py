@@ -1,0 +1,302 @@
+"""Other hands in the tables of tenants, of landings and of models. After one command of ours what
+readers see is exact by an outside oracle, or it is refused by name, with a step that then works;
+never is a command successful and what readers see wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from click.testing import CliRunner
+
+from demo.mariadb import MariaDB
+from mirrorlake.cli import cli
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.errors import MirrorlakeError
+from tests.integration.conftest import Place, share_session
+from tests.integration.contract_files import write_contract
+from tests.integration.hands import (
+    Hand,
+    LakePart,
+    another,
+    branch_dropped,
+    compacted,
+    expired,
+    old_catalog,
+    old_lake,
+    out_of_catalog,
+    purged,
+    row_added,
+    row_deleted,
+    set_back,
+)
+from tests.integration.operations.test_landing import IDS, Feed, line
+from tests.integration.tenants import Tenants
+
+EVERY = (
+    *(set_back, old_catalog, old_lake, row_deleted, row_added, out_of_catalog, purged, another),
+    *(expired, compacted, branch_dropped),
+)
+REFUSED = {
+    "tenants raw": {row_deleted, row_added, out_of_catalog, another},
+    "landing deduped": {another},
+    "model model": {another},
+}
+"""What only a person can put right."""
+QUICK = {
+    ("landing deduped", row_added),
+    ("landing deduped", old_lake),
+    ("model model", old_lake),
+    ("tenants deduped", row_deleted),
+}
+"""Those of `make test`; every one is in `make test-full`."""
+
+
+class Mirror(Protocol):
+    """What is mirrored or made, with a past of two of our commits."""
+
+    def part(self, layer: str) -> LakePart: ...
+    def run(self) -> str:
+        """One command of ours; what it was refused for, '' where it was not."""
+        ...
+
+    def wrong(self) -> str:
+        """How what readers see is not exact; '' where it is."""
+        ...
+
+    def doctor(self) -> str:
+        """What doctor says of lake and ledger."""
+        ...
+
+
+def agreement(config: Path) -> str:
+    result = CliRunner().invoke(cli, ["doctor", "--json", "--config", str(config)])
+    pieces = {one["name"]: one for one in json.loads(result.stdout)}
+    found = pieces["lake and ledger"]
+    return f"{found['detail']}" if found["state"] != "ok" else ""
+
+
+@dataclass
+class TenantMirror:
+    tenants: Tenants
+    before: dict[Identifier, str] = field(default_factory=dict)
+
+    @classmethod
+    def make(cls, server: MariaDB, place: Place, sql: Any, database: str) -> TenantMirror:
+        contract = {"key": ["id"], "clean": "table"}
+        made = cls(Tenants(server, place, f"h{uuid.uuid4().hex[:8]}", contract))
+        tenants = made.tenants
+        columns = "id INT PRIMARY KEY, name VARCHAR(20)"
+        tenants.make("a", columns, "(1, 'a')", "(2, 'b')", "(3, 'c')")
+        tenants.make("b", columns, "(1, 'd')", "(3, 'e')")
+        tenants.sync()
+        made.before = {
+            at: place.lake.load(at).metadata_location  # type: ignore[union-attr]
+            for at in map(made.identifier, ("raw", "deduped", "clean"))
+        }
+        tenants.run("a", "UPDATE orders SET name = 'x' WHERE id = 2")
+        tenants.sync()
+        tenants.run("b", "INSERT INTO orders VALUES (7, 'y')")
+        return made
+
+    def identifier(self, layer: str) -> Identifier:
+        with self.tenants.opened() as (workspace, table):
+            spaces = table.namespaces
+            if layer != "raw":
+                return Identifier(getattr(spaces, layer), table.table)
+            version = workspace.ledger.schema_versions(table.name)[-1]
+            return Identifier(spaces.raw, version.raw_table)
+
+    def part(self, layer: str) -> LakePart:
+        at = self.identifier(layer)
+        return LakePart(self.tenants.place, at, self.before[at])
+
+    def run(self) -> str:
+        try:
+            self.tenants.sync()
+        except MirrorlakeError as error:
+            return str(error)
+        return ""
+
+    def wrong(self) -> str:
+        expected = self.tenants.mysql("id", "name")
+        found = self.tenants.deduped("id", "name")
+        clean = self.part("clean").load().scan().to_arrow().num_rows
+        rows = sum(map(len, expected.values()))
+        return "" if (found, clean) == (expected, rows) else f"{found}, {clean} in clean"
+
+    def doctor(self) -> str:
+        return agreement(self.tenants.write())
+
+
+@dataclass
+class LandedMirror:
+    feed: Feed
+    place: Place
+    before: str = ""
+
+    @classmethod
+    def make(cls, server: MariaDB, place: Place, sql: Any, database: str) -> LandedMirror:
+        made = cls(Feed(place, f"h{uuid.uuid4().hex[:8]}", complete="marker"), place)
+        made.feed.land(IDS[0], [line(1), line(2)], [line(3)])
+        made.feed.arrive()
+        made.before = made.part("deduped").load().metadata_location
+        made.feed.land(IDS[1], [line(1, "9.99"), line(2), line(3), line(4)])
+        made.feed.arrive()
+        return made
+
+    def part(self, layer: str) -> LakePart:
+        at = Identifier(f"{self.feed.name}_d", "t")
+        return LakePart(self.place, at, self.before)
+
+    def run(self) -> str:
+        config = self.place.folder / f"{self.feed.name}.yaml"
+        result = CliRunner().invoke(cli, ["land", "--json", "--config", str(config)])
+        errors = json.loads(result.stdout)["errors"]
+        assert (result.exit_code == 0) == (not errors)
+        return "".join(one["error"] for one in errors)
+
+    def wrong(self) -> str:
+        found = {key: str(row[0]) for key, row in self.feed.rows().items()}
+        expected = {1: "9.99", 2: "1.50", 3: "1.50", 4: "1.50"}
+        return "" if found == expected else str(found)
+
+    def doctor(self) -> str:
+        return agreement(self.place.folder / f"{self.feed.name}.yaml")
+
+
+@dataclass
+class ModelMirror:
+    """A model of two partitions, each computed by a run of its own."""
+
+    config: Path
+    place: Place
+    sql: Any
+    database: str
+    before: str = ""
+
+    @classmethod
+    def make(cls, server: MariaDB, place: Place, sql: Any, database: str) -> ModelMirror:
+        sql("CREATE TABLE t (id INT PRIMARY KEY, day DATE)")
+        sql("INSERT INTO t VALUES (1, '2026-01-01'), (2, '2026-01-01'), (3, '2026-01-02')")
+        folder = place.folder / database
+        (folder / "models" / f"m_{database}").mkdir(parents=True)
+        config = write_contract(
+            folder / "mirrorlake.yaml",
+            server.port,
+            {database: {"tables": {"t": {"mode": "full", "key": ["id"]}}}},
+            lake={"warehouse": str(place.folder / "lake")},
+            ledger={"url": "sqlite:///ledger.db"},
+        )
+        made = cls(config, place, sql, database)
+        (folder / "models" / f"m_{database}" / "daily.sql").write_text(
+            "---\nfor: {of_day: \"TIMESERIES('2026-01-01', '2026-01-03', 'P1D')\"}\n---\n"
+            f"SELECT id, 1 AS one FROM s_{database}.t WHERE day = of_day\n"
+        )
+        assert made.command("sync") == ""
+        assert made.command("run", made.name, "of_day=2026-01-01") == ""
+        made.before = made.part("model").load().metadata_location
+        assert made.command("run", made.name) == ""
+        return made
+
+    @property
+    def name(self) -> str:
+        return f"m_{self.database}.daily"
+
+    def command(self, *arguments: str) -> str:
+        result = CliRunner().invoke(cli, [*arguments, "--json", "--config", str(self.config)])
+        if isinstance(result.exception, MirrorlakeError):
+            return str(result.exception)
+        assert result.exit_code == 0, result.output
+        return ""
+
+    def part(self, layer: str) -> LakePart:
+        return LakePart(self.place, Identifier(f"m_{self.database}", "daily"), self.before)
+
+    def run(self) -> str:
+        return self.command("run", self.name)
+
+    def wrong(self) -> str:
+        found = sorted(self.part("model").load().scan().to_arrow()["id"].to_pylist())
+        return "" if found == [1, 2, 3] else str(found)
+
+    def doctor(self) -> str:
+        return agreement(self.config)
+
+
+KINDS: dict[str, type[Any]] = {
+    "tenants": TenantMirror,
+    "landing": LandedMirror,
+    "model": ModelMirror,
+}
+CASES = [
+    (f"{kind} {layer}", hand)
+    for kind, layers in {
+        "tenants": ("raw", "deduped", "clean"),
+        "landing": ("deduped",),
+        "model": ("model",),
+    }.items()
+    for layer in layers
+    for hand in EVERY
+]
+
+
+def take_step(mirror: Mirror, layer: str, said: str, hand: Hand) -> None:
+    """What the refusal says that a person must do."""
+    part = mirror.part(layer)
+    if found := re.findall(r"set its main back to version (\d+)", said):
+        at = part.load()
+        at.manage_snapshots().set_current_snapshot(snapshot_id=int(found[0])).commit()
+        return
+    if hand is another:
+        catalog, (namespace, name) = part.place.lake.catalog, part.identifier.path
+        catalog.drop_table((namespace, name))
+        catalog.rename_table((namespace, f"{name}_old"), (namespace, name))
+        return
+    assert "mirrorlake lake find" in said, said
+    config = mirror.tenants.write() if isinstance(mirror, TenantMirror) else None
+    result = CliRunner().invoke(cli, ["lake", "find", "--config", str(config)])
+    assert result.exit_code in (0, 6), result.output
+
+
+@pytest.mark.parametrize(
+    ("where", "hand"),
+    [
+        pytest.param(
+            *case,
+            id=f"{case[0]} {case[1].__name__}".replace(" ", "-"),
+            marks=[] if case in QUICK else [pytest.mark.full],
+        )
+        for case in CASES
+    ],
+)
+def test_one_command_puts_it_right_or_names_a_step_that_does(
+    where: str,
+    hand: Hand,
+    server: MariaDB,
+    place: Place,
+    database: str,
+    sql: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    share_session(place, monkeypatch)
+    kind, layer = where.split()
+    mirror: Mirror = KINDS[kind].make(server, place, sql, database)
+    hand(mirror.part(layer))
+    changes = hand not in (expired, compacted, branch_dropped)
+    assert (mirror.part(layer).identifier.name in mirror.doctor()) == changes
+    said = mirror.run()
+    assert bool(said) == (hand in REFUSED.get(where, ())), said
+    if said:
+        take_step(mirror, layer, said, hand)
+        assert mirror.run() == ""
+    assert mirror.wrong() == ""
+    assert mirror.run() == ""
+    assert mirror.doctor() == ""
