@@ -32,6 +32,7 @@ from mirrorlake.cli.generate import models_group
 from mirrorlake.cli.init import init
 from mirrorlake.cli.lake import lake
 from mirrorlake.cli.landing import export, land
+from mirrorlake.cli.machine import doctor, warm
 from mirrorlake.cli.model_tests import test_command
 from mirrorlake.cli.models import run_command, show_command
 from mirrorlake.cli.permissions import permissions
@@ -54,7 +55,22 @@ if TYPE_CHECKING:
     from mirrorlake.operations.status import PublicationStatus, TableStatus
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Sections(click.Group):
+    """A group whose help lists its commands by what they are for."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        """A section for each of `SECTIONS`, in its order."""
+        longest = max(len(str(one.name)) for some in SECTIONS.values() for one in some)
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                room = formatter.width - longest - 6
+                rows = [(str(c.name), c.get_short_help_str(room)) for c in commands]
+                # Sections share one column of names.
+                width = max(len(name) for name, _ in rows)
+                formatter.write_dl(rows, col_spacing=2 + longest - width)
+
+
+@click.group(cls=_Sections, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-v", "--verbose", is_flag=True, help="Log what is done to standard error.")
 @click.version_option(__version__, prog_name="mirrorlake")
 def cli(verbose: bool) -> None:
@@ -75,49 +91,7 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
     return not (record.name == "root" and "KeyboardInterrupt" in str(record.msg))
 
 
-@cli.command()
-@show.config_option
-@show.json_option
-def doctor(config_path: Path, as_json: bool) -> None:
-    """Show each piece of this machine with its version and state."""
-    from mirrorlake.operations.doctor import diagnose_contract
-    from mirrorlake.runtime.doctor import diagnose
-
-    there = config_path.exists()
-    pieces = diagnose(config_path if there else None)
-    pieces += diagnose_contract(config_path) if there else []
-    if as_json:
-        show.print_json([asdict(p) for p in pieces])
-    else:
-        table = show.table("piece", "version…", "state", "where…", "note…")
-        for p in pieces:
-            color = {"ok": "green", "missing": "yellow"}.get(str(p.state), "red")
-            note = f"(optional) {p.detail}" if p.optional and p.detail else p.detail
-            row = (escape(p.name), escape(p.version), f"[{color}]{p.state}[/]", escape(p.where))
-            table.add_row(*row, escape(note))
-        show.console.print(table)
-    if any(p.state != "ok" and not p.optional for p in pieces):
-        sys.exit(3)
-
-
-@cli.command()
-@click.option("--quiet", is_flag=True, help="Say nothing where there is nothing to do.")
-@show.json_option
-def warm(quiet: bool, as_json: bool) -> None:
-    """Make Spark start faster: archive its Java classes (once per environment)."""
-    from mirrorlake.operations.warm import make_archive
-
-    with show.errors.status("Making Java's class archive (once; about a minute)"):
-        path = make_archive()
-    if as_json:
-        show.print_json({"made": path is not None, "path": str(path) if path else None})
-    elif path is None and not quiet:
-        show.console.print("It is there already.")
-    elif path is not None:
-        show.console.print(f"Made {escape(str(path))}", highlight=False)
-
-
-@cli.command()
+@click.command(short_help="Show each table: state, rows, age, what is proved.")
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option
@@ -227,7 +201,7 @@ def _show_history(
     show.console.print(table)
 
 
-@cli.group()
+@click.group(short_help="Print the contract file's JSON schema.")
 def config() -> None:
     """The contract file's format."""
 
@@ -238,30 +212,20 @@ def config_schema_command() -> None:
     show.print_json(config_schema())
 
 
-_FIRST = (
-    init,
-    accept,
-    alert,
-    backfill,
-    bigquery,
-    check,
-    clone,
-    export,
-    external,
-    gaps,
-    hold,
-    lake,
-    land,
-    ledger,
-    maintain,
-)
-_THEN = (
-    *(permissions, preflight, proof, publish, readers, recover, refold),
-    *(rekey, repair, schema, sync, tenants),
-)
-_MODELS = (plan, run_command, show_command, invalidate, test_command, models_group)
-for _command in (*_FIRST, *_THEN, *_MODELS):
-    cli.add_command(_command)
+SECTIONS: dict[str, tuple[click.Command, ...]] = {
+    "Start": (init, plan, doctor),
+    "Every day": (sync, status, gaps, backfill, hold, alert),
+    "Prove and repair": (check, repair, proof, readers, refold, recover),
+    "Look": (schema, tenants, preflight),
+    "Models": (run_command, show_command, test_command, models_group, invalidate, external),
+    "Snapshots": (land, publish, clone, export),
+    "BigQuery": (bigquery, permissions),
+    "Upkeep": (maintain, accept, rekey, ledger, lake, config, warm),
+}
+"""Every command, by what it is for: a newcomer's first, most used first."""
+for _commands in SECTIONS.values():
+    for _command in _commands:
+        cli.add_command(_command)
 
 
 def main(command: click.Command = cli) -> None:

@@ -21,7 +21,7 @@ _STATEMENTS = 5
 """How many statements are shown; the file has all."""
 
 
-@click.command()
+@click.command(short_help="Write a first contract from a server, or from landed files.")
 @click.option("--from", "url", help="mysql://user:password@host:port[/database]")
 @from_landing
 @click.option("--name", help="The source's name; by default its database's or host's.")

@@ -19,7 +19,7 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.runtime.permissions import held
 
 
-@click.group()
+@click.group(short_help="The lake itself: find tables that a catalog lost.")
 def lake() -> None:
     """The lake itself."""
 

@@ -95,7 +95,7 @@ class _Printed:
         self.line(f"{table} {one.id:014d}: {words}")
 
 
-@click.command()
+@click.command(short_help="Take in the snapshots that have landed.")
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option
@@ -288,7 +288,7 @@ def _print_json(printed: _Printed) -> None:
     )
 
 
-@click.command()
+@click.command(short_help="Write a table as MySQL has it now into a landing.")
 @click.argument("table")
 @show.config_option
 @show.json_option

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
-@click.command()
+@click.command(short_help="Read again exactly what differs, and prove it again.")
 @click.argument("table", required=False)
 @show.config_option
 @show.json_option

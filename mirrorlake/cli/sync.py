@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mirrorlake.table.progress import OnProgress
 
 
-@click.command()
+@click.command(short_help="Load what is new of every table, or of TABLES, and show it.")
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option

@@ -69,9 +69,8 @@ def _pieces(path: Path, config: Config) -> list[Diagnosis]:
         if source.primary is not None:
             servers[f"source {source.name}, primary"] = source.primary
         for name, server in servers.items():
-            where = f"{server.host}:{server.port}"
-            pieces.append(_looked_at(name, where, lambda server=server: _source(server)))
-        if pieces[-1].state == "ok" or source.primary is not None:
+            pieces += _server(name, server)
+        if pieces[-1].state != "broken" or source.primary is not None:
             pieces += _tables(config, source)
     return [*pieces, *(piece for table in config.tenants for piece in _tenants(config, table))]
 
@@ -239,15 +238,28 @@ def _ledger(config: Config) -> tuple[str, str]:
     return str(LEDGER_VERSION), ""
 
 
-def _source(source: SourceConfig) -> tuple[str, str]:
-    with session(source) as connection:
-        (version,) = rows_of(connection, "SELECT @@version")[0]
-        found = [
-            *unproved_server(source),
-            *_other_zone(connection, source),
-            *missing_privileges(connection),
-        ]
-    return str(version), "; ".join(found)
+def _server(name: str, source: SourceConfig) -> list[Diagnosis]:
+    """A server, and a piece for each thing that a sync can do without and a person may want to
+    change."""
+    where = f"{source.host}:{source.port}"
+    try:
+        with session(source) as connection:
+            (version,) = rows_of(connection, "SELECT @@version")[0]
+            found = {
+                "TLS": unproved_server(source),
+                "time zone": _other_zone(connection, source),
+                "privileges": missing_privileges(connection),
+            }
+    except MirrorlakeError as error:
+        return [Diagnosis(name, "", "broken", where, str(error))]
+    return [
+        Diagnosis(name, str(version), "ok", where, ""),
+        *(
+            Diagnosis(f"{name}: {what}", "", "missing", where, "; ".join(words), optional=True)
+            for what, words in found.items()
+            if words
+        ),
+    ]
 
 
 def _other_zone(connection: Connection[Any], source: SourceConfig) -> list[str]:
