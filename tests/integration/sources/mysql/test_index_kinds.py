@@ -146,7 +146,9 @@ def test_what_a_row_gets_without_a_time_is_a_constant_or_a_clocks(
         f"{f' DEFAULT {value}' if value else ''}"
         for name, value in {**constants, **clocks}.items()
     )
-    sql(f"CREATE TABLE defaults (id INT PRIMARY KEY DEFAULT 1, z VARCHAR(9) DEFAULT '1', {columns})")
+    sql(
+        f"CREATE TABLE defaults (id INT PRIMARY KEY DEFAULT 1, z VARCHAR(9) DEFAULT '1', {columns})"
+    )
     columns_of = tables_of(server, database)["defaults"].columns
     found = {c.name: c.fixed_time for c in columns_of}
     assert {name for name, fixed in found.items() if fixed} == set(constants)
