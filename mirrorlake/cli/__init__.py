@@ -2,8 +2,8 @@
 
 Exit codes: 0 done · 1 anything not named here · 2 config or flags · 3 the machine · 4 the source ·
 5 a schema or a type · 6 the lake · 7 the ledger, or a held table · 8 a proof that could not be made
-· 9 a check that found a difference · 10 a check that can't decide yet. Where several tables fail,
-the first failure's code.
+· 9 a check that found a difference · 10 a check that can't decide yet, or nothing failed and not
+all is right. Where several tables fail, the first failure's code.
 
 What belongs here: options, tables for people, JSON for programs. What doesn't: the use cases
 themselves (`mirrorlake.operations`).
@@ -17,13 +17,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
 
 from mirrorlake import __version__
 from mirrorlake.cli import show
+from mirrorlake.cli.attention import ATTENTION, print_not_right
 from mirrorlake.cli.backfills import backfill, invalidate
 from mirrorlake.cli.bigquery import bigquery
 from mirrorlake.cli.contract import open_contract
@@ -48,10 +49,11 @@ from mirrorlake.cli.sync import sync
 from mirrorlake.cli.tenants import tenants
 from mirrorlake.cli.upkeep import accept, alert, gaps, hold, ledger, recover
 from mirrorlake.config import TableContract, config_schema
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import LakeError, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.attention import Attention
     from mirrorlake.operations.status import PublicationStatus, TableStatus
 
 
@@ -95,13 +97,26 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option
+@click.option(
+    "--strict", is_flag=True, help="Say what is not right, and end with 10 if anything is."
+)
 @click.option("--history", is_flag=True, help="Show what the loads of the last days cost instead.")
 @click.option("--days", type=int, default=7, show_default=True, help="How far --history looks.")
 def status(
-    tables: Sequence[str], config_path: Path, as_json: bool, history: bool, days: int
+    tables: Sequence[str],
+    config_path: Path,
+    as_json: bool,
+    strict: bool,
+    history: bool,
+    days: int,
 ) -> None:
-    """Show per table: mode, state, last load, rows, freshness and checks. Queries no source."""
+    """Show per table: mode, state, last load, rows, freshness and checks. Queries no source.
+
+    Ends with 6 if the lake is not as the ledger has it. --strict is for monitors: it ends with 0
+    only if every table is loaded, folded, decided on and found equal by its newest check.
+    """
     from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.monitor import not_right
     from mirrorlake.operations.status import status_of, status_of_models
     from mirrorlake.operations.tenant_status import tenants_status
 
@@ -117,16 +132,32 @@ def status(
         _show_history(ledger, chosen, days, as_json=as_json)
         return
     found = status_of(config, ledger, chosen) if chosen or not tenants else []
-    of_tenants = tenants_status(ledger, tenants)
+    every = [*found, *tenants_status(ledger, tenants)]
+    models = {} if tables else status_of_models(ledger)
+    wrong = not_right(ledger, chosen, every, models) if strict else None
     if as_json:
-        show.print_json([asdict(s) for s in [*found, *of_tenants]])
+        show.print_json([_with_attention(s, wrong) for s in every])
     else:
-        _print_status([*found, *of_tenants], found)
-        for name, there in ({} if tables else status_of_models(ledger)).items():
+        _print_status(every, found)
+        for name, there in models.items():
             _print_there(name, there)
         if tenants:
             words = "Each tenant by itself: `mirrorlake tenants`"
             show.console.print(words, highlight=False, soft_wrap=True)
+        if wrong is not None:
+            print_not_right(wrong, len(every))
+    if any(one.state == "moved" for one in every):
+        sys.exit(LakeError.exit_code)
+    if wrong:
+        sys.exit(ATTENTION)
+
+
+def _with_attention(status: TableStatus, wrong: Sequence[Attention] | None) -> dict[str, Any]:
+    """A status as JSON has it; with --strict, what is not right of it."""
+    if wrong is None:
+        return asdict(status)
+    of_table = [asdict(one) for one in wrong if one.table == status.table]
+    return {**asdict(status), "not_right": of_table}
 
 
 def _print_status(found: Sequence[TableStatus], of_one: Sequence[TableStatus]) -> None:

@@ -14,6 +14,7 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
+from mirrorlake.cli.attention import ATTENTION
 from mirrorlake.cli.bigquery import print_published, publish_all
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.config import Config, TableContract
@@ -147,6 +148,8 @@ def land(
     codes = [*(one.code for one in printed.refused), *(e.exit_code for _, e in printed.failures)]
     if codes:
         sys.exit(codes[0])
+    if printed.open or printed.withdrawn:
+        sys.exit(ATTENTION)
 
 
 def _publish(config: Config, chosen: Sequence[TableContract], printed: _Printed) -> None:

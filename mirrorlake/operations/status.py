@@ -26,10 +26,11 @@ from mirrorlake.ledger import (
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.models.published import OF_MODELS
+from mirrorlake.operations.attention import undecided_columns
 from mirrorlake.operations.moved_lake import find_all_moved
 from mirrorlake.proof.coverage import ProofStatus, proof_status
-from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
-from mirrorlake.table.exchanged import EXCHANGED, exchanged_name, undecided_pairs
+from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided
+from mirrorlake.table.exchanged import EXCHANGED
 from mirrorlake.table.left_out import LEFT_OUT, left_out_columns, left_out_words
 from mirrorlake.table.meaning import edits_of
 from mirrorlake.table.surplus import SURPLUS, surplus_words
@@ -205,7 +206,7 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         originals=good.receipt.original_columns if good and good.receipt else {},
         held_until=_iso(hold.until) if hold else None,
         held_for=hold.reason if hold else None,
-        held_columns=_held_columns(contract, known) if good else (),
+        held_columns=undecided_columns(contract, known) if good else (),
         not_mirrored=_left_out(contract, known),
         suspected_pii=_suspected(contract, known),
         bigquery=published_status(contract, known.publications.get(name)),
@@ -305,15 +306,6 @@ def _iso(moment: datetime) -> str:
     return moment.isoformat(timespec="minutes")
 
 
-def _held_columns(contract: TableContract, known: _Known) -> tuple[str, ...]:
-    recorded, names = known.known_columns.get(contract.name), known.columns.get(contract.name, ())
-    pairs = undecided_pairs(known.exchanged.get(exchanged_name(contract)), contract)
-    held = {name for pair in pairs for name in pair}
-    if recorded is not None:  # else nothing was loaded since this release
-        held |= {name.lower() for name in unnamed_columns(contract, names, recorded)}
-    return tuple(name for name in names if name.lower() in held)
-
-
 def _left_out(contract: TableContract, known: _Known) -> tuple[str, ...]:
     if contract.schema_changes != "freeze":
         return ()  # the next load takes them up
@@ -375,7 +367,7 @@ def _of_columns(receipt: Receipt, contract: TableContract, known: _Known) -> lis
         columns = receipt.original_columns
         by_column = ", ".join(f"{column}: {count}" for column, count in columns.items())
         found.append(f"{receipt.originals} originals kept" + (f" ({by_column})" if columns else ""))
-    if held := _held_columns(contract, known):
+    if held := undecided_columns(contract, known):
         found.append(f"held out of clean: {', '.join(held)}")
     if left := _left_out(contract, known):
         found.append(left_out_words(left))
