@@ -10,6 +10,7 @@
     │   ├── SourceHeld     a person asked us to leave the source alone for now
     │   ├── SourceBusy     the source has more to do than its contract lets us add to
     │   ├── TableLocked    another session holds a table's lock for longer than we wait
+    │   ├── TooFewRows     MySQL has far fewer rows of a table than the mirror: a person decides
     │   ├── LandingError   what landed is missing, changed, malformed or not to be read
     │   │   └── LandingClosed  the landing may not be read: nothing is said of what is in it
     │   └── ReadGivenUp    a read of ours stood in somebody's way, and was ended
@@ -138,6 +139,11 @@ class SourceBusy(SourceError):
 
 class TableLocked(SourceError):
     """Another session holds a table's lock for longer than we wait; other tables can be read."""
+
+
+class TooFewRows(SourceError):
+    """MySQL has so few rows of a table that a person has to say whether it should; the mirror stays
+    as it was."""
 
 
 class ReadGivenUp(SourceError):

@@ -17,6 +17,7 @@ from dagster_mirrorlake.checks.series import EXACT
 from dagster_mirrorlake.checks.targets import materialized_since
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
+from mirrorlake.errors import TooFewRows
 from mirrorlake.operations.partitions import RawFiles, touched_days
 from mirrorlake.operations.repair import Repaired, repair_table
 from mirrorlake.proof.coverage import round_of
@@ -276,7 +277,13 @@ def _chunk_verdict(
         sweeps = contract.repair == "ask" and gone > 0
         if (auto and count <= contract.repair_limit) or (sweeps and gone <= contract.repair_limit):
             found = (report, evidence)
-            done = repair_table(workspace, contract, report.ask, found=found, only_deletes=not auto)
+            try:
+                done = repair_table(
+                    workspace, contract, report.ask, found=found, only_deletes=not auto
+                )
+            except TooFewRows as held:
+                # A verdict, as more than `repair_limit` is: the rows differ, and stay.
+                return (False, metadata, f"{words}. {held}", dg.AssetCheckSeverity.ERROR), report
             metadata |= _repaired(done)
             words = (
                 f"{plural(count, 'row')} differed ({done.why}); now {done.outcome}: "

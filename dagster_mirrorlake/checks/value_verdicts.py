@@ -16,6 +16,7 @@ from mirrorlake.proof.counts import NO_DAY, Counts, DayCounts, count_rows
 from mirrorlake.runtime.plural import plural
 from mirrorlake.serving.personal_audit import find_suspects, suspect_words
 from mirrorlake.table.lake_tables import deduped_table, raw_tables
+from mirrorlake.table.shrink import takes_too_many
 
 _SWEPT_WITHIN = timedelta(days=1)
 """Without a compared chunk for so long, a table is not swept: `proofs` runs every two hours."""
@@ -48,9 +49,24 @@ def rows_verdict(look: Look) -> CheckVerdict:
         rows = plural(counts.waiting, "row of MySQL is", "rows of MySQL are")
         words = f"Nothing can be said yet: {rows} too new to be counted"
         return CheckVerdict(False, metadata, words, dg.AssetCheckSeverity.WARN)
+    if held := _held_words(contract, counts):
+        return CheckVerdict(False, metadata, held, dg.AssetCheckSeverity.ERROR)
     swept = _is_swept(look)
     passed, words, severity = _of_count(contract, counts.lost, counts.surplus, swept=swept)
     return CheckVerdict(passed, metadata, words, severity, _partitions(look, counts, swept=swept))
+
+
+def _held_words(contract: TableContract, counts: Counts) -> str | None:
+    """Why no sweep takes out what MySQL deleted: most of the rows went."""
+    gone, limit = counts.lake_rows - counts.source_rows, contract.shrink_limit
+    copied = contract.copies or contract.deletes != "remove"
+    if copied or counts.lost or not takes_too_many(counts.lake_rows, gone, limit):
+        return None
+    return (
+        f"MySQL no longer has {gone} of the mirror's {counts.lake_rows} rows, and shrink_limit "
+        f"({limit:.0%}) keeps sweeps from taking so many out. If MySQL should hold so few: "
+        f"`mirrorlake repair {contract.name} --deletes --accept-smaller`"
+    )
 
 
 def _is_swept(look: Look) -> bool:

@@ -1,6 +1,7 @@
 """The jobs that compare with MySQL, and that read again what differs."""
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,11 @@ class RepairConfig(dg.Config):
     only_deletes: bool = Field(
         default=False, description="Only take the rows away that MySQL has no more."
     )
+    accept_smaller: bool = Field(
+        default=False,
+        description="Let most of a table's rows go, where MySQL has them no more: somebody has "
+        "looked at it.",
+    )
 
 
 def build_prove(
@@ -105,12 +111,12 @@ def build_repair(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
         with dagster_errors():
             ask = _ask(config.day, config.keys, whole=True)
 
-        only = config.only_deletes
+        removing = _Removing(config.only_deletes, config.accept_smaller)
 
         def act(table: MirroredTable) -> Act:
             if config.dry_run:
                 return _look(workspace, table, ask)
-            return (yield from _repair(context, workspace, table, ask, only_deletes=only))
+            return (yield from _repair(context, workspace, table, ask, removing))
 
         yield report((yield from run_each(context, chosen, act)), "There is no table.")
 
@@ -215,13 +221,20 @@ def _look(workspace: "Workspace", table: MirroredTable, ask: "Ask") -> Done:
     return Done(contract.name, found.verdict, words, metadata=metadata)
 
 
+@dataclass(frozen=True)
+class _Removing:
+    """What may become of rows that MySQL has no more."""
+
+    only_deletes: bool
+    accept_smaller: bool
+
+
 def _repair(
     context: dg.OpExecutionContext,
     workspace: "Workspace",
     table: MirroredTable,
     ask: "Ask",
-    *,
-    only_deletes: bool,
+    removing: _Removing,
 ) -> Act:
     from dagster_mirrorlake.checks.as_of import Watch
     from dagster_mirrorlake.checks.exact import report_verdict
@@ -230,15 +243,15 @@ def _repair(
     from mirrorlake.operations.refold import refold_table
     from mirrorlake.operations.repair import repair_table
 
-    contract = table.contract
+    contract, options = table.contract, asdict(removing)
     made, watch = "", Watch(workspace, table, "deduped", EXACT)
     try:
-        done = repair_table(workspace, contract, ask, only_deletes=only_deletes)
+        done = repair_table(workspace, contract, ask, **options)
     except LakeDamaged as error:
         # What can't be read can't be compared either.
         refold_table(workspace, contract)
         made = f"a file could not be read ({error.reason}): made again from raw; then "
-        done = repair_table(workspace, contract, ask, only_deletes=only_deletes)
+        done = repair_table(workspace, contract, ask, **options)
     last, evidence = done.after, done.evidence[-1]
     found = report_verdict(workspace, table, last, evidence, instance=context.instance)
     verdict = CheckVerdict(*found, as_of=watch.ended())

@@ -2,8 +2,8 @@
 
 Exit codes: 0 done · 1 anything not named here · 2 config or flags · 3 the machine · 4 the source ·
 5 a schema or a type · 6 the lake · 7 the ledger, or a held table · 8 a proof that could not be made
-· 9 a check that found a difference · 10 a check that can't decide yet. Where several tables fail,
-the first failure's code.
+· 9 a check that found a difference · 10 a check that can't decide yet, or nothing failed and not
+all is right. Where several tables fail, the first failure's code.
 
 What belongs here: options, tables for people, JSON for programs. What doesn't: the use cases
 themselves (`mirrorlake.operations`).
@@ -17,13 +17,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
 
 from mirrorlake import __version__
 from mirrorlake.cli import show
+from mirrorlake.cli.attention import ATTENTION, print_not_right
 from mirrorlake.cli.backfills import backfill, invalidate
 from mirrorlake.cli.bigquery import bigquery
 from mirrorlake.cli.contract import open_contract
@@ -32,6 +33,7 @@ from mirrorlake.cli.generate import models_group
 from mirrorlake.cli.init import init
 from mirrorlake.cli.lake import lake
 from mirrorlake.cli.landing import export, land
+from mirrorlake.cli.machine import doctor, warm
 from mirrorlake.cli.model_tests import test_command
 from mirrorlake.cli.models import run_command, show_command
 from mirrorlake.cli.permissions import permissions
@@ -47,14 +49,30 @@ from mirrorlake.cli.sync import sync
 from mirrorlake.cli.tenants import tenants
 from mirrorlake.cli.upkeep import accept, alert, gaps, hold, ledger, recover
 from mirrorlake.config import TableContract, config_schema
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import LakeError, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.attention import Attention
     from mirrorlake.operations.status import PublicationStatus, TableStatus
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Sections(click.Group):
+    """A group whose help lists its commands by what they are for."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        """A section for each of `SECTIONS`, in its order."""
+        longest = max(len(str(one.name)) for some in SECTIONS.values() for one in some)
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                room = formatter.width - longest - 6
+                rows = [(str(c.name), c.get_short_help_str(room)) for c in commands]
+                # Sections share one column of names.
+                width = max(len(name) for name, _ in rows)
+                formatter.write_dl(rows, col_spacing=2 + longest - width)
+
+
+@click.group(cls=_Sections, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-v", "--verbose", is_flag=True, help="Log what is done to standard error.")
 @click.version_option(__version__, prog_name="mirrorlake")
 def cli(verbose: bool) -> None:
@@ -75,59 +93,30 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
     return not (record.name == "root" and "KeyboardInterrupt" in str(record.msg))
 
 
-@cli.command()
-@show.config_option
-@show.json_option
-def doctor(config_path: Path, as_json: bool) -> None:
-    """Show each piece of this machine with its version and state."""
-    from mirrorlake.operations.doctor import diagnose_contract
-    from mirrorlake.runtime.doctor import diagnose
-
-    there = config_path.exists()
-    pieces = diagnose(config_path if there else None)
-    pieces += diagnose_contract(config_path) if there else []
-    if as_json:
-        show.print_json([asdict(p) for p in pieces])
-    else:
-        table = show.table("piece", "version…", "state", "where…", "note…")
-        for p in pieces:
-            color = {"ok": "green", "missing": "yellow"}.get(str(p.state), "red")
-            note = f"(optional) {p.detail}" if p.optional and p.detail else p.detail
-            row = (escape(p.name), escape(p.version), f"[{color}]{p.state}[/]", escape(p.where))
-            table.add_row(*row, escape(note))
-        show.console.print(table)
-    if any(p.state != "ok" and not p.optional for p in pieces):
-        sys.exit(3)
-
-
-@cli.command()
-@click.option("--quiet", is_flag=True, help="Say nothing where there is nothing to do.")
-@show.json_option
-def warm(quiet: bool, as_json: bool) -> None:
-    """Make Spark start faster: archive its Java classes (once per environment)."""
-    from mirrorlake.operations.warm import make_archive
-
-    with show.errors.status("Making Java's class archive (once; about a minute)"):
-        path = make_archive()
-    if as_json:
-        show.print_json({"made": path is not None, "path": str(path) if path else None})
-    elif path is None and not quiet:
-        show.console.print("It is there already.")
-    elif path is not None:
-        show.console.print(f"Made {escape(str(path))}", highlight=False)
-
-
-@cli.command()
+@click.command(short_help="Show each table: state, rows, age, what is proved.")
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option
+@click.option(
+    "--strict", is_flag=True, help="Say what is not right, and end with 10 if anything is."
+)
 @click.option("--history", is_flag=True, help="Show what the loads of the last days cost instead.")
 @click.option("--days", type=int, default=7, show_default=True, help="How far --history looks.")
 def status(
-    tables: Sequence[str], config_path: Path, as_json: bool, history: bool, days: int
+    tables: Sequence[str],
+    config_path: Path,
+    as_json: bool,
+    strict: bool,
+    history: bool,
+    days: int,
 ) -> None:
-    """Show per table: mode, state, last load, rows, freshness and checks. Queries no source."""
+    """Show per table: mode, state, last load, rows, freshness and checks. Queries no source.
+
+    Ends with 6 if the lake is not as the ledger has it. --strict is for monitors: it ends with 0
+    only if every table is loaded, folded, decided on and found equal by its newest check.
+    """
     from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.monitor import not_right
     from mirrorlake.operations.moved_lake import find_all_moved
     from mirrorlake.operations.status import status_of, status_of_models
     from mirrorlake.operations.tenant_status import tenants_status
@@ -144,16 +133,33 @@ def status(
         _show_history(ledger, chosen, days, as_json=as_json)
         return
     found = status_of(config, ledger, chosen) if chosen or not tenants else []
-    of_tenants = tenants_status(ledger, tenants, find_all_moved(config, ledger, tenants))
+    moved = find_all_moved(config, ledger, tenants)
+    every = [*found, *tenants_status(ledger, tenants, moved)]
+    models = {} if tables else status_of_models(ledger)
+    wrong = not_right(ledger, chosen, every, models) if strict else None
     if as_json:
-        show.print_json([asdict(s) for s in [*found, *of_tenants]])
+        show.print_json([_with_attention(s, wrong) for s in every])
     else:
-        _print_status([*found, *of_tenants], found)
-        for name, there in ({} if tables else status_of_models(ledger)).items():
+        _print_status(every, found)
+        for name, there in models.items():
             _print_there(name, there)
         if tenants:
             words = "Each tenant by itself: `mirrorlake tenants`"
             show.console.print(words, highlight=False, soft_wrap=True)
+        if wrong is not None:
+            print_not_right(wrong, len(every))
+    if any(one.state == "moved" for one in every):
+        sys.exit(LakeError.exit_code)
+    if wrong:
+        sys.exit(ATTENTION)
+
+
+def _with_attention(status: TableStatus, wrong: Sequence[Attention] | None) -> dict[str, Any]:
+    """A status as JSON has it; with --strict, what is not right of it."""
+    if wrong is None:
+        return asdict(status)
+    of_table = [asdict(one) for one in wrong if one.table == status.table]
+    return {**asdict(status), "not_right": of_table}
 
 
 def _print_status(found: Sequence[TableStatus], of_one: Sequence[TableStatus]) -> None:
@@ -233,7 +239,7 @@ def _show_history(
     show.console.print(table)
 
 
-@cli.group()
+@click.group(short_help="Print the contract file's JSON schema.")
 def config() -> None:
     """The contract file's format."""
 
@@ -244,30 +250,20 @@ def config_schema_command() -> None:
     show.print_json(config_schema())
 
 
-_FIRST = (
-    init,
-    accept,
-    alert,
-    backfill,
-    bigquery,
-    check,
-    clone,
-    export,
-    external,
-    gaps,
-    hold,
-    lake,
-    land,
-    ledger,
-    maintain,
-)
-_THEN = (
-    *(permissions, preflight, proof, publish, readers, recover, refold),
-    *(rekey, repair, schema, sync, tenants),
-)
-_MODELS = (plan, run_command, show_command, invalidate, test_command, models_group)
-for _command in (*_FIRST, *_THEN, *_MODELS):
-    cli.add_command(_command)
+SECTIONS: dict[str, tuple[click.Command, ...]] = {
+    "Start": (init, plan, doctor),
+    "Every day": (sync, status, gaps, backfill, hold, alert),
+    "Prove and repair": (check, repair, proof, readers, refold, recover),
+    "Look": (schema, tenants, preflight),
+    "Models": (run_command, show_command, test_command, models_group, invalidate, external),
+    "Snapshots": (land, publish, clone, export),
+    "BigQuery": (bigquery, permissions),
+    "Upkeep": (maintain, accept, rekey, ledger, lake, config, warm),
+}
+"""Every command, by what it is for: a newcomer's first, most used first."""
+for _commands in SECTIONS.values():
+    for _command in _commands:
+        cli.add_command(_command)
 
 
 def main(command: click.Command = cli) -> None:

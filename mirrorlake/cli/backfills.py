@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mirrorlake.operations.work import Work
 
 
-@click.command()
+@click.command(short_help="Load past days of tables; compute partitions of models.")
 @click.argument("targets", nargs=-1)
 @show.config_option
 @show.json_option
@@ -144,7 +144,7 @@ def _print_filled(filled: Sequence[Filled]) -> None:
     show.console.print(table)
 
 
-@click.command()
+@click.command(short_help="Declare days or partitions wrong: they are made again.")
 @click.argument("target", required=False)
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]…")
 @show.config_option

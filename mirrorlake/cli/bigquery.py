@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mirrorlake.operations.bigquery.tables import PublishedContract
 
 
-@click.group()
+@click.group(short_help="Load tables into BigQuery, and check them there.")
 def bigquery() -> None:
     """Tables with `publish: [lake, bigquery]`: load them, compare them."""
 

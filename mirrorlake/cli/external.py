@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mirrorlake.operations.models.observed import ExternalSeen, ShownExternal
 
 
-@click.group("external")
+@click.group("external", short_help="Tables made elsewhere that models read.")
 def external() -> None:
     """Tables that are made elsewhere, as files under models/ declare them."""
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _REFUSED = 2
 
 
-@click.group("models")
+@click.group("models", short_help="Write first models; list and drop what models left behind.")
 def models_group() -> None:
     """First models over mirrored tables, and what models left behind."""
 

@@ -21,7 +21,7 @@ _STATEMENTS = 5
 """How many statements are shown; the file has all."""
 
 
-@click.command()
+@click.command(short_help="Write a first contract from a server, or from landed files.")
 @click.option("--from", "url", help="mysql://user:password@host:port[/database]")
 @from_landing
 @click.option("--name", help="The source's name; by default its database's or host's.")
@@ -70,7 +70,13 @@ def init(
 
 
 def _said(written: Written, output: Path) -> Iterator[str]:
-    from mirrorlake.scaffold.summary import counted, listed, modes_in_words, skipped_kinds
+    from mirrorlake.scaffold.summary import (
+        counted,
+        late_deletes,
+        listed,
+        modes_in_words,
+        skipped_kinds,
+    )
 
     warnings = counted(written.warnings, "warning") if written.warnings else "no warning"
     yield f"Wrote {output}: {modes_in_words(written.modes)}; {warnings} in its comments."
@@ -82,6 +88,8 @@ def _said(written: Written, output: Path) -> Iterator[str]:
         named = written.time_zone or "UTC, for no known zone is like it: name it yourself"
         zone = f"The server writes DATETIME in its own time zone ({written.zone_words})"
         yield f"{zone}: time_zone is {named}."
+    if late := late_deletes(written.modes):
+        yield f"{late}."
     if written.warning_kinds:
         yield "Warnings by kind:"
     yield from (f"- {kind}" for kind in written.warning_kinds)
@@ -101,7 +109,7 @@ def _said(written: Written, output: Path) -> Iterator[str]:
 
 
 def _indexes(written: Written) -> Iterator[str]:
-    from mirrorlake.scaffold.summary import counted, full_copies, listed
+    from mirrorlake.scaffold.summary import full_copies, nullable_words
 
     if written.indexes:
         full = written.modes.get("full", 0)
@@ -111,8 +119,7 @@ def _indexes(written: Written) -> Iterator[str]:
     if more > 0:
         yield f"  and {more:,} more, in the file's first comment"
     if written.nullable:
-        words = f"{counted(len(written.nullable), 'table')} would be the same, were this column"
-        yield f"{words} NOT NULL: {listed(written.nullable)}."
+        yield f"{nullable_words(written.nullable, after_others=bool(written.indexes))}."
 
 
 def _one_line(text: str) -> str:

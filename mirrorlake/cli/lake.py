@@ -28,7 +28,7 @@ _LISTED = 20
 """Tables that are listed on a screen, at most."""
 
 
-@click.group()
+@click.group(short_help="The lake itself: find tables that a catalog lost.")
 def lake() -> None:
     """The lake itself."""
 

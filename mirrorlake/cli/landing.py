@@ -14,6 +14,7 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
+from mirrorlake.cli.attention import ATTENTION
 from mirrorlake.cli.bigquery import print_published, publish_all
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.config import Config, TableContract
@@ -98,7 +99,7 @@ class _Printed:
         self.line(f"{table} {one.id:014d}: {words}")
 
 
-@click.command()
+@click.command(short_help="Take in the snapshots that have landed.")
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option
@@ -150,6 +151,8 @@ def land(
     codes = [*(one.code for one in printed.refused), *(e.exit_code for _, e in printed.failures)]
     if codes:
         sys.exit(codes[0])
+    if printed.open or printed.withdrawn:
+        sys.exit(ATTENTION)
 
 
 def _publish(config: Config, chosen: Sequence[TableContract], printed: _Printed) -> None:
@@ -296,7 +299,7 @@ def _print_json(printed: _Printed) -> None:
     )
 
 
-@click.command()
+@click.command(short_help="Write a table as MySQL has it now into a landing.")
 @click.argument("table")
 @show.config_option
 @show.json_option

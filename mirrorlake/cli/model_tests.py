@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_ROWS = 20
 
 
-@click.command("test")
+@click.command("test", short_help="Run the tests of SQL models.")
 @click.argument("model", required=False)
 @shown.config_option
 @shown.json_option

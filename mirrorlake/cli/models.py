@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mirrorlake.operations.models.stream_prices import StreamPrice
 
 
-@click.command("show")
+@click.command("show", short_help="Show a model: columns, readers, what a partition reads.")
 @click.argument("model")
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]…")
 @shown.config_option
@@ -200,7 +200,7 @@ def _period(first: date | None, last: date | None) -> str:
     return f"{first} to {last}"
 
 
-@click.command("run")
+@click.command("run", short_help="Compute partitions of a model that are missing or stale.")
 @click.argument("model")
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]…")
 @shown.config_option

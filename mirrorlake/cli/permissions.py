@@ -35,7 +35,7 @@ file_option = click.option(
 )
 
 
-@click.group()
+@click.group(short_help="Who may do what with BigQuery and the lake, from a file.")
 def permissions() -> None:
     """Who may do what with BigQuery, and who is in which Google group: permissions.yaml."""
 

@@ -37,7 +37,10 @@ _markdown_option = click.option(
 )
 
 
-@click.group(invoke_without_command=True)
+@click.group(
+    invoke_without_command=True,
+    short_help="Say what the files here would change; nothing is touched.",
+)
 @show.config_option
 @show.json_option
 @_markdown_option

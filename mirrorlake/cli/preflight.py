@@ -21,7 +21,7 @@ CODES: Final = {"ok": 0, "attention": 10, "breaks": 20}
 _COLORS: Final = {"ok": "green", "attention": "yellow", "breaks": "red"}
 
 
-@click.command()
+@click.command(short_help="Say what a migration would do to the mirror.")
 @click.argument("statements", nargs=-1)
 @click.option("--file", type=click.Path(), help="A migration; - is standard input.")
 @click.option("--database", help="The database of tables that are named without one.")

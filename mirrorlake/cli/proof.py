@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mirrorlake.workspace import Workspace
 
 
-@click.command()
+@click.command(short_help="Compare with MySQL, field by field, and keep the proof.")
 @click.argument("table", required=False)
 @show.config_option
 @show.json_option
@@ -309,7 +309,7 @@ def _count(workspace: Workspace, contract: TableContract, *, as_json: bool) -> C
     return Checked(contract.name, found.verdict, asdict(found))
 
 
-@click.command()
+@click.command(short_help="Show what was proved of a table, and when.")
 @click.argument("table")
 @show.config_option
 @show.json_option

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mirrorlake.operations.readers import ReadAlike
 
 
-@click.command()
+@click.command(short_help="Compare what PyIceberg, DuckDB, Spark and Trino read.")
 @click.argument("table")
 @show.config_option
 @show.json_option

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mirrorlake.operations.refold import Refolded
 
 
-@click.command()
+@click.command(short_help="Make deduped and clean again from raw.")
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option
@@ -67,7 +67,7 @@ def refold(tables: Sequence[str], config_path: Path, as_json: bool, damaged: boo
         sys.exit(failures[0][1].exit_code)
 
 
-@click.command()
+@click.command(short_help="Hash clean tables again after the hash key changed.")
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
-@click.command()
+@click.command(short_help="Read again exactly what differs, and prove it again.")
 @click.argument("table", required=False)
 @show.config_option
 @show.json_option
@@ -36,6 +36,11 @@ _SHOWN = 20
 @click.option("--keys", help="Repair keys from a to b, both included, written a..b.")
 @click.option("--where", help="Repair the rows that a condition chooses, in SQL of both sides.")
 @click.option("--deletes", is_flag=True, help="Only mark the rows gone that MySQL has no more.")
+@click.option(
+    "--accept-smaller",
+    is_flag=True,
+    help="With --deletes or --yes: let most of TABLE's rows go.",
+)
 @click.option("--yes", is_flag=True, help="Don't ask before anything is written.")
 @click.option("--journal", is_flag=True, help="Show the repairs that were made instead.")
 @click.option("--evidence", type=click.Path(path_type=Path), help="The folder of evidence files.")
@@ -67,9 +72,12 @@ def repair(table: str | None, config_path: Path, as_json: bool, **options: Any) 
     _refuse_questions(options, as_json=as_json)
     with Workspace.open(config) as workspace:
         found = _look(workspace, contract, options, as_json=as_json)
-        if found[0].verdict == "different" and not _confirmed(options, "Repair them?"):
+        question = _question(workspace, contract, found[0])
+        if found[0].verdict == "different" and not _confirmed(options, question):
             sys.exit(CODES["different"])
-        done = _repair(workspace, contract, found, options)
+        # Who was asked, and shown how many rows go, said yes to that.
+        smaller = options["accept_smaller"] or not options["yes"]
+        done = _repair(workspace, contract, found, options, accept_smaller=smaller)
     if as_json:
         show.print_json(_words(done))
     elif done.rounds:
@@ -91,6 +99,21 @@ def _confirmed(options: dict[str, Any], question: str) -> bool:
         # Nobody answers: as if they had said no. Ctrl-C comes this way, too.
         show.errors.print("\nNothing was repaired. Without a terminal, say so with --yes.")
         return False
+
+
+def _question(workspace: Workspace, contract: TableContract, report: Report) -> str:
+    """What a person is asked: of how many rows the mirror would lose, where they are many."""
+    from mirrorlake.errors import TooFewRows
+    from mirrorlake.load.shrink_guard import refuse_removals
+    from mirrorlake.operations.repair import removed_by
+
+    try:
+        refuse_removals(contract, workspace.lake, removed_by(contract, report))
+    except TooFewRows as error:
+        words = f"[yellow]warning:[/] {escape(error.message)}"
+        show.errors.print(words, highlight=False, soft_wrap=True)
+        return "Take them out of the mirror?"
+    return "Repair them?"
 
 
 def _look(
@@ -115,6 +138,8 @@ def _repair(
     contract: TableContract,
     found: tuple[Report, Path],
     options: dict[str, Any],
+    *,
+    accept_smaller: bool = False,
 ) -> Repaired:
     from mirrorlake.operations.repair import repair_table
 
@@ -124,6 +149,7 @@ def _repair(
         found[0].ask,
         found=found,
         only_deletes=bool(options["deletes"]),
+        accept_smaller=accept_smaller,
         evidence=options["evidence"],
     )
 
@@ -133,11 +159,12 @@ def _repair(
 
 def _refuse_parts_of_all(options: dict[str, Any]) -> None:
     """See that no option is given that is about rows of one table."""
-    some = ("partition", "keys", "where", "journal")
+    some = ("partition", "keys", "where", "journal", "accept_smaller")
     if any(options[option] for option in some):
         raise ConfigError(
             "without a TABLE every table is repaired as a whole",
-            next_step="Name the table: --partition, --keys, --where and --journal are about one",
+            next_step="Name the table: --partition, --keys, --where, --journal and "
+            "--accept-smaller are about one",
         )
 
 

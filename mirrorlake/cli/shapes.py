@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mirrorlake.operations.shapes import Shapes
 
 
-@click.command()
+@click.command(short_help="Show the schema versions that a table had.")
 @click.argument("table")
 @show.config_option
 @show.json_option

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mirrorlake.workspace import Workspace
 
 
-@click.command()
+@click.command(short_help="List the versions of a landed table, or choose another.")
 @click.argument("table")
 @show.config_option
 @show.json_option
@@ -80,7 +80,7 @@ def _number(text: str) -> int:
     return int(text)
 
 
-@click.command()
+@click.command(short_help="Give what readers see now a second name.")
 @click.argument("table")
 @click.argument("name", required=False)
 @show.config_option
@@ -130,7 +130,7 @@ def _contract(config: Config, name: str) -> TableContract:
         return config.table(name)
 
 
-@click.command()
+@click.command(short_help="Compact tables, expire old versions, remove orphans.")
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option

@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +18,16 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
+from mirrorlake.cli.attention import ATTENTION, print_summary
 from mirrorlake.cli.bigquery import print_published, publish_all
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.tenants import end_partly, print_synced, sync_all
 from mirrorlake.config import Config, TableContract, TenantTable
-from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
+from mirrorlake.errors import ConfigError, LedgerError, MirrorlakeError, SourceHeld
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
+    from mirrorlake.operations.attention import Attention
     from mirrorlake.operations.bigquery.publish import PublishedThere
     from mirrorlake.operations.sync_tables import Synced
     from mirrorlake.operations.tenant_results import TenantsSynced
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from mirrorlake.table.progress import OnProgress
 
 
-@click.command()
+@click.command(short_help="Load what is new of every table, or of TABLES, and show it.")
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option
@@ -61,7 +63,8 @@ def sync(
     """Mirror TABLES (all by default): load the next window, fold it, refresh clean.
 
     A table that fails does not stop the others, nor does a tenant. --tenant and --again are for
-    tables of tenants.
+    tables of tenants. Ends with the first failure's code; with 10 if nothing failed, and the last
+    line says that not all is right.
     """
     config = open_contract(config_path)
     if accept_smaller and not tables:
@@ -76,42 +79,108 @@ def sync(
             next_step="Name one: mirrorlake sync TABLE --tenant DATABASE",
         )
     config.require_secrets(chosen, tenants)
-    results: list[Any] = []
-    stopped: list[tuple[str, MirrorlakeError]] = []
+    done = _Done(with_tenants=bool(tenants))
     if chosen:
-        results, stopped = _sync(
+        done.results, done.stopped = _sync(
             config, chosen, quiet=as_json, accept_smaller=accept_smaller, jobs=jobs
         )
-    synced: list[TenantsSynced] = []
     if tenants:
         terms = {"accept_smaller": accept_smaller, "again": again, "quiet": as_json}
-        synced, others = sync_all(config, tenants, databases=databases, **terms)
-        stopped += others
-    loaded, unloaded = _publish(config, [*chosen, *tenants], {table for table, _ in stopped})
-    stopped += unloaded
-    held = [(t, str(e)) for t, e in stopped if isinstance(e, SourceHeld)]
-    held += [(one.table, reason) for one in synced for reason in one.held.values()]
-    failures = [(t, e) for t, e in stopped if not isinstance(e, SourceHeld)]
+        done.tenants, others = sync_all(config, tenants, databases=databases, **terms)
+        done.stopped += others
+    stopped = {table for table, _ in done.stopped}
+    done.published, unloaded = _publish(config, [*chosen, *tenants], stopped)
+    done.stopped += unloaded
+    done.look_for_attention(config, chosen)
     if as_json:
-        done = [asdict(r) for r in results]
-        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        waiting = [{"table": t, "reason": reason} for t, reason in held]
-        found = {"tables": done, "errors": errors, "held": waiting}
-        found |= {"tenants": [asdict(one) for one in synced]} if tenants else {}
-        found |= {"bigquery": [asdict(one) for one in loaded]} if loaded else {}
-        show.print_json(found)
+        show.print_json(done.as_json())
     else:
-        if chosen:
-            _print_results(results)
-        if loaded:
-            print_published(loaded)
-        print_synced(synced)
-        for reason in sorted({reason for _, reason in held}):
-            show.errors.print(f"[yellow]held[/]: {escape(reason)}", highlight=False, soft_wrap=True)
-        show.print_errors(failures)
-    if failures:
+        _print_done(done)
+    if failures := done.failures:
         sys.exit(failures[0][1].exit_code)
-    end_partly(synced)
+    end_partly(done.tenants)
+    if done.attention:
+        sys.exit(ATTENTION)
+
+
+@dataclass
+class _Done:
+    """What a sync did of all tables.
+
+    Attributes:
+        stopped: tables that failed, or whose source is held.
+        attention: what is not right of those that did not.
+    """
+
+    with_tenants: bool
+    results: list[Any] = field(default_factory=list[Any])
+    tenants: list[TenantsSynced] = field(default_factory=list["TenantsSynced"])
+    published: list[PublishedThere] = field(default_factory=list["PublishedThere"])
+    stopped: list[tuple[str, MirrorlakeError]] = field(
+        default_factory=list[tuple[str, MirrorlakeError]]
+    )
+    attention: list[Attention] = field(default_factory=list["Attention"])
+
+    @property
+    def failures(self) -> list[tuple[str, MirrorlakeError]]:
+        return [(t, e) for t, e in self.stopped if not isinstance(e, SourceHeld)]
+
+    @property
+    def held(self) -> list[tuple[str, str]]:
+        """Tables whose source is held, and why; a table of tenants once for each source."""
+        held = [(t, str(e)) for t, e in self.stopped if isinstance(e, SourceHeld)]
+        return held + [(one.table, why) for one in self.tenants for why in one.held.values()]
+
+    def look_for_attention(self, config: Config, chosen: Sequence[TableContract]) -> None:
+        """Find what is not right of the tables that did not fail; where the ledger can't be read
+        any more, that is one failure more."""
+        from mirrorlake.ledger import Ledger
+        from mirrorlake.operations.attention import find_attention
+
+        stopped = {table for table, _ in self.stopped}
+        left = [contract for contract in chosen if contract.name not in stopped]
+        try:
+            ledger = Ledger(config.ledger.url, config.ledger.wait)
+            self.attention = find_attention(ledger, left, self.results, self.tenants)
+        except LedgerError as error:
+            self.stopped.append(("what is not right of the others is not known", error))
+
+    def outcomes(self) -> dict[str, int]:
+        """What became of the tables, in a word → of how many."""
+        failed = {table for table, _ in self.failures}
+        done = [r for r in self.results if r.table not in failed]
+        tenants = [one for one in self.tenants if one.table not in failed]
+        unchanged = sum(r.unchanged is not None for r in done)
+        partly = sum(bool(one.failed) for one in tenants)
+        return {
+            "loaded": len(done) - unchanged,
+            "unchanged": unchanged,
+            "of tenants": len(tenants) - partly,
+            "of tenants, in part": partly,
+            "held": len(self.stopped) - len(self.failures),
+            "failed": len(failed),
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in self.failures]
+        waiting = [{"table": t, "reason": reason} for t, reason in self.held]
+        found = {"tables": [asdict(r) for r in self.results], "errors": errors, "held": waiting}
+        found |= {"attention": [asdict(one) for one in self.attention]}
+        found |= {"tenants": [asdict(one) for one in self.tenants]} if self.with_tenants else {}
+        found |= {"bigquery": [asdict(one) for one in self.published]} if self.published else {}
+        return found
+
+
+def _print_done(done: _Done) -> None:
+    if done.results:
+        _print_results(done.results)
+    if done.published:
+        print_published(done.published)
+    print_synced(done.tenants)
+    for reason in sorted({reason for _, reason in done.held}):
+        show.errors.print(f"[yellow]held[/]: {escape(reason)}", highlight=False, soft_wrap=True)
+    show.print_errors(done.failures)
+    print_summary(done.outcomes(), done.attention)
 
 
 def _publish(
@@ -228,19 +297,14 @@ _EVIDENCE = {
 
 
 def _print_results(results: Sequence[Any]) -> None:
-    columns = ("table", "window", "rows", "MB", "MB/s", "originals", "future", "seconds")
-    table = show.table(*columns, "longest query")
+    """A table of what was loaded: what happens rarely has a column where it happened."""
     loaded = [r for r in results if r.unchanged is None]
+    rare = [name for name in ("originals", "future") if any(getattr(r, name) for r in loaded)]
+    table = show.table("table", "window", "rows", "MB", "MB/s", *rare, "seconds")
     for r in loaded:
-        cells = (
-            f"{r.rows:,}",
-            f"{r.bytes / 1e6:.2f}",
-            f"{r.mb_per_second:.1f}",
-            str(r.originals),
-            str(r.future),
-            str(r.seconds),
-            str(r.longest_query),
-        )
+        speed, seconds = f"{r.mb_per_second:.1f}", f"{r.seconds:.1f}"
+        counts = (f"{getattr(r, name):,}" for name in rare)
+        cells = (f"{r.rows:,}", f"{r.bytes / 1e6:.2f}", speed, *counts, seconds)
         table.add_row(escape(r.table), r.window, *cells)
     if loaded:
         show.console.print(table)

@@ -36,7 +36,7 @@ PARTLY = 4
 """The exit code where tenants failed and others were mirrored."""
 
 
-@click.command()
+@click.command(short_help="List the tenants of tables, and what is known of each.")
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mirrorlake.workspace import Workspace
 
 
-@click.command()
+@click.command(short_help="List days that failed or were never loaded.")
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option
@@ -68,7 +68,7 @@ def gaps(tables: Sequence[str], config_path: Path, as_json: bool, everything: bo
     refuse_moved_tables(moved)
 
 
-@click.command()
+@click.command(short_help="Leave a source alone for a while: no load reads it.")
 @click.argument("source", required=False)
 @show.config_option
 @show.json_option
@@ -145,7 +145,7 @@ def _moment(text: str) -> datetime:
     return at
 
 
-@click.command()
+@click.command(short_help="Settle what dead runs left.")
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option
@@ -235,7 +235,7 @@ def _print_recovered(done: Sequence[Recovered]) -> None:
     show.console.print(table)
 
 
-@click.command()
+@click.command(short_help="Take another server for a source, after a failover.")
 @click.argument("source", metavar="SOURCE|TABLE")
 @show.config_option
 @show.json_option
@@ -294,7 +294,7 @@ def _known_source(config: Config, source: str) -> None:
         )
 
 
-@click.command()
+@click.command(short_help="Notify hooks of tables that became late or failing.")
 @show.config_option
 @show.json_option
 @click.option("--test", is_flag=True, help="Send every hook a test message instead.")
@@ -343,7 +343,7 @@ def _print_test(errors: Mapping[str, str | None], *, as_json: bool) -> None:
         sys.exit(1)
 
 
-@click.group()
+@click.group(short_help="The ledger itself: rebuild one that was lost.")
 def ledger() -> None:
     """The ledger itself."""
 

@@ -106,7 +106,8 @@ class DefaultsConfig(Section):
     shrink_limit: ShrinkLimit | None = 0.9
     """The share of its rows by which a ``full`` or ``snapshot`` copy may not be smaller than the
     last one, nor may it be empty: it stops before anything is committed, and is taken when a person
-    says so. ``null``: every copy is taken."""
+    says so. So do deletes that would take as many rows of another table out of the mirror, if it
+    shows at least 100. ``null``: every copy is taken, and every delete."""
     repair: RepairSetting = "ask"
     """What becomes of rows that an exact check finds different: ``auto``, a scheduled check repairs
     them; ``ask``, it names the command that does; ``off``, no command repairs this table."""
@@ -173,8 +174,7 @@ class TableSection(Section):
     owners: tuple[Owner, ...] | None = None
     """Who answers for this table: e-mail addresses, or ``team:<name>``."""
     shrink_limit: ShrinkLimit | None = None
-    """The same for this table, where its mode is ``full`` or ``snapshot``; ``null``: every copy is
-    taken."""
+    """The same for this table; ``null``: every copy is taken, and every delete."""
     snapshot: SnapshotConfig | None = None
     """How the table is kept by its snapshots, where its mode is ``snapshot``."""
     repair: RepairSetting | None = None

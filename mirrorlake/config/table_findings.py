@@ -27,8 +27,6 @@ def mode_findings(table: TableSection) -> Iterable[tuple[str, str]]:
         yield "snapshot", f"mode {table.mode} reads a server: remove snapshot or change the mode"
     if mode.copies:
         yield from _copy_findings(table)
-    elif "shrink_limit" in table.model_fields_set:
-        yield "shrink_limit", f"mode {table.mode} makes no copies to compare: remove shrink_limit"
     if mode.by_windows and table.cursor is None:
         yield "cursor", f"mode {table.mode} needs the column that moves when a row does"
 

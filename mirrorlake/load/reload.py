@@ -27,6 +27,7 @@ from mirrorlake.destinations.iceberg.commit import delete_files
 from mirrorlake.destinations.iceberg.conditions import EVERY_ROW, Condition, raw_day, raw_days
 from mirrorlake.destinations.iceberg.data_files import write_files
 from mirrorlake.destinations.iceberg.expressions import expression
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable, open_storage
 from mirrorlake.errors import SourceError
 from mirrorlake.failpoints import failpoint
@@ -35,6 +36,7 @@ from mirrorlake.load.attempt import Attempt
 from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.chunk_task import load_chunk
+from mirrorlake.load.shrink_guard import refuse_removals
 from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.own_columns import DAY, DELETED, KEY, LOAD, LOADED_AT, SEQ, TOKEN
 from mirrorlake.schema.versions import FIRST_CREATED
@@ -81,6 +83,7 @@ def replace_small_loads(
 
     Raises:
         SourceError: MySQL could not be queried; what was written here is removed again.
+        TooFewRows: it has so few of the rows that a person has to look.
         LakeError: the lake could not be read or written.
     """
     plan = attempt.plan
@@ -103,6 +106,8 @@ def replace_small_loads(
         there = _keys_in(attempt, chunk, found)
         back = _moved_back(attempt, chunk, moved, found)
         gone = _without(moved, there, names)
+        lake = attempt.workspace.lake
+        refuse_removals(plan.contract, lake, gone.num_rows, lambda: _still_shown(lake, plan, gone))
         if gone.num_rows:
             found.append(write_tombstones(chunk, gone, found[-1], number + len(found)))
     except BaseException:
@@ -121,6 +126,18 @@ def replace_small_loads(
         gone=gone.num_rows,
         backward=back,
     )
+
+
+def _still_shown(lake: Lake, plan: ResolvedTable, gone: pa.Table) -> int:
+    """How many of these keys deduped shows: an earlier repair may have taken them out."""
+    table = lake.load(plan.deduped)
+    if table is None:
+        return 0
+    names = list(plan.key)
+    with lake.translated(plan.deduped):
+        shown = table.scan(selected_fields=tuple(names)).to_arrow().select(names)
+    keys = gone.select(names).cast(shown.schema)
+    return gone.num_rows - _without(keys, shown, names).num_rows
 
 
 def refuse_fewer_rows(attempt: Attempt, receipts: Sequence[ChunkReceipt]) -> None:

@@ -1,23 +1,24 @@
-"""The shrink guard: a full copy far smaller than the last one stops until a person accepts it.
+"""The shrink guard: a full copy far smaller than the last one stops until a person accepts it, and
+so do deletes of most rows of a table that is read by windows.
 
-Such a copy stands for a table that was emptied by mistake, a restore that is still running or the
-wrong server more often than for what somebody wanted, and everything that reads the mirror would
-follow it.
+They stand for a table that was emptied by mistake, a restore that is still running or the wrong
+server more often than for what somebody wanted, and everything that reads the mirror would follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.row_counts import count_shown
-from mirrorlake.errors import SourceError
+from mirrorlake.errors import TooFewRows
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.shrink import is_too_small
+from mirrorlake.table.shrink import is_too_small, takes_too_many
 
 
 def refuse_smaller(
@@ -26,7 +27,7 @@ def refuse_smaller(
     """See that a full copy is no smaller than the last one, by the contract's ``shrink_limit``.
 
     Raises:
-        SourceError: it is empty and the last was not, or smaller by that share or more.
+        TooFewRows: it is empty and the last was not, or smaller by that share or more.
     """
     limit = plan.contract.shrink_limit
     last = (
@@ -37,7 +38,7 @@ def refuse_smaller(
     before, now = last.receipt.rows, sum(chunk.rows for chunk in chunks)
     if not is_too_small(before, now, limit):
         return
-    raise SourceError(
+    raise TooFewRows(
         f"table {plan.name}: the copy has {plural(now, 'row')}, and the last one "
         f"({last.started_at:%Y-%m-%d %H:%M} UTC) had {before:,}: {1 - now / before:.0%} less, and "
         f"shrink_limit is {limit:.0%}. The mirror stays as it was",
@@ -55,7 +56,7 @@ def refuse_smaller_history(plan: ResolvedTable, lake: Lake, chunks: Sequence[Chu
     it.
 
     Raises:
-        SourceError: it is empty and the mirror is not, or smaller by that share or more.
+        TooFewRows: it is empty and the mirror is not, or smaller by that share or more.
         LakeError: the lake could not be read.
     """
     limit = plan.contract.shrink_limit
@@ -65,7 +66,7 @@ def refuse_smaller_history(plan: ResolvedTable, lake: Lake, chunks: Sequence[Chu
     now = sum(chunk.rows for chunk in chunks)
     if not is_too_small(before, now, limit):
         return
-    raise SourceError(
+    raise TooFewRows(
         f"table {plan.name}: a new history would begin with {plural(now, 'row')}, and the "
         f"mirror has "
         f"{before:,}: {1 - now / before:.0%} less, and shrink_limit is {limit:.0%}. The mirror "
@@ -75,6 +76,39 @@ def refuse_smaller_history(plan: ResolvedTable, lake: Lake, chunks: Sequence[Chu
         next_step="Look whether MySQL should hold so few. If it should: `mirrorlake sync "
         f"{plan.name} --accept-smaller`, or under Dagster a run with the tag "
         "mirrorlake/accept-smaller: true",
+    )
+
+
+def refuse_removals(
+    contract: TableContract, lake: Lake, removed: int, count: Callable[[], int] | None = None
+) -> None:
+    """See that deletes take no more rows out of the mirror than the contract's ``shrink_limit``
+    lets them: rows that are missing in MySQL by mistake would be missing in every reader.
+
+    Args:
+        removed: how many keys are gone from MySQL.
+        count: how many of them the mirror still shows, where that may be fewer; it is called only
+            where all of them would be too many.
+
+    Raises:
+        TooFewRows: they would be too many; nothing was removed.
+        LakeError: the lake could not be read.
+    """
+    limit = contract.shrink_limit
+    if limit is None or not removed or contract.deletes == "ignore":
+        return
+    shown = rows_shown(lake, Identifier(contract.namespaces.deduped, contract.table)) or 0
+    if takes_too_many(shown, removed, limit) and count is not None:
+        removed = count()
+    if not takes_too_many(shown, removed, limit):
+        return
+    raise TooFewRows(
+        f"table {contract.name}: MySQL no longer has {removed:,} of the mirror's {shown:,} rows: "
+        f"{removed / shown:.0%} less, and shrink_limit is {limit:.0%}. They stay in the mirror",
+        table=contract.name,
+        source=contract.source,
+        next_step="Look whether MySQL should hold so few. If it should: `mirrorlake repair "
+        f"{contract.name} --deletes --accept-smaller` takes them out",
     )
 
 

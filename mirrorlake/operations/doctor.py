@@ -32,6 +32,7 @@ from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.sources.mysql.introspect import read_contracted, read_tables
 from mirrorlake.sources.mysql.lake_names import in_lake
 from mirrorlake.sources.mysql.privileges import missing_privileges
+from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.sources.mysql.zones import differences, name_of_zone, read_server_zone
 from mirrorlake.table.new_columns import gone_words, once_there
 from mirrorlake.table.resolve import located_errors, resolve_contract
@@ -74,9 +75,8 @@ def _pieces(path: Path, config: Config) -> list[Diagnosis]:
         if source.primary is not None:
             servers[f"source {source.name}, primary"] = source.primary
         for name, server in servers.items():
-            where = f"{server.host}:{server.port}"
-            pieces.append(_looked_at(name, where, lambda server=server: _source(server)))
-        if pieces[-1].state == "ok" or source.primary is not None:
+            pieces += _server(name, server)
+        if pieces[-1].state != "broken" or source.primary is not None:
             pieces += _tables(config, source)
     return [*pieces, *(piece for table in config.tenants for piece in _tenants(config, table))]
 
@@ -154,9 +154,12 @@ def _tables(config: Config, source: SourceConfig) -> list[Diagnosis]:
                     with located_errors(config, contract):
                         table = in_lake(table, contract)
                     once = _once(config, contract)
-                    if gone := resolve_contract(config, contract, table, once).gone:
-                        name, words = f"table {contract.name}", gone_words(gone)
-                        warned.append(Diagnosis(name, "", "missing", "", words, optional=True))
+                    gone = resolve_contract(config, contract, table, once).gone
+                    notes = [gone_words(gone)] if gone else []
+                    warned += [
+                        Diagnosis(f"table {contract.name}", "", "missing", "", note, optional=True)
+                        for note in [*notes, *_unread(table, contract)]
+                    ]
                 except MirrorlakeError as error:
                     refused.append(
                         Diagnosis(f"table {contract.name}", "", "broken", "", str(error))
@@ -166,6 +169,18 @@ def _tables(config: Config, source: SourceConfig) -> list[Diagnosis]:
     fit = f"{len(contracts) - len(refused)} of {len(contracts)} contracts can be kept"
     state = "broken" if refused else "ok"
     return [Diagnosis(f"tables of {source.name}", "", state, "", fit), *refused, *warned]
+
+
+def _unread(table: SourceTable, contract: TableContract) -> list[str]:
+    """Which rows no window reads."""
+    cursor = next((c for c in table.columns if c.name == contract.cursor), None)
+    if contract.copies or cursor is None or cursor.fixed_time is None:
+        return []
+    return [
+        f"its cursor {cursor.name} has the default '{cursor.fixed_time}': a row that is inserted "
+        "without it lies behind every window, and is missing until a check finds it. Give the "
+        "column CURRENT_TIMESTAMP as its default, or the table mode: full"
+    ]
 
 
 def _once(config: Config, contract: TableContract) -> frozenset[str]:
@@ -259,15 +274,28 @@ def _ledger(config: Config) -> tuple[str, str]:
     return str(LEDGER_VERSION), ""
 
 
-def _source(source: SourceConfig) -> tuple[str, str]:
-    with session(source) as connection:
-        (version,) = rows_of(connection, "SELECT @@version")[0]
-        found = [
-            *unproved_server(source),
-            *_other_zone(connection, source),
-            *missing_privileges(connection),
-        ]
-    return str(version), "; ".join(found)
+def _server(name: str, source: SourceConfig) -> list[Diagnosis]:
+    """A server, and a piece for each thing that a sync can do without and a person may want to
+    change."""
+    where = f"{source.host}:{source.port}"
+    try:
+        with session(source) as connection:
+            (version,) = rows_of(connection, "SELECT @@version")[0]
+            found = {
+                "TLS": unproved_server(source),
+                "time zone": _other_zone(connection, source),
+                "privileges": missing_privileges(connection),
+            }
+    except MirrorlakeError as error:
+        return [Diagnosis(name, "", "broken", where, str(error))]
+    return [
+        Diagnosis(name, str(version), "ok", where, ""),
+        *(
+            Diagnosis(f"{name}: {what}", "", "missing", where, "; ".join(words), optional=True)
+            for what, words in found.items()
+            if words
+        ),
+    ]
 
 
 def _other_zone(connection: Connection[Any], source: SourceConfig) -> list[str]:

@@ -27,6 +27,7 @@ from pathlib import Path
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Repair
+from mirrorlake.load.shrink_guard import refuse_removals
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair_keys import RepairRound, reread_keys, round_of
@@ -105,6 +106,7 @@ def repair_table(
     *,
     found: tuple[Report, str | os.PathLike[str]] | None = None,
     only_deletes: bool = False,
+    accept_smaller: bool = False,
     evidence: str | os.PathLike[str] | None = None,
 ) -> Repaired:
     """Check these rows, read again what differs, and prove it again, in bounded rounds.
@@ -112,16 +114,22 @@ def repair_table(
     Args:
         found: a check of these rows that was made just now, by which to begin.
         only_deletes: leave alone what MySQL still has; see `deletes` in the contract.
+        accept_smaller: whether rows that are gone from MySQL are taken out of the mirror though
+            that leaves it far smaller.
         evidence: the folder of evidence files.
 
     Raises:
         ConfigError: the contract forbids it, or the table can't be repaired by what differs.
+        TooFewRows: MySQL has so few of the mirror's rows that a person has to look; nothing was
+            repaired.
         MirrorlakeError: see checking, loading and folding; what was repaired before stays.
     """
     refuse_repair(contract)
     started, clock = datetime.now(UTC), time.monotonic()
     first, path = found or prove_table(workspace, contract, ask, evidence, MOST_KEYS)
     path = Path(path)
+    if not accept_smaller and not contract.copies:
+        refuse_removals(contract, workspace.lake, removed_by(contract, first))
     work = _Work(workspace, contract, evidence, only_deletes, [path])
     journal: Repair | None = None
     if work.differing(first):
@@ -150,6 +158,15 @@ def repair_table(
         repair_id=journal.repair_id if journal else None,
         seconds=round(time.monotonic() - clock, 3),
     )
+
+
+def removed_by(contract: TableContract, report: Report) -> int:
+    """How many rows a repair of what was found would take out of the mirror: those that were looked
+    at one by one, or by how many the mirror has more where there are too many for that."""
+    gone = sum(key.gone for key in report.keys)
+    if contract.deletes != "remove" or not report.unlooked:
+        return gone
+    return max(gone, report.lake.rows - report.source.rows)
 
 
 def why(report: Report) -> str:

@@ -24,6 +24,7 @@ from mirrorlake.ledger import (
 from mirrorlake.ledger.lake_heads import OF_MODELS
 from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.records import Unproved
+from mirrorlake.operations.attention import undecided_columns
 from mirrorlake.operations.layer_status import (
     newest_proof,
     open_words,
@@ -34,8 +35,8 @@ from mirrorlake.operations.layer_status import (
 from mirrorlake.operations.moved_lake import find_all_moved
 from mirrorlake.proof.coverage import ProofStatus, proof_status
 from mirrorlake.runtime.plural import plural
-from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
-from mirrorlake.table.exchanged import EXCHANGED, exchanged_name, undecided_pairs
+from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided
+from mirrorlake.table.exchanged import EXCHANGED
 from mirrorlake.table.left_out import LEFT_OUT, left_out_columns, left_out_words
 from mirrorlake.table.meaning import edits_of
 from mirrorlake.table.surplus import SURPLUS, surplus_words
@@ -215,7 +216,7 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         originals=good.receipt.original_columns if good and good.receipt else {},
         held_until=_iso(hold.until) if hold else None,
         held_for=hold.reason if hold else None,
-        held_columns=_held_columns(contract, known) if good else (),
+        held_columns=undecided_columns(contract, known) if good else (),
         not_mirrored=_left_out(contract, known),
         suspected_pii=_suspected(contract, known),
         bigquery=published_status(ledger, known.publications.get(name)),
@@ -284,15 +285,6 @@ def _iso(moment: datetime) -> str:
     return moment.isoformat(timespec="minutes")
 
 
-def _held_columns(contract: TableContract, known: _Known) -> tuple[str, ...]:
-    recorded, names = known.known_columns.get(contract.name), known.columns.get(contract.name, ())
-    pairs = undecided_pairs(known.exchanged.get(exchanged_name(contract)), contract)
-    held = {name for pair in pairs for name in pair}
-    if recorded is not None:  # else nothing was loaded since this release
-        held |= {name.lower() for name in unnamed_columns(contract, names, recorded)}
-    return tuple(name for name in names if name.lower() in held)
-
-
 def _left_out(contract: TableContract, known: _Known) -> tuple[str, ...]:
     if contract.schema_changes != "freeze":
         return ()  # the next load takes them up
@@ -358,7 +350,7 @@ def _of_columns(receipt: Receipt, contract: TableContract, known: _Known) -> lis
         some = plural(receipt.originals, "original")
         by_columns = f" ({by_column})" if columns else ""
         found.append(f"{some} kept by the newest load{by_columns}")
-    if held := _held_columns(contract, known):
+    if held := undecided_columns(contract, known):
         found.append(f"held out of clean: {', '.join(held)}")
     if left := _left_out(contract, known):
         found.append(left_out_words(left))

@@ -41,7 +41,8 @@ OPTIONAL = {
 class Diagnosis:
     """One piece: its version, its state, where it is, and a note: what to do if it is not ok.
 
-    ``optional``: ``mirrorlake sync`` works without it.
+    ``optional``: ``mirrorlake sync`` works without it. ``automatic``: it is brought or made when
+    something needs it, so nobody has to do anything.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Diagnosis:
     where: str
     detail: str
     optional: bool = False
+    automatic: bool = False
 
 
 def diagnose(config: Path | None = None) -> list[Diagnosis]:
@@ -151,7 +153,7 @@ def look_at_jar(jar: Jar) -> Diagnosis:
         wrong = flaw(path, jar)
     except FileNotFoundError:
         detail = f"brought when it is first needed: {jar.size / 1e6:.0f} MB, once{use}"
-        return Diagnosis(name, version, "missing", str(path), detail, optional)
+        return Diagnosis(name, version, "missing", str(path), detail, optional, automatic=True)
     except OSError as error:
         return Diagnosis(name, version, "broken", str(path), str(error.strerror), optional)
     if wrong:
@@ -169,7 +171,8 @@ def look_at_mariadb() -> Diagnosis:
         if found:
             return Diagnosis("embedded MariaDB", version, "ok", str(found[-1]), "", optional=True)
         detail = "unpacked from its jar when the demo or a test first needs it"
-        return Diagnosis("embedded MariaDB", version, "missing", "", detail, optional=True)
+        title = "embedded MariaDB"
+        return Diagnosis(title, version, "missing", "", detail, optional=True, automatic=True)
     server = shutil.which("mariadbd")
     detail = "the system's own; there is no embedded one for this machine"
     state: PieceState = "ok" if server else "missing"

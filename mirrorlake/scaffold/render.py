@@ -15,12 +15,13 @@ from mirrorlake.scaffold.suggest_tables import SuggestedTable
 from mirrorlake.scaffold.summary import (
     Skipped,
     count_modes,
-    counted,
     full_copies,
     indexes_wanted,
+    late_deletes,
     listed,
     modes_in_words,
     nullable_times,
+    nullable_words,
     skipped_kinds,
     warning_kinds,
 )
@@ -143,6 +144,8 @@ def _summary(tables: Sequence[SuggestedTable], skipped: Sequence[Skipped]) -> It
     yield from _comment(f"{modes_in_words(count_modes(tables))}.", 0)
     for words, names in skipped_kinds(skipped).items():
         yield from _comment(f"Skipped {words}: {listed(names, first=len(names))}.", 0)
+    if late := late_deletes(count_modes(tables)):
+        yield from _comment(f"{late}.", 0)
     kinds = warning_kinds(tables)
     if kinds:
         yield "#"
@@ -160,9 +163,7 @@ def _summary(tables: Sequence[SuggestedTable], skipped: Sequence[Skipped]) -> It
             statement = index.statement
             yield f"#   {statement if statement.isprintable() else quoted(statement)}"
     if nullable:
-        words = "the same, where this column were NOT NULL"
-        yield from _comment(f"{counted(len(nullable), 'table')} would be {words}: "
-                            f"{listed(nullable)}.", 0)  # fmt: skip
+        yield from _comment(f"{nullable_words(nullable, after_others=bool(wanted))}.", 0)
 
 
 def lake_and_ledger(home: str = HOME) -> Iterator[str]:

@@ -168,13 +168,22 @@ def _by_modification(
     table: SourceTable, key: tuple[str, ...], modified: Sequence[Column]
 ) -> _Choice:
     best = min(
-        modified, key=lambda c: (c.nullable, not table.led_by(c.name), not _moves(c), c.ordinal)
+        modified,
+        key=lambda c: (
+            *(c.nullable, not table.led_by(c.name), c.fixed_time is not None),
+            *(not _moves(c), c.ordinal),
+        ),
     )
     name = _shown(best.name)
     indexed = table.led_by(best.name)
     missing: list[str] = []
     if best.nullable:
         missing.append(f"{name} were NOT NULL")
+    if best.fixed_time is not None:
+        # No window reaches back to it: until a check, such rows would not be in the mirror.
+        missing.append(
+            f"{name} had no default like '{best.fixed_time}', which no window would read"
+        )
     if not indexed:
         missing.append(_missing_index(table, best.name))
     if not key:
@@ -183,7 +192,7 @@ def _by_modification(
         reason = f"full: it could be incremental if {' and '.join(missing)}"
         in_memory = table.engine.lower() == "memory"
         almost = Almost(best.name, best.nullable, indexed, not key, in_memory)
-        return _Choice("full", reason, almost=almost)
+        return _Choice("full", reason, almost=almost if best.fixed_time is None else None)
     for part in map(table.column, key):
         if why := why_no_key(part):
             reason = "full: incremental can't tell its keys apart as MySQL does"
@@ -213,7 +222,7 @@ def _by_birth(
         if column.data_type in INTEGERS and "auto_increment" in column.extra.lower():
             reason = f"append: named as a log, and {_shown(column.name)} only grows"
             return _Choice("append", reason, column.name, born.name if born else None)
-    if born is not None and table.led_by(born.name):
+    if born is not None and table.led_by(born.name) and born.fixed_time is None:
         reason = f"append: named as a log, and {_shown(born.name)} leads an index"
         return _Choice("append", reason, born.name)
     return None
@@ -302,12 +311,15 @@ def _table_warnings(table: SourceTable, choice: _Choice, never: set[str]) -> lis
     if table.engine.lower() != "innodb":
         kind = f"engine {table.engine or 'unknown'} has no snapshot: rows may change during a read"
         found.append(Warned(kind, kind))
+    if choice.mode != "full":
+        found += [warned for key in table.foreign_keys for warned in _late_deletes(key)]
     if choice.mode == "incremental":
         found += [warned for key in table.foreign_keys for warned in _silent_changes(key)]
         if table.unseen_rules:
             kind = (
                 "this account can't see whether a foreign key changes rows without moving the "
-                "cursor (ON UPDATE CASCADE, ON DELETE SET NULL): grant SELECT on the whole table"
+                "cursor (ON UPDATE CASCADE, ON DELETE SET NULL), or deletes some: grant SELECT on "
+                "the whole table"
             )
             found.append(Warned(kind, kind))
     if choice.mode == "append":
@@ -340,6 +352,15 @@ def _silent_changes(key: ForeignKey) -> list[Warned]:
         Warned(f"{change} on {columns} {words}", f"a foreign key's {change} {words}")
         for change in changes
     ]
+
+
+def _late_deletes(key: ForeignKey) -> list[Warned]:
+    if key.on_delete.upper() != "CASCADE":
+        return []
+    words = "deletes rows, which stay in the mirror until a reload or a check finds them"
+    change = "ON DELETE CASCADE"
+    text = f"{change} on {_listed(key.columns)} {words}"
+    return [Warned(text, f"a foreign key's {change} {words}")]
 
 
 def _listed(columns: Sequence[str]) -> str:

@@ -134,6 +134,35 @@ def modes_in_words(modes: Mapping[str, int]) -> str:
     return f"{counted(sum(modes.values()), 'table')} ({each})"
 
 
+def late_deletes(modes: Mapping[str, int]) -> str:
+    """What is to be known of deletes in tables that are not copied as a whole; '' without any.
+
+    >>> late_deletes({"full": 3})
+    ''
+    """
+    late = sum(count for mode, count in modes.items() if mode != "full")
+    if not late:
+        return ""
+    which = "the table that is" if late == 1 else f"the {late:,} tables that are"
+    return (
+        f"Rows that are deleted from {which} not full stay in the mirror until a reload or a check "
+        "finds them; `mirrorlake repair TABLE --deletes` finds them at once"
+    )
+
+
+def nullable_words(nullable: Sequence[str], *, after_others: bool) -> str:
+    """Which full copies would be incremental, were their time of change NOT NULL.
+
+    Args:
+        after_others: whether this follows what an index would make incremental.
+    """
+    are = "is a full copy and" if len(nullable) == 1 else "are full copies and"
+    then = "would be the same" if after_others else f"{are} would be incremental"
+    return (
+        f"{counted(len(nullable), 'table')} {then}, were this column NOT NULL: {listed(nullable)}"
+    )
+
+
 def full_copies(full: int, tables: int, wanted: int) -> str:
     """How many tables are full copies, and how many of these an index would make incremental."""
     are = "is a full copy" if full == 1 else "are full copies"

@@ -8,7 +8,14 @@ TEXTS = ("char", "varchar", "text", "longtext")
 PRIMARY = Index("PRIMARY", True, ("id",))
 
 
-def column(name: str, kind: str = "varchar", *, nullable: bool = False, extra: str = "") -> Column:
+def column(
+    name: str,
+    kind: str = "varchar",
+    *,
+    nullable: bool = False,
+    extra: str = "",
+    default: str | None = None,
+) -> Column:
     is_text = kind in TEXTS
     return Column(
         name=name,
@@ -24,6 +31,7 @@ def column(name: str, kind: str = "varchar", *, nullable: bool = False, extra: s
         fraction=6 if kind in ("datetime", "timestamp") else None,
         extra=extra,
         comment="",
+        default=default,
     )
 
 

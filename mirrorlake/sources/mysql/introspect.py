@@ -31,7 +31,7 @@ _COLUMNS = """
 SELECT COLUMN_NAME, ORDINAL_POSITION, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME,
        COLLATION_NAME, NUMERIC_PRECISION, NUMERIC_SCALE, CHARACTER_MAXIMUM_LENGTH,
        DATETIME_PRECISION, EXTRA, COLUMN_COMMENT, {of}, GENERATION_EXPRESSION,
-       LOCATE('MariaDB', VERSION())
+       LOCATE('MariaDB', VERSION()), COLUMN_DEFAULT
 FROM information_schema.COLUMNS WHERE {where} ORDER BY {of}, ORDINAL_POSITION"""
 _TABLES = """
 SELECT {of}, ENGINE, TABLE_ROWS, TABLE_COMMENT FROM information_schema.TABLES
@@ -332,6 +332,7 @@ def _columns_by_table(found: Sequence[Sequence[Any]]) -> Mapping[str, list[Colum
             comment=str(row[12] or ""),
             generated=str(row[14] or ""),
             mariadb=mariadb,
+            default=None if row[16] is None else str(row[16]),
         )
         by_table.setdefault(str(row[13]), []).append(column)
     return by_table

@@ -29,7 +29,7 @@ def missing_privileges(connection: Connection[Any]) -> list[str]:
         found.append(
             "without PROCESS a DDL that waits for a read, open transactions and writes that wait "
             "for a lock can't be seen: rows that commit later than `overlap` after they were "
-            "stamped are missed until their day is reloaded"
+            "stamped are missed until their day is reloaded (GRANT PROCESS ON *.* to the account)"
         )
     if not can_see_numbers(connection):
         found.append(
@@ -39,7 +39,10 @@ def missing_privileges(connection: Connection[Any]) -> list[str]:
         )
     if not _may(lambda: read_lag(connection)):
         name = "SLAVE MONITOR" if is_mariadb(connection) else "REPLICATION CLIENT"
-        found.append(f"without {name} a replica's lag can't be seen")
+        found.append(
+            f"without {name} a replica's lag can't be seen (if this is one: GRANT {name} ON *.* to "
+            "the account)"
+        )
     return found
 
 

@@ -37,6 +37,21 @@ class Column:
     """MySQL's name of it, where the contract gives it another one in the lake
     (`mirrorlake.sources.mysql.lake_names`). No part of its text: identities are made of that."""
 
+    default: str | None = field(default=None, repr=False, compare=False)
+    """What a row gets that is inserted without it, as the server prints it; no part of a table's
+    identity."""
+
+    @property
+    def fixed_time(self) -> str | None:
+        """The moment that a row gets if it is inserted without one, where that is a constant and no
+        clock: such a row lies behind what was read by this column."""
+        text = (self.default or "").strip("'")
+        return (
+            text
+            if self.data_type in ("date", "datetime", "timestamp") and text[:1].isdigit()
+            else None
+        )
+
     @property
     def sql(self) -> str:
         """What it is called in a statement to its server."""

@@ -1,21 +1,27 @@
-"""A full copy that is far smaller than the last one stops, and is taken when somebody says so."""
+"""What becomes far smaller stops, a copy as well as rows that are gone, until somebody says so."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from dagster_mirrorlake.checks.value_verdicts import rows_verdict
+from dagster_mirrorlake.checks.verdicts import Look
+from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.cli import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import head_of
-from mirrorlake.errors import SourceError
+from mirrorlake.errors import SourceError, TooFewRows
 from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.sync import load_table
+from mirrorlake.operations.repair import repair_table
+from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.proof.report import Ask
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows, share_session
 
@@ -119,3 +125,58 @@ def test_an_accepted_empty_copy_empties_the_mirror_by_the_command_line(
     taken = sync("t", "--accept-smaller")
     assert json.loads(taken.stdout)["errors"] == []
     assert lake_rows(workspace, contract.namespaces.deduped, "t") == []
+
+
+@pytest.fixture
+def moving(sql: Sql, engine_for: EngineFor) -> Workspace:
+    """A mirrored table of 200 rows that are read by windows, of which 180 went."""
+    day = datetime.now(UTC).date() - timedelta(days=2)
+    sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, at DATETIME(6) NOT NULL, KEY (at))",
+        f"INSERT INTO t VALUES (1, '{day - timedelta(days=9)}')",
+    )
+    keyed = {"mode": "incremental", "key": ["id"], "cursor": "at", "overlap": "5d"}
+    workspace = engine_for({"t": keyed})
+    sync_table(workspace, workspace.config.tables[0])
+    # Read by a live window: what a reload of the day takes the place of.
+    sql(f"INSERT INTO t SELECT seq, '{day} 01:00' FROM seq_2_to_200")
+    sync_table(workspace, workspace.config.tables[0])
+    sql("DELETE FROM t WHERE id > 20")
+    return workspace
+
+
+def shown(workspace: Workspace) -> int:
+    return len(lake_rows(workspace, workspace.config.tables[0].namespaces.deduped, "t"))
+
+
+def test_deletes_of_most_rows_are_held_until_they_are_accepted(
+    moving: Workspace, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contract = moving.config.tables[0]
+    day = datetime.now(UTC).date() - timedelta(days=2)
+    words = "MySQL no longer has 180 of the mirror's 200 rows: 90% less, and shrink_limit is 90%"
+    before = state(moving)
+    with pytest.raises(TooFewRows, match=words):
+        reload_days(moving, contract, day, day)
+    with pytest.raises(TooFewRows, match=words):
+        repair_table(moving, contract, Ask())
+    assert state(moving) == before
+    assert shown(moving) == 200
+    # A count says so too, and that no sweep comes for them.
+    counted = rows_verdict(Look(moving, MirroredTable(contract), "deduped", whole=False))
+    assert not counted.passed
+    assert "180 of the mirror's 200 rows" in str(counted.words)
+
+    share_session(place, monkeypatch)
+    command = ["repair", "t", "--deletes", "--config", str(moving.config.path)]
+    refused = CliRunner().invoke(cli, [*command, "--yes"]).exception
+    assert isinstance(refused, TooFewRows)
+    assert "repair" in refused.next_step
+    asked = CliRunner().invoke(cli, command, input="n\n")
+    assert (asked.exit_code, "Take them out of the mirror?" in asked.output) == (9, True)
+    assert shown(moving) == 200
+    done = CliRunner().invoke(cli, [*command, "--yes", "--accept-smaller"])
+    assert done.exit_code == 0, done.output
+    assert shown(moving) == 20
+    # What was taken out is not counted again.
+    assert reload_days(moving, contract, day, day).gone == 180

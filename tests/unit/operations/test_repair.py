@@ -107,7 +107,7 @@ class Table:
         self.checks += checks
         options = {name: more.pop(name) for name in ("found", "only_deletes") if name in more}
         settings = {"mode": "incremental", "key": ("id",), "repair": "ask", **more}
-        table = contract(database="shop", **settings)
+        table = contract(database="shop", shrink_limit=None, **settings)
         workspace: Any = SimpleNamespace(
             config=self.config, lake="the lake", ledger=self.ledger, spark="spark"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -155,12 +156,41 @@ def test_changes_that_move_no_cursor_are_warned_of() -> None:
     )
     modified = column("modified_at", "datetime")
     found = suggest(source_table("t", ID, modified, indexes=(PRIMARY, MODIFIED), foreign_keys=keys))
-    assert [warned.text.split(" changes")[0] for warned in found.warnings] == [
+    assert [re.split(" (?:changes|deletes)", warned.text)[0] for warned in found.warnings] == [
+        "ON DELETE CASCADE on c",
         "ON UPDATE CASCADE on a, b",
         "ON DELETE SET NULL on a, b",
         "ON UPDATE SET NULL on d",
     ]
     assert suggest(source_table("t", ID, foreign_keys=keys)).warnings == ()
+
+
+@pytest.mark.parametrize(
+    "default",
+    ["0000-00-00 00:00:00", "'0000-00-00 00:00:00'", "'1970-01-01 00:00:01'", "2000-01-01"],
+)
+@pytest.mark.parametrize("extra", ["", "on update current_timestamp()"])
+def test_a_time_that_begins_with_a_constant_is_no_cursor(default: str, extra: str) -> None:
+    """A row inserted without it lies behind every window, and would be lost until a check."""
+    modified = column("modified_at", "datetime", default=default, extra=extra)
+    found = suggest(source_table("t", ID, modified, indexes=(PRIMARY, MODIFIED)))
+    assert (found.mode, found.cursor, found.almost) == ("full", None, None)
+    constant = default.strip("'")
+    assert f"modified_at had no default like '{constant}'" in found.notes[0]
+    indexes = (PRIMARY, MODIFIED, Index("u", False, ("updated_at",)))
+    other = column("updated_at", "datetime", default="current_timestamp()")
+    beside = suggest(source_table("t", ID, modified, other, indexes=indexes))
+    assert (beside.mode, beside.cursor) == ("incremental", "updated_at")
+    born = column("created_at", "datetime", default=default)
+    log = source_table("audit_log", born, indexes=(Index("c", False, ("created_at",)),))
+    assert suggest(log).mode == "full"
+
+
+@pytest.mark.parametrize("default", [None, "current_timestamp()", "CURRENT_TIMESTAMP(6)", "now()"])
+def test_a_time_that_a_clock_gives_is_a_cursor(default: str | None) -> None:
+    modified = column("modified_at", "datetime", default=default)
+    found = suggest(source_table("t", ID, modified, indexes=(PRIMARY, MODIFIED)))
+    assert (found.mode, found.cursor) == ("incremental", "modified_at")
 
 
 def test_no_snapshot_no_key_and_no_exact_type_are_warned_of() -> None:

@@ -134,3 +134,22 @@ def test_texts_that_one_prefix_tells_apart_may_be_one_key(server: EmbeddedServer
         "INSERT INTO t VALUES ('ß'), ('ss')",
     )
     assert sql("SELECT COUNT(*), COUNT(DISTINCT CONCAT(t, '')) FROM t") == ((2, 1),)
+
+
+def test_what_a_row_gets_without_a_time_is_a_constant_or_a_clocks(
+    server: EmbeddedServer, database: str, sql: Sql
+) -> None:
+    constants = {"a": "'2000-01-01'", "b": "'1970-01-02 00:00:01.500000'"}
+    clocks = {"c": "CURRENT_TIMESTAMP(6)", "d": "NOW(6)", "e": None, "f": "NULL"}
+    columns = ", ".join(
+        f"{name} DATETIME(6) {'NULL' if value == 'NULL' else 'NOT NULL'}"
+        f"{f' DEFAULT {value}' if value else ''}"
+        for name, value in {**constants, **clocks}.items()
+    )
+    sql(
+        f"CREATE TABLE defaults (id INT PRIMARY KEY DEFAULT 1, z VARCHAR(9) DEFAULT '1', {columns})"
+    )
+    columns_of = tables_of(server, database)["defaults"].columns
+    found = {c.name: c.fixed_time for c in columns_of}
+    assert {name for name, fixed in found.items() if fixed} == set(constants)
+    assert str(found["a"]).startswith("2000-01-01")

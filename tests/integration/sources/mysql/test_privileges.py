@@ -36,11 +36,14 @@ def doctor(
 
 
 def test_an_account_that_may_only_read(doctor: Callable[..., list[Diagnosis]]) -> None:
-    [source] = doctor({})
-    assert source.state == "ok"
-    assert "without PROCESS a DDL that waits" in source.detail
-    assert "without PROCESS InnoDB's numbers of tables can't be seen" in source.detail
-    assert "a replica's lag can't be seen" in source.detail
+    source, lacking = doctor({})
+    assert (source.state, source.detail) == ("ok", "")
+    # What is not seen stands under what is not fine: nobody reads a note of what is.
+    assert (lacking.name, lacking.state) == ("source s: privileges", "missing")
+    assert lacking.optional
+    assert "without PROCESS a DDL that waits" in lacking.detail
+    assert "without PROCESS InnoDB's numbers of tables can't be seen" in lacking.detail
+    assert "a replica's lag can't be seen" in lacking.detail
 
 
 def test_an_account_that_sees_all_it_needs(
@@ -55,7 +58,7 @@ def test_the_primary_of_a_replica_is_a_piece_of_its_own(
     server: EmbeddedServer, doctor: Callable[..., list[Diagnosis]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TEST_REPLICA", f"mysql://patient:wrong@localhost:{server.port}")
-    replica, primary = doctor({}, replica="${env:TEST_REPLICA}")
+    replica, primary, _ = doctor({}, replica="${env:TEST_REPLICA}")
     assert (replica.name, replica.state) == ("source s", "broken")
     assert (primary.name, primary.state) == ("source s, primary", "ok")
     assert "wrong" not in replica.detail

@@ -183,5 +183,6 @@ def test_doctor_shows_a_zone_that_is_another_one(
 ) -> None:
     path = write_contract(tmp_path / "mirrorlake.yaml", server.port, {database: {}})
     with server_setting(sql, "time_zone", "-05:00"):
-        [source] = [p for p in diagnose_contract(path) if p.name == "source s"]
+        [source] = [p for p in diagnose_contract(path) if p.name == "source s: time zone"]
+    assert source.state == "missing"
     assert "time_zone is UTC, and the server's own is -05:00" in source.detail

@@ -1,0 +1,59 @@
+"""What is not right though nothing failed, as `sync` and `status --strict` print it; the exit code.
+
+What belongs here: lines for people. What doesn't: finding it (`mirrorlake.operations.attention`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from mirrorlake.cli import show
+from mirrorlake.scaffold.summary import counted
+
+if TYPE_CHECKING:
+    from mirrorlake.operations.attention import Attention
+
+ATTENTION = 10
+"""The exit code where nothing failed, and something is not as it should be."""
+_MOST = 20
+
+
+def print_attention(found: Sequence[Attention]) -> None:
+    """A line for each of the first, gravest first."""
+    for one in found[:_MOST]:
+        words = show.named(one.table, one.words)
+        line = f"[yellow]{one.kind}:[/] {escape(words)}"
+        show.errors.print(line, highlight=False, soft_wrap=True)
+    if len(found) > _MOST:
+        show.errors.print(f"and {len(found) - _MOST:,} more: --json lists them", highlight=False)
+
+
+def print_not_right(found: Sequence[Attention], tables: int) -> None:
+    """What `status --strict` says last."""
+    from mirrorlake.operations.attention import counts_of
+
+    print_attention(found)
+    words = f"{counted(tables, 'table')}: "
+    words += f"not right: {_listed(counts_of(found))}" if found else "all is right"
+    show.console.print(words, highlight=False, soft_wrap=True)
+
+
+def print_summary(outcomes: Mapping[str, int], found: Sequence[Attention]) -> None:
+    """What `sync` says last: what became of the tables, and what is not right of them.
+
+    Args:
+        outcomes: what became of the tables, in a word → of how many.
+    """
+    from mirrorlake.operations.attention import counts_of
+
+    print_attention(found)
+    words = f"{counted(sum(outcomes.values()), 'table')}: {_listed(outcomes)}"
+    words += f"; not right: {_listed(counts)}" if (counts := counts_of(found)) else ""
+    show.console.print(words, highlight=False, soft_wrap=True)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {words}" for words, count in counts.items() if count)

@@ -1,0 +1,114 @@
+"""The commands about this machine: what it has of what Mirrorlake needs; faster starts of Spark.
+
+What belongs here: options, what is printed, JSON. What doesn't: the looks themselves
+(`mirrorlake.runtime.doctor`, `mirrorlake.operations.doctor`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show
+
+if TYPE_CHECKING:
+    from mirrorlake.runtime.doctor import Diagnosis
+
+
+@click.command(short_help="Say whether machine, contract and servers are ready.")
+@show.config_option
+@show.json_option
+@click.option("--all", "everything", is_flag=True, help="Show the pieces that are fine, too.")
+def doctor(config_path: Path, as_json: bool, everything: bool) -> None:
+    """Look at each piece of this machine and, where there is a contract file, at the lake, the
+    ledger, each source and each table's contract.
+
+    What is fine is counted, what is not is shown with what to do. Ends with 3 if a piece that
+    `sync` needs is missing or broken.
+    """
+    from mirrorlake.operations.doctor import diagnose_contract
+    from mirrorlake.runtime.doctor import diagnose
+
+    there = config_path.exists()
+    machine = diagnose(config_path if there else None)
+    contract = diagnose_contract(config_path) if there else []
+    pieces = [*machine, *contract]
+    if as_json:
+        show.print_json([asdict(p) for p in pieces])
+    elif everything:
+        _print_all(pieces)
+    else:
+        _print_counts("this machine", machine)
+        if there:
+            _print_counts(str(config_path), contract)
+        else:
+            words = f"There is no {config_path}: `mirrorlake init` writes a first one."
+            show.console.print(escape(words), highlight=False, soft_wrap=True)
+        _print_lacking(pieces)
+    if any(p.state != "ok" and not p.optional for p in pieces):
+        sys.exit(3)
+
+
+_COLORS = {"ok": "green", "missing": "yellow", "broken": "red"}
+
+
+def _print_all(pieces: Sequence[Diagnosis]) -> None:
+    table = show.table("piece", "version…", "state", "where…", "note…")
+    for p in pieces:
+        note = f"(optional) {p.detail}" if p.optional and p.detail else p.detail
+        row = (escape(p.name), escape(p.version), f"[{_COLORS[p.state]}]{p.state}[/]")
+        table.add_row(*row, escape(p.where), escape(note))
+    show.console.print(table)
+
+
+def _print_counts(of: str, pieces: Sequence[Diagnosis]) -> None:
+    """How many pieces are fine, and how many are not."""
+    needed = sum(p.state != "ok" and not p.optional for p in pieces)
+    parts = [f"[green]{sum(p.state == 'ok' for p in pieces)} ok[/]"]
+    parts += [f"[red]{needed} not ok[/]"] if needed else []
+    if known := sum(_is_to_know(p) for p in pieces):
+        parts.append(f"[yellow]{known} to know of[/]")
+    if coming := sum(p.optional and p.automatic for p in pieces):
+        parts.append(f"{coming} not here, brought when needed")
+    words = f"{escape(of)}: {', '.join(parts)}"
+    show.console.print(words, highlight=False, soft_wrap=True)
+
+
+def _is_to_know(piece: Diagnosis) -> bool:
+    """Whether `sync` works, and a person may want to do something all the same."""
+    return piece.state != "ok" and piece.optional and not piece.automatic
+
+
+def _print_lacking(pieces: Sequence[Diagnosis]) -> None:
+    """What is not fine as a whole, what `sync` needs first; then how to see the rest."""
+    needed = [p for p in pieces if p.state != "ok" and not p.optional]
+    known = [p for p in pieces if _is_to_know(p)]
+    for p in [*needed, *known]:
+        color = "yellow" if p.optional else "red"
+        words = f"[{color}]{escape(p.name)}:[/] {escape(p.detail or p.state)}"
+        show.console.print(words, highlight=False, soft_wrap=True)
+    words = "Every piece, with its version and place: `mirrorlake doctor --all`"
+    show.console.print(words, highlight=False, soft_wrap=True)
+
+
+@click.command(short_help="Make Spark start faster, once for each environment.")
+@click.option("--quiet", is_flag=True, help="Say nothing where there is nothing to do.")
+@show.json_option
+def warm(quiet: bool, as_json: bool) -> None:
+    """Make Spark start faster: archive its Java classes (once per environment)."""
+    from mirrorlake.operations.warm import make_archive
+
+    with show.errors.status("Making Java's class archive (once; about a minute)"):
+        path = make_archive()
+    if as_json:
+        show.print_json({"made": path is not None, "path": str(path) if path else None})
+    elif path is None and not quiet:
+        show.console.print("It is there already.")
+    elif path is not None:
+        show.console.print(f"Made {escape(str(path))}", highlight=False)

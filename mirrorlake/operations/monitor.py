@@ -1,0 +1,93 @@
+"""What keeps a mirror from being loaded, settled and as the ledger has it: `status --strict`.
+
+What belongs here: what of each table's status is not right. What doesn't: the status itself
+(`mirrorlake.operations.status`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from mirrorlake.config import TableContract
+from mirrorlake.ledger import Ledger
+from mirrorlake.operations.attention import (
+    Attention,
+    Kind,
+    attention_of,
+    gravest_first,
+    read_facts,
+)
+from mirrorlake.operations.status import PublicationStatus, TableStatus
+from mirrorlake.table.meaning import edits_of
+
+_STATES: Final[Mapping[str, Kind]] = {
+    "never loaded": "failed",
+    "errored": "failed",
+    "refused": "failed",
+    "partly": "failed",
+    "pending": "waiting",
+    "moved": "moved",
+}
+"""What a state means that is not right."""
+
+
+def not_right(
+    ledger: Ledger,
+    contracts: Sequence[TableContract],
+    found: Sequence[TableStatus],
+    models: Mapping[str, PublicationStatus],
+) -> list[Attention]:
+    """Everything that keeps these tables from being loaded, settled and as the ledger has it,
+    gravest first; none where they are.
+
+    Args:
+        contracts: of the tables among ``found`` that are no tables of tenants.
+        models: what was loaded into BigQuery of models, by name.
+
+    Raises:
+        LedgerError: the ledger can't be read.
+    """
+    facts = read_facts(ledger)
+    seen: list[Attention] = []
+    for contract in (one for one in contracts if not one.landed):
+        seen += attention_of(ledger, contract, facts)
+        if edits := edits_of(ledger.newest_receipt(contract.name), contract):
+            words = f"since it was loaded, {edits}: `mirrorlake sync {contract.name}`"
+            seen.append(Attention(contract.name, "unproved", words))
+    for status in found:
+        seen += _of_status(status)
+    for name, there in models.items():
+        seen += _of_bigquery(name, there)
+    return gravest_first(seen)
+
+
+def _of_status(status: TableStatus) -> Iterator[Attention]:
+    """What the status of a table says that the ledger's facts do not."""
+    kind = _STATES.get(status.state)
+    if status.mode == "snapshot" and (kind is None or status.error):
+        kind = "snapshots" if status.error else None
+    if kind is not None:
+        yield Attention(status.table, kind, status.error or _words(status.state))
+    elif status.mode != "tenants" and status.rows is None and status.last_load is not None:
+        yield Attention(status.table, "failed", f"its rows can't be counted: {status.checks}")
+    if status.mode == "tenants":
+        if status.held_until:
+            yield Attention(status.table, "held", f"its sources are held until {status.held_until}")
+        if status.held_columns:
+            words = f"held out of clean: {', '.join(status.held_columns)}"
+            yield Attention(status.table, "held columns", words)
+    if status.bigquery is not None:
+        yield from _of_bigquery(status.table, status.bigquery)
+
+
+def _words(state: str) -> str:
+    if state == "pending":
+        return "a load runs, or died: the next sync records what became of it"
+    return state
+
+
+def _of_bigquery(name: str, there: PublicationStatus) -> Iterator[Attention]:
+    if there.state != "success":
+        words = there.error or f"load job {there.job} is {there.state}"
+        yield Attention(name, "bigquery", words)
