@@ -328,6 +328,7 @@ def _source(name: str, section: SourceSection, folder: Path) -> SourceConfig:
         connections=section.connections,
         rows_per_second=section.rows_per_second,
         statement_seconds=section.statement_seconds,
+        silence=section.silence,
         every=section.every,
         skip_unchanged=section.skip_unchanged,
         back_off=section.back_off,

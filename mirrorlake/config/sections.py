@@ -255,6 +255,9 @@ class SourceSection(Section):
     statement_seconds: int | None = Field(default=3600, ge=1, le=31_536_000)
     """How long one statement of ours may run; the server stops it after that. ``null``: for
     ever."""
+    silence: Duration = Field(default=timedelta(minutes=5), ge=timedelta(seconds=1))
+    """How long no byte may come from this server. Then a second session looks: one that is at work
+    on the statement is waited for, any other connection is given up, and the read is retried."""
     every: Duration = timedelta(minutes=15)
     """How long after its last request the sensor requests loads of what moved again. A source that
     was quiet for longer is requested within a minute."""

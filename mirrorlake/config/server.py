@@ -69,6 +69,8 @@ class SourceConfig(Section):
     connections: int = 2
     rows_per_second: int | None = None
     statement_seconds: int | None = 3600
+    silence: timedelta = timedelta(minutes=5)
+    """How long no byte may come before a second session looks whether the server is at work."""
     every: timedelta = timedelta(minutes=15)
     skip_unchanged: timedelta | None = timedelta(days=1)
     back_off: BackOff = BackOff()

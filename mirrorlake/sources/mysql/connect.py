@@ -7,6 +7,7 @@ drops ours, would change values or leave rows out silently.
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,9 @@ from pymysql.connections import Connection
 
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SourceError, TableLocked
-from mirrorlake.sources.mysql import session_variables
+from mirrorlake.sources.mysql import session_variables, silence
+
+logger = logging.getLogger(__name__)
 
 # Server errors that a later attempt may not meet: too many connections, lost connection, deadlock,
 # a query that was killed or took too long…
@@ -208,23 +211,25 @@ def read_first_zone(source: SourceConfig) -> str:
 
 
 def _connect(source: SourceConfig, database: str | None) -> Connection[Any]:
-    refused: Any = dict.fromkeys(refused_plugins(source), object)
+    login: dict[str, Any] = {
+        "host": source.host,
+        "port": source.port,
+        "user": source.user,
+        # PyMySQL sends a str password as latin1: other letters need the bytes.
+        "password": source.password.get_secret_value().encode(),
+        "database": database,
+        "ssl": _tls(source),
+        # Without it PyMySQL would try TLS all the same, and read every certificate first.
+        "ssl_disabled": source.tls == "off",
+        "auth_plugin_map": dict.fromkeys(refused_plugins(source), object),
+    }
+
+    def note(words: str) -> None:
+        logger.info("source %s: %s", source.name, words)
+
+    seconds = source.silence.total_seconds()
     try:
-        return pymysql.connect(
-            host=source.host,
-            port=source.port,
-            user=source.user,
-            # PyMySQL sends a str password as latin1: other letters need the bytes.
-            password=source.password.get_secret_value().encode(),  # type: ignore[arg-type]
-            database=database,
-            charset="utf8mb4",
-            autocommit=True,
-            connect_timeout=10,
-            ssl=_tls(source),
-            # Without it PyMySQL would try TLS all the same, and read every certificate first.
-            ssl_disabled=source.tls == "off",
-            auth_plugin_map=refused,
-        )
+        return silence.connect(login, seconds, note, source.statement_seconds)
     except (pymysql.Error, OSError) as error:
         raise source_error(error, source) from error
 

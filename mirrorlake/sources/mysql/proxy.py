@@ -10,17 +10,16 @@ on with the server, and none that would change the form of what follows.
 On request it opens a consistent snapshot in that first session and answers one question in it; the
 rows that are read through the session afterwards are of the very same state.
 
-A brake is one of two. At a *rate*, it counts the rows of each answer to a prepared statement, lets
-through as many as it was allowed, and reads no further from the server meanwhile. *Near*, it counts
-bytes alone, which costs next to nothing: a fixed number goes ahead of a reader that has rows, and
-more once it has waited for a moment, which says that it has taken all that went before.
+A brake (`brakes`) counts rows, or bytes, and carrying waits until more may go.
 
-Run as a program with ``-P`` (a neighbour here is called ``types.py``). It reads one line of JSON
-from its standard input, prints one line once the first session stands (what is wrong as code and
-words; else the session's id, and the answer), and ends when that input closes: with its parent,
-however the parent dies. Its further input is one number a line: at a rate, how many rows are
-allowed so far; it prints how many are through as they go, and `END` after the last one. Near,
-whether the reader waits for rows now (1) or has some (0).
+Run as a program by `carriers`: its first process makes the carriers, each a copy of itself, which
+starts in no time. A carrier reads one line of JSON from its input, prints one line once the first
+session stands (what is wrong as code and words; else the session's id, and the answer), and ends
+when that input closes: with its parent, however the parent dies. Its further input is one number a
+line: at a rate, how many rows are allowed so far; it prints how many are through as they go, and
+`END` after the last one. Near, whether the reader waits for rows now (1) or has some (0). Whatever
+the brake, it prints what it found out about a server that fell silent (`silence`), as a line of
+JSON: `NOTE` where the server is at work, `SILENT` where the read is given up.
 Only the standard library and PyMySQL: its start is waited for.
 
 Source: MySQL internals, "Connection Phase Packets", "Capabilities Flags".
@@ -32,15 +31,19 @@ import contextlib
 import json
 import os
 import selectors
+import signal
 import socket
 import ssl
-import sys
 import threading
 import time
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn, TextIO
 
 import pymysql
 from pymysql.constants import CLIENT
+
+from mirrorlake.sources.mysql import silence
+from mirrorlake.sources.mysql.brakes import END, NEAR, RATE, Brake, Gate, Valve
 
 _OFFERED = (
     CLIENT.LONG_PASSWORD
@@ -61,65 +64,126 @@ _EXECUTE = b"\x17"
 _ERROR, _END_OF_PART = 0xFF, 0xFE
 # A packet of the greatest size is continued in the next.
 _LARGEST = 0xFFFFFF
-END = "end"
-RATE, NEAR = "rate", "near"
-AHEAD = 64 * 2**20
-"""Bytes that go to a reader before it must have stood waiting again."""
-_STANDS_SECONDS = 0.003
-"""A reader that has rows ready is done with asking for them in far less."""
+NOTE, SILENT = "note", "silent"
 
 
-def main() -> None:
-    """Carry sessions until the standard input closes."""
-    settings: dict[str, Any] = json.loads(sys.stdin.readline())
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(settings.pop("socket"))
-    listener.listen()
+def main(control: socket.socket) -> None:
+    """Make a carrier for each pair of ends that is sent (its input, its output), until the other
+    side of the control closes."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a person's Ctrl-C is for our parent
+    while True:
+        asked, ends, _, _ = socket.recv_fds(control, 1, 2)
+        if not asked:
+            return
+        if os.fork() == 0:
+            control.close()
+            _carry_for(*ends)
+        for end in ends:
+            os.close(end)
+
+
+def _carry_for(told: int, tell: int) -> NoReturn:
+    """Carry sessions until the input closes."""
     try:
-        first = _log_in(settings)
-        answer = _ask(first, settings["before"])
-    except (pymysql.Error, OSError) as error:
-        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-        words = str(error.args[-1] if error.args else error)
-        print(json.dumps({"wrong": [code, words]}), flush=True)
-        return
-    print(json.dumps({"session": first.thread_id(), "answer": answer}), flush=True)
-    brake = {RATE: _Gate, NEAR: _Valve}[settings["brake"]]() if settings["brake"] else None
-    serving = (listener, settings, [first], brake)
-    threading.Thread(target=_serve, args=serving, daemon=True).start()
-    for line in sys.stdin:
-        if brake is not None:
-            brake.update(int(line))
-    # Threads may be carrying: a closed input ends them all.
-    os._exit(0)
+        with open(told, encoding="utf-8") as lines:
+            _Carrier(json.loads(lines.readline()), lines, tell).carry()
+    finally:
+        os._exit(0)
 
 
-def _log_in(settings: dict[str, Any]) -> Any:
+class _Carrier:
+    """One carrier: what it was started with, and what it says."""
+
+    def __init__(self, settings: dict[str, Any], lines: TextIO, tell: int) -> None:
+        self._settings, self._lines, self._tell = settings, lines, tell
+        limited = settings["brake"]
+        self._brake = {RATE: Gate, NEAR: Valve}[limited](self.say) if limited else None
+        self._ready: list[Any] = []
+
+    def carry(self) -> None:
+        # From the start: what ends our parent, ends a question that the server works on.
+        threading.Thread(target=self._heed, daemon=True).start()
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self._settings["socket"])
+        listener.listen()
+        try:
+            first = self._log_in()
+            answer = _ask(first, self._settings["before"])
+        except (pymysql.Error, OSError) as error:
+            code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+            words = str(error.args[-1] if error.args else error)
+            self.say({"wrong": [code, words]})
+            return
+        self._ready.append(first)
+        self.say({"session": first.thread_id(), "answer": answer})
+        while True:
+            reader, _ = listener.accept()
+            threading.Thread(target=self._serve, args=(reader,), daemon=True).start()
+
+    def say(self, line: object) -> None:
+        """Print a line at once, from whatever thread."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._tell, f"{line if line == END else json.dumps(line)}\n".encode())
+
+    def _heed(self) -> None:
+        for line in self._lines:
+            if self._brake is not None:
+                self._brake.update(int(line))
+        # Threads may be carrying: a closed input ends them all.
+        os._exit(0)
+
+    def _log_in(self) -> Any:
+        settings = self._settings
+        note = partial(self._note, NOTE)
+        connection = silence.connect(_login(settings), settings["silence"], note, settings["most"])
+        if settings["tls"] and not isinstance(connection._sock, ssl.SSLSocket):
+            # PyMySQL continues without TLS where the server has none.
+            connection.close()
+            raise OSError("the server does not speak TLS")
+        if settings["brake"] == RATE:
+            # Else the kernel takes megabytes ahead of what is allowed.
+            connection._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _KERNEL_BYTES)
+        return connection
+
+    def _note(self, kind: str, words: str) -> None:
+        self.say({kind: words})
+
+    def _serve(self, reader: socket.socket) -> None:
+        """One session, from greeting to end; a failure closes the reader's side, which it
+        reports."""
+        with contextlib.suppress(pymysql.Error, OSError, IndexError), reader:
+            connection = self._ready.pop() if self._ready else self._log_in()
+            server: _Server = connection._sock
+            with server:
+                # A second one would wait for a request that the first has taken.
+                reader.sendall(_packet(_greeting(connection.get_server_info()), 0))
+                _read_packet(reader)
+                reader.sendall(_packet(_OK, 2))
+                try:
+                    _pump(reader, _Heard(server, connection.watch), self._brake)
+                except silence.Silent as error:
+                    self._note(SILENT, str(error))
+                finally:
+                    if isinstance(self._brake, Gate):
+                        self._brake.end()
+
+
+def _login(settings: dict[str, Any]) -> dict[str, Any]:
     context = ssl.create_default_context(cafile=settings["ca"]) if settings["tls"] else None
     if context is not None and settings["ca"] is None:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    # A server that asks for the password itself gets nothing: see `connect.refused_plugins`.
-    refused: Any = dict.fromkeys(settings["refused"], object)
-    connection: Any = pymysql.connect(
-        host=settings["host"],
-        port=settings["port"],
-        user=settings["user"],
-        password=settings["password"].encode(),
-        database=settings["database"],
-        charset="utf8mb4",
-        autocommit=True,
-        connect_timeout=10,
-        ssl=context,
-        auth_plugin_map=refused,
-    )
-    if settings["tls"] and not isinstance(connection._sock, ssl.SSLSocket):
-        # PyMySQL continues without TLS where the server has none.
-        connection.close()
-        raise OSError("the server does not speak TLS")
-    if settings["brake"] == RATE:
-        # Else the kernel takes megabytes ahead of what is allowed.
-        connection._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _KERNEL_BYTES)
-    return connection
+    return {
+        "host": settings["host"],
+        "port": settings["port"],
+        "user": settings["user"],
+        "password": settings["password"].encode(),
+        "database": settings["database"],
+        "ssl": context,
+        "ssl_disabled": context is None,
+        # A server that asks for the password itself gets nothing: see `connect.refused_plugins`.
+        "auth_plugin_map": dict.fromkeys(settings["refused"], object),
+    }
 
 
 def _ask(connection: Any, statements: list[str]) -> list[int | None] | None:
@@ -135,124 +199,76 @@ def _ask(connection: Any, statements: list[str]) -> list[int | None] | None:
         return [None if cell is None else int(cell) for cell in cursor.fetchone()]
 
 
-class _Gate:
-    """How many rows are allowed so far; carrying waits here for more."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._allowed = self._through = 0
-
-    def update(self, number: int) -> None:
-        """Allow this many rows in all."""
-        with self._changed:
-            self._allowed = number
-            self._changed.notify_all()
-
-    def room(self) -> int:
-        """How many rows may go through now; waits until one may."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._through < self._allowed)
-            return self._allowed - self._through
-
-    def passed(self, rows: int) -> None:
-        with self._changed:
-            self._through += rows
-            if rows:
-                print(self._through, flush=True)
-
-    def end(self) -> None:
-        print(END, flush=True)
-
-
-class _Valve:
-    """How many bytes are ahead of the reader; carrying waits here until it has taken them."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._ahead = 0
-        self._waits_since: float | None = time.monotonic()
-
-    def update(self, number: int) -> None:
-        """Whether the reader waits for rows now."""
-        with self._changed:
-            self._waits_since = time.monotonic() if number else None
-            self._changed.notify_all()
-
-    def passed(self, size: int) -> None:
-        """Note the bytes that went through; return when more may."""
-        with self._changed:
-            self._ahead += size
-            while self._ahead >= AHEAD:
-                left = None
-                if self._waits_since is not None:
-                    left = self._waits_since + _STANDS_SECONDS - time.monotonic()
-                    if left <= 0:
-                        self._ahead = 0
-                        return
-                self._changed.wait(left)
-
-
-_Brake = _Gate | _Valve
 _Server = socket.socket  # an SSLSocket is one
 
 
-def _serve(
-    listener: socket.socket, settings: dict[str, Any], ready: list[Any], brake: _Brake | None
-) -> None:
-    while True:
-        reader, _ = listener.accept()
-        arguments = (reader, settings, ready, brake)
-        threading.Thread(target=_carry, args=arguments, daemon=True).start()
+class _Heard:
+    """The server's end of a session, each wait for which is watched over."""
 
+    def __init__(self, end: _Server, watch: silence.Watch) -> None:
+        self.end, self._watch = end, watch
+        end.settimeout(watch.seconds)
 
-def _carry(
-    reader: socket.socket, settings: dict[str, Any], ready: list[Any], brake: _Brake | None
-) -> None:
-    """One session, from greeting to end; a failure closes the reader's side, which it reports."""
-    with contextlib.suppress(pymysql.Error, OSError, IndexError), reader:
-        connection = ready.pop() if ready else _log_in(settings)
-        server: _Server = connection._sock
-        with server:
-            # A second one would wait for a request that the first has taken.
-            reader.sendall(_packet(_greeting(connection.get_server_info()), 0))
-            _read_packet(reader)
-            reader.sendall(_packet(_OK, 2))
+    @property
+    def seconds(self) -> float:
+        return self._watch.seconds
+
+    def look(self, waited: float) -> None:
+        """`silence.Watch.look`."""
+        self._watch.look(waited)
+
+    def receive(self) -> bytes:
+        """The next bytes; none at the end.
+
+        Raises:
+            Silent: none came, and the server is not at work.
+        """
+        began = time.monotonic()
+        while True:
             try:
-                _pump(reader, server, brake)
-            finally:
-                if isinstance(brake, _Gate):
-                    brake.end()
+                return self.end.recv(_CHUNK)
+            except TimeoutError:
+                self.look(time.monotonic() - began)
 
 
-def _pump(reader: socket.socket, server: _Server, brake: _Brake | None) -> None:
+def _pump(reader: socket.socket, server: _Heard, brake: Brake | None) -> None:
     """Carry bytes both ways until a side closes. The protocol is one of question and answer, so
-    either direction may be waited for while the other is sent."""
-    timeout: float | None = None
-    server.settimeout(timeout)
+    either direction may be waited for while the other is sent.
+
+    A session that rests because its reader has all rows is looked at too, and ended: the reader
+    does not notice.
+    """
     with selectors.DefaultSelector() as selector:
         selector.register(reader, selectors.EVENT_READ)
-        selector.register(server, selectors.EVENT_READ)
+        selector.register(server.end, selectors.EVENT_READ)
+        heard = time.monotonic()
         while True:
-            for key, _ in selector.select():
+            ready = selector.select(server.seconds)
+            if not ready:
+                server.look(time.monotonic() - heard)
+                continue
+            for key, _ in ready:
                 if key.fileobj is reader:
-                    gated = isinstance(brake, _Gate)
+                    gated = isinstance(brake, Gate)
                     request = _read_question(reader) if gated else reader.recv(_CHUNK)
                     if not request:
                         return
-                    server.sendall(request)
+                    server.end.sendall(request)
+                    heard = time.monotonic()
                     if gated and request[4:5] == _EXECUTE:
                         _pass_rows(reader, server, brake)
                         brake.end()
                     continue
-                answered = server.recv(_CHUNK)
+                answered = server.receive()
                 if not answered:
                     return
                 # What TLS has decrypted already no selector sees.
-                while isinstance(server, ssl.SSLSocket) and server.pending():
-                    answered += server.recv(_CHUNK)
+                while isinstance(server.end, ssl.SSLSocket) and server.end.pending():
+                    answered += server.receive()
                 reader.sendall(answered)
-                if isinstance(brake, _Valve):
+                if isinstance(brake, Valve):
                     brake.passed(len(answered))
+                heard = time.monotonic()
 
 
 def _read_question(reader: socket.socket) -> bytes:
@@ -261,7 +277,7 @@ def _read_question(reader: socket.socket) -> bytes:
     return head + _exactly(reader, int.from_bytes(head[:3], "little"))
 
 
-def _pass_rows(reader: socket.socket, server: _Server, gate: _Gate) -> None:
+def _pass_rows(reader: socket.socket, server: _Heard, gate: Gate) -> None:
     """Carry one answer of rows, as many at a time as the gate has room for.
 
     What stands between two waits is one piece of what the server sent, and one row at most beside
@@ -271,7 +287,7 @@ def _pass_rows(reader: socket.socket, server: _Server, gate: _Gate) -> None:
     parts = 2  # the columns, the rows
     first, goes_on = True, False
     while parts:
-        piece = server.recv(_CHUNK)
+        piece = server.receive()
         if not piece:
             raise OSError("the server went away")
         held += piece
@@ -340,7 +356,3 @@ def _exactly(reader: socket.socket, size: int) -> bytes:
             raise OSError("the reader went away")
         found += part
     return found
-
-
-if __name__ == "__main__":
-    main()

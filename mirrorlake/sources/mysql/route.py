@@ -1,9 +1,9 @@
-"""The way from the Arrow reader to MySQL: straight, or through `carrier`, a process of ours.
+"""The way from the Arrow reader to MySQL: through a carrier, a process of ours (`proxy`).
 
-The carrier is between them where TLS is required (the reader speaks none), and where the reader
-must not run ahead. The reader takes what the server sends as fast as it can, queues it without a
-bound, and holds the interpreter's lock while it waits for a row. So a limit of rows a second, and
-any other brake, can only be put where the bytes come from. At a rate, the carrier lets through as
+The reader speaks no TLS, takes what the server sends as fast as it can, queues it without a bound,
+holds the interpreter's lock while it waits for a row, and waits without end. So TLS, a limit of
+rows a second, any other brake, and the end of a wait for a server that fell silent can only be put
+where the bytes come from. At a rate, the carrier lets through as
 many rows as it was allowed, and reads no further from the server; we wait for a whole batch to be
 there, with the lock released, before we ask the reader for it. Without one, the carrier keeps the
 reader near the files: it learns when we ask for a batch and when we have it. And where a question
@@ -13,11 +13,9 @@ hands on.
 
 from __future__ import annotations
 
-import json
+import logging
 import os
 import select
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +27,9 @@ from urllib.parse import quote as percent
 import pymysql
 
 from mirrorlake.config.server import SourceConfig
-from mirrorlake.sources.mysql import proxy
+from mirrorlake.errors import MirrorlakeError, SourceError
+from mirrorlake.sources.mysql import brakes, proxy
+from mirrorlake.sources.mysql.carriers import Carrier, new_carrier, settings_of
 from mirrorlake.sources.mysql.connect import refused_plugins, source_error
 from mirrorlake.sources.mysql.limits import BURST_SECONDS, reserve_rows
 
@@ -40,6 +40,8 @@ _LOOK_SECONDS = 0.5
 # execute that one: MariaDB has fixed by then which moment of a versioned table it reads, by the
 # server's own time zone and `system_versioning_asof`. Kept by none, it is prepared again.
 _PREPARED = "stmt_cache_size=0"
+
+logger = logging.getLogger(__name__)
 
 Heed = Callable[[], None]
 """Called while a read waits; raises to give it up."""
@@ -57,25 +59,86 @@ class Route:
     answered; rows of another session are of another state."""
 
 
+class _Told:
+    """What a carrier says: rows that are through, its end, and words about its server."""
+
+    def __init__(self, carrier: Carrier, source: SourceConfig) -> None:
+        self._carrier, self._source = carrier, source
+        self.through = 0
+        self.ended = False
+        self.silent: str | None = None
+        self._words: list[dict[str, Any]] = []
+
+    def first(self, source: SourceConfig) -> dict[str, Any]:
+        """What it says of its first session, waiting for it.
+
+        Raises:
+            SourceError: there is none.
+        """
+        while not self._words and not self.ended:
+            self._take_in()
+        opened = self._words.pop(0) if self._words else _ENDED
+        if "wrong" in opened:
+            raise source_error(pymysql.OperationalError(*opened["wrong"]), source)
+        return opened
+
+    def listen(self, seconds: float) -> None:
+        """Take in what it says within some time."""
+        if not self.ended and select.select([self._carrier.says], [], [], seconds)[0]:
+            self._take_in()
+
+    def given_up(self) -> str | None:
+        """Why it gave its server up, if it has."""
+        while self.silent is None and not self.ended:
+            before = self.through
+            self.listen(0)
+            if before == self.through and not select.select([self._carrier.says], [], [], 0)[0]:
+                break
+        return self.silent
+
+    def _take_in(self) -> None:
+        lines = self._carrier.lines()
+        self.ended = self.ended or lines is None
+        for line in lines or ():
+            if line == brakes.END.encode():
+                self.ended = True
+            elif not line.startswith(b"{"):
+                self.through = int(line)
+            else:
+                self._hear(settings_of(line))
+
+    def _hear(self, words: dict[str, Any]) -> None:
+        if proxy.NOTE in words:
+            source = self._source
+            logger.info("source %s: %s", source.name, words[proxy.NOTE])
+        elif proxy.SILENT in words:
+            self.silent = words[proxy.SILENT]
+        else:
+            self._words.append(words)
+
+
+_OWN = (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError)
+_ENDED: dict[str, Any] = {"wrong": [0, "the process that carries the rows ended at once"]}
+
+
 class Gate:
     """The brake of a read at a rate: how many rows may come, and how many are through."""
 
-    def __init__(self, child: subprocess.Popen[bytes], source: SourceConfig, rate: int) -> None:
-        self._child, self._source, self._rate = child, source, rate
-        self._allowed = self._through = 0
+    def __init__(self, carrier: Carrier, told: _Told, source: SourceConfig, rate: int) -> None:
+        self._carrier, self._told, self._source, self._rate = carrier, told, source, rate
+        self._allowed = 0
         self._ended = False
-        self._unread = b""
 
     @contextmanager
     def awaited(self, rows: int, heed: Heed) -> Iterator[None]:
         """The block runs when this many rows in all, or all there are, have been let through;
         other threads run meanwhile."""
         wanted = rows + _AHEAD
-        while not self._ended and self._through < wanted:
-            if self._through >= self._allowed:
+        while not self._ended and not self._told.ended and self._told.through < wanted:
+            if self._told.through >= self._allowed:
                 self._allow(wanted - self._allowed, heed)
             heed()
-            self._listen(_LOOK_SECONDS)
+            self._told.listen(_LOOK_SECONDS)
         yield
 
     def _allow(self, step: int, heed: Heed) -> None:
@@ -86,48 +149,23 @@ class Gate:
             time.sleep(min(left, _LOOK_SECONDS))
         self._allowed += step
         # The carrier may have ended: the reader will say how.
-        self._ended = not _send(self._child, self._allowed) or self._ended
-
-    def _listen(self, seconds: float) -> None:
-        """Take in what the carrier says: the number of rows that are through, or its end."""
-        assert self._child.stdout is not None  # noqa: S101
-        descriptor = self._child.stdout.fileno()
-        if not select.select([descriptor], [], [], seconds)[0]:
-            return
-        said = os.read(descriptor, 65_536)
-        *lines, self._unread = (self._unread + said).split(b"\n")
-        for line in lines:
-            if line == proxy.END.encode():
-                self._ended = True
-            else:
-                self._through = int(line)
-        self._ended = self._ended or not said
+        self._ended = not self._carrier.tell(self._allowed)
 
 
 class Valve:
     """The brake of a read without a rate: the carrier learns whether the reader waits for rows."""
 
-    def __init__(self, child: subprocess.Popen[bytes]) -> None:
-        self._child = child
+    def __init__(self, carrier: Carrier) -> None:
+        self._carrier = carrier
 
     @contextmanager
     def awaited(self, _rows: int, _heed: Heed) -> Iterator[None]:
         """The reader waits for rows inside the block, and has some after it."""
-        _send(self._child, 1)
+        self._carrier.tell(1)
         try:
             yield
         finally:
-            _send(self._child, 0)
-
-
-def _send(child: subprocess.Popen[bytes], number: int) -> bool:
-    """Send the carrier a number; whether it is still there."""
-    assert child.stdin is not None  # noqa: S101 (it has a pipe)
-    try:
-        child.stdin.write(b"%d\n" % number)
-    except OSError:
-        return False
-    return True
+            self._carrier.tell(0)
 
 
 @contextmanager
@@ -145,72 +183,47 @@ def open_route(
         SourceError: no TLS, or a certificate that does not stand its check.
     """
     name = percent(database, safe="")
-    brake = proxy.RATE if source.rows_per_second else proxy.NEAR if near else None
-    if source.tls == "off" and brake is None and not before:
-        user = percent(source.user, safe="")
-        secret = percent(source.password.get_secret_value(), safe="")
-        # Else the reader asks a server on this machine for its socket's path, and goes there
-        # instead: at the end of a tunnel that is another server's path, which may exist here too.
-        login = f"{user}:{secret}@{source.host}:{source.port}"
-        yield Route(f"mysql://{login}/{name}?prefer_socket=false&{_PREPARED}", None)
-        return
+    brake = brakes.RATE if source.rows_per_second else brakes.NEAR if near else None
     usual = tempfile.gettempdir()
     # A socket's path can't be long.
     short = None if len(os.fsencode(usual)) < 60 else "/tmp"  # noqa: S108 (mkdtemp inside it)
     with tempfile.TemporaryDirectory(prefix="ml-", dir=short) as folder:
         path = f"{folder}/s"
-        # Its standard input closes with us, however we end: so does the carrier.
-        child = subprocess.Popen(
-            [sys.executable, "-P", proxy.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-        )
+        # Its input closes with us, however we end: so does the carrier.
+        carrier = new_carrier()
+        told = _Told(carrier, source)
         try:
-            opened = _start_carrier(child, source, database, path, brake, before)
+            settings = {"socket": path, "database": database, "brake": brake, "before": [*before]}
+            carrier.tell(login_of(source) | settings)
+            opened = told.first(source)
             login = f"carried:x@localhost/{name}?prefer_socket=false&{_PREPARED}"
             url = f"mysql://{login}&socket={percent(path)}"
             answer = tuple(opened["answer"]) if before else None
             session = int(opened["session"]) if before else None
-            yield Route(url, _brake_of(child, source, near=near), session, answer)
+            rate = source.rows_per_second
+            gate = Gate(carrier, told, source, rate) if rate else Valve(carrier) if near else None
+            yield Route(url, gate, session, answer)
+            told.listen(0)
+        except MirrorlakeError:
+            raise
+        except BaseException as error:
+            # The reader raises RuntimeError, and its Rust panics are BaseExceptions.
+            silent = None if isinstance(error, _OWN) else told.given_up()
+            if silent is None:
+                raise
+            raise _given_up(source, database, silent) from None
         finally:
-            child.kill()
-            child.communicate()
+            carrier.end()
 
 
-def _brake_of(
-    child: subprocess.Popen[bytes], source: SourceConfig, *, near: bool
-) -> Gate | Valve | None:
-    if source.rows_per_second:
-        return Gate(child, source, source.rows_per_second)
-    return Valve(child) if near else None
-
-
-def _start_carrier(
-    child: subprocess.Popen[bytes],
-    source: SourceConfig,
-    database: str,
-    path: str,
-    brake: str | None,
-    before: Sequence[str],
-) -> dict[str, Any]:
-    assert child.stdin is not None  # noqa: S101 (it has pipes)
-    assert child.stdout is not None  # noqa: S101
-    settings = {
-        **login_of(source),
-        "socket": path,
-        "database": database,
-        "brake": brake,
-        "before": list(before),
-    }
-    child.stdin.write(json.dumps(settings).encode() + b"\n")
-    answer = child.stdout.readline()
-    ended = {"wrong": [0, "the process that carries the rows ended at once"]}
-    found: dict[str, Any] = json.loads(answer) if answer else ended
-    if "wrong" in found:
-        raise source_error(pymysql.OperationalError(*found["wrong"]), source)
-    return found
+def _given_up(source: SourceConfig, database: str, silent: str) -> SourceError:
+    return SourceError(
+        f"reading database {database} of source {source.name} was given up: {silent}",
+        source=source.name,
+        next_step="Nothing of this load is visible: it is tried again by itself, and by the next "
+        "sync. See what is between here and the server",
+        retryable=True,
+    )
 
 
 def login_of(source: SourceConfig) -> dict[str, Any]:
@@ -223,4 +236,6 @@ def login_of(source: SourceConfig) -> dict[str, Any]:
         "tls": source.tls != "off",
         "refused": refused_plugins(source),
         "ca": None if isinstance(source.tls, str) else str(source.tls.ca),
+        "silence": source.silence.total_seconds(),
+        "most": source.statement_seconds,
     }

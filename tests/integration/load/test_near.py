@@ -14,7 +14,7 @@ from demo.embedded import EmbeddedServer
 from mirrorlake.load import chunk_planner, chunk_statements
 from mirrorlake.operations.sync import load_table
 from mirrorlake.runtime.memory import give_back
-from mirrorlake.sources.mysql import proxy
+from mirrorlake.sources.mysql import brakes
 from mirrorlake.sources.mysql.reader import read_batches
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
@@ -60,7 +60,7 @@ def test_what_is_not_taken_is_not_held(database: str, sql: Sql, engine_for: Engi
         found[near], rows = read_slowly(batches)
         assert rows == ROWS * TIMES
     # A byte that went ahead is held as a value, and in a buffer that has room for more.
-    assert found[True] < 2 * proxy.AHEAD < WHOLE // 2 < found[False]
+    assert found[True] < 2 * brakes.AHEAD < WHOLE // 2 < found[False]
 
 
 @pytest.mark.full

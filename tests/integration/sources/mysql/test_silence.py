@@ -1,0 +1,161 @@
+"""Connections that pass nothing more and do not close: each wait ends, and nothing is lost."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from demo.embedded import EmbeddedServer
+from mirrorlake.errors import SourceError
+from mirrorlake.load import chunk_planner, chunk_statements, runner
+from mirrorlake.operations.sync import load_table
+from mirrorlake.sources.mysql import silence
+from mirrorlake.sources.mysql.connect import rows_of, session
+from mirrorlake.sources.mysql.reader import read_batches
+from mirrorlake.workspace import Workspace
+from tests.integration.conftest import lake_rows
+from tests.integration.cutting import CuttingProxy
+from tests.integration.sources.mysql.test_limits import FULL, make_rows
+
+Sql = Callable[..., Any]
+EngineFor = Callable[..., Workspace]
+SHORT = "2s"
+
+
+@pytest.fixture(scope="session")
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "PAUSE_SECONDS", 0.05)
+
+
+def sessions_of(sql: Sql, database: str) -> list[int]:
+    found = sql(
+        "SELECT ID FROM information_schema.PROCESSLIST "
+        f"WHERE DB = '{database}' AND USER = 'mirror' AND COMMAND <> 'Sleep'"
+    )
+    return [number for (number,) in found]
+
+
+def test_rows_that_are_stuck_on_their_way_are_read_again(
+    server: EmbeddedServer,
+    database: str,
+    sql: Sql,
+    engine_for: EngineFor,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The server blocks in sending: its session is killed, and the chunk's second reading is
+    exact."""
+    make_rows(sql, 4_000, width=3_000)
+    with CuttingProxy(server.port, 300_000, 1, "stall") as proxy:
+        workspace = engine_for({"t": FULL}, {"port": proxy.port, "silence": SHORT})
+        contract = workspace.config.table("t")
+        assert load_table(workspace, contract).rows == 4_000
+        assert proxy.cut == 1
+        assert sessions_of(sql, database) == []
+    assert "what the server sends is stuck on its way" in caplog.text
+    raw = workspace.ledger.schema_versions(contract.name)[-1].raw_table
+    rows = lake_rows(workspace, contract.namespaces.raw, raw)
+    assert sorted(row["id"] for row in rows) == list(range(1, 4_001))
+    assert [load.state for load in workspace.ledger.loads(contract.name)] == ["success"]
+
+
+def test_a_server_at_work_is_waited_for(
+    server: EmbeddedServer,
+    database: str,
+    sql: Sql,
+    engine_for: EngineFor,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Three times the silence before the first row: in the reader, and in a session."""
+    caplog.set_level(logging.INFO)
+    source = engine_for({}, {"silence": "1s"}).config.sources["s"]
+    [batch] = read_batches(source, database, "SELECT SLEEP(3) AS a")
+    assert batch.to_pydict() == {"a": [0]}
+    with session(source) as connection:
+        assert rows_of(connection, "SELECT SLEEP(3)") == [(0,)]
+    assert caplog.text.count("the server has worked on a statement for") >= 4
+
+
+# Nothing of the login, of an answer of some rows, and of its end.
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        pytest.param(0, "timed out", marks=pytest.mark.full),
+        (20_000, "its answer did not arrive"),
+    ],
+)
+def test_a_session_whose_answers_do_not_arrive(
+    server: EmbeddedServer, engine_for: EngineFor, after: int, words: str
+) -> None:
+    with CuttingProxy(server.port, after, 1, "stall") as proxy:
+        changed = {"port": proxy.port, "silence": SHORT}
+        source = engine_for({}, changed).config.sources["s"]
+        with pytest.raises(SourceError, match=words) as caught, session(source) as connection:
+            rows_of(connection, "SELECT REPEAT('a', 50000)")
+    assert proxy.cut == 1
+    assert caught.value.retryable
+
+
+def test_a_way_that_is_gone(
+    server: EmbeddedServer, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody gets through any more: no second session says anything, and the wait ends all the
+    same."""
+    monkeypatch.setattr(silence, "LOGIN_SECONDS", 2.0)
+    with CuttingProxy(server.port, 20_000, None, "stall") as proxy:
+        changed = {"port": proxy.port, "silence": SHORT}
+        source = engine_for({}, changed).config.sources["s"]
+        with session(source) as connection:
+            proxy.close_to_others()
+            with pytest.raises(SourceError, match="a second session got no answer") as caught:
+                rows_of(connection, "SELECT REPEAT('a', 50000)")
+    assert caught.value.retryable
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("after", [0, 5_000, 300_000, 11_900_000])
+@pytest.mark.parametrize("how", ["cut", "stall", "slow"])
+@pytest.mark.parametrize("way", ["straight", "rate", "near", "verified"])
+def test_whatever_the_way_does(
+    server: EmbeddedServer,
+    sql: Sql,
+    engine_for: EngineFor,
+    monkeypatch: pytest.MonkeyPatch,
+    after: int,
+    how: Any,
+    way: str,
+) -> None:
+    """At the first byte, at a login's end, in the middle, in the last rows: exact, or an error that
+    can be tried again, after which the next load is exact."""
+    make_rows(sql, 4_000, width=3_000)
+    changed: dict[str, Any] = {"silence": SHORT}
+    if way == "rate":
+        changed["rows_per_second"] = 100_000
+    if way == "near":
+        monkeypatch.setattr(chunk_planner, "_MANY_ROWS", 0)
+        monkeypatch.setattr(chunk_statements, "PILED_BYTES", 0)
+    tables = {"t": {**FULL, "verify": way == "verified"}}
+    with CuttingProxy(server.port, after, 2, how) as proxy:
+        workspace = engine_for(tables, {"port": proxy.port, **changed})
+        contract = workspace.config.table("t")
+        failed: list[SourceError] = []
+        for _ in range(3):
+            try:
+                load_table(workspace, contract)
+                break
+            except SourceError as error:
+                failed.append(error)
+        assert proxy.cut > 0
+    assert all(error.retryable for error in failed), failed
+    raw = workspace.ledger.schema_versions(contract.name)[-1].raw_table
+    rows = lake_rows(workspace, contract.namespaces.raw, raw)
+    assert sorted(row["id"] for row in rows) == list(range(1, 4_001))
+    loads = [load.state for load in workspace.ledger.loads(contract.name)]
+    assert loads.count("success") == 1
