@@ -16,6 +16,7 @@ import click
 from benchmarks import (
     ddl,
     extract,
+    first,
     fold,
     location,
     many,
@@ -32,6 +33,7 @@ from benchmarks.report import Figures, keep, show, write_page
 from mirrorlake.operations.warm import make_archive
 
 PARTS: dict[str, Callable[[int, float], Figures]] = {
+    "first": first.run,
     "extract": extract.run,
     "types": extract.run_types,
     "memory": memory.run,
@@ -67,7 +69,7 @@ def main(runs: int, scale: float, part: tuple[str, ...], dry: bool) -> None:
         show(figures)
         if not dry:
             # The same tables in two sizes are two results.
-            parts = ("ddl", "fold", "many", "models", "location", "plan", "streams")
+            parts = ("ddl", "first", "fold", "many", "models", "location", "plan", "streams")
             smaller = name.startswith(parts) and scale != 1
             keep(f"{name}-{scale:g}" if smaller else name, command, figures)
     if not dry:

@@ -59,7 +59,9 @@ def keep(part: str, command: str, figures: Figures) -> None:
 
 def write_page() -> None:
     """docs/performance.md from the figures of every part that was run."""
-    records = [json.loads(p.read_text("utf-8")) for p in sorted(RESULTS.glob("*.json"))]
+    # What people meet first stands first.
+    paths = sorted(RESULTS.glob("*.json"), key=lambda p: (not p.stem.startswith("first"), p.name))
+    records = [json.loads(p.read_text("utf-8")) for p in paths]
     PAGE.write_text(page(records), encoding="utf-8")
 
 
