@@ -194,6 +194,21 @@ def _refuse_damaged(
     refuse_damaged(*parts, (*todo.loads, *todo.known), compared)
 
 
+def folds_by_spark(workspace: Workspace, plan: ResolvedTable) -> bool:
+    """Whether Spark is expected to fold what is loaded next: it may be started meanwhile. Where it
+    turns out to be otherwise, it starts when it is needed, or for nothing.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+    """
+    if plan.entity is not None or (plan.contract.clean == "table" and plan.clean_rules):
+        return True
+    table = workspace.lake.load(plan.deduped)
+    filled = table is not None and table.current_snapshot() is not None
+    replaced = plan.contract.copies and plan.table.estimated_rows <= SMALL_COPY
+    return filled and not replaced
+
+
 def ensure_layer(
     workspace: Workspace, plan: ResolvedTable, layer: Layer, location: str | None = None
 ) -> LakeTable:

@@ -6,6 +6,7 @@ import logging
 import time
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from functools import cache, partial
 from typing import Any
 
 from pymysql.connections import Connection
@@ -24,6 +25,7 @@ from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.protocol import load_window
 from mirrorlake.load.receipts import still_open
 from mirrorlake.load.verify import form_of_rows
+from mirrorlake.merge.fold import folds_by_spark
 from mirrorlake.operations.courses import plan_next_load
 from mirrorlake.operations.fold import fold_layers, fold_table
 from mirrorlake.operations.moved_layers import accept_made, put_right
@@ -198,9 +200,10 @@ def _run_chain(
             compared = look if look is not None and not leased.moved else None
             unchanged = _find_equal(leased, connection, plan, compared) if compared else None
             if fold:
-                if unchanged is None and contract.copies and plan.table.estimated_rows > LONG_ROWS:
+                large = contract.copies and plan.table.estimated_rows > LONG_ROWS
+                if unchanged is None and large and folds_by_spark(leased, plan):
                     leased.spark.start_early()
-                terms = replace(terms, progress=_starting_spark(leased, terms.progress))
+                terms = replace(terms, progress=_starting_spark(leased, plan, terms.progress))
             loads: list[Load] = []
             if unchanged is None:
                 plan, loads = _load_again(leased, connection, plan, terms, days)
@@ -221,11 +224,15 @@ def _run_chain(
     return replace(result, put_right=tuple(repaired))
 
 
-def _starting_spark(workspace: Workspace, progress: OnProgress | None) -> OnProgress:
-    """A report that starts Spark, beside what is left of a load, once there are rows to fold."""
+def _starting_spark(
+    workspace: Workspace, plan: ResolvedTable, progress: OnProgress | None
+) -> OnProgress:
+    """A report that starts Spark, beside what is left of a load, once there are rows that it will
+    fold."""
+    wanted = cache(partial(folds_by_spark, workspace, plan))
 
     def report(seen: Progress) -> None:
-        if seen.rows:
+        if seen.rows and wanted():
             workspace.spark.start_early()
         if progress is not None:
             progress(seen)

@@ -10,8 +10,7 @@ Source: DuckDB documentation, "Text Functions", "Blob Functions", "Date Format F
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -33,6 +32,8 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
+AT_ONCE = 130_000
+"""Rows that are digested at once."""
 _DIGEST = "('0x' || left(sha256({}), 16))::UBIGINT::HUGEINT"
 
 
@@ -49,8 +50,7 @@ def forms_of(cells: Sequence[tuple[Column, Form]], rows: Any) -> pa.Table:
     texts = [sql_of(column, form, f"c{n}") for n, (column, form) in enumerate(cells)]
     asked = ", ".join(f"{text} AS f{n}" for n, text in enumerate(texts))
     sql = f"SELECT {asked}, {_joined(texts)} AS form FROM rows"  # noqa: S608
-    with _rows([_plain(cells, rows)]) as execute:
-        return execute(sql).to_arrow_table()
+    return _ask(sql, _plain(cells, rows))
 
 
 def tally_forms(forms: Any) -> Tally:
@@ -101,42 +101,35 @@ def _database(_process: int) -> Any:
     return duckdb.connect(config=_SETTINGS)
 
 
-@contextmanager
-def _rows(tables: Iterable[Any]) -> Iterator[Callable[[str], Any]]:
-    """Ask about rows, of which there are some, that are called ``rows`` there. What reading them
-    raises is raised, and not what DuckDB makes of it."""
-    source, raised = iter(tables), list[BaseException]()
-    first = next(source)
+def _ask(sql: str, rows: pa.Table) -> Any:
+    """The answer about rows, which are called ``rows`` there.
 
-    def batches() -> Iterator[Any]:
-        try:
-            for table in chain([first], source):
-                yield from table.to_batches()
-        except BaseException as error:
-            raised.append(error)
-            raise
-
+    Raises:
+        NoForm: DuckDB has none for a value.
+    """
     cursor = _database(os.getpid()).cursor()
     try:
-        cursor.register("rows", pa.RecordBatchReader.from_batches(first.schema, batches()))
-        yield cursor.execute
+        cursor.register("rows", rows)
+        return cursor.execute(sql).to_arrow_table()
     except duckdb.Error as error:
-        if raised:
-            raise raised[0] from None
         raise NoForm from error
     finally:
         cursor.close()
 
 
 def _tally(form: str, tables: Iterable[Any]) -> Tally:
-    source = iter(tables)
-    first = next(source, None)
-    if first is None:
-        return NOTHING
-    with _rows(chain([first], source)) as execute:
-        sql = f"SELECT count(*), sum({_DIGEST.format(form)}) FROM rows"  # noqa: S608
-        count, total = execute(sql).fetchone()
-    return Tally(int(count), int(total or 0))
+    """One question for so many rows: DuckDB holds on to all that it takes of a stream."""
+    sql = f"SELECT count(*) AS n, sum({_DIGEST.format(form)})::VARCHAR AS s FROM rows"  # noqa: S608
+    found, waiting, count = NOTHING, list[Any](), 0
+    for table in chain(tables, [None]):
+        if table is not None:
+            waiting.append(table)
+            count += table.num_rows
+        if count >= AT_ONCE or (table is None and count):
+            answer = _ask(sql, pa.concat_tables(waiting)).to_pylist()[0]
+            found += Tally(int(answer["n"]), int(answer["s"] or 0))
+            waiting, count = [], 0
+    return found
 
 
 # --- columns --------------------------------------------------------------------------------------

@@ -20,11 +20,10 @@ from pymysql.connections import Connection
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.conditions import rows_of_load
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.destinations.iceberg.stream import read_rows
+from mirrorlake.destinations.iceberg.stream import read_load
 from mirrorlake.errors import ProofError
 from mirrorlake.ledger.records import Load
 from mirrorlake.proof.canonical import ORIGINALS
@@ -139,8 +138,7 @@ def equals_locally(lake: Lake, unseen: Unseen, table: LakeTable | None) -> bool:
     expected = sum((tally for _, tally in unseen.chunks.values()), NOTHING)
     names = [cell.name for cell in unseen.rows.cells]
     names += [ORIGINALS] if unseen.rows.originals else []
-    rows = rows_of_load(unseen.load.load_id)
-    batches = read_rows(lake, table, names, rows, unseen.snapshot)
+    batches = read_load(lake, table, names, unseen.load.load_id, unseen.snapshot)
     return tally_rows(unseen.table, unseen.rows, batches) == expected
 
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as _compute
+import pyarrow.parquet as pq
 from pyiceberg.expressions import AlwaysTrue, IsNull
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import FileScanTask, Table
 
 from mirrorlake.destinations.base import EVERY_ROW, Condition
 from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.conditions import rows_of_load
 from mirrorlake.destinations.iceberg.expressions import expression
+from mirrorlake.schema.own_columns import LOAD
+
+pc: Any = _compute  # its functions are made at import: type checkers see none of them
+_AT_ONCE = 32_768
+"""Rows of a file that are decoded at once."""
 
 _SAMPLED_FILES = 20
 """How many files a sample opens, at most."""
@@ -74,6 +82,39 @@ def read_rows(
     with lake.translated(".".join(table.name())):
         for task in scan.plan_files():
             yield from _typed(reader, task, schema)
+
+
+def read_load(
+    lake: Connection, table: Table, columns: Sequence[str], load_id: str, snapshot: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a load in a snapshot, in no order, typed as its schema says; a few row groups'
+    pages are in memory at a time, where PyIceberg's own reader has most of a file.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+    """
+    wanted = expression(rows_of_load(load_id))
+    scan = table.scan(wanted, selected_fields=(*columns, LOAD), snapshot_id=snapshot)
+    schema = schema_to_pyarrow(scan.projection(), include_field_ids=False)
+    reader = ArrowScan(table.metadata, table.io, scan.projection(), wanted)
+    ids = {field.name: field.field_id for field in scan.projection().fields}
+    with lake.translated(".".join(table.name())):
+        for task in scan.plan_files():
+            with table.io.new_input(task.file.file_path).open(seekable=True) as stream:
+                file = pq.ParquetFile(stream)
+                if task.delete_files or not _has_ids(file.schema_arrow, ids):
+                    yield from _typed(reader, task, schema)
+                    continue
+                for batch in file.iter_batches(_AT_ONCE, columns=[*ids], use_threads=False):
+                    rows = batch.filter(pc.equal(batch.column(LOAD), load_id))
+                    arrays = [rows.column(field.name).cast(field.type) for field in schema]
+                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _has_ids(schema: pa.Schema, ids: Mapping[str, int]) -> bool:
+    """Whether a file has these columns under these names and field ids."""
+    found = {f.name: int((f.metadata or {}).get(b"PARQUET:field_id", b"-1")) for f in schema}
+    return all(found.get(name) == number for name, number in ids.items())
 
 
 def read_tasks(

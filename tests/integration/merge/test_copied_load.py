@@ -63,7 +63,8 @@ def test_a_first_load_is_copied_and_all_that_follows_is_right(
     sql(*CREATE)
     workspace = engine_for({"t": {**contract, "clean": "table", "new_columns": "show"}})
     with monkeypatch.context() as no_spark:
-        no_spark.setattr(LazySpark, "get", lambda _: pytest.fail("Spark was started"))
+        for way in ("get", "start_early"):
+            no_spark.setattr(LazySpark, way, lambda _: pytest.fail("Spark was started"))
         sync(workspace)
     assert is_copied(workspace)
     assert is_copied(workspace, "clean")
