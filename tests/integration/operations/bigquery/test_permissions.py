@@ -161,7 +161,7 @@ def declared(client: BigQuery, text: str, folder: Path) -> OpenPermissions:
 
 def of(client: BigQuery, permissions: DeclaredPermissions, folder: Path) -> OpenPermissions:
     config = load_config(folder / "mirrorlake.yaml", secrets="when used")
-    return OpenPermissions(config, permissions, client, None, None)
+    return OpenPermissions(config, permissions, client, None)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from mirrorlake.operations.bigquery.settle import publications_there
 CONTRACT = """version: 1
 bigquery: {project: my-project, bucket: my-bucket}
 sources:
-  s: {host: h, databases: {d: {tables: {t: {mode: full, key: [id], publish: [lake, bigquery]}}}}}
+  s: {host: h, user: u, databases: {d: {tables: {t: {mode: full, key: [id], publish: [lake, bigquery]}}}}}
 """
 FORM = '{"columns": [{"name": "id", "type": "INTEGER", "mode": "NULLABLE"}], "key": ["id"]'
 
