@@ -83,10 +83,12 @@ def put_right(
             found.append(_words(contract, one))
         else:
             waiting.append(one)
-    if any(lost.values()) and isinstance(contract, TenantTable):
-        found.append(_read_tenants_again(workspace, contract, lost))
-    elif any(lost.values()):
-        found.append(_read_again(workspace, contract, key, lost))
+    if any(lost.values()):
+        found.append(
+            _read_tenants_again(workspace, contract, lost)
+            if isinstance(contract, TenantTable)
+            else _read_again(workspace, contract, key, lost)
+        )
     for one in workspace.moved:
         if one.layer == "raw":
             workspace.accept(one.identifier)

@@ -42,6 +42,7 @@ from mirrorlake.table.meaning import edits_of
 from mirrorlake.table.surplus import SURPLUS, surplus_words
 
 if TYPE_CHECKING:
+    from mirrorlake.destinations.iceberg.heads import MovedTable
     from mirrorlake.destinations.iceberg.lake import Lake
 
 
@@ -144,7 +145,7 @@ class _Known:
     left_out: Mapping[str, str]
     exchanged: Mapping[str, str]
     publications: Mapping[str, Publication]
-    moved: Mapping[str, Sequence[str]]
+    moved: Mapping[str, Sequence[MovedTable]]
 
 
 def status_of(

@@ -41,7 +41,7 @@ class LakePart:
 
     @property
     def folder(self) -> Path:
-        return Path(self.load().location().removeprefix("file://"))
+        return Path("/" + self.load().location().removeprefix("file:").lstrip("/"))
 
     @contextmanager
     def catalog(self) -> Iterator[sqlite3.Connection]:

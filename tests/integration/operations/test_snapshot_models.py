@@ -12,6 +12,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.tables import MODEL_PARTITIONS
 from tests.integration.conftest import Place
+from tests.integration.hands import LakePart, purged
 from tests.integration.operations.test_models import (
     Sql,
     computed,
@@ -64,6 +65,15 @@ def test_each_day_is_taken_once_and_stays(place: Place, config: Path, sql: Sql) 
     assert [row for row in rows if row in first] == first
     assert len(rows) == 3
     assert computed(config, "taken", "--again") == {"taken": ["day=2024-05-03"]}
+    # Other hands take rows away, which nobody can take again: they are shown again.
+    before = rows_of(place, config, "taken")
+    part = LakePart(place, Identifier(f"m_{config.parent.name}", "taken"))
+    part.load().delete("store = 'Paris'")
+    assert computed(config, "taken") == {"taken": []}
+    assert rows_of(place, config, "taken") == before
+    purged(part)
+    code, words = run(config, "run", f"m_{config.parent.name}.taken")
+    assert (code, "can't be taken again" in words, "lake find" in words) == (6, True, True)
 
 
 @pytest.mark.usefixtures("shared_session")
