@@ -5,7 +5,8 @@ screen, and its exit code.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.scaffold.summary import counted
 
 if TYPE_CHECKING:
     from mirrorlake.proof.report import Ask, Report
@@ -22,6 +24,54 @@ DIFFERENT, UNDECIDED = 9, 10
 """Exit codes of verdicts; a failure to look has its error's."""
 CODES = {"equal": 0, "different": DIFFERENT, "undecided": UNDECIDED}
 COLORS = {"equal": "green", "different": "red", "undecided": "yellow"}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A table that was checked.
+
+    Attributes:
+        words: what was found, as JSON has it.
+        show: prints all that is to be said of it.
+        rows: in MySQL, or in the files that landed; and in the lake.
+        notes: what a line about it says, too.
+    """
+
+    table: str
+    verdict: str
+    words: dict[str, Any]
+    show: Callable[[], None]
+    rows: tuple[int, int]
+    notes: tuple[str, ...] = ()
+
+
+def print_checked(found: Sequence[Checked]) -> None:
+    """A line for each table; notes on those that are equal, and all that is to be said of those
+    that are not."""
+    table = show.table("table", "verdict", "source rows", "lake rows")
+    for one in found:
+        source, lake = one.rows
+        cells = (f"[{COLORS[one.verdict]}]{one.verdict}[/]", f"{source:,}", f"{lake:,}")
+        table.add_row(escape(one.table), *cells)
+    if found:
+        show.console.print(table)
+    for one in found:
+        if one.verdict != "equal":
+            one.show()
+        elif one.notes:
+            words = f"{one.table}: {'; '.join(one.notes)}"
+            show.console.print(escape(words), highlight=False, soft_wrap=True)
+
+
+def notes_of(report: Report) -> tuple[str, ...]:
+    """What a line about a check says beside its verdict."""
+    found = [f"{counted(report.waiting, 'row')} wait"] if report.waiting else []
+    found += [f"{counted(n, 'row')} {why}" for why, n in sorted(report.undecided.items())]
+    if report.ignored:
+        found.append(f"{counted(report.ignored, 'row')} deleted in MySQL, and ignored")
+    if report.not_mirrored:
+        found.append(f"not mirrored: {', '.join(report.not_mirrored)}")
+    return tuple(found)
 
 
 def ask_of(options: dict[str, Any]) -> Ask:
@@ -64,7 +114,7 @@ def print_tally(
     parts = [f"[{COLORS[v]}]{counts[v]:,} {v}[/]" for v in CODES if counts[v]]
     parts += [f"[red]{len(failures):,} failed[/]"] if failures else []
     tables = len(verdicts) + len(failures)
-    words = f"{tables:,} {'table' if tables == 1 else 'tables'} {done}: {', '.join(parts)}"
+    words = f"{counted(tables, 'table')} {done}: {', '.join(parts)}"
     show.console.print(words, highlight=False, soft_wrap=True)
     show.print_errors(failures)
 
@@ -72,28 +122,34 @@ def print_tally(
 def print_report(report: Report, path: Path) -> None:
     """A check's verdict, in a few lines."""
     color = COLORS[report.verdict]
-    rows = f"{report.source.rows:,} rows in MySQL, {report.lake.rows:,} in the lake"
+    rows = f"{counted(report.source.rows, 'row')} in MySQL, {report.lake.rows:,} in the lake"
     show.console.print(
         f"{escape(report.table)}: [{color}]{report.verdict}[/] ({rows}; "
         f"{escape(report.scope)}; {report.seconds} s, {report.bytes:,} bytes from MySQL)",
         highlight=False,
         soft_wrap=True,
     )
-    notes = [f"{count} rows {reason}" for reason, count in sorted(report.undecided.items())]
+    undecided = sorted(report.undecided.items())
+    notes = [f"{counted(count, 'row')} {reason}" for reason, count in undecided]
     if report.not_mirrored:
         notes.append(f"not compared, as they are not mirrored: {', '.join(report.not_mirrored)}")
     if report.waiting:
-        notes.append(
-            f"{report.waiting:,} rows wait: they were not compared, since the lake need not have "
-            "them yet"
-        )
+        one, wait = report.waiting == 1, f"{report.waiting:,} rows wait"
+        wait = "1 row waits: it was" if one else f"{wait}: they were"
+        them = "it" if one else "them"
+        notes.append(f"{wait} not compared, since the lake need not have {them} yet")
     if report.beside:
         notes.append(
-            f"{report.beside:,} rows beside these bounds were looked up by their keys: equal"
+            f"{counted(report.beside, 'row')} outside these bounds, looked up by key: equal"
         )
     if report.ignored:
-        notes.append(f"{report.ignored:,} rows were deleted in MySQL and are ignored (deletes)")
+        notes.append(f"{counted(report.ignored, 'row')} deleted in MySQL, and ignored (deletes)")
     if report.unlooked:
-        notes.append(f"{report.unlooked:,} more rows or groups differ: see --most")
+        more = (
+            "1 more row or group differs"
+            if report.unlooked == 1
+            else (f"{report.unlooked:,} more rows or groups differ")
+        )
+        notes.append(f"{more}: see --most")
     for note in [*notes, f"evidence: {path}"]:
         show.console.print(f"  {escape(note)}", highlight=False, soft_wrap=True)
