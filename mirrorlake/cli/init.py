@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.from_landing import from_landing, init_landing
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.scaffold.from_server import Written
@@ -70,15 +71,9 @@ def init(
 
 
 def _said(written: Written, output: Path) -> Iterator[str]:
-    from mirrorlake.scaffold.summary import (
-        counted,
-        late_deletes,
-        listed,
-        modes_in_words,
-        skipped_kinds,
-    )
+    from mirrorlake.scaffold.summary import late_deletes, listed, modes_in_words, skipped_kinds
 
-    warnings = counted(written.warnings, "warning") if written.warnings else "no warning"
+    warnings = plural(written.warnings, "warning") if written.warnings else "no warning"
     yield f"Wrote {output}: {modes_in_words(written.modes)}; {warnings} in its comments."
     if written.schema is None:
         yield "mirrorlake.schema.json is a file of somebody else's and stays as it is."

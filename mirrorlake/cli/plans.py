@@ -242,6 +242,8 @@ def _print_syncs(printed: _Printed, found: Sequence[PlannedSync]) -> None:
     from mirrorlake.operations.forecasts import summed
 
     columns = ("table", "window", "since", "rows", "MB", "seconds", "fold seconds", "why…")
+    forecasts = [forecast for one in found for forecast in (one.load, one.fold)]
+    forecast = any(x.bytes is not None or x.seconds is not None for x in forecasts)
     reading = [one for one in found if one.window not in ("held", "refused")]
     rows = [
         (
@@ -250,10 +252,15 @@ def _print_syncs(printed: _Printed, found: Sequence[PlannedSync]) -> None:
         )
         for one in found
     ]
-    printed.table(columns, rows)
-    total = summed([forecast for one in reading for forecast in (one.load, one.fold)])
+    # Before a first load nothing is known of its size and time: no column says so in each row.
+    shown = [n for n, name in enumerate(columns) if forecast or name not in columns[4:7]]
+    printed.table([columns[n] for n in shown], [[row[n] for n in shown] for row in rows])
     reads = sum(one.window != "unchanged" for one in reading)
-    printed.lines([f"{reads:,} of {len(found):,} tables are read: {_total(total, 'expected')}."])
+    total = summed([forecast for one in reading for forecast in (one.load, one.fold)])
+    takes = _total(total, "expected")
+    if reading and not forecast:
+        takes = "how much and how long is known once they were loaded"
+    printed.lines([f"{reads:,} of {len(found):,} tables are read: {takes}."])
 
 
 def _sync_rows(one: PlannedSync) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,11 @@ from mirrorlake.cli.contract import every_table, open_contract, refuse_tenants
 from mirrorlake.cli.reports import (
     CODES,
     COLORS,
+    Checked,
     ask_of,
     code_of_all,
+    notes_of,
+    print_checked,
     print_report,
     print_tally,
 )
@@ -76,6 +79,8 @@ def check(
         found = check_chosen(workspace, chosen, terms)
     if as_json:
         show.print_json(found.words)
+    else:
+        found.show()
     sys.exit(CODES[found.verdict])
 
 
@@ -89,20 +94,10 @@ class CheckTerms:
     show_pii: bool
 
 
-@dataclass(frozen=True)
-class Checked:
-    """A table that was checked; ``words`` as JSON has them."""
-
-    table: str
-    verdict: str
-    words: dict[str, Any]
-
-
 def check_chosen(
     workspace: Workspace, contract: TableContract | TenantTable, terms: CheckTerms
 ) -> Checked:
-    """Check a table of any kind, and print what was found, where that is for people: what other
-    hands did to its lake tables, too."""
+    """Check a table of any kind, and say what other hands did to its lake tables."""
     from mirrorlake.operations.moved_lake import find_all_moved
 
     there = find_all_moved(workspace.config, workspace.ledger, [contract])
@@ -118,14 +113,11 @@ def _check_chosen(
     workspace: Workspace, contract: TableContract | TenantTable, terms: CheckTerms
 ) -> Checked:
     if isinstance(contract, TenantTable):
-        verdict, words = check_tenant_table(
-            workspace, contract, terms.databases, as_json=terms.as_json
-        )
-        return Checked(contract.name, verdict, words)
+        return check_tenant_table(workspace, contract, terms.databases)
     if contract.landed:
         return _check_landed(workspace, contract, terms)
     if terms.options["counts"]:
-        return _count(workspace, contract, as_json=terms.as_json)
+        return _count(workspace, contract)
     return _check_mirrored(workspace, contract, terms)
 
 
@@ -162,14 +154,18 @@ def _check_mirrored(workspace: Workspace, contract: TableContract, terms: CheckT
     words = {key: written[key] for key in (*report_words(report), "undecided", "differences")}
     words |= {"verdict": verdict, "evidence": str(path), "layers": _layers(report, layers)}
     words |= {"held_columns": held, "suspected_pii": suspects}
-    if not terms.as_json:
+
+    def show_it() -> None:
         print_report(report, path)
         for difference in report.differences:
             for line in formatter.lines(difference):
                 show.console.print(escape(line), highlight=False, soft_wrap=True)
         print_layers(layers)
         _warn_of_clean(waiting, suspects)
-    return Checked(contract.name, verdict, words)
+
+    notes = (*notes_of(report), *_clean_notes(layers, held, suspects))
+    rows = (report.source.rows, report.lake.rows)
+    return Checked(contract.name, verdict, words, show_it, rows, notes)
 
 
 def _check_landed(workspace: Workspace, contract: TableContract, terms: CheckTerms) -> Checked:
@@ -191,7 +187,8 @@ def _check_landed(workspace: Workspace, contract: TableContract, terms: CheckTer
     fields = {k: v for k, v in asdict(found).items() if k != "differences"}
     words = {"table": contract.name, "verdict": found.verdict, "compared": compared_words(found)}
     words |= {**fields, "differences": lines, "suspected_pii": suspects}
-    if not terms.as_json:
+
+    def show_it() -> None:
         verdict = f"[{COLORS[found.verdict]}]{found.verdict}[/]"
         parts = [compared_words(found), verdict_words(found)]
         notes = escape("; ".join(part for part in parts if part))
@@ -201,7 +198,20 @@ def _check_landed(workspace: Workspace, contract: TableContract, terms: CheckTer
         for line in printed:
             show.console.print(line, highlight=False, soft_wrap=True)
         _warn_of_clean((), suspects)
-    return Checked(contract.name, found.verdict, words)
+
+    kept = (f"{plural(found.kept, 'row')} kept",) if found.kept else ()
+    notes = (*kept, *unread_words(found), *_clean_notes((), (), suspects))
+    rows = (found.expected, found.rows)
+    return Checked(contract.name, found.verdict, words, show_it, rows, notes)
+
+
+def _clean_notes(
+    layers: Sequence[LayerReport], held: Sequence[str], suspects: Mapping[str, str]
+) -> list[str]:
+    """What a line about a table says of its other layers."""
+    found = [f"{x.proof.layer} is {x.proof.verdict}" for x in layers if x.proof.verdict != "equal"]
+    found += [f"held out of clean: {', '.join(held)}"] if held else []
+    return found + ([f"may show personal data: {', '.join(suspects)}"] if suspects else [])
 
 
 # --- every table ----------------------------------------------------------------------------------
@@ -231,6 +241,7 @@ def check_everything(config: Config, terms: CheckTerms) -> int:
         errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
         show.print_json({"tables": [one.words for one in done], "errors": errors})
     else:
+        print_checked(done)
         print_tally("checked", [one.verdict for one in done], failures)
     return code_of_all([one.verdict for one in done], failures)
 
@@ -294,11 +305,12 @@ def _warn_of_clean(held: Sequence[str], suspects: dict[str, str]) -> None:
         show.console.print(f"[yellow]warning:[/] {escape(line)}", highlight=False, soft_wrap=True)
 
 
-def _count(workspace: Workspace, contract: TableContract, *, as_json: bool) -> Checked:
+def _count(workspace: Workspace, contract: TableContract) -> Checked:
     from mirrorlake.proof.counts import count_rows
 
     found = count_rows(workspace, contract)
-    if not as_json:
+
+    def show_it() -> None:
         rows = f"{plural(found.source_rows, 'row')} in MySQL, {found.lake_rows:,} in the lake"
         waiting = f", {found.waiting:,} wait" if found.waiting else ""
         line = f"{found.table}: counts are {found.verdict} ({rows}{waiting}; {found.compared})"
@@ -306,7 +318,9 @@ def _count(workspace: Workspace, contract: TableContract, *, as_json: bool) -> C
         for day, (ours, theirs) in found.days.items():
             line = f"  {day}: {plural(ours, 'row')} in MySQL, {theirs:,} in the lake"
             show.console.print(line, highlight=False)
-    return Checked(contract.name, found.verdict, asdict(found))
+
+    rows = (found.source_rows, found.lake_rows)
+    return Checked(contract.name, found.verdict, asdict(found), show_it, rows)
 
 
 @click.command(short_help="Show what was proved of a table, and when.")

@@ -13,7 +13,16 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import every_table, open_contract, refuse_tenants
-from mirrorlake.cli.reports import CODES, ask_of, code_of_all, print_report, print_tally
+from mirrorlake.cli.reports import (
+    CODES,
+    Checked,
+    ask_of,
+    code_of_all,
+    notes_of,
+    print_checked,
+    print_report,
+    print_tally,
+)
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
 from mirrorlake.runtime.plural import plural
@@ -71,9 +80,11 @@ def repair(table: str | None, config_path: Path, as_json: bool, **options: Any) 
     refuse_repair(contract)
     _refuse_questions(options, as_json=as_json)
     with Workspace.open(config) as workspace:
-        found = _look(workspace, contract, options, as_json=as_json)
-        question = _question(workspace, contract, found[0])
-        if found[0].verdict == "different" and not _confirmed(options, question):
+        found = _look(workspace, contract, options)
+        if not as_json:
+            found.show()
+        question = _question(workspace, contract, found.report)
+        if found.verdict == "different" and not _confirmed(options, question):
             sys.exit(CODES["different"])
         # Who was asked, and shown how many rows go, said yes to that.
         smaller = options["accept_smaller"] or not options["yes"]
@@ -116,27 +127,37 @@ def _question(workspace: Workspace, contract: TableContract, report: Report) -> 
     return "Repair them?"
 
 
-def _look(
-    workspace: Workspace, contract: TableContract, options: dict[str, Any], *, as_json: bool
-) -> tuple[Report, Path]:
-    """What differs, shown to people before anything is written."""
+@dataclass(frozen=True)
+class _Looked(Checked):
+    """A check of what may be repaired, which people see before anything is written."""
+
+    report: Report = field(kw_only=True)
+    evidence: Path = field(kw_only=True)
+
+
+def _look(workspace: Workspace, contract: TableContract, options: dict[str, Any]) -> _Looked:
+    """What differs of one table."""
     from mirrorlake.operations.repair import MOST_KEYS
     from mirrorlake.proof.evidence import formatter_of, prove_table
     from mirrorlake.table.new_columns import held_now
 
-    evidence = options["evidence"]
-    report, path = prove_table(workspace, contract, ask_of(options), evidence, MOST_KEYS)
-    if not as_json:
+    folder = options["evidence"]
+    report, path = prove_table(workspace, contract, ask_of(options), folder, MOST_KEYS)
+
+    def show_it() -> None:
         print_report(report, path)
         held = held_now(workspace.ledger, workspace.lake, contract)
         _print_differences(report, formatter_of(workspace.config, contract, held=held))
-    return report, path
+
+    rows, notes = (report.source.rows, report.lake.rows), notes_of(report)
+    checked = (contract.name, report.verdict, {}, show_it, rows, notes)
+    return _Looked(*checked, report=report, evidence=path)
 
 
 def _repair(
     workspace: Workspace,
     contract: TableContract,
-    found: tuple[Report, Path],
+    found: _Looked,
     options: dict[str, Any],
     *,
     accept_smaller: bool = False,
@@ -146,8 +167,8 @@ def _repair(
     return repair_table(
         workspace,
         contract,
-        found[0].ask,
-        found=found,
+        found.report.ask,
+        found=(found.report, found.evidence),
         only_deletes=bool(options["deletes"]),
         accept_smaller=accept_smaller,
         evidence=options["evidence"],
@@ -190,8 +211,10 @@ def _repair_everything(config: Config, options: dict[str, Any], *, as_json: bool
     chosen = [one for one in config.tables if one.name not in left_out]
     with Workspace.open(config) as workspace:
         looks = _look_at_all(workspace, chosen, options, seen, as_json=as_json)
+        if not as_json:
+            print_checked([found for _, found in looks])
         count = [*seen.verdicts.values()].count("different")
-        question = f"Repair {count:,} {'table' if count == 1 else 'tables'}?"
+        question = f"Repair {plural(count, 'table')}?"
         if not count or _confirmed(options, question):
             _repair_all(workspace, looks, options, seen, as_json=as_json)
     verdicts = [*seen.verdicts.values()]
@@ -214,17 +237,17 @@ def _look_at_all(
     seen: _Everything,
     *,
     as_json: bool,
-) -> list[tuple[TableContract, tuple[Report, Path]]]:
+) -> list[tuple[TableContract, _Looked]]:
     from mirrorlake.cli.bars import Bars
 
-    looks: list[tuple[TableContract, tuple[Report, Path]]] = []
+    looks: list[tuple[TableContract, _Looked]] = []
     with Bars(show.errors, quiet=as_json) as bars:
         moved = bars.count("all tables", len(chosen))
         for number, contract in enumerate(chosen, 1):
             try:
-                found = _look(workspace, contract, options, as_json=as_json)
+                found = _look(workspace, contract, options)
                 looks.append((contract, found))
-                seen.verdicts[contract.name] = found[0].verdict
+                seen.verdicts[contract.name] = found.verdict
             except MirrorlakeError as error:
                 seen.failures.append((contract.name, error))
             moved(number)
@@ -235,7 +258,7 @@ def _look_at_all(
 
 def _repair_all(
     workspace: Workspace,
-    looks: Sequence[tuple[TableContract, tuple[Report, Path]]],
+    looks: Sequence[tuple[TableContract, _Looked]],
     options: dict[str, Any],
     seen: _Everything,
     *,
@@ -275,15 +298,15 @@ def _print_differences(report: Report, formatter: Formatter) -> None:
         show.console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
     more = len(report.differences) - _SHOWN
     if more > 0:
-        show.console.print(f"  … and {more:,} more rows: see the evidence file", highlight=False)
+        words = f"  … and {plural(more, 'more row')}: see the evidence file"
+        show.console.print(words, highlight=False)
 
 
 def _print_done(done: Repaired) -> None:
     color = {"equal": "green", "different": "red", "undecided": "yellow"}[done.outcome]
     show.console.print(
-        f"{escape(done.table)}: now [{color}]{done.outcome}[/] ({plural(done.rows, 'row')} "
-        f"read again, "
-        f"{done.gone:,} gone, in {plural(done.rounds, 'round')} and {done.seconds} s; it "
+        f"{escape(done.table)}: now [{color}]{done.outcome}[/] ({plural(done.rows, 'row')} read "
+        f"again, {done.gone:,} gone, in {plural(done.rounds, 'round')} and {done.seconds} s; it "
         f"was: {done.why})",
         highlight=False,
         soft_wrap=True,

@@ -5,7 +5,8 @@ screen, and its exit code.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,54 @@ DIFFERENT, UNDECIDED = 9, 10
 """Exit codes of verdicts; a failure to look has its error's."""
 CODES = {"equal": 0, "different": DIFFERENT, "undecided": UNDECIDED}
 COLORS = {"equal": "green", "different": "red", "undecided": "yellow"}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A table that was checked.
+
+    Attributes:
+        words: what was found, as JSON has it.
+        show: prints all that is to be said of it.
+        rows: in MySQL, or in the files that landed; and in the lake.
+        notes: what a line about it says, too.
+    """
+
+    table: str
+    verdict: str
+    words: dict[str, Any]
+    show: Callable[[], None]
+    rows: tuple[int, int]
+    notes: tuple[str, ...] = ()
+
+
+def print_checked(found: Sequence[Checked]) -> None:
+    """A line for each table; notes on those that are equal, and all that is to be said of those
+    that are not."""
+    table = show.table("table", "verdict", "source rows", "lake rows")
+    for one in found:
+        source, lake = one.rows
+        cells = (f"[{COLORS[one.verdict]}]{one.verdict}[/]", f"{source:,}", f"{lake:,}")
+        table.add_row(escape(one.table), *cells)
+    if found:
+        show.console.print(table)
+    for one in found:
+        if one.verdict != "equal":
+            one.show()
+        elif one.notes:
+            words = f"{one.table}: {'; '.join(one.notes)}"
+            show.console.print(escape(words), highlight=False, soft_wrap=True)
+
+
+def notes_of(report: Report) -> tuple[str, ...]:
+    """What a line about a check says beside its verdict."""
+    found = [f"{plural(report.waiting, 'row')} wait"] if report.waiting else []
+    found += [f"{plural(n, 'row')} {why}" for why, n in sorted(report.undecided.items())]
+    if report.ignored:
+        found.append(f"{plural(report.ignored, 'row')} deleted in MySQL, and ignored")
+    if report.not_mirrored:
+        found.append(f"not mirrored: {', '.join(report.not_mirrored)}")
+    return tuple(found)
 
 
 def ask_of(options: dict[str, Any]) -> Ask:
@@ -65,7 +114,7 @@ def print_tally(
     parts = [f"[{COLORS[v]}]{counts[v]:,} {v}[/]" for v in CODES if counts[v]]
     parts += [f"[red]{len(failures):,} failed[/]"] if failures else []
     tables = len(verdicts) + len(failures)
-    words = f"{tables:,} {'table' if tables == 1 else 'tables'} {done}: {', '.join(parts)}"
+    words = f"{plural(tables, 'table')} {done}: {', '.join(parts)}"
     show.console.print(words, highlight=False, soft_wrap=True)
     show.print_errors(failures)
 
@@ -80,28 +129,27 @@ def print_report(report: Report, path: Path) -> None:
         highlight=False,
         soft_wrap=True,
     )
-    notes = [
-        f"{plural(count, 'row')} {reason}" for reason, count in sorted(report.undecided.items())
-    ]
+    undecided = sorted(report.undecided.items())
+    notes = [f"{plural(count, 'row')} {reason}" for reason, count in undecided]
     if report.not_mirrored:
         notes.append(f"not compared, as they are not mirrored: {', '.join(report.not_mirrored)}")
     if report.waiting:
-        notes.append(
-            f"{plural(report.waiting, 'row waits', 'rows wait')}: they were not compared, "
-            f"since the lake need not have "
-            "them yet"
-        )
+        one, wait = report.waiting == 1, f"{report.waiting:,} rows wait"
+        wait = "1 row waits: it was" if one else f"{wait}: they were"
+        them = "it" if one else "them"
+        notes.append(f"{wait} not compared, since the lake need not have {them} yet")
     if report.beside:
         notes.append(
-            f"{plural(report.beside, 'row')} beside these bounds were looked up by their "
-            f"keys: equal"
+            f"{plural(report.beside, 'row')} outside these bounds, looked up by key: equal"
         )
     if report.ignored:
-        notes.append(
-            f"{plural(report.ignored, 'row was', 'rows were')} deleted in MySQL, and "
-            f"ignored (deletes)"
-        )
+        notes.append(f"{plural(report.ignored, 'row')} deleted in MySQL, and ignored (deletes)")
     if report.unlooked:
-        notes.append(f"{report.unlooked:,} more rows or groups differ: see --most")
+        more = (
+            "1 more row or group differs"
+            if report.unlooked == 1
+            else (f"{report.unlooked:,} more rows or groups differ")
+        )
+        notes.append(f"{more}: see --most")
     for note in [*notes, f"evidence: {path}"]:
         show.console.print(f"  {escape(note)}", highlight=False, soft_wrap=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
 from mirrorlake.cli import show
+from mirrorlake.cli.reports import Checked
 from mirrorlake.config import TenantTable
 from mirrorlake.runtime.plural import plural
 
@@ -22,15 +24,13 @@ MOST_SHOWN = 20
 
 
 def check_tenant_table(
-    workspace: Workspace, table: TenantTable, databases: Sequence[str], *, as_json: bool
-) -> tuple[str, dict[str, Any]]:
-    """Compare tenants with MySQL; the verdict, and what was found as JSON has it."""
+    workspace: Workspace, table: TenantTable, databases: Sequence[str]
+) -> Checked:
+    """Compare tenants with MySQL."""
     from mirrorlake.operations.tenant_checks import check_tenants
 
     found = check_tenants(workspace, table, frozenset(databases))
-    if not as_json:
-        _print_checked(found)
-    return found.verdict, {
+    words = {
         "table": found.table,
         "verdict": found.verdict,
         "tenants": [asdict(one) for one in found.verdicts],
@@ -38,6 +38,13 @@ def check_tenant_table(
         "unread": list(found.unread),
         "left_out": dict(found.left_out),
     }
+    rows = (
+        sum(one.mysql_rows or 0 for one in found.verdicts),
+        sum(one.lake_rows or 0 for one in found.verdicts),
+    )
+    notes = (plural(len(found.verdicts), "tenant"),)
+    show_it = partial(_print_checked, found)
+    return Checked(found.table, found.verdict, words, show_it, rows, notes)
 
 
 def _print_checked(found: TenantsChecked) -> None:

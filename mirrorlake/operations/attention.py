@@ -25,7 +25,7 @@ from mirrorlake.table.holds import hold_words
 from mirrorlake.table.new_columns import held_words, why_held
 from mirrorlake.table.surplus import SURPLUS, surplus_words
 
-Kind = Literal[
+AttentionKind = Literal[
     "failed",
     "moved",
     "put right",
@@ -38,7 +38,7 @@ Kind = Literal[
     "bigquery",
     "held",
 ]
-LABELS: Final[Mapping[Kind, str]] = {
+LABELS: Final[Mapping[AttentionKind, str]] = {
     "failed": "failed or never loaded",
     "moved": "moved by other hands",
     "put right": "put right",
@@ -64,7 +64,7 @@ class Attention:
     """
 
     table: str
-    kind: Kind
+    kind: AttentionKind
     words: str
 
 
@@ -91,7 +91,7 @@ def undecided_columns(contract: TableContract, known: ColumnFacts) -> tuple[str,
 
 
 @dataclass(frozen=True)
-class Facts:
+class LedgerFacts:
     """What the ledger says of all tables at once."""
 
     unproved: Mapping[str, Unproved]
@@ -105,7 +105,7 @@ class Facts:
     open_checks: Mapping[str, tuple[str, int]]
 
 
-def read_facts(ledger: Ledger, *, folds: bool = True) -> Facts:
+def read_facts(ledger: Ledger, *, folds: bool = True) -> LedgerFacts:
     """The facts of now.
 
     Args:
@@ -115,7 +115,7 @@ def read_facts(ledger: Ledger, *, folds: bool = True) -> Facts:
     Raises:
         LedgerError: the ledger can't be read.
     """
-    return Facts(
+    return LedgerFacts(
         unproved=ledger.unproved_tables(),
         behind=frozenset(ledger.unfolded_tables("deduped") if folds else ()),
         chunked=frozenset(ledger.chunked_tables()),
@@ -128,7 +128,7 @@ def read_facts(ledger: Ledger, *, folds: bool = True) -> Facts:
     )
 
 
-def attention_of(ledger: Ledger, contract: TableContract, facts: Facts) -> list[Attention]:
+def attention_of(ledger: Ledger, contract: TableContract, facts: LedgerFacts) -> list[Attention]:
     """What the ledger knows of one table that is not as it should be.
 
     Raises:
@@ -136,7 +136,7 @@ def attention_of(ledger: Ledger, contract: TableContract, facts: Facts) -> list[
     """
     name, found = contract.name, list[Attention]()
 
-    def add(kind: Kind, words: str) -> None:
+    def add(kind: AttentionKind, words: str) -> None:
         found.append(Attention(name, kind, words))
 
     if mark := facts.unproved.get(name):
@@ -199,7 +199,7 @@ def counts_of(found: Sequence[Attention]) -> dict[str, int]:
     >>> counts_of([Attention("a", "held", ""), Attention("b", "put right", "")])
     {'put right': 1, 'held': 1}
     """
-    tables: dict[Kind, set[str]] = {}
+    tables: dict[AttentionKind, set[str]] = {}
     for one in found:
         tables.setdefault(one.kind, set()).add(one.table)
     return {words: len(tables[kind]) for kind, words in LABELS.items() if kind in tables}

@@ -13,7 +13,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.attention import (
     Attention,
-    Kind,
+    AttentionKind,
     attention_of,
     gravest_first,
     read_facts,
@@ -21,7 +21,7 @@ from mirrorlake.operations.attention import (
 from mirrorlake.operations.status import PublicationStatus, TableStatus
 from mirrorlake.table.meaning import edits_of
 
-_STATES: Final[Mapping[str, Kind]] = {
+_STATES: Final[Mapping[str, AttentionKind]] = {
     "never loaded": "failed",
     "errored": "failed",
     "refused": "failed",
@@ -55,23 +55,28 @@ def not_right(
         if edits := edits_of(ledger.newest_receipt(contract.name), contract):
             words = f"since it was loaded, {edits}: `mirrorlake sync {contract.name}`"
             seen.append(Attention(contract.name, "unproved", words))
+    by_name = {contract.name: contract for contract in contracts}
     for status in found:
-        seen += _of_status(status)
+        seen += _of_status(status, by_name.get(status.table))
     for name, there in models.items():
         seen += _of_bigquery(name, there)
     return gravest_first(seen)
 
 
-def _of_status(status: TableStatus) -> Iterator[Attention]:
-    """What the status of a table says that the ledger's facts do not."""
+def _of_status(status: TableStatus, contract: TableContract | None) -> Iterator[Attention]:
+    """What the status of a table says that the ledger's facts do not.
+
+    Args:
+        contract: None of a table of tenants.
+    """
     kind = _STATES.get(status.state)
-    if status.mode == "snapshot" and (kind is None or status.error):
+    if contract is not None and contract.landed and (kind is None or status.error):
         kind = "snapshots" if status.error else None
     if kind is not None:
         yield Attention(status.table, kind, status.error or _words(status.state))
-    elif status.mode != "tenants" and status.rows is None and status.last_load is not None:
+    elif contract is not None and status.rows is None and status.last_load is not None:
         yield Attention(status.table, "failed", f"its rows can't be counted: {status.checks}")
-    if status.mode == "tenants":
+    if contract is None:
         if status.held_until:
             yield Attention(status.table, "held", f"its sources are held until {status.held_until}")
         if status.held_columns:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from mirrorlake.runtime.plural import plural
 from mirrorlake.scaffold.suggest_tables import SuggestedTable
 from mirrorlake.sources.mysql.tables import quote
 
@@ -31,7 +32,7 @@ class WarningKind:
     names: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.words} ({counted(len(self.names), self.of)}: {listed(self.names)})"
+        return f"{self.words} ({plural(len(self.names), self.of)}: {listed(self.names)})"
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def skipped_kinds(skipped: Iterable[Skipped]) -> dict[str, list[str]]:
     for one in skipped:
         found.setdefault((one.kind, one.reason), []).append(one.name)
     return {
-        f"{counted(len(names), kind)} ({reason})": names for (kind, reason), names in found.items()
+        f"{plural(len(names), kind)} ({reason})": names for (kind, reason), names in found.items()
     }
 
 
@@ -131,7 +132,7 @@ def modes_in_words(modes: Mapping[str, int]) -> str:
     '1 table (1 full)'
     """
     each = ", ".join(f"{count:,} {mode}" for mode, count in modes.items())
-    return f"{counted(sum(modes.values()), 'table')} ({each})"
+    return f"{plural(sum(modes.values()), 'table')} ({each})"
 
 
 def late_deletes(modes: Mapping[str, int]) -> str:
@@ -158,9 +159,7 @@ def nullable_words(nullable: Sequence[str], *, after_others: bool) -> str:
     """
     are = "is a full copy and" if len(nullable) == 1 else "are full copies and"
     then = "would be the same" if after_others else f"{are} would be incremental"
-    return (
-        f"{counted(len(nullable), 'table')} {then}, were this column NOT NULL: {listed(nullable)}"
-    )
+    return f"{plural(len(nullable), 'table')} {then}, were this column NOT NULL: {listed(nullable)}"
 
 
 def full_copies(full: int, tables: int, wanted: int) -> str:
@@ -169,14 +168,9 @@ def full_copies(full: int, tables: int, wanted: int) -> str:
     which = "it" if full == 1 else f"{wanted:,} of these"
     time = "its time" if wanted == 1 else "their time"
     return (
-        f"{full:,} of {counted(tables, 'table')} {are}; {which} would be incremental with an index "
+        f"{full:,} of {plural(tables, 'table')} {are}; {which} would be incremental with an index "
         f"on {time} of change"
     )
-
-
-def counted(number: int, what: str) -> str:
-    """``1 table``, ``1,204 tables``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def listed(names: Iterable[str], first: int = FIRST) -> str:
