@@ -20,7 +20,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from mirrorlake.config.database_url import with_driver
 from mirrorlake.config.fields import hide_url
-from mirrorlake.errors import LedgerError
+from mirrorlake.errors import LedgerError, LedgerLost
 from mirrorlake.ledger.commits import (
     CommitMark,
     forget_marks,
@@ -273,10 +273,6 @@ class Database:
         """Not connected, or refused: as `_lost`, but not to be done again."""
         lost = self._lost(error, seconds)
         return LedgerError(lost.message, next_step=lost.next_step, retryable=lost.retryable)
-
-
-class LedgerLost(LedgerError):
-    """The connection was lost in a transaction, of which nothing was committed."""
 
 
 def waits_for_server(ledger: type[T]) -> type[T]:

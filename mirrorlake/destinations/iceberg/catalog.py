@@ -66,10 +66,10 @@ class Connection:
         """What PyIceberg is given; the configured properties win."""
         uri = self.catalog_uri()
         wait = _seconds(self.config.catalog.wait)
-        properties: dict[str, Any] = {"uri": uri}
+        properties: dict[str, Any] = {"uri": uri, WAIT: str(wait)}
         if self.config.catalog.is_rest:
             # What such a server calls a warehouse is a name that it gave out, not a place.
-            properties |= {"type": "rest", WAIT: str(wait)}
+            properties |= {"type": "rest"}
             if self.config.catalog.auth == "google":
                 properties |= google_properties(self.google)
         else:

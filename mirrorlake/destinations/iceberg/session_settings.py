@@ -110,8 +110,12 @@ def _jdbc_settings(lake: Connection) -> dict[str, str]:
         wait = round(lake.config.catalog.wait.total_seconds() * 1000)
         return settings | {"uri": f"jdbc:sqlite:{url.database}?busy_timeout={wait}"}
     port = f":{url.port}" if url.port else ""
+    kind, wait = url.get_backend_name(), round(lake.config.catalog.wait.total_seconds())
+    # Else a server that sends nothing is waited for without end. Seconds, by Postgres's driver.
+    limits = f"?tcpKeepAlive=true&connectTimeout={wait}&socketTimeout={max(60, 2 * wait)}"
     return settings | {
-        "uri": f"jdbc:{url.get_backend_name()}://{url.host}{port}/{url.database}",
+        "uri": f"jdbc:{kind}://{url.host}{port}/{url.database}"
+        + (limits if kind == "postgresql" else ""),
         "jdbc.user": url.username or "",
         "jdbc.password": url.password or "",
     }
