@@ -142,3 +142,18 @@ def activate(session: Any) -> None:
     classic = getattr(session, "_jsparkSession", None)
     if classic is not None:  # over Connect the server parses, in the session
         session._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(classic)
+
+
+_PINGS = {"grpc.keepalive_time_ms": 300_000, "grpc.keepalive_timeout_ms": 60_000}
+
+
+def keep_alive() -> None:
+    """Have clients of Spark Connect find out that their server is gone, or that nothing passes: a
+    ping that is not answered ends the call, which PySpark tries again for some ten minutes.
+
+    Not more often than every five minutes: a gRPC server takes that for an attack by default.
+    """
+    from pyspark.sql.connect.client import ChannelBuilder
+
+    options = dict(ChannelBuilder.GRPC_DEFAULT_OPTIONS) | _PINGS
+    ChannelBuilder.GRPC_DEFAULT_OPTIONS[:] = [*options.items()]

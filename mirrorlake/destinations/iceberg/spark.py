@@ -32,6 +32,7 @@ from mirrorlake.destinations.iceberg.session_settings import (
     check_exact,
     cores_of,
     files_settings,
+    keep_alive,
 )
 from mirrorlake.destinations.iceberg.spark_errors import import_pyspark, spark_errors
 from mirrorlake.errors import LakeError
@@ -332,21 +333,6 @@ def _checked(session: SparkSession, server: str) -> SparkSession:
         session.stop()
         raise
     return session
-
-
-def keep_alive() -> None:
-    """Have clients of Spark Connect find out that their server is gone, or that nothing passes: a
-    ping that is not answered ends the call, which PySpark tries again for some ten minutes.
-
-    Not more often than every five minutes: a gRPC server takes that for an attack by default.
-    """
-    from pyspark.sql.connect.client import ChannelBuilder
-
-    options = dict(ChannelBuilder.GRPC_DEFAULT_OPTIONS) | _PINGS
-    ChannelBuilder.GRPC_DEFAULT_OPTIONS[:] = [*options.items()]
-
-
-_PINGS = {"grpc.keepalive_time_ms": 300_000, "grpc.keepalive_timeout_ms": 60_000}
 
 
 def _shown(connect: str) -> str:

@@ -14,6 +14,7 @@ from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LakeError
+from mirrorlake.ledger import Ledger
 from mirrorlake.operations.sync import load_table
 from mirrorlake.workspace import Workspace
 from tests.support.postgres import Postgres, running_postgres
@@ -88,10 +89,12 @@ def test_a_load_ends_and_its_rows_are_there_once(
 
 
 def with_catalog(workspace: Workspace, url: str, folder: str) -> Workspace:
-    """The workspace over another lake, whose catalog is in Postgres."""
+    """The workspace over another lake and ledger; the lake's catalog is in Postgres."""
     catalog = workspace.config.lake.catalog.model_copy(
         update={"uri": url, "wait": timedelta(seconds=2)}
     )
     lake = workspace.config.lake.model_copy(update={"catalog": catalog, "warehouse": folder})
     config = workspace.config.model_copy(update={"lake": lake})
-    return dataclasses.replace(workspace, config=config, lake=Lake(lake))
+    # A ledger knows its one lake.
+    ledger = Ledger(f"sqlite:///{folder}/ledger.db")
+    return dataclasses.replace(workspace, config=config, lake=Lake(lake), ledger=ledger)
