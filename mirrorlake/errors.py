@@ -27,6 +27,7 @@
     │   ├── BigQueryError  BigQuery or its bucket refused, failed, or can't be reached
     │   └── LakeDamaged    a file that a lake table names is not there, or is cut
     ├── LedgerError        the ledger's database
+    │   ├── LedgerLost     its connection was lost in a transaction, and nothing of that was applied
     │   └── LeaseHeld      another run holds the table
     ├── ProofError         a proof could not be made (a *difference* is a value, never an exception)
     │   └── NotProved      a load that is to be proved first is not what MySQL said: not published
@@ -256,6 +257,10 @@ class LedgerError(MirrorlakeError):
     """The ledger's database can't be read or written, or says something impossible."""
 
     exit_code = 7
+
+
+class LedgerLost(LedgerError):
+    """The connection was lost in a transaction, of which nothing was committed."""
 
 
 class LeaseHeld(LedgerError):

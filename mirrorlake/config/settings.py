@@ -172,7 +172,9 @@ class LedgerConfig(Section):
     """An SQLAlchemy URL; SQLite's path is relative to this file. A password is written
     ``${env:NAME}`` and encoded for its place in the URL."""
     wait: Duration = timedelta(seconds=30)
-    """How long to wait for a ledger that another writer has locked, before it is an error."""
+    """How long to wait for a ledger that another writer has locked, or whose server was there and
+    is gone, before it is an error; and how long such a server may send nothing before a second
+    connection looks at it."""
 
 
 class SparkConfig(Section):

@@ -25,6 +25,7 @@ from mirrorlake.config.partitions import first_day_of
 from mirrorlake.ledger.servers import kind_of, words_of
 from mirrorlake.ledger.settled_rows import find_first_days, read_first_days
 from mirrorlake.ledger.tables import FIRST_DAYS, LOADS, RAW_FILES, VIEWS
+from mirrorlake.runtime.database_waits import bound_waits
 
 logger = logging.getLogger(__name__)
 _FAILED: Final = (SQLAlchemyError, sqlite3.Error, OSError, ImportError)
@@ -112,4 +113,4 @@ def _engine(url: sa.URL, limit: float) -> sa.Engine | None:
         arguments |= {"read_timeout": seconds, "write_timeout": seconds}
     else:
         arguments["options"] = f"-c statement_timeout={int(limit * 1000)}"
-    return sa.create_engine(read, connect_args=arguments, poolclass=NullPool)
+    return bound_waits(sa.create_engine(read, connect_args=arguments, poolclass=NullPool), seconds)

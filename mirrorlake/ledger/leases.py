@@ -40,7 +40,7 @@ class Leases:
         owner = (
             f"{_machine()}|{os.getpid()}|{_started(os.getpid())}|{run_id}|{uuid.uuid4().hex[:8]}"
         )
-        lease = self._take(table, owner)
+        lease = self._database.again(lambda: self._take(table, owner))
         stop = threading.Event()
         renewer = threading.Thread(target=self._renew, args=(lease, stop), daemon=True)
         renewer.start()
@@ -49,7 +49,7 @@ class Leases:
         finally:
             stop.set()
             renewer.join()
-            self._release(lease)
+            self._database.again(lambda: self._release(lease))
 
     def _take(self, table: str, owner: str) -> Lease:
         try:

@@ -19,6 +19,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError
 
 from mirrorlake.errors import LedgerError
+from mirrorlake.runtime.database_waits import bound_waits
 
 READS = "mirrorlake_reads"
 """The execution option of a connection that only reads."""
@@ -36,6 +37,8 @@ _CLOCK = {
 # Access denied, unknown database, no right to do this: waiting does not help.
 _REFUSED_CODES = {1044, 1045, 1049, 1142, 1698}
 _REFUSED_STATES = ("28", "3D", "42")
+_LOCK_CODES = {1205}
+_LOCK_STATE = "55P03"
 # libpq gives no state for what it met while it connected.
 _REFUSED_WORDS = ("does not exist", "authentication failed", "no pg_hba.conf entry")
 
@@ -111,6 +114,7 @@ def _open_server(url: sa.URL, kind: str, seconds: int) -> sa.Engine:
         pool_pre_ping=True,
         pool_timeout=seconds,
     )
+    bound_waits(engine, seconds)
     settings = {
         "postgresql": f"SET lock_timeout = '{seconds}s'",
         # Without a strict mode a text that is too long is cut, silently; the server's own limit of
@@ -193,3 +197,10 @@ def may_pass(error: DBAPIError) -> bool:
     if state is None:
         return not any(words in str(error.orig) for words in _REFUSED_WORDS)
     return not str(state).startswith(_REFUSED_STATES)
+
+
+def waited_for_lock(error: DBAPIError) -> bool:
+    """Whether another transaction held what was wanted for too long: the connection is well."""
+    parts: tuple[Any, ...] = error.orig.args if error.orig else ()
+    state = getattr(error.orig, "sqlstate", None)
+    return state == _LOCK_STATE or bool(parts and parts[0] in _LOCK_CODES)

@@ -12,7 +12,7 @@ from mirrorlake.ledger.alerts import Alerts
 from mirrorlake.ledger.chunks import Chunks
 from mirrorlake.ledger.columns import Columns
 from mirrorlake.ledger.costs import Costs
-from mirrorlake.ledger.database import Database
+from mirrorlake.ledger.database import Database, waits_for_server
 from mirrorlake.ledger.decisions import SnapshotDecisions
 from mirrorlake.ledger.dirty import DirtyMarks
 from mirrorlake.ledger.files import Files
@@ -39,6 +39,7 @@ from mirrorlake.ledger.stamps import Stamps
 from mirrorlake.ledger.tenants import Tenants
 
 
+@waits_for_server
 class Ledger(
     AccessChanges,
     Loads,

@@ -129,13 +129,17 @@ def real_home(command: Path) -> Path:
     home = command.resolve().parent.parent
     if (home / "lib" / "modules").exists():
         return home
-    ran = subprocess.run(
-        [command, "-XshowSettings:properties", "-version"],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    try:
+        ran = subprocess.run(
+            [command, "-XshowSettings:properties", "-version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=30,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return home
     found = re.search(r"^\s*java\.home = (.+)$", ran.stderr, re.MULTILINE)
     return Path(found[1]) if found else home
 

@@ -104,6 +104,9 @@ def bare_gateway(folder: Path) -> Generator[JavaGateway]:
     command = [
         str(java.command),
         *java_options(java),
+        # A registry that sends nothing: Java's own limit is none.
+        "-Dsun.net.client.defaultConnectTimeout=30000",
+        "-Dsun.net.client.defaultReadTimeout=60000",
         "-cp",
         f"{spark_jars()}/*",
         "py4j.GatewayServer",

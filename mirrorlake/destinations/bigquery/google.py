@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.bigquery.quotas import PASSING, QUOTA_STEP, USED_UP, reason_of
 from mirrorlake.errors import BigQueryError
+from mirrorlake.runtime.http_waits import bound_session
 
 if TYPE_CHECKING:
     from google.auth.transport.requests import AuthorizedSession
@@ -23,6 +24,8 @@ JOB_PATIENCE = 60.0
 """How long a job that Google refuses for a while is begun again, in seconds."""
 LOOK_PATIENCE = 10.0
 """The same of a mere look, which sensors repeat anyway."""
+ANSWER_SECONDS = 120.0
+"""How long nothing may come of an answer: a request for a job's end is answered after 10 s."""
 _T = TypeVar("_T")
 _OF_GOOGLE = ("google.", "requests.", "urllib3.")
 
@@ -54,12 +57,14 @@ def open_warehouse(project: str, location: str | None) -> bigquery.Client:
     """
     endpoint = _endpoint("BIGQUERY_EMULATOR_HOST")
     with translated(f"project {project}"):
-        return library("google.cloud.bigquery").Client(
+        client = library("google.cloud.bigquery").Client(
             project=project,
             location=location,
             credentials=_nobody() if endpoint else None,
             client_options={"api_endpoint": endpoint} if endpoint else None,
         )
+        bound_session(client._http, ANSWER_SECONDS)
+    return client
 
 
 def open_storage(project: str) -> storage.Client:
@@ -70,11 +75,13 @@ def open_storage(project: str) -> storage.Client:
     """
     endpoint = _endpoint("STORAGE_EMULATOR_HOST")
     with translated(f"project {project}"):
-        return library("google.cloud.storage").Client(
+        client = library("google.cloud.storage").Client(
             project=project,
             credentials=_nobody() if endpoint else None,
             client_options={"api_endpoint": endpoint} if endpoint else None,
         )
+        bound_session(client._http, ANSWER_SECONDS)
+    return client
 
 
 def open_session(variable: str, project: str, scopes: Sequence[str]) -> AuthorizedSession:
@@ -93,7 +100,9 @@ def open_session(variable: str, project: str, scopes: Sequence[str]) -> Authoriz
             credentials = _nobody()
         else:
             credentials, _ = auth.default(scopes=scopes, quota_project_id=project)
-        return library("google.auth.transport.requests").AuthorizedSession(credentials)
+        session = library("google.auth.transport.requests").AuthorizedSession(credentials)
+        bound_session(session, ANSWER_SECONDS)
+    return session
 
 
 def address_of(variable: str, official: str) -> str:

@@ -41,6 +41,7 @@ from mirrorlake.destinations.iceberg.rest_catalog import WAIT, RestLakeCatalog, 
 from mirrorlake.destinations.iceberg.row_counts import count_shown
 from mirrorlake.destinations.iceberg.sql_catalog import LakeCatalog
 from mirrorlake.errors import CatalogFailed, CommitUnknown, LakeDamaged, LakeError
+from mirrorlake.ledger.servers import may_pass, words_of
 from mirrorlake.runtime.permissions import held
 
 
@@ -68,10 +69,10 @@ class Connection:
         """What PyIceberg is given; the configured properties win."""
         uri = self.catalog_uri()
         wait = _seconds(self.config.catalog.wait)
-        properties: dict[str, Any] = {"uri": uri}
+        properties: dict[str, Any] = {"uri": uri, WAIT: str(wait)}
         if self.config.catalog.is_rest:
             # What such a server calls a warehouse is a name that it gave out, not a place.
-            properties |= {"type": "rest", WAIT: str(wait)}
+            properties |= {"type": "rest"}
             if self.config.catalog.auth == "google":
                 properties |= google_properties(self.google)
         else:
@@ -83,6 +84,8 @@ class Connection:
             waiting = url.update_query_dict({"timeout": str(wait)})
             properties["uri"] = waiting.render_as_string(hide_password=False)
         elif not self.config.catalog.is_rest:
+            # Else a server that restarted is an error once more, for each connection that is kept.
+            properties["pool_pre_ping"] = "true"
             properties["uri"] = with_driver(uri).render_as_string(hide_password=False)
         return {**properties, **self.config.catalog.properties}
 
@@ -128,9 +131,11 @@ class Connection:
                     retryable=True,
                 ) from error
             raise CatalogFailed(
-                f"the lake's catalog {self.warehouse} is not usable: {error.orig}",
+                f"the lake's catalog {self.warehouse} is not usable: {words_of(error)}",
                 next_step="Check the catalog's place and rights",
                 table=str(what),
+                # A server that restarts, or a connection that was lost: the next one may do.
+                retryable=not self.catalog_uri().startswith("sqlite") and may_pass(error),
             ) from error
         except (PermissionError, OSError) as error:
             if in_cloud_storage(self.warehouse) and not isinstance(error, FileNotFoundError):

@@ -18,6 +18,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from mirrorlake.config.database_url import with_driver
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import CATALOG, Destination, Identifier
+from mirrorlake.runtime.database_waits import bound_waits
+
+_SECONDS = 30.0
+"""After how long a catalog's server that sends nothing is looked at."""
 
 _TABLES = sa.table(
     "iceberg_tables",
@@ -86,7 +90,7 @@ class SeenHeads:
 @functools.lru_cache(maxsize=8)
 def _engine(uri: str) -> sa.Engine:
     """Without connections that are kept: a process may fork."""
-    return sa.create_engine(with_driver(uri), poolclass=sa.NullPool)
+    return bound_waits(sa.create_engine(with_driver(uri), poolclass=sa.NullPool), _SECONDS)
 
 
 def _default_uri(warehouse: str) -> str | None:

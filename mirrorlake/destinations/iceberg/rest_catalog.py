@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pydantic
 import requests
@@ -28,12 +27,12 @@ from pyiceberg.exceptions import (
     TooManyRequestsError,
     UnauthorizedError,
 )
-from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
 from mirrorlake.config.fields import hide_url
 from mirrorlake.destinations.iceberg.google_login import DELEGATION
 from mirrorlake.errors import CatalogFailed, LakeError
+from mirrorlake.runtime.http_waits import BoundAdapter
 
 WAIT = "mirrorlake.wait-seconds"
 """The property by which a `RestLakeCatalog` is told how long to wait for an answer."""
@@ -67,7 +66,7 @@ class RestLakeCatalog(RestCatalog):
         return session
 
 
-class _Patient(HTTPAdapter):
+class _Patient(BoundAdapter):
     """Waits so many seconds for each answer, and asks again for what only reads."""
 
     def __init__(self, seconds: float) -> None:
@@ -78,13 +77,7 @@ class _Patient(HTTPAdapter):
             allowed_methods=("GET", "HEAD"),
             raise_on_status=False,
         )
-        super().__init__(max_retries=again)
-        self._seconds = seconds
-
-    def send(self, *arguments: Any, **options: Any) -> requests.Response:
-        if options.get("timeout") is None:
-            options["timeout"] = self._seconds
-        return super().send(*arguments, **options)
+        super().__init__(seconds, max_retries=again)
 
 
 @contextmanager

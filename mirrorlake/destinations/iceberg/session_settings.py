@@ -110,8 +110,12 @@ def _jdbc_settings(lake: Connection) -> dict[str, str]:
         wait = round(lake.config.catalog.wait.total_seconds() * 1000)
         return settings | {"uri": f"jdbc:sqlite:{url.database}?busy_timeout={wait}"}
     port = f":{url.port}" if url.port else ""
+    kind, wait = url.get_backend_name(), round(lake.config.catalog.wait.total_seconds())
+    # Else a server that sends nothing is waited for without end. Seconds, by Postgres's driver.
+    limits = f"?tcpKeepAlive=true&connectTimeout={wait}&socketTimeout={max(60, 2 * wait)}"
     return settings | {
-        "uri": f"jdbc:{url.get_backend_name()}://{url.host}{port}/{url.database}",
+        "uri": f"jdbc:{kind}://{url.host}{port}/{url.database}"
+        + (limits if kind == "postgresql" else ""),
         "jdbc.user": url.username or "",
         "jdbc.password": url.password or "",
     }
@@ -138,3 +142,18 @@ def activate(session: Any) -> None:
     classic = getattr(session, "_jsparkSession", None)
     if classic is not None:  # over Connect the server parses, in the session
         session._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(classic)
+
+
+_PINGS = {"grpc.keepalive_time_ms": 300_000, "grpc.keepalive_timeout_ms": 60_000}
+
+
+def keep_alive() -> None:
+    """Have clients of Spark Connect find out that their server is gone, or that nothing passes: a
+    ping that is not answered ends the call, which PySpark tries again for some ten minutes.
+
+    Not more often than every five minutes: a gRPC server takes that for an attack by default.
+    """
+    from pyspark.sql.connect.client import ChannelBuilder
+
+    options = dict(ChannelBuilder.GRPC_DEFAULT_OPTIONS) | _PINGS
+    ChannelBuilder.GRPC_DEFAULT_OPTIONS[:] = [*options.items()]

@@ -32,6 +32,7 @@ from mirrorlake.destinations.iceberg.session_settings import (
     check_exact,
     cores_of,
     files_settings,
+    keep_alive,
 )
 from mirrorlake.destinations.iceberg.spark_errors import import_pyspark, spark_errors
 from mirrorlake.errors import LakeError
@@ -224,6 +225,7 @@ class LazySpark:
     def _attach(self) -> SparkSession:
         from pyspark.sql import SparkSession
 
+        keep_alive()
         session = SparkSession.builder.remote(str(self._config.connect)).getOrCreate()
         # The server's own defaults may be others, and would change values silently.
         for name, value in ANYWHERE.items():

@@ -29,6 +29,8 @@ from pyiceberg.table.update.snapshot import ManageSnapshots
 from sqlalchemy.exc import OperationalError
 
 from mirrorlake.destinations.iceberg.durable import local_path
+from mirrorlake.destinations.iceberg.rest_catalog import WAIT
+from mirrorlake.runtime.database_waits import bound_waits
 
 _KEPT = 200
 """Tables whose metadata is kept; of a table with a long history it is megabytes."""
@@ -62,6 +64,11 @@ class LakeCatalog(SqlCatalog):
         super().__init__(name, **properties)
         self._local = self.engine.dialect.name == "sqlite"
         self._parsed: dict[tuple[str, str], _Parsed] = {}
+
+    def _init_catalog(self) -> None:
+        """What the parent does first, before it connects."""
+        bound_waits(self.engine, float(self.properties[WAIT]))
+        super()._init_catalog()
 
     def load_table(self, identifier: str | tuple[str, ...]) -> Table:
         """The table as the catalog has it now.

@@ -23,7 +23,7 @@ _STANDS_SECONDS = 0.003
 """A reader that has rows ready is done with asking for them in far less."""
 
 
-class Gate:
+class RowBrake:
     """How many rows are allowed so far; carrying waits here for more."""
 
     def __init__(self, say: Callable[[object], None]) -> None:
@@ -53,7 +53,7 @@ class Gate:
         self._say(END)
 
 
-class Valve:
+class ByteBrake:
     """How many bytes are ahead of the reader; carrying waits here until it has taken them."""
 
     def __init__(self, _say: Callable[[object], None]) -> None:
@@ -81,4 +81,4 @@ class Valve:
                 self._changed.wait(left)
 
 
-Brake = Gate | Valve
+Brake = RowBrake | ByteBrake

@@ -20,6 +20,7 @@ from typing import Any
 import pymysql
 
 _LOOK_SECONDS = 1.0
+_ANSWER_SECONDS = 60
 _WAITS = "waiting for table metadata lock"
 
 
@@ -51,6 +52,9 @@ def _log_in(settings: dict[str, Any]) -> Any:
         charset="utf8mb4",
         autocommit=True,
         connect_timeout=10,
+        # Its looks take a moment. Where none is answered it ends, and the read continues.
+        read_timeout=_ANSWER_SECONDS,
+        write_timeout=_ANSWER_SECONDS,
         ssl=context,
         auth_plugin_map=refused,
     )

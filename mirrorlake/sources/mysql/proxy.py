@@ -43,7 +43,7 @@ import pymysql
 from pymysql.constants import CLIENT
 
 from mirrorlake.sources.mysql import silence
-from mirrorlake.sources.mysql.brakes import END, NEAR, RATE, Brake, Gate, Valve
+from mirrorlake.sources.mysql.brakes import END, NEAR, RATE, Brake, ByteBrake, RowBrake
 
 _OFFERED = (
     CLIENT.LONG_PASSWORD
@@ -98,7 +98,7 @@ class _Carrier:
     def __init__(self, settings: dict[str, Any], lines: TextIO, tell: int) -> None:
         self._settings, self._lines, self._tell = settings, lines, tell
         limited = settings["brake"]
-        self._brake = {RATE: Gate, NEAR: Valve}[limited](self.say) if limited else None
+        self._brake = {RATE: RowBrake, NEAR: ByteBrake}[limited](self.say) if limited else None
         self._ready: list[Any] = []
 
     def carry(self) -> None:
@@ -165,7 +165,7 @@ class _Carrier:
                 except silence.Silent as error:
                     self._note(SILENT, str(error))
                 finally:
-                    if isinstance(self._brake, Gate):
+                    if isinstance(self._brake, RowBrake):
                         self._brake.end()
 
 
@@ -205,7 +205,7 @@ _Server = socket.socket  # an SSLSocket is one
 class _Heard:
     """The server's end of a session, each wait for which is watched over."""
 
-    def __init__(self, end: _Server, watch: silence.Watch) -> None:
+    def __init__(self, end: _Server, watch: silence.SessionWatch) -> None:
         self.end, self._watch = end, watch
         end.settimeout(watch.seconds)
 
@@ -214,7 +214,7 @@ class _Heard:
         return self._watch.seconds
 
     def look(self, waited: float) -> None:
-        """`silence.Watch.look`."""
+        """`silence.SessionWatch.look`."""
         self._watch.look(waited)
 
     def receive(self) -> bytes:
@@ -249,7 +249,7 @@ def _pump(reader: socket.socket, server: _Heard, brake: Brake | None) -> None:
                 continue
             for key, _ in ready:
                 if key.fileobj is reader:
-                    gated = isinstance(brake, Gate)
+                    gated = isinstance(brake, RowBrake)
                     request = _read_question(reader) if gated else reader.recv(_CHUNK)
                     if not request:
                         return
@@ -266,7 +266,7 @@ def _pump(reader: socket.socket, server: _Heard, brake: Brake | None) -> None:
                 while isinstance(server.end, ssl.SSLSocket) and server.end.pending():
                     answered += server.receive()
                 reader.sendall(answered)
-                if isinstance(brake, Valve):
+                if isinstance(brake, ByteBrake):
                     brake.passed(len(answered))
                 heard = time.monotonic()
 
@@ -277,7 +277,7 @@ def _read_question(reader: socket.socket) -> bytes:
     return head + _exactly(reader, int.from_bytes(head[:3], "little"))
 
 
-def _pass_rows(reader: socket.socket, server: _Heard, gate: Gate) -> None:
+def _pass_rows(reader: socket.socket, server: _Heard, gate: RowBrake) -> None:
     """Carry one answer of rows, as many at a time as the gate has room for.
 
     What stands between two waits is one piece of what the server sent, and one row at most beside

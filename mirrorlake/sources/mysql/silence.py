@@ -76,7 +76,7 @@ def connect(
     connection = _log_in(login, seconds)
     try:
         keep_alive(connection._sock)
-        watch = Watch(connection, login, seconds, note, undecided)
+        watch = SessionWatch(connection, login, seconds, note, undecided)
         connection._rfile = io.BufferedReader(_Watched(connection._sock, watch))
         connection._read_timeout = connection._write_timeout = seconds
         connection.watch = watch
@@ -104,7 +104,7 @@ class _Watched(io.RawIOBase):
     Not `socket.makefile`: that is not to be read any more after a first timeout.
     """
 
-    def __init__(self, end: socket.socket, watch: Watch) -> None:
+    def __init__(self, end: socket.socket, watch: SessionWatch) -> None:
         self._end, self._watch = end, watch
 
     def readable(self) -> bool:
@@ -132,7 +132,7 @@ class _State:
         return self.state.lower() in _WRITES or self.command.lower() == "sleep"
 
 
-class Watch:
+class SessionWatch:
     """Knows one session, and looks at it by another."""
 
     def __init__(
