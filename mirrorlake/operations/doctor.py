@@ -32,7 +32,12 @@ from mirrorlake.sources.mysql.lake_names import in_lake
 from mirrorlake.sources.mysql.privileges import missing_privileges
 from mirrorlake.sources.mysql.zones import differences, name_of_zone, read_server_zone
 from mirrorlake.table.new_columns import gone_words, once_there
-from mirrorlake.table.resolve import located_errors, resolve_contract
+from mirrorlake.table.resolve import (
+    located_errors,
+    names_not_in_bigquery,
+    publish_step,
+    resolve_contract,
+)
 from mirrorlake.workspace import Workspace
 
 SHOWN = 5
@@ -149,9 +154,19 @@ def _tables(config: Config, source: SourceConfig) -> list[Diagnosis]:
                     with located_errors(config, contract):
                         table = in_lake(table, contract)
                     once = _once(config, contract)
-                    if gone := resolve_contract(config, contract, table, once).gone:
-                        name, words = f"table {contract.name}", gone_words(gone)
-                        warned.append(Diagnosis(name, "", "missing", "", words, optional=True))
+                    plan, name = resolve_contract(config, contract, table, once), contract.name
+                    if plan.gone:
+                        words = gone_words(plan.gone)
+                        warned.append(
+                            Diagnosis(f"table {name}", "", "missing", "", words, optional=True)
+                        )
+                    warned += [
+                        Diagnosis(
+                            f"table {name}, BigQuery", "", "broken", "",
+                            f"{problem.words}. {publish_step(problem)}",
+                        )
+                        for problem in names_not_in_bigquery(plan)
+                    ]  # fmt: skip
                 except MirrorlakeError as error:
                     refused.append(
                         Diagnosis(f"table {contract.name}", "", "broken", "", str(error))

@@ -28,10 +28,11 @@ from mirrorlake.ledger.records import Unproved
 from mirrorlake.models.published import OF_MODELS
 from mirrorlake.operations.moved_lake import find_all_moved
 from mirrorlake.proof.coverage import ProofStatus, proof_status
-from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided, unnamed_columns
-from mirrorlake.table.exchanged import EXCHANGED, exchanged_name, undecided_pairs
+from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided
+from mirrorlake.table.exchanged import EXCHANGED, exchanged_name
 from mirrorlake.table.left_out import LEFT_OUT, left_out_columns, left_out_words
 from mirrorlake.table.meaning import edits_of
+from mirrorlake.table.new_columns import HIDDEN, held_by, hidden_name
 from mirrorlake.table.surplus import SURPLUS, surplus_words
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ class _Known:
     surplus: Mapping[str, str]
     left_out: Mapping[str, str]
     exchanged: Mapping[str, str]
+    hidden: Mapping[str, str]
     publications: Mapping[str, Publication]
     moved: Mapping[str, Sequence[str]]
 
@@ -164,6 +166,7 @@ def status_of(
         surplus=ledger.definitions(SURPLUS),
         left_out=ledger.definitions(LEFT_OUT),
         exchanged=ledger.definitions(EXCHANGED),
+        hidden=ledger.definitions(HIDDEN),
         publications=ledger.newest_publications(),
         moved=find_all_moved(config, ledger, contracts),
     )
@@ -306,12 +309,13 @@ def _iso(moment: datetime) -> str:
 
 
 def _held_columns(contract: TableContract, known: _Known) -> tuple[str, ...]:
-    recorded, names = known.known_columns.get(contract.name), known.columns.get(contract.name, ())
-    pairs = undecided_pairs(known.exchanged.get(exchanged_name(contract)), contract)
-    held = {name for pair in pairs for name in pair}
-    if recorded is not None:  # else nothing was loaded since this release
-        held |= {name.lower() for name in unnamed_columns(contract, names, recorded)}
-    return tuple(name for name in names if name.lower() in held)
+    return held_by(
+        contract,
+        known.columns.get(contract.name, ()),
+        known.known_columns.get(contract.name),  # none where no load of this release was
+        exchanged=known.exchanged.get(exchanged_name(contract)),
+        hidden=known.hidden.get(hidden_name(contract)),
+    )
 
 
 def _left_out(contract: TableContract, known: _Known) -> tuple[str, ...]:

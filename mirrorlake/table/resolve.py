@@ -16,7 +16,7 @@ from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.tables import has_original
 from mirrorlake.errors import ConfigError, SchemaError
-from mirrorlake.schema.reserved_names import name_problems
+from mirrorlake.schema.reserved_names import NameProblem, bigquery_problems, name_problems
 from mirrorlake.schema.versions import (
     Exact,
     SchemaVersion,
@@ -244,6 +244,24 @@ def _check_names(plan: ResolvedTable) -> None:
         )
 
 
+def names_not_in_bigquery(plan: ResolvedTable) -> tuple[NameProblem, ...]:
+    """What BigQuery can't have of a table that is published there; nothing of any other."""
+    contract = plan.contract
+    if not contract.in_bigquery:
+        return ()
+    left = {name for name, rule in plan.rules.items() if rule == "drop" and not contract.in_place}
+    names = (exact.name for exact in plan.columns if exact.name not in left)
+    return tuple(bigquery_problems(contract.namespaces.deduped, contract.table, names))
+
+
+def publish_step(problem: NameProblem) -> str:
+    """What to do about such a name."""
+    alone = "publish the table in the lake alone (`publish: [lake]`)"
+    if not problem.column:
+        return f"{alone[0].upper()}{alone[1:]}, or give it other `namespaces` where they are meant"
+    return f"Give {problem.column} a `name_in_lake` under `columns`, or {alone}"
+
+
 def _check_key(plan: ResolvedTable) -> None:
     contract, table = plan.contract, plan.table
     if contract.rereads and not plan.key:
@@ -296,7 +314,7 @@ def _check_cursor(plan: ResolvedTable) -> None:
         raise SchemaError(
             f"table {name}: cursor {cursor.name} can be NULL, and no window would ever "
             "read such a row",
-            next_step="Declare it NOT NULL in MySQL, or use mode full",
+            next_step=f"Declare {cursor.in_mysql} NOT NULL in MySQL, or use mode full",
             table=name,
             column=cursor.name,
         )
@@ -306,7 +324,7 @@ def _check_cursor(plan: ResolvedTable) -> None:
         raise SchemaError(
             f"table {name}: no index{which} begins with cursor {cursor.name}: every window would "
             "read the whole table",
-            next_step=f"Add an index on {cursor.name} in MySQL, or use mode full",
+            next_step=f"Add an index on {cursor.in_mysql} in MySQL, or use mode full",
             table=name,
             column=cursor.name,
         )
