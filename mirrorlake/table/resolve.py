@@ -239,7 +239,7 @@ def _check_names(plan: ResolvedTable) -> None:
             f"table {plan.name}: {problem.words}",
             table=plan.name,
             column=problem.column,
-            next_step=f"Give {problem.column} a `name_in_lake` under `columns`, "
+            next_step=f"Give {problem.column} a `name_in_lake` and a `pii` rule under `columns`, "
             "write `{pci: never}` for it to leave it out, or rename it in MySQL",
         )
 
@@ -259,7 +259,7 @@ def publish_step(problem: NameProblem) -> str:
     alone = "publish the table in the lake alone (`publish: [lake]`)"
     if not problem.column:
         return f"{alone[0].upper()}{alone[1:]}, or give it other `namespaces` where they are meant"
-    return f"Give {problem.column} a `name_in_lake` under `columns`, or {alone}"
+    return f"Give {problem.column} a `name_in_lake` and a `pii` rule under `columns`, or {alone}"
 
 
 def _check_key(plan: ResolvedTable) -> None:

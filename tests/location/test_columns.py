@@ -38,7 +38,7 @@ CONTRACTS: dict[str, Any] = {
                     "street": {"pii": "drop"},
                     "born": {"pii": "null"},
                     "card": {"pci": "never"},
-                    "_file": {"name_in_lake": "came_from"},
+                    "_file": {"name_in_lake": "came_from", "pii": "show"},
                 },
             },
             "pairs": {"mode": "full", "key": ["a", "b"]},
@@ -170,6 +170,7 @@ def rules_are_tags_and_comments_are_descriptions(pages: Pages) -> None:
     assert {name: dict(one.tags) for name, one in clean.items() if one.tags} == {
         "email": {"pii": "mask"},
         "born": {"pii": "null"},
+        "came_from": {"pii": "show"},
     }
     assert clean["id"].description == "Who"
     masked = "As typed; may bounce; masked but for the last two characters"

@@ -191,7 +191,7 @@ AHEAD: dict[str, tuple[str, str]] = {
     "DROP COLUMN _partition": ("attention", "note was dropped"),
     "ADD COLUMN note TEXT": ("breaks", "_partition is to be called note in the lake, and MySQL"),
     "ADD COLUMN other TEXT": ("attention", "other is new: in deduped, and held out"),
-    "ADD COLUMN _deleted INT": ("breaks", "Give _deleted a `name_in_lake` under `columns`"),
+    "ADD COLUMN _deleted INT": ("breaks", "Give _deleted a `name_in_lake` and a `pii` rule under `columns`"),
     "MODIFY _file VARCHAR(200)": ("attention", "mail was varchar(40), is varchar(200)"),
     "MODIFY _pos DATETIME NULL": ("breaks", "Declare _pos NOT NULL in MySQL"),
     "DROP INDEX _pos": ("breaks", "Add an index on _pos in MySQL"),
@@ -276,6 +276,9 @@ def test_entities_and_models_know_the_lakes_names(
     )
     workspace = Workspace.open(load_config(path), spark=place.spark)
     [contract] = workspace.config.tables
+    run = ["run", f"m_{database}.counted", "--config", str(path)]
+    early = CliRunner().invoke(cli, run).exception
+    assert f"its table was never loaded. mirrorlake sync {contract.name}" in str(early)
     sync_table(workspace, contract)
     sql("INSERT INTO t VALUES (4, 'b', '2019-01-01')")
     sync_table(workspace, contract)
@@ -288,7 +291,7 @@ def test_entities_and_models_know_the_lakes_names(
         4: date(2019, 1, 1),
     }
     assert check_table(workspace, contract, Ask()).verdict == "equal"
-    ran = CliRunner().invoke(cli, ["run", f"m_{database}.counted", "--config", str(path)])
+    ran = CliRunner().invoke(cli, run)
     assert ran.exit_code == 0, ran.output
     counted = {
         row["token"]: (row["n"], row["born"])

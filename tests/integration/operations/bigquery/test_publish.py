@@ -66,8 +66,12 @@ def test_names_that_bigquery_keeps_are_refused_before_a_row_is_read(
         sync_table(workspace, workspace.config.table("t"))
     assert workspace.ledger.last_load(workspace.config.table("t").name, "success") is None
     broken = [one for one in diagnose_contract(workspace.config.path) if one.state == "broken"]
-    assert "no column called '_TABLE_a'. Give _TABLE_a a `name_in_lake`" in str(broken)
-    workspace = mirror({"t": {**INCREMENTAL, "columns": {"_TABLE_a": {"name_in_lake": "a"}}}})
+    assert "no column called '_TABLE_a'. Give _TABLE_a a `name_in_lake` and a `pii` rule" in str(
+        broken
+    )
+    workspace = mirror(
+        {"t": {**INCREMENTAL, "columns": {"_TABLE_a": {"name_in_lake": "a", "pii": "show"}}}}
+    )
     assert synced(workspace).state == "success"
     sql("UPDATE t SET _TABLE_a = 'new' WHERE id = 3")
     assert synced(workspace).how == "changes"
