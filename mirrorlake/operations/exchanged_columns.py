@@ -39,7 +39,7 @@ from mirrorlake.table.source_columns import recorded_columns
 from mirrorlake.table.tenants import contract_of
 from mirrorlake.workspace import Workspace
 
-Row: TypeAlias = dict[str, Any]
+LakeRow: TypeAlias = dict[str, Any]
 Values: TypeAlias = tuple[Any, ...]
 _SAMPLE: Final = 200
 """Rows that are compared."""
@@ -104,7 +104,7 @@ def same_columns(
     pairs: Iterable[Pair],
     key: Sequence[str],
     lake: Iterable[str],
-    then: Callable[[Sequence[str]], list[Row]],
+    then: Callable[[Sequence[str]], list[LakeRow]],
     now: Callable[[Sequence[str], Sequence[Values]], Mapping[Values, Values]],
 ) -> set[str]:
     """Of the second columns of pairs, those that rows show to be the same columns as before.
@@ -171,7 +171,7 @@ def sample_rows(
     deduped: Identifier,
     columns: Sequence[str],
     rows: Condition = EVERY_ROW,
-) -> list[Row]:
+) -> list[LakeRow]:
     """Some rows of a deduped layer; none where it is not there."""
     batches = workspace.lake.scan(deduped, columns, rows)
     first = next((b for b in batches or () if b.num_rows), None)

@@ -17,7 +17,7 @@ from mirrorlake.destinations.base import Condition
 from mirrorlake.errors import MirrorlakeError, SourceError
 from mirrorlake.ledger import Ledger, Tenant, TenantPlace
 from mirrorlake.operations.exchanged_columns import (
-    Row,
+    LakeRow,
     exchanged_between,
     lake_columns,
     rows_in_mysql,
@@ -96,7 +96,7 @@ def _that_stayed(
 ) -> set[str]:
     contract, deduped = plan.contract, deduped_of(table)
 
-    def then(columns: Sequence[str]) -> list[Row]:
+    def then(columns: Sequence[str]) -> list[LakeRow]:
         mine = Condition(DATABASE, contract.database, contract.database)
         rows = sample_rows(workspace, deduped, [*columns, SOURCE], mine)
         return [row for row in rows if row[SOURCE] == contract.source]
