@@ -29,6 +29,7 @@ _OURS: Final = "_mirror_"
 _COLUMN_THERE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,299}")
 _BEGINNINGS: Final = (
     *("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier"),
+    *("_change_sequence_number", "_change_type", "_change_timestamp"),
 )
 """What no column's name may begin with in BigQuery, in any case."""
 _TABLE_THERE: Final = re.compile(r"[\w -]+")
