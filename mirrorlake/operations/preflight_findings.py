@@ -143,13 +143,12 @@ def compare_tables(
     found += _exchanged(now, {f.column for f in taken if f.severity == "breaks"})
     found += _of_clean(before, now, changes, renamed, suggest, unified_types(now, tables))
     found += _silent(before, now, moved=moved)
-    known = {problem.words for problem in names_not_in_bigquery(before)}
     found += [
         Finding(
             "breaks", f"{one.words}: publishing stops", publish_step(one), column=one.column or None
         )
         for one in names_not_in_bigquery(now)
-        if one.words not in known
+        if one not in names_not_in_bigquery(before)
     ]
     layers = _layers(before, now, moved=moved)
     found += [

@@ -34,8 +34,7 @@ from mirrorlake.table.new_columns import held_columns, once_there
 from mirrorlake.table.resolve import (
     ResolvedTable,
     located_errors,
-    names_not_in_bigquery,
-    publish_step,
+    refuse_names_there,
     resolve_contract,
 )
 from mirrorlake.table.shape import (
@@ -100,7 +99,7 @@ def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable
     plan = resolve_contract(config, contract, taken, once)
     with located_errors(config, contract):
         if not versions:  # what was loaded already goes on in the lake, and publishing refuses it
-            _refuse_names_there(plan)
+            refuse_names_there(plan)
         refuse_renames(contract, table, versions, plan.gone)
         recorded = workspace.ledger.definition(renames_name(contract))
         refuse_forgotten(contract, table, recorded_renames(recorded, contract))
@@ -115,16 +114,6 @@ def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable
         ),
     )
     return _holding(plan, exchanged_since(workspace.ledger, contract, plan.table))
-
-
-def _refuse_names_there(plan: ResolvedTable) -> None:
-    for problem in names_not_in_bigquery(plan):
-        raise SchemaError(
-            f"table {plan.name}: {problem.words}, and it is published there",
-            table=plan.name,
-            column=problem.column or None,
-            next_step=publish_step(problem),
-        )
 
 
 def _held(workspace: Workspace, plan: ResolvedTable) -> tuple[str, ...]:

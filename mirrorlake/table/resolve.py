@@ -262,6 +262,21 @@ def publish_step(problem: NameProblem) -> str:
     return f"Give {problem.column} a `name_in_lake` and a `pii` rule under `columns`, or {alone}"
 
 
+def refuse_names_there(plan: ResolvedTable) -> None:
+    """See that BigQuery can have a table that is published there.
+
+    Raises:
+        SchemaError: it can't, by a name.
+    """
+    for problem in names_not_in_bigquery(plan):
+        raise SchemaError(
+            f"table {plan.name}: {problem.words}, and it is published there",
+            table=plan.name,
+            column=problem.column or None,
+            next_step=publish_step(problem),
+        )
+
+
 def _check_key(plan: ResolvedTable) -> None:
     contract, table = plan.contract, plan.table
     if contract.rereads and not plan.key:

@@ -32,6 +32,7 @@ from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.operations.tenant_checks import check_tenants
+from mirrorlake.operations.withdrawn import find_withdrawn
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.counts import count_rows
 from mirrorlake.proof.report import Ask
@@ -140,7 +141,7 @@ EDITS = {
         NAMED, TERMS | {"cursor": "id"}, "Name the column that changes with every update",
         write={"cursor": "at"},
     ),
-    "no key": Edit(NAMED, TERMS | {"key": []}, "Name its unique columns as key", write={"key": ["id"]}),
+    "no key": Edit(NAMED, TERMS | {"key": []}, "mode incremental needs the columns of a unique key", write={"key": ["id"]}),
     "no key that MySQL keeps unique": Edit(
         f"n INT NOT NULL, {NAMED}", TERMS | {"key": ["n"]}, "Name the columns of its primary key",
         write={"key": ["id"]},
@@ -168,10 +169,6 @@ EDITS = {
         "mail INT", FULL | {"columns": {"male": {"pii": "drop"}}}, "Its columns are: id, mail",
         write={"columns": {"mail": {"pii": "drop"}}},
     ),
-    "an earlier name that none had": Edit(
-        "a INT", FULL | {"columns": {"a": {"renamed_from": "b", "pii": "show"}}}, "renamed_from",
-        write={"columns": {}},
-    ),
     "an entity without an index": Edit(
         f"who VARCHAR(9) NOT NULL, born DATE, {NAMED}",
         TERMS | {"mode": "append", "entity": {"token": "who", "created": "born"}},
@@ -187,7 +184,7 @@ EDITS = {
         write={"partition": "day"},
     ),
     "a type that is not kept": Edit(
-        "v VECTOR(2) NOT NULL", FULL, "or mark these columns `pci: never` to skip them",
+        "v INET6", FULL, "or mark these columns `pci: never` to skip them",
         write={"columns": {"v": {"pci": "never"}}},
     ),
 }  # fmt: skip
@@ -232,7 +229,9 @@ def test_a_new_copy_that_is_advised_helps(
     assert count_rows(workspace, contract).verdict == "equal"
 
 
-def test_steps_that_are_advised_of_tenants_help(place: Place, server: EmbeddedServer) -> None:
+def test_steps_that_are_advised_of_tenants_help(
+    place: Place, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tenants = Tenants(server, place, f"t{uuid.uuid4().hex[:8]}")
     for name in ("a", "b"):
         tenants.make(name, "id INT PRIMARY KEY, n INT", "(1, 1)", "(2, 2)")
@@ -269,12 +268,13 @@ def test_steps_that_are_advised_of_tenants_help(place: Place, server: EmbeddedSe
                 for one in workspace.ledger.schema_versions(table.name)
             ]
             deduped = deduped_of(table)
-        # Somebody wrote into raw before it was folded.
+        # Rows were lost between raw and what readers were to see.
         of_ledger(forget_fold)
-        spark(f"DELETE FROM {raw} WHERE _mirror_database = '{tenants.name('a')}' AND id = 1")
-        with pytest.raises(LakeError, match="and sync again: this tenant is then read again"):
-            tenants.sync()
-        tenants.sync()
+        with monkeypatch.context() as patch:
+            patch.setattr("mirrorlake.merge.tenants._count_rows", lambda *_: {})
+            with pytest.raises(LakeError, match="and sync again: this tenant is then read again"):
+                tenants.sync()
+        assert tenants.sync().read
         assert check() == "equal"
         # A colleague's ledger, which did not make deduped, and a column of another type.
         of_ledger(forget_making)
@@ -325,4 +325,5 @@ def test_steps_that_are_advised_of_snapshots_help(place: Place) -> None:
         roll_table_back(
             leased.lake, leased.ledger, lake_deduped_of(feed.contract), lease=leased.held_lease()
         )
+        find_withdrawn(leased.lake, leased.ledger, feed.contract)
     assert skip_snapshots(feed.workspace, feed.contract, [str(IDS[1])]) == [IDS[1]]

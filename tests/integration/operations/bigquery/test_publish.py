@@ -79,6 +79,8 @@ def test_names_that_bigquery_keeps_are_refused_before_a_row_is_read(
     assert checked(workspace).verdict == "equal"
     [ahead] = preflight(workspace, "ALTER TABLE t ADD COLUMN größe INT")
     assert "BigQuery has no column called 'größe': publishing stops" in str(ahead.findings)
+    [new] = preflight(workspace, "CREATE TABLE u (id INT PRIMARY KEY, _CHANGE_TYPE INT)")
+    assert "BigQuery has no column called '_CHANGE_TYPE', and it is published" in str(new.findings)
 
 
 @pytest.mark.full
