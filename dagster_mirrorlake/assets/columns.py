@@ -92,10 +92,12 @@ def layer_columns(
 
 
 def source_schema(contract: TableContract, columns: Iterable[SourceColumn]) -> dg.TableSchema:
-    """The source's columns in its own types; those that are never read, too."""
+    """The source's columns, by its own names and types; those that are never read, too."""
+    columns = [*columns]
+    named = {column.name.casefold(): column.in_source for column in columns}
     found = [
         dg.TableColumn(
-            column.name,
+            column.in_source,
             column.type,
             description=column.comment or None,
             constraints=dg.TableColumnConstraints(nullable=column.nullable, unique=column.unique),
@@ -103,7 +105,8 @@ def source_schema(contract: TableContract, columns: Iterable[SourceColumn]) -> d
         )
         for column in columns
     ]
-    return dg.TableSchema(found, key_of(contract.key))
+    key = [named.get(name.casefold(), name) for name in contract.key]
+    return dg.TableSchema(found, key_of(key))
 
 
 def types_metadata(columns: "Iterable[ShapeColumn]") -> dict[str, Any]:
@@ -130,7 +133,7 @@ def landed_metadata(ledger: Ledger, table: MirroredTable) -> dict[str, Any]:
     if not columns:
         return {}
     source = table.key("source")
-    deps = {c.name: [dg.TableColumnDep(source, c.name)] for c in columns}
+    deps = {c.name: [dg.TableColumnDep(source, c.in_source)] for c in columns}
     return {
         COLUMN_SCHEMA: source_schema(table.contract, columns),
         COLUMN_LINEAGE: dg.TableColumnLineage(deps),
@@ -182,15 +185,15 @@ class _Described:
         if name == "_mirror_key":
             return self._spelled(contract.key)
         if name == "_mirror_original":
-            return [column.name for column in self._columns.values() if column.original]
-        return () if self._is_ours(name) else (name,)
+            return [column.in_source for column in self._columns.values() if column.original]
+        return () if self._is_ours(name) else self._spelled((name,))
 
     def _is_ours(self, name: str) -> bool:
         return name.startswith("_mirror_") or (name in _OURS and name not in self._columns)
 
     def _spelled(self, names: Iterable[str]) -> list[str]:
-        """Columns as the source spells them."""
-        spelled = {name.casefold(): name for name in self._columns}
+        """Columns as the source calls them."""
+        spelled = {c.name.casefold(): c.in_source for c in self._columns.values()}
         return [spelled.get(name.casefold(), name) for name in names]
 
     def _rule(self, name: str) -> str | None:

@@ -273,16 +273,13 @@ def print_synced(results: Sequence[TenantsSynced]) -> None:
         _print_listed(one.table, one.failed, "more: `mirrorlake tenants --failed`")
         _print_kept(one.table, one.kept)
         _print_left_out(one.table, one.left_out, one.without, show.errors)
-        _print_held(one.table, one.held_columns, show.errors)
+        _print_held(one.table, one.why_held, show.errors)
 
 
-def _print_held(table: str, columns: Sequence[str], console: Console) -> None:
+def _print_held(table: str, why: Sequence[str], console: Console) -> None:
     """Columns on which a person should decide."""
-    if columns:
-        from mirrorlake.table.new_columns import held_words
-
-        words = f"{table}: {held_words(columns)}"
-        console.print(f"[yellow]{escape(words)}[/]", highlight=False, soft_wrap=True)
+    for words in why:
+        console.print(f"[yellow]{escape(f'{table}: {words}')}[/]", highlight=False, soft_wrap=True)
 
 
 def _print_kept(table: str, kept: Mapping[str, int]) -> None:

@@ -19,10 +19,9 @@ from mirrorlake.ledger import Hold, Ledger
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.operations.results import SyncResult
 from mirrorlake.operations.tenant_results import TenantsSynced
-from mirrorlake.table.clean_columns import unnamed_columns
-from mirrorlake.table.exchanged import EXCHANGED, exchanged_name, undecided_pairs
+from mirrorlake.table.exchanged import EXCHANGED, exchanged_name
 from mirrorlake.table.holds import hold_words
-from mirrorlake.table.new_columns import held_words, why_held
+from mirrorlake.table.new_columns import HIDDEN, held_by, hidden_name, why_held
 from mirrorlake.table.surplus import SURPLUS, surplus_words
 
 AttentionKind = Literal[
@@ -77,17 +76,20 @@ class ColumnFacts(Protocol):
     def known_columns(self) -> Mapping[str, frozenset[str]]: ...
     @property
     def exchanged(self) -> Mapping[str, str]: ...
+    @property
+    def hidden(self) -> Mapping[str, str]: ...
 
 
 def undecided_columns(contract: TableContract, known: ColumnFacts) -> tuple[str, ...]:
     """The columns that clean leaves out until a person decides: new ones, and those that may have
     what another one had."""
-    recorded, names = known.known_columns.get(contract.name), known.columns.get(contract.name, ())
-    pairs = undecided_pairs(known.exchanged.get(exchanged_name(contract)), contract)
-    held = {name for pair in pairs for name in pair}
-    if recorded is not None:  # else nothing was loaded since this release
-        held |= {name.lower() for name in unnamed_columns(contract, names, recorded)}
-    return tuple(name for name in names if name.lower() in held)
+    return held_by(
+        contract,
+        known.columns.get(contract.name, ()),
+        known.known_columns.get(contract.name),  # none where no load of this release was
+        exchanged=known.exchanged.get(exchanged_name(contract)),
+        hidden=known.hidden.get(hidden_name(contract)),
+    )
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ class LedgerFacts:
     columns: Mapping[str, Sequence[str]]
     known_columns: Mapping[str, frozenset[str]]
     exchanged: Mapping[str, str]
+    hidden: Mapping[str, str]
     surplus: Mapping[str, str]
     open_checks: Mapping[str, tuple[str, int]]
 
@@ -123,6 +126,7 @@ def read_facts(ledger: Ledger, *, folds: bool = True) -> LedgerFacts:
         columns=ledger.newest_columns(),
         known_columns=ledger.all_known_columns(),
         exchanged=ledger.definitions(EXCHANGED),
+        hidden=ledger.definitions(HIDDEN),
         surplus=ledger.definitions(SURPLUS),
         open_checks=ledger.open_checks(),
     )
@@ -180,9 +184,7 @@ def find_attention(
             # What is held is among the sync's outcomes.
             found += [x for x in attention_of(ledger, contract, facts) if x.kind != "held"]
     found += [
-        Attention(one.table, "held columns", held_words(one.held_columns))
-        for one in tenants
-        if one.held_columns
+        Attention(one.table, "held columns", words) for one in tenants for words in one.why_held
     ]
     return gravest_first(found)
 

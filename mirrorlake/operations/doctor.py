@@ -35,7 +35,12 @@ from mirrorlake.sources.mysql.privileges import missing_privileges
 from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.sources.mysql.zones import differences, name_of_zone, read_server_zone
 from mirrorlake.table.new_columns import gone_words, once_there
-from mirrorlake.table.resolve import located_errors, resolve_contract
+from mirrorlake.table.resolve import (
+    located_errors,
+    names_not_in_bigquery,
+    publish_step,
+    resolve_contract,
+)
 from mirrorlake.workspace import Workspace
 
 SHOWN = 5
@@ -154,12 +159,19 @@ def _tables(config: Config, source: SourceConfig) -> list[Diagnosis]:
                     with located_errors(config, contract):
                         table = in_lake(table, contract)
                     once = _once(config, contract)
-                    gone = resolve_contract(config, contract, table, once).gone
-                    notes = [gone_words(gone)] if gone else []
+                    plan, name = resolve_contract(config, contract, table, once), contract.name
+                    notes = [gone_words(plan.gone)] if plan.gone else []
                     warned += [
-                        Diagnosis(f"table {contract.name}", "", "missing", "", note, optional=True)
+                        Diagnosis(f"table {name}", "", "missing", "", note, optional=True)
                         for note in [*notes, *_unread(table, contract)]
                     ]
+                    warned += [
+                        Diagnosis(
+                            f"table {name}, BigQuery", "", "broken", "",
+                            f"{problem.words}. {publish_step(problem)}",
+                        )
+                        for problem in names_not_in_bigquery(plan)
+                    ]  # fmt: skip
                 except MirrorlakeError as error:
                     refused.append(
                         Diagnosis(f"table {contract.name}", "", "broken", "", str(error))

@@ -29,6 +29,7 @@ from mirrorlake.merge.snapshot.contract import snapshot_table
 from mirrorlake.merge.snapshot.fold import fold_snapshot
 from mirrorlake.merge.snapshot.results import Folded
 from mirrorlake.merge.statements import clean_column
+from mirrorlake.operations.landed_exchanges import record_landed_exchanges
 from mirrorlake.operations.recorded_contracts import record_contract
 from mirrorlake.operations.withdrawn import find_withdrawn, refuse_over_gap
 from mirrorlake.schema.own_columns import ORIGINAL
@@ -38,7 +39,7 @@ from mirrorlake.sources.files.land import TakenSnapshot, is_verdict, open_taken,
 from mirrorlake.sources.files.look import Looked, look, place_of
 from mirrorlake.sources.files.tasks import landing_errors
 from mirrorlake.table.lake_tables import clean_of, deduped_of
-from mirrorlake.table.new_columns import held_columns, held_words, remember_columns
+from mirrorlake.table.new_columns import held_columns, remember_columns, why_held
 from mirrorlake.table.source_columns import SourceColumn, record_source_columns
 from mirrorlake.workspace import Workspace
 
@@ -224,6 +225,7 @@ def _fold(
         with landing_errors(contract.name):
             taken.check_files()
             frame = taken.frame(workspace.spark.get())
+            record_landed_exchanges(workspace, contract, taken.reading.schema, frame)
             folded = fold_snapshot(
                 workspace.lake,
                 workspace.ledger,
@@ -322,9 +324,11 @@ def make_clean_view(workspace: Workspace, contract: TableContract, schema: Lande
         contract,
         [
             SourceColumn(
-                *(c.name, c.iceberg, c.nullable), original=c.has_original, unplaced=c.has_original
+                *(c.name, c.iceberg, c.nullable),
+                original=c.has_original and c in schema.columns,
+                unplaced=c.has_original and c in schema.columns,
             )
-            for c in schema.columns
+            for c in schema.everything
         ],
     )
     held = held_columns(workspace.ledger, workspace.lake, contract, names)
@@ -348,8 +352,8 @@ def make_clean_view(workspace: Workspace, contract: TableContract, schema: Lande
     declared = declares(workspace.lake, view, {of: kind for of, kind, _ in clean})
     if workspace.ledger.definition(name) == text and declared:
         return
-    if held:
-        logger.warning("table %s: %s", contract.name, held_words(held, contract))
+    for words in why_held(workspace.ledger, contract, held):
+        logger.warning("table %s: %s", contract.name, words)
     workspace.lake.make_namespace(view.namespace)
     with spark_errors(contract.name):
         workspace.spark.get().sql(f"CREATE OR REPLACE VIEW {view.sql} AS {text}")

@@ -30,12 +30,11 @@ from mirrorlake.operations.preflight_findings import (
     compare_tables,
     meaning_findings,
     rename_hint,
-    renames_of,
     stops_for_kept,
     taken_names,
     without_exchanges,
 )
-from mirrorlake.operations.preflight_lines import with_lines
+from mirrorlake.operations.preflight_lines import called_in_lake, renames_of, with_lines
 from mirrorlake.operations.preflight_made import TablesAfter
 from mirrorlake.operations.preflight_migration import Migration, TableAfter
 from mirrorlake.operations.preflight_models import ModelsAfter
@@ -54,9 +53,11 @@ from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.ddl import Statement
 from mirrorlake.sources.mysql.ddl_parser import parse_ddl
 from mirrorlake.sources.mysql.introspect import read_sizes, read_table
+from mirrorlake.sources.mysql.lake_names import called
 from mirrorlake.sources.mysql.surroundings import read_surroundings
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 from mirrorlake.table.continuity import kept_words, meaning_of_plan
+from mirrorlake.table.lake_names import stood_for
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.meaning import changes_between, recorded_meaning, strongest, words_of
 from mirrorlake.table.resolve import ResolvedTable
@@ -107,7 +108,11 @@ def preflight(
     except DdlRefused as error:
         raise error.in_file(file)  # noqa: B904  # it is the same error
     models = ModelsAfter(workspace, migration.after)
-    return tuple(models.extended(one, statements) for one, statements in found)
+    contracts = {contract.name: contract for contract in workspace.config.tables}
+    return tuple(
+        models.extended(one, called_in_lake(statements, contracts.get(one.table)))
+        for one, statements in found
+    )
 
 
 def _of_table(
@@ -208,22 +213,13 @@ def _look(
     statements: Sequence[Statement],
     suggest: Suggest,
 ) -> Preflight:
-    if contract.lake_names:
-        # Statements call columns as MySQL does, the mirror as the lake does.
-        words = tuple(statement.words for statement in statements)
-        called = ", ".join(f"{name} is {now}" for name, now in contract.lake_names.items())
-        finding = Finding(
-            "attention",
-            f"what it does to the mirror is not looked at: columns have a name_in_lake ({called})",
-            "Compare the statements with the contract; the next sync refuses what it can't keep",
-        )
-        return Preflight(contract.name, words, (finding,))
     table = read_table(connection, contract.database, contract.table)
     before, of_now = _resolve_before(workspace, contract, connection, table)
     found = _looked(
         workspace, contract, connection, migration, statements, suggest, (table, before, of_now)
     )
-    lined = with_lines((f for f in found.findings if f not in of_now), statements)
+    named = called_in_lake(statements, contract)
+    lined = with_lines((f for f in found.findings if f not in of_now), named)
     return replace(found, findings=(*of_now, *lined))
 
 
@@ -242,9 +238,10 @@ def _looked(
     after, of_statements = _after(contract, tables, statements)
     findings = findings + of_statements
     gone = stopped_by(findings)
-    renamed = renames_of(statements)
+    renamed = renames_of(called_in_lake(statements, contract))
+    in_mirror = TableAfter(contract, *(called(one, contract) for one in (table, after)))
     if gone:
-        migration.after[contract.name] = TableAfter(contract, table, after, ends=True)
+        migration.after[contract.name] = replace(in_mirror, ends=True)
     if before is not None:
         ordered = migration.ordered
         findings += rows_findings(
@@ -272,7 +269,7 @@ def _looked(
     findings += stopped
     if now is not None and before is not None:
         now = without_exchanges(before, now, renamed)
-    migration.after[contract.name] = TableAfter(contract, table, after, now, renamed)
+    migration.after[contract.name] = replace(in_mirror, now=now, renamed=renamed)
     if now is None or before is None or stopped_by(stopped):
         return Preflight(contract.name, words, tuple(findings), name)
     return compare_tables(workspace, before, now, words, findings, renamed, suggest, size)
@@ -307,7 +304,7 @@ def _resolve_before(
         step = "If the migration is what it waits for, roll out both together"
         finding = Finding("attention", why, step)
         try:
-            return resolve_as(workspace, _as_before(contract, table), table), [finding]
+            return resolve_as(workspace, _as_before(workspace, contract, table), table), [finding]
         except MirrorlakeError:
             return None, [finding]
     recorded = recorded_meaning(workspace.ledger.newest_receipt(contract.name))
@@ -318,14 +315,23 @@ def _resolve_before(
     return before, []
 
 
-def _as_before(contract: TableContract, table: SourceTable) -> TableContract:
+def _as_before(workspace: Workspace, contract: TableContract, table: SourceTable) -> TableContract:
     """A contract in which columns that MySQL has by an earlier name have that one."""
     there = {column.name.lower(): column.name for column in table.columns}
+    sources = {now.lower(): before for before, now in contract.lake_names.items()}
+    then = stood_for(workspace.ledger, contract)
     names: dict[str, str] = {}
+    lake_names = dict(contract.lake_names)
     for name, earlier in contract.earlier_names.items():
-        then = next((there[one] for one in earlier if one in there), None)
-        if name not in there and then is not None:
-            names[name] = then
+        if sources.get(name, name).lower() in there:
+            continue
+        one = next((one for one in earlier if then.get(one, one) in there), None)
+        if one is None:
+            continue
+        lake_names.pop(sources.get(name, name), None)
+        names[name] = there.get(one, one)
+        if one in then and then[one] != one:
+            lake_names[there[then[one]]] = names[name] = one
 
     def then_of(name: str) -> str:
         return names.get(name.lower(), name)
@@ -339,7 +345,7 @@ def _as_before(contract: TableContract, table: SourceTable) -> TableContract:
     key = tuple(map(then_of, contract.key))
     cursor, created = (name and then_of(name) for name in (contract.cursor, contract.created))
     update = {"columns": columns, "key": key, "cursor": cursor, "created": created}
-    return contract.model_copy(update=update)
+    return contract.model_copy(update={**update, "lake_names": lake_names})
 
 
 def _after(

@@ -19,7 +19,6 @@ from mirrorlake.operations.models.impacted import ModelImpact
 from mirrorlake.operations.resolve import changes_of
 from mirrorlake.schema.lattice import StoredType
 from mirrorlake.schema.versions import SchemaChanges
-from mirrorlake.sources.mysql.ddl import ChangeColumn, RenameColumn, Statement
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 from mirrorlake.table.continuity import kept_words, meaning_of_plan
 from mirrorlake.table.ddl import definition_of, silent_changes
@@ -27,7 +26,7 @@ from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.left_out import left_out_words
 from mirrorlake.table.meaning import changes_between, strongest, words_of
 from mirrorlake.table.new_columns import gone_words
-from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.table.resolve import ResolvedTable, names_not_in_bigquery, publish_step
 from mirrorlake.workspace import Workspace
 
 Severity: TypeAlias = Literal["ok", "attention", "breaks"]
@@ -144,6 +143,13 @@ def compare_tables(
     found += _exchanged(now, {f.column for f in taken if f.severity == "breaks"})
     found += _of_clean(before, now, changes, renamed, suggest, unified_types(now, tables))
     found += _silent(before, now, moved=moved)
+    found += [
+        Finding(
+            "breaks", f"{one.words}: publishing stops", publish_step(one), column=one.column or None
+        )
+        for one in names_not_in_bigquery(now)
+        if one not in names_not_in_bigquery(before)
+    ]
     layers = _layers(before, now, moved=moved)
     found += [
         Finding("ok", left_out_words([name]), "Name it under `columns` to take it up", column=name)
@@ -170,23 +176,12 @@ def _new_version(now: ResolvedTable, changes: SchemaChanges, rows: int) -> Findi
     )
 
 
-def renames_of(statements: Sequence[Statement]) -> dict[str, str]:
-    """Column (in lower case) → its name now, as the statements themselves say it."""
-    found: dict[str, str] = {}
-    for statement in statements:
-        for action in statement.actions:
-            if isinstance(action, RenameColumn):
-                found[action.name.lower()] = action.now
-            elif isinstance(action, ChangeColumn) and action.name != action.column.name:
-                found[action.name.lower()] = action.column.name
-    return found
-
-
 def rename_hint(contract: TableContract, renamed: dict[str, str], column: str | None) -> str | None:
     """What to write for a column that a contract names, and that gets another name."""
     now = renamed.get((column or "").lower())
-    if column is None or now is None:
+    if column is None or now is None or now.lower() == column.lower():
         return None
+    now = _in_file(contract, now)
     rule = contract.columns.get(column)
     if rule and rule.pci:
         # It is in no layer: there are no values to bring along, and its name is all that protects.
@@ -196,6 +191,11 @@ def rename_hint(contract: TableContract, renamed: dict[str, str], column: str | 
         f"In the same release, name it {now} in the contract, with `columns: {{{now}: {{{written}, "
         f"renamed_from: {column}}}}}`"
     )
+
+
+def _in_file(contract: TableContract, column: str) -> str:
+    """What a column of the lake is called under ``columns``: as in MySQL."""
+    return {now: before for before, now in contract.lake_names.items()}.get(column, column)
 
 
 def stops_for_kept(changes: str, kept: str, *, now: bool) -> Finding:
@@ -322,6 +322,7 @@ def _of_clean(
             if hint:
                 ruled = now.contract.columns.get(name)
                 pii = ruled.pii if ruled and ruled.pii else "show"
+                hint = _in_file(now.contract, hint)
                 rule = f"{{{hint}: {{pii: {pii}, renamed_from: {name}}}}}"
                 step = f"Its values go on as {hint} with `columns: {rule}`"
             words = f"clean loses {name}: queries that name it fail"

@@ -17,7 +17,7 @@ from mirrorlake.operations.preflight_migration import Migration
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.ddl import Statement
 from mirrorlake.sources.mysql.tables import SourceTable
-from mirrorlake.table.resolve import plan_table
+from mirrorlake.table.resolve import plan_table, refuse_names_there
 
 _NOT_MIRRORED: Final = "a new table: it is not mirrored"
 _INIT: Final = "`mirrorlake init` proposes its contract"
@@ -103,7 +103,7 @@ def _refused(config: Config, beside: TableContract, table: SourceTable) -> Itera
 
 def _refusal(config: Config, contract: TableContract, table: SourceTable) -> MirrorlakeError | None:
     try:
-        plan_table(contract, config.sources[contract.source], table)
+        refuse_names_there(plan_table(contract, config.sources[contract.source], table))
     except MirrorlakeError as error:
         return error
     return None

@@ -24,9 +24,9 @@ from mirrorlake.operations.preflight_findings import (
     Finding,
     Preflight,
     Suggest,
-    renames_of,
+    taken_names,
 )
-from mirrorlake.operations.preflight_lines import with_lines
+from mirrorlake.operations.preflight_lines import renames_of, with_lines
 from mirrorlake.operations.preflight_migration import TableAfter, TenantsAfter
 from mirrorlake.operations.preflight_statements import not_looked_at
 from mirrorlake.operations.preflight_tenants_made import made_shapes
@@ -241,6 +241,8 @@ def _of_columns(
             yield Finding("ok", f"deduped evolves in place: {'; '.join(changes)}")
     yield from _of_new(workspace, table, moved, added, statements, suggest)
     yield from _of_lacking(table, moved, renames_of(statements))
+    for shape in moved[:1]:
+        yield from taken_names(shape.plan, renames_of(statements))
 
 
 def _joined(workspace: Workspace, table: TenantTable, moved: Sequence[_Shape]) -> dict[str, str]:

@@ -31,9 +31,15 @@ from mirrorlake.table.lake_names import refuse_other_names
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.meaning import meaning_of, recorded_meaning, refuse_changed
 from mirrorlake.table.new_columns import held_columns, once_there
-from mirrorlake.table.resolve import ResolvedTable, located_errors, resolve_contract
+from mirrorlake.table.resolve import (
+    ResolvedTable,
+    located_errors,
+    refuse_names_there,
+    resolve_contract,
+)
 from mirrorlake.table.shape import (
     left_out,
+    read_already,
     recorded_renames,
     refuse_forgotten,
     refuse_renames,
@@ -92,6 +98,8 @@ def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable
         refuse_other_names(workspace.ledger, contract, table)
     plan = resolve_contract(config, contract, taken, once)
     with located_errors(config, contract):
+        if not versions:  # what was loaded already goes on in the lake, and publishing refuses it
+            refuse_names_there(plan)
         refuse_renames(contract, table, versions, plan.gone)
         recorded = workspace.ledger.definition(renames_name(contract))
         refuse_forgotten(contract, table, recorded_renames(recorded, contract))
@@ -232,14 +240,7 @@ def _refuse_read_already(plan: ResolvedTable, newest: SchemaVersion) -> None:
     # A column that no lake can show was loaded by an earlier release, and never went beyond raw.
     never = [name for name in never if keeper_of(name) is None]
     if never:
-        raise SchemaError(
-            f"table {plan.name}: {', '.join(never)} is marked `pci: never`, and its mirror "
-            "holds it already",
-            table=plan.name,
-            column=never[0],
-            next_step="Mirror the table again under other namespaces and drop the old ones: what "
-            "was read can't be unread",
-        )
+        raise read_already(plan.contract, never)
 
 
 def _refuse_key(workspace: Workspace, plan: ResolvedTable) -> None:

@@ -39,6 +39,7 @@ from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecide
 from mirrorlake.table.exchanged import EXCHANGED
 from mirrorlake.table.left_out import LEFT_OUT, left_out_columns, left_out_words
 from mirrorlake.table.meaning import edits_of
+from mirrorlake.table.new_columns import HIDDEN
 from mirrorlake.table.surplus import SURPLUS, surplus_words
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ class _Known:
     surplus: Mapping[str, str]
     left_out: Mapping[str, str]
     exchanged: Mapping[str, str]
+    hidden: Mapping[str, str]
     publications: Mapping[str, Publication]
     moved: Mapping[str, Sequence[MovedTable]]
 
@@ -176,6 +178,7 @@ def status_of(
         surplus=ledger.definitions(SURPLUS),
         left_out=ledger.definitions(LEFT_OUT),
         exchanged=ledger.definitions(EXCHANGED),
+        hidden=ledger.definitions(HIDDEN),
         publications=ledger.newest_publications(),
         moved=find_all_moved(config, ledger, contracts),
     )

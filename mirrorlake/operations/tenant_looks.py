@@ -16,6 +16,8 @@ from typing import Any
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.ledger import Ledger, Tenant, TenantPlace
+from mirrorlake.table.exchanged import exchanged_name, undecided_pairs
+from mirrorlake.table.tenants import contract_of
 
 MOST_GONE = 0.5
 """The share of a source's tenants that may be gone at once and are removed without a question: more
@@ -85,7 +87,7 @@ class TenantLook:
         without: databases that the patterns mean and that have no such table, as
             ``source.database``.
         drops: what was refused and is not confirmed yet.
-        held: columns that clean leaves out until the contract names them.
+        held: columns that clean leaves out until a person decides.
     """
 
     at: datetime
@@ -106,7 +108,9 @@ def read_look(ledger: Ledger, table: TenantTable) -> TenantLook | None:
     if text is None:
         return None
     found: dict[str, Any] = json.loads(text)
-    named = {name.lower() for name in table.columns}
+    contract = contract_of(table, "", "")
+    pairs = undecided_pairs(ledger.definition(exchanged_name(contract)), contract)
+    decided = {name.lower() for name in table.columns} - {name for pair in pairs for name in pair}
     return TenantLook(
         at=datetime.fromisoformat(found["at"]),
         left_out=tuple(LeftOut(**one) for one in found["left_out"]),
@@ -116,7 +120,7 @@ def read_look(ledger: Ledger, table: TenantTable) -> TenantLook | None:
             for one in found["drops"]
             if table.dropped == "remove"  # under `keep` nothing is refused any more
         ),
-        held=tuple(name for name in found.get("held", ()) if name.lower() not in named),
+        held=tuple(name for name in found.get("held", ()) if name.lower() not in decided),
     )
 
 

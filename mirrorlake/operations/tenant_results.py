@@ -53,7 +53,8 @@ class TenantsSynced:
             a pattern that no database matches) → why.
         without: databases that the patterns mean and that have no such table, as
             ``source.database``.
-        held_columns: those that clean leaves out until the contract names them.
+        held_columns: those that clean leaves out until a person decides.
+        why_held: lines about them, with what to do.
         put_right: lake tables that were not as our last commit left them, and what was done.
     """
 
@@ -81,6 +82,7 @@ class TenantsSynced:
     replaced: Mapping[str, str] = field(default_factory=dict[str, str])
     kept: Mapping[str, int] = field(default_factory=dict[str, int])
     held_columns: tuple[str, ...] = ()
+    why_held: tuple[str, ...] = ()
     put_right: tuple[str, ...] = ()
 
 

@@ -24,7 +24,7 @@ from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.load.tenants.protocol import load_tenants
 from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
-from mirrorlake.merge.tenants import TenantsFolded, breaks_views, fold_tenants
+from mirrorlake.merge.tenants import TenantsFolded, fold_tenants
 from mirrorlake.operations.moved_layers import accept_made, put_right
 from mirrorlake.operations.recorded_contracts import record_contract
 from mirrorlake.operations.tenant_detect import (
@@ -34,6 +34,7 @@ from mirrorlake.operations.tenant_detect import (
     present_versions,
     replaced_since,
 )
+from mirrorlake.operations.tenant_exchanges import record_tenant_columns, record_tenant_exchanges
 from mirrorlake.operations.tenant_looks import (
     MassDrop,
     TenantLook,
@@ -55,13 +56,20 @@ from mirrorlake.operations.tenant_survey import (
 from mirrorlake.proof.report import digest_text
 from mirrorlake.serving.tenant_clean import CleanMade, clean_columns_of, refuse_hashes
 from mirrorlake.serving.tenants import (
+    hold_clean_tenants,
     remember_tenant_columns,
     show_clean_tenants,
     show_raw_tenants,
 )
-from mirrorlake.serving.views import hold_view
+from mirrorlake.table.new_columns import why_held
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.tenants import Plans, clean_of, deduped_of, held_of, terms_of
+from mirrorlake.table.tenants import (
+    Plans,
+    contract_of,
+    deduped_of,
+    held_of,
+    terms_of,
+)
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -161,6 +169,9 @@ class _Sync:
         record_look(ledger, table, look)
         self.failed |= {p: e for p, e in survey.failed.items() if self.terms.means(p)}
         moved = self._moved(known)
+        unasked = record_tenant_exchanges(self.workspace, table, moved, known)
+        self.failed |= unasked
+        moved = {place: plan for place, plan in moved.items() if place not in unasked}
         self._note_new(moved.keys() - known.keys())
         for plans in _by_version(moved).values():
             self._load(plans, known)
@@ -200,6 +211,7 @@ class _Sync:
             left_out=look.reasons,
             without=look.without,
             held_columns=held,
+            why_held=tuple(why_held(ledger, contract_of(table, "", ""), held, table.name)),
         )
 
     def _note_gone(self, known: dict[TenantPlace, Tenant]) -> list[TenantPlace]:
@@ -352,6 +364,7 @@ class _Sync:
             )
         self.read |= found.copies.keys()
         ledger.record_tenants(name, records)
+        record_tenant_columns(ledger, self.table, {p: plans[p] for p in found.copies})
 
     def _note_failed(self, known: Mapping[TenantPlace, Tenant]) -> None:
         now = datetime.now(UTC)
@@ -379,8 +392,7 @@ class _Sync:
         refuse_idle_rules(table, shapes)
         remember_tenant_columns(self.workspace, table, list(shapes.columns))
         known = ledger.tenants(table.name)
-        if table.clean == "view" and breaks_views(self.workspace, table, shapes):
-            hold_view(self.workspace, clean_of(table), deduped_of(table))
+        hold_clean_tenants(self.workspace, table, shapes)
         folded = fold_tenants(self.workspace, table, known, shapes, self.kept)
         removed = {
             place: folded.removed.get(place, 0)

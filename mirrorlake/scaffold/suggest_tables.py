@@ -326,7 +326,10 @@ def _table_warnings(table: SourceTable, choice: _Choice, never: set[str]) -> lis
         kind = "append never sees an update: check that rows never change once written"
         found.append(Warned(kind, kind))
     for problem in name_problems(c.name for c in table.columns if c.name not in never):
-        then = "the table will be refused until you give it a name_in_lake, write {pci: never} for"
+        then = (
+            "the table will be refused until you give it a name_in_lake and a rule, write "
+            "{pci: never} for"
+        )
         words, kind = (
             f"{of}: {then} it, or rename it in MySQL" for of in (problem.words, problem.kind)
         )

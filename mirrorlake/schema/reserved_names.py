@@ -1,14 +1,16 @@
-"""Names that no column of the lake can have, and names that are one to Spark.
+"""Names that no column of the lake can have, names that are one to Spark, and names that BigQuery
+can't have.
 
 Found by taking each candidate through every layer and reader:
 ``tests/integration/operations/test_reserved_names.py``.
 
 Source: Iceberg specification, "Reserved Field IDs"; Spark's MERGE, which marks rows by columns of
-its own while it runs.
+its own while it runs; BigQuery, "Table schema: column names", "Table naming", "Name datasets".
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -24,6 +26,14 @@ _IN_ANY_CASE: Final = {
 }
 """Those that a MERGE works with, in which any case of a name is one."""
 _OURS: Final = "_mirror_"
+_COLUMN_THERE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,299}")
+_BEGINNINGS: Final = (
+    *("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier"),
+    *("_change_sequence_number", "_change_type", "_change_timestamp"),
+)
+"""What no column's name may begin with in BigQuery, in any case."""
+_TABLE_THERE: Final = re.compile(r"[\w -]+")
+_DATASET_THERE: Final = re.compile(r"[A-Za-z0-9_]{1,1024}")
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,53 @@ def name_problems(names: Iterable[str]) -> Iterator[NameProblem]:
         if keeper is not None:
             kind = f"is called as {keeper}'s own are"
             yield NameProblem(name, f"column {name!r} {kind}", f"a column {kind}")
+
+
+def column_in_bigquery(name: str) -> bool:
+    """Whether a column may be called so in BigQuery.
+
+    >>> [column_in_bigquery(name) for name in ("total", "größe", "_PARTITIONTIME")]
+    [True, False, False]
+    """
+    return bool(_COLUMN_THERE.fullmatch(name)) and not name.lower().startswith(_BEGINNINGS)
+
+
+def table_in_bigquery(name: str) -> bool:
+    """Whether a table or a view may be called so in BigQuery: letters, digits, spaces, - and _.
+
+    >>> table_in_bigquery("zwölf Räume"), table_in_bigquery("a.b")
+    (True, False)
+    """
+    return bool(_TABLE_THERE.fullmatch(name)) and len(name.encode()) <= 900
+
+
+def dataset_in_bigquery(name: str) -> bool:
+    """Whether a namespace may be a dataset's name in BigQuery.
+
+    >>> dataset_in_bigquery("shop_eu"), dataset_in_bigquery("größe")
+    (True, False)
+    """
+    return bool(_DATASET_THERE.fullmatch(name))
+
+
+def bigquery_problems(namespace: str, table: str, columns: Iterable[str]) -> Iterator[NameProblem]:
+    """What of a table's names BigQuery can't have; ``column`` is '' where it is the table's own.
+
+    >>> [one.words for one in bigquery_problems("shop", "a.b", ["id", "a b"])]
+    ["BigQuery has no table called 'a.b'", "BigQuery has no column called 'a b'"]
+    """
+    if not dataset_in_bigquery(namespace):
+        yield _not_there("dataset", namespace, "")
+    if not table_in_bigquery(table):
+        yield _not_there("table", table, "")
+    for name in columns:
+        if not column_in_bigquery(name):
+            yield _not_there("column", name, name)
+
+
+def _not_there(kind: str, name: str, column: str) -> NameProblem:
+    words = f"BigQuery has no {kind} called"
+    return NameProblem(column, f"{words} {name!r}", f"{words} so")
 
 
 def _as_spark_compares(character: str) -> str:

@@ -15,6 +15,7 @@ from mirrorlake.destinations.iceberg.model import LakeSchema, chosen_columns
 from mirrorlake.destinations.iceberg.tables import current_schema
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.merge.tenant_shapes import TenantShapes
+from mirrorlake.merge.tenants import breaks_views
 from mirrorlake.merge.version_sql import version_columns, version_originals
 from mirrorlake.schema.own_columns import (
     DATABASE,
@@ -34,8 +35,9 @@ from mirrorlake.serving.tenant_clean import (
     make_clean_table,
 )
 from mirrorlake.serving.unified import structured_columns
-from mirrorlake.serving.views import ViewText, make_view, make_views, views_over
-from mirrorlake.table.tenants import clean_of, raw_of, raw_view_of
+from mirrorlake.serving.views import ViewText, hold_view, make_view, make_views, views_over
+from mirrorlake.table.exchanged import exchanged_name, undecided_pairs
+from mirrorlake.table.tenants import clean_of, contract_of, deduped_of, raw_of, raw_view_of
 from mirrorlake.workspace import Workspace
 
 _META: Final = {
@@ -78,6 +80,19 @@ def remember_tenant_columns(workspace: Workspace, table: TenantTable, names: Seq
     wanted = now if known is None or table.new_columns == "show" else known
     if wanted != known:
         ledger.record_known_columns(table.name, wanted)
+
+
+def hold_clean_tenants(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> None:
+    """Let a clean view show what deduped has now until it is made again, where it could not read
+    what the next fold makes of it, or shows columns on which a person has to decide."""
+    if table.clean != "view":
+        return
+    contract, shown = contract_of(table, "", ""), clean_schema_of(workspace, table)
+    pairs = undecided_pairs(workspace.ledger.definition(exchanged_name(contract)), contract)
+    doubted = {name for pair in pairs for name in pair}
+    names = {field.name.lower() for field in shown.fields} if shown is not None else set[str]()
+    if doubted & names or breaks_views(workspace, table, shapes):
+        hold_view(workspace, clean_of(table), deduped_of(table))
 
 
 def clean_schema_of(workspace: Workspace, table: TenantTable) -> LakeSchema | None:

@@ -68,12 +68,13 @@ def resolve_entity(name: str, table: SourceTable, token: str, created: str) -> E
             "another collation",
         )
     if not table.led_by(entity.token.name):
+        both = f"{entity.token.in_mysql}, {entity.created.in_mysql}"
         raise SchemaError(
             f"table {name}: no index begins with the entity's token {entity.token.name}: the whole "
             "table would be read for every row",
             table=name,
             column=entity.token.name,
-            next_step=f"Add an index on ({entity.token.name}, {entity.created.name}) in MySQL",
+            next_step=f"Add an index on ({both}) in MySQL",
         )
     if entity.created.data_type not in TIMES:
         raise SchemaError(

@@ -69,17 +69,18 @@ def may_be_exchanged(
 
 def _kind_of(column_type: str) -> str:
     """What types are alike in that one ``CHANGE`` renames a column and fits its values to another:
-    texts and bytes, numbers, dates and times; any other type is alike to itself alone.
+    texts and bytes, numbers, dates and times, in MySQL's words or the lake's; any other type is
+    alike to itself alone.
 
     >>> _kind_of("varchar(20)") == _kind_of("text"), _kind_of("int") == _kind_of("date")
     (True, False)
     """
     base = column_type.lower().partition("(")[0].partition(" ")[0]
-    if base in (*TEXTS, *LABELS, *BYTES):
+    if base in (*TEXTS, *LABELS, *BYTES, "string"):
         return "text"
-    if base in INTEGERS or base in ("decimal", "float", "double"):
+    if base in INTEGERS or base in ("decimal", "float", "double", "long"):
         return "number"
-    return "time" if base in TIMES else column_type
+    return "time" if base in (*TIMES, "timestamptz") else column_type
 
 
 def _hiding(rule: ColumnTerms) -> tuple[str | None, str | None] | None:

@@ -13,24 +13,27 @@ from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Ledger
 from mirrorlake.schema.reserved_names import UNREADABLE
 from mirrorlake.sources.mysql.tables import SourceTable
+from mirrorlake.table.shape import read_already
 
 
 def _key(contract: TableContract) -> str:
     return f"lake names {contract.namespaces.raw}.{contract.table}"
 
 
-def _recorded(ledger: Ledger, contract: TableContract) -> dict[str, str]:
-    text = ledger.definition(_key(contract))
-    return json.loads(text) if text else {}
-
-
 def _now(contract: TableContract) -> dict[str, str]:
     return {now.lower(): before.lower() for before, now in contract.lake_names.items()}
 
 
+def stood_for(ledger: Ledger, contract: TableContract) -> dict[str, str]:
+    """Names of the lake that differ from MySQL's, also those of earlier contracts → MySQL's, as far
+    as a load kept them; in lower case."""
+    text = ledger.definition(_key(contract))
+    return json.loads(text) if text else {}
+
+
 def remember_lake_names(ledger: Ledger, contract: TableContract) -> None:
     """Keep what the lake's names stand for. The caller holds the table's lease."""
-    known = _recorded(ledger, contract)
+    known = stood_for(ledger, contract)
     both = known | _now(contract)
     if both != known:
         ledger.record_definition(_key(contract), json.dumps(both, sort_keys=True))
@@ -46,7 +49,7 @@ def refuse_other_names(ledger: Ledger, contract: TableContract, table: SourceTab
     Raises:
         SchemaError: one does, or doesn't.
     """
-    known = _recorded(ledger, contract)
+    known = stood_for(ledger, contract)
     if not known and not contract.lake_names:
         return
     versions = ledger.schema_versions(contract.name)
@@ -54,21 +57,24 @@ def refuse_other_names(ledger: Ledger, contract: TableContract, table: SourceTab
         return
     ever = {name.lower() for one in versions for name, _ in one.columns if name not in UNREADABLE}
     for column in table.columns:
-        name, source = column.name.lower(), (column.source or column.name).lower()
-        stood_for = known.get(name, name if name in ever else source)
-        if stood_for != source:
+        name, source = column.name.lower(), column.in_mysql.lower()
+        held = known.get(name, name if name in ever else source)
+        if held != source:
             raise SchemaError(
-                f"table {contract.name}: {column.name} has the values of MySQL's {stood_for} in the"
+                f"table {contract.name}: {column.name} has the values of MySQL's {held} in the"
                 f" lake, and would have those of {source}",
                 table=contract.name,
                 column=column.name,
                 next_step=f"Choose another name_in_lake for {source}; where MySQL renamed "
-                f"{stood_for} to it, write `renamed_from: {name}` beside that",
+                f"{held} to it, write `renamed_from: {name}` beside that",
             )
         called = {now for now, before in known.items() if before == source}
         called |= {source} & ever - known.keys()
         said = {name, *contract.earlier_names.get(name, ())}
-        if unsaid := sorted(called - said):
+        unsaid = sorted(called - said)
+        if unsaid and name in {one.lower() for one in contract.excluded}:
+            raise read_already(contract, [f"{source} ({unsaid[0]} in the lake)"])
+        if unsaid:
             raise SchemaError(
                 f"table {contract.name}: MySQL's {source} is {unsaid[0]} in the lake so far, and "
                 f"{column.name} by the contract now",

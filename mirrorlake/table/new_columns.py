@@ -13,7 +13,8 @@ ones are held out all the same: one may be that column, renamed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import Identifier
@@ -24,6 +25,8 @@ from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.table.clean_columns import shows_new, unnamed_columns
 from mirrorlake.table.exchanged import exchanged_name, exchanged_words, undecided_pairs
 
+HIDDEN: Final = "hidden "
+"""How the names begin of what the ledger keeps of columns that rules hid."""
 NEXT_STEP = "give each a rule under `columns` in the contract; `pii: show` shows it as it is"
 
 
@@ -37,11 +40,33 @@ def held_columns(
         names: the table's columns as MySQL names them, in order.
     """
     names = tuple(names)
-    pairs = undecided_pairs(ledger.definition(exchanged_name(contract)), contract)
-    held = {name for pair in pairs for name in pair}
+    return held_by(
+        contract,
+        names,
+        None if shows_new(contract, names) else known_columns(ledger, lake, contract),
+        exchanged=ledger.definition(exchanged_name(contract)),
+        hidden=ledger.definition(hidden_name(contract)),
+    )
+
+
+def held_by(
+    contract: TableContract,
+    names: Sequence[str],
+    known: frozenset[str] | None,
+    *,
+    exchanged: str | None,
+    hidden: str | None,
+) -> tuple[str, ...]:
+    """The same, by what was read of the ledger already.
+
+    Args:
+        known: the known columns, in lower case; None where nobody knows them.
+        exchanged, hidden: the ledger's definitions of these names.
+    """
+    held = {name for pair in undecided_pairs(exchanged, contract) for name in pair}
     if shows_new(contract, names):
-        held |= set(_hidden(ledger, contract)["gone"]) - contract.named
-    elif (known := known_columns(ledger, lake, contract)) is not None:
+        held |= set(_hidden(hidden)["gone"]) - contract.named
+    elif known is not None:
         held |= {name.lower() for name in unnamed_columns(contract, names, known)}
     return tuple(name for name in names if name.lower() in held)
 
@@ -56,31 +81,32 @@ def once_there(
         versions: those seen of it.
     """
     read = (name.lower() for version in versions for name, _ in version.columns)
-    return frozenset((*read, *_hidden(ledger, contract)["hidden"]))
+    recorded = ledger.definition(hidden_name(contract))
+    return frozenset((*read, *_hidden(recorded)["hidden"]))
 
 
-def _hidden(ledger: Ledger, contract: TableContract) -> dict[str, list[str]]:
+def _hidden(recorded: str | None) -> dict[str, list[str]]:
     """The columns that a rule of the contract ever hid, and those of them that MySQL dropped while
     nobody had shown them; all in lower case."""
-    text = ledger.definition(_hidden_name(contract))
-    return json.loads(text) if text else {"hidden": [], "gone": []}
+    return json.loads(recorded) if recorded else {"hidden": [], "gone": []}
 
 
-def _hidden_name(contract: TableContract) -> str:
-    return f"hidden {contract.namespaces.raw}.{contract.table}"
+def hidden_name(contract: TableContract) -> str:
+    """The name under which the ledger keeps which columns rules hid."""
+    return f"{HIDDEN}{contract.namespaces.raw}.{contract.table}"
 
 
 def _remember_hidden(ledger: Ledger, contract: TableContract, now: frozenset[str]) -> None:
     """Record which columns rules hid: one that MySQL dropped, and has again, is not shown before a
     person says so, for rows that only the mirror holds have the old values under its name."""
-    before = _hidden(ledger, contract)
+    before = _hidden(ledger.definition(hidden_name(contract)))
     shown = {name.lower() for name, rule in contract.columns.items() if rule.pii == "show"}
     rules = {name.lower() for name in (*contract.rules, *contract.excluded)}
     hidden = (set(before["hidden"]) | rules) - shown
     gone = ((set(before["gone"]) | (hidden - now)) & hidden) - (rules & now)
     found = {"hidden": sorted(hidden), "gone": sorted(gone)}
     if found != before:
-        ledger.record_definition(_hidden_name(contract), json.dumps(found, ensure_ascii=False))
+        ledger.record_definition(hidden_name(contract), json.dumps(found, ensure_ascii=False))
 
 
 def held_now(ledger: Ledger, lake: Lake, contract: TableContract) -> tuple[str, ...]:
@@ -157,14 +183,17 @@ def held_words(held: Iterable[str], contract: TableContract | None = None) -> st
     return f"{', '.join(held)}: new in {where}, and held out of clean: {NEXT_STEP}"
 
 
-def why_held(ledger: Ledger, contract: TableContract, held: Iterable[str]) -> list[str]:
+def why_held(
+    ledger: Ledger, contract: TableContract, held: Iterable[str], name: str | None = None
+) -> list[str]:
     """Lines about held columns: those that may have what another one had, and those that are new.
 
     Args:
         held: as `held_columns` gives them.
+        name: of the table as commands take it, where that is not the contract's.
     """
     pairs = undecided_pairs(ledger.definition(exchanged_name(contract)), contract)
     doubted = {name for pair in pairs for name in pair}
     new = [name for name in held if name.lower() not in doubted]
-    lines = [exchanged_words(pairs, contract.name)] if pairs else []
+    lines = [exchanged_words(pairs, name or contract.name)] if pairs else []
     return [*lines, held_words(new, contract)] if new else lines

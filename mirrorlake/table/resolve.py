@@ -16,7 +16,7 @@ from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.tables import has_original
 from mirrorlake.errors import ConfigError, SchemaError
-from mirrorlake.schema.reserved_names import name_problems
+from mirrorlake.schema.reserved_names import NameProblem, bigquery_problems, name_problems
 from mirrorlake.schema.versions import (
     Exact,
     SchemaVersion,
@@ -239,8 +239,41 @@ def _check_names(plan: ResolvedTable) -> None:
             f"table {plan.name}: {problem.words}",
             table=plan.name,
             column=problem.column,
-            next_step=f"Give {problem.column} a `name_in_lake` under `columns`, "
+            next_step=f"Give {problem.column} a `name_in_lake` and a `pii` rule under `columns`, "
             "write `{pci: never}` for it to leave it out, or rename it in MySQL",
+        )
+
+
+def names_not_in_bigquery(plan: ResolvedTable) -> tuple[NameProblem, ...]:
+    """What BigQuery can't have of a table that is published there; nothing of any other."""
+    contract = plan.contract
+    if not contract.in_bigquery:
+        return ()
+    left = {name for name, rule in plan.rules.items() if rule == "drop" and not contract.in_place}
+    names = (exact.name for exact in plan.columns if exact.name not in left)
+    return tuple(bigquery_problems(contract.namespaces.deduped, contract.table, names))
+
+
+def publish_step(problem: NameProblem) -> str:
+    """What to do about such a name."""
+    alone = "publish the table in the lake alone (`publish: [lake]`)"
+    if not problem.column:
+        return f"{alone[0].upper()}{alone[1:]}, or give it other `namespaces` where they are meant"
+    return f"Give {problem.column} a `name_in_lake` and a `pii` rule under `columns`, or {alone}"
+
+
+def refuse_names_there(plan: ResolvedTable) -> None:
+    """See that BigQuery can have a table that is published there.
+
+    Raises:
+        SchemaError: it can't, by a name.
+    """
+    for problem in names_not_in_bigquery(plan):
+        raise SchemaError(
+            f"table {plan.name}: {problem.words}, and it is published there",
+            table=plan.name,
+            column=problem.column or None,
+            next_step=publish_step(problem),
         )
 
 
@@ -296,7 +329,7 @@ def _check_cursor(plan: ResolvedTable) -> None:
         raise SchemaError(
             f"table {name}: cursor {cursor.name} can be NULL, and no window would ever "
             "read such a row",
-            next_step="Declare it NOT NULL in MySQL, or use mode full",
+            next_step=f"Declare {cursor.in_mysql} NOT NULL in MySQL, or use mode full",
             table=name,
             column=cursor.name,
         )
@@ -306,7 +339,7 @@ def _check_cursor(plan: ResolvedTable) -> None:
         raise SchemaError(
             f"table {name}: no index{which} begins with cursor {cursor.name}: every window would "
             "read the whole table",
-            next_step=f"Add an index on {cursor.name} in MySQL, or use mode full",
+            next_step=f"Add an index on {cursor.in_mysql} in MySQL, or use mode full",
             table=name,
             column=cursor.name,
         )

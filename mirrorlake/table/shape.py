@@ -83,6 +83,22 @@ def refuse_unread_moved(
             )
 
 
+def read_already(contract: TableContract, names: Sequence[str]) -> SchemaError:
+    """The refusal of columns that are never to be read, and that the mirror holds.
+
+    Args:
+        names: of these columns, as the lake calls them.
+    """
+    return SchemaError(
+        f"table {contract.name}: {', '.join(names)} is marked `pci: never`, and its mirror holds "
+        "it already",
+        table=contract.name,
+        column=names[0],
+        next_step="Mirror the table again under other namespaces and drop the old ones: what was "
+        "read can't be unread",
+    )
+
+
 def refuse_renames(
     contract: TableContract,
     table: SourceTable,

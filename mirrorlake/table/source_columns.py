@@ -25,6 +25,8 @@ class SourceColumn:
     """One column of a source table.
 
     Attributes:
+        name: as the lake calls it.
+        source: as the source calls it, where that is another name; else ''.
         type: in the source's own words.
         unique: whether the source keeps its values apart, NULLs aside.
         original: whether a value's original text may be kept beside it.
@@ -38,6 +40,12 @@ class SourceColumn:
     comment: str = ""
     original: bool = False
     unplaced: bool = False
+    source: str = ""
+
+    @property
+    def in_source(self) -> str:
+        """What the source calls it."""
+        return self.source or self.name
 
 
 def source_columns(table: SourceTable, read: Sequence[Exact] = ()) -> tuple[SourceColumn, ...]:
@@ -54,6 +62,7 @@ def source_columns(table: SourceTable, read: Sequence[Exact] = ()) -> tuple[Sour
             comment=column.comment,
             original=column.name in original,
             unplaced=column.name in unplaced,
+            source=column.source,
         )
         for column in table.columns
     )
@@ -65,6 +74,7 @@ def record_source_columns(
     """Keep what the source says of a table and its columns; nothing is written where it says the
     same."""
     said = [asdict(column) for column in columns]
+    said = [{n: value for n, value in one.items() if n != "source" or value} for one in said]
     whole = {"comment": comment, "columns": said} if comment else said
     text = json.dumps(whole, ensure_ascii=False)
     if ledger.definition(f"{RECORDED}{contract.name}") != text:

@@ -24,7 +24,8 @@ from mirrorlake.ledger.tenants import TenantPlace
 from mirrorlake.schema.lattice import is_promoted
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.sources.mysql.tables import SourceTable
-from mirrorlake.table.clean_columns import unnamed_columns
+from mirrorlake.table.exchanged import exchanged_name
+from mirrorlake.table.new_columns import held_by
 from mirrorlake.table.resolve import ResolvedTable, plan_table
 
 Plans: TypeAlias = dict[TenantPlace, ResolvedTable]
@@ -104,9 +105,12 @@ def rules_of(table: TenantTable, columns: Iterable[str]) -> dict[str, ColumnRule
 
 
 def held_of(ledger: Ledger, table: TenantTable, names: Iterable[str]) -> tuple[str, ...]:
-    """The columns that clean leaves out because they came later and nobody decided on them yet."""
+    """The columns that clean leaves out because nobody decided on them yet: they came later, or may
+    have what another one had in some tenant."""
+    contract, names = contract_of(table, "", ""), tuple(names)
     known = ledger.known_columns(table.name)
-    return () if known is None else unnamed_columns(contract_of(table, "", ""), names, known)
+    exchanged = ledger.definition(exchanged_name(contract))
+    return held_by(contract, names, known, exchanged=exchanged, hidden=None)
 
 
 def resolve_tenants(

@@ -141,7 +141,7 @@ def _check_reload(plan: ResolvedTable, first: date, last: date, clock: datetime)
         step = "Choose later days, or move `start` in the contract back"
     elif plan.day_column is not None and not plan.table.led_by(plan.day_column):
         why = f"no index begins with {plan.day_column}: a day would cost a read of the whole table"
-        step = f"Add an index on {plan.day_column} in MySQL"
+        step = f"Add an index on {plan.table.column(plan.day_column).in_mysql} in MySQL"
     if why:
         days = f"{first}" if first == last else f"{first} to {last}"
         raise ConfigError(

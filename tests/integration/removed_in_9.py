@@ -24,6 +24,8 @@ REMOVED = re.compile(
 )
 """``SHOW SLAVE STATUS`` is sent too, but only to a server that does not know ``SHOW REPLICA
 STATUS``."""
+_MARIADB = re.compile(r"/\*M!.*?\*/", re.DOTALL)
+"""What MySQL passes over."""
 _LINE = re.compile(r"^\S+Z\s+(\d+) (\w+(?: \w+)?)\t(.*)$")
 
 
@@ -48,4 +50,5 @@ def sent_by_engine(log: Path) -> Iterator[str]:
 
 def refused_by_9(log: Path) -> list[str]:
     """The statements among them that MySQL 9 would refuse, each once."""
-    return sorted({sql[:300] for sql in sent_by_engine(log) if REMOVED.search(sql)})
+    sent = (_MARIADB.sub("", sql) for sql in sent_by_engine(log))
+    return sorted({sql[:300] for sql in sent if REMOVED.search(sql)})

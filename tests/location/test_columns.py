@@ -20,8 +20,8 @@ SQL = [
     "CREATE TABLE pages.people (id INT UNSIGNED PRIMARY KEY COMMENT 'Who', "
     "email VARCHAR(40) NOT NULL UNIQUE COMMENT 'As typed; may bounce', "
     "street VARCHAR(40) NOT NULL, born DATE NOT NULL, note TEXT, card VARCHAR(20), "
-    "rank_ ENUM('a') NOT NULL, modified_at DATETIME(6) NOT NULL, KEY (modified_at)) COMMENT 'Everyone who ever wrote'",
-    "INSERT INTO pages.people VALUES (1, 'a@example.com', 'x', '2000-01-01', NULL, '4', 'a', NOW())",
+    "rank_ ENUM('a') NOT NULL, _file VARCHAR(9) COMMENT 'Whence', modified_at DATETIME(6) NOT NULL, KEY (modified_at)) COMMENT 'Everyone who ever wrote'",
+    "INSERT INTO pages.people VALUES (1, 'a@example.com', 'x', '2000-01-01', NULL, '4', 'a', 'f', NOW())",
     "CREATE TABLE pages.pairs (a INT, b INT, word VARCHAR(9), PRIMARY KEY (a, b))",
     "INSERT INTO pages.pairs VALUES (1, 1, 'one')",
 ]
@@ -38,6 +38,7 @@ CONTRACTS: dict[str, Any] = {
                     "street": {"pii": "drop"},
                     "born": {"pii": "null"},
                     "card": {"pci": "never"},
+                    "_file": {"name_in_lake": "came_from", "pii": "show"},
                 },
             },
             "pairs": {"mode": "full", "key": ["a", "b"]},
@@ -120,15 +121,16 @@ def the_source_is_told_in_its_own_words(pages: Pages) -> None:
         pages["definition"]["dagster/column_schema"]
         == pages["mysql/s/pages/people"]["dagster/column_schema"].schema
     )
-    names = ["id", "email", "street", "born", "note", "card", "rank_", "modified_at"]
+    names = ["id", "email", "street", "born", "note", "card", "rank_", "_file", "modified_at"]
     assert list(source) == names
     assert source["id"].type == "int(10) unsigned"
     assert source["born"].type == "date"
     nullable = [name for name, one in source.items() if one.constraints.nullable]
-    assert nullable == ["note", "card"]
+    assert nullable == ["note", "card", "_file"]
     assert [name for name, one in source.items() if one.constraints.unique] == ["id", "email"]
     assert source["email"].description == "As typed; may bounce"
     assert source["card"].tags == {"pci": "never"}
+    assert source["_file"].description == "Whence"
 
 
 def types_nulls_and_keys_are_the_lakes(pages: Pages) -> None:
@@ -168,6 +170,7 @@ def rules_are_tags_and_comments_are_descriptions(pages: Pages) -> None:
     assert {name: dict(one.tags) for name, one in clean.items() if one.tags} == {
         "email": {"pii": "mask"},
         "born": {"pii": "null"},
+        "came_from": {"pii": "show"},
     }
     assert clean["id"].description == "Who"
     masked = "As typed; may bounce; masked but for the last two characters"
@@ -183,11 +186,13 @@ def each_column_comes_from_the_one_before(pages: Pages) -> None:
     raw = origins(pages, "raw/s/pages/people")
     assert raw == {
         **{name: {f"mysql.{name}"} for name in plain},
+        "came_from": {"mysql._file"},
         "_mirror_original": {"mysql.born", "mysql.rank_", "mysql.modified_at"},
     }
     deduped = origins(pages, "deduped/s/pages/people")
-    assert deduped == {name: {f"raw.{name}"} for name in (*plain, "_mirror_original")}
-    shown = [name for name in (*plain, "_mirror_original") if name != "street"]
+    of_lake = (*plain, "came_from", "_mirror_original")
+    assert deduped == {name: {f"raw.{name}"} for name in of_lake}
+    shown = [name for name in of_lake if name != "street"]
     clean = origins(pages, "clean/s/pages/people")
     assert clean == {name: {f"deduped.{name}"} for name in shown}
     assert origins(pages, "clean/s/pages/pairs")["word"] == {"deduped.word"}

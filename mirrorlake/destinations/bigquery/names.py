@@ -1,6 +1,6 @@
 """Names in BigQuery: tables, staging tables, and what the ids of jobs begin with.
 
-Source: BigQuery, "Create and use tables: table naming", "Jobs: JobReference".
+Source: BigQuery, "Jobs: JobReference".
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SchemaError
-
-_TABLE = re.compile(r"[\w -]+")
+from mirrorlake.schema.reserved_names import table_in_bigquery
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ def table_there(project: str, identifier: Identifier) -> BigQueryTable:
         SchemaError: BigQuery can't have a table of this name.
     """
     name = identifier.name
-    if not _TABLE.fullmatch(name) or len(name.encode()) > 900:
+    if not table_in_bigquery(name):
         raise SchemaError(
             f"table {identifier}: BigQuery has no table called {name!r}: letters, digits, spaces,"
             " - and _ alone",

@@ -1,24 +1,21 @@
 """The type that a column of the lake has in BigQuery: exact, or the column is refused by name.
 
 Source: BigQuery, "Data types" (GoogleSQL), "Loading Parquet data from Cloud Storage: Parquet
-conversions", "Table schema: column names".
+conversions".
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NotRequired, TypedDict
 
 import pyarrow as pa
 
 from mirrorlake.errors import TypeRefused
+from mirrorlake.schema.reserved_names import column_in_bigquery
 
 NUMERIC_WHOLE, NUMERIC_SCALE = 29, 9
 """The digits that a NUMERIC has before and after its point."""
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,299}")
-_RESERVED = ("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier")
-"""What no column's name may begin with, in any case."""
 
 
 class FieldJson(TypedDict):
@@ -57,13 +54,14 @@ _STANDARD: Final = {"INT64": "INTEGER", "FLOAT64": "FLOAT", "BOOL": "BOOLEAN", "
 
 def _field(table: str, field: pa.Field) -> FieldJson:
     name = field.name
-    if not _NAME.fullmatch(name) or name.lower().startswith(_RESERVED):
+    if not column_in_bigquery(name):
         raise TypeRefused(
             f"table {table}: column {name!r} can't be in BigQuery by this name: letters, digits and"
             " _ alone, and none of the beginnings that it keeps for itself",
             table=table,
             column=name,
-            next_step="Publish this table in the lake alone (publish: [lake])",
+            next_step="Give it another name (`name_in_lake` in a contract, AS in a model), or "
+            "publish this table in the lake alone (publish: [lake])",
         )
     if _is_entries(field.type):
         text = FieldJson(name="text", type="STRING", mode="NULLABLE")

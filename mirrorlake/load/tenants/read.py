@@ -253,4 +253,5 @@ def _batches(io: Storage, paths: Sequence[str]) -> Iterator[pa.Table]:
             raise LakeError(
                 f"the data file {path}, which was just written, can't be read: {error}",
                 next_step="Check the warehouse's storage, then sync again",
+                retryable=True,  # each attempt writes its own files
             ) from error

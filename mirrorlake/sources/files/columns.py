@@ -60,10 +60,21 @@ class LandedColumn:
 
 @dataclass(frozen=True)
 class LandedSchema:
-    """A table's columns in the order of its schema file; ``left_out`` are read past."""
+    """A table's columns in the order of its schema file.
+
+    Attributes:
+        left_out: columns that are read past.
+        listed: all of the file's, where some are left out.
+    """
 
     columns: tuple[LandedColumn, ...]
     left_out: tuple[str, ...] = ()
+    listed: tuple[LandedColumn, ...] = ()
+
+    @property
+    def everything(self) -> tuple[LandedColumn, ...]:
+        """All of the file's columns."""
+        return self.listed or self.columns
 
     @property
     def has_original(self) -> bool:
@@ -98,7 +109,7 @@ def parse_schema(text: bytes, place: str, contract: TableContract | None) -> Lan
     names = [c.name for c in left_out]
     if any(c.original for c in left_out) and not any(c.original for c in kept):
         names.append(ORIGINAL)
-    return LandedSchema(kept, tuple(names))
+    return LandedSchema(kept, tuple(names), tuple(columns) if left_out else ())
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,7 @@ def in_lake(table: SourceTable, contract: TableContract) -> SourceTable:
     Raises:
         SchemaError: another column has that name.
     """
-    names = {before.lower(): now for before, now in contract.lake_names.items()}
-    if not names or any(column.source for column in table.columns):
-        return table
-    there = {column.name.lower() for column in table.columns}
+    there = {column.name.lower() for column in table.columns if not column.source}
     for before, now in contract.lake_names.items():
         if before.lower() in there and now.lower() in there:
             raise SchemaError(
@@ -34,6 +31,14 @@ def in_lake(table: SourceTable, contract: TableContract) -> SourceTable:
                 column=now,
                 next_step="Choose another name_in_lake",
             )
+    return called(table, contract)
+
+
+def called(table: SourceTable, contract: TableContract) -> SourceTable:
+    """The same, whatever other columns are called."""
+    names = {before.lower(): now for before, now in contract.lake_names.items()}
+    if not names or any(column.source for column in table.columns):
+        return table
 
     def renamed(columns: Iterable[str]) -> tuple[str, ...]:
         return tuple(names.get(name.lower(), name) for name in columns)

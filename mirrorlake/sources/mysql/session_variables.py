@@ -90,10 +90,14 @@ SETTINGS: Final = (
 """What holds in every session of ours, in the order in which it is set."""
 
 ISOLATION: Final = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
-"""A statement that every server has; the variable has another name in MariaDB before 11.1."""
-_ISOLATION: Final = Setting("transaction_isolation", "REPEATABLE-READ", ("!50720", "M!110101"))
+"""A statement that every server has; what it sets has two names."""
+_ISOLATION: Final = (
+    Setting("transaction_isolation", "REPEATABLE-READ", ("!50720",)),
+    # MariaDB has the other name as well, but from 11.1 on alone.
+    Setting("tx_isolation", "REPEATABLE-READ", ("M!100000",)),
+)
 
-HELD: Final = (*SETTINGS, _ISOLATION)
+HELD: Final = (*SETTINGS, *_ISOLATION)
 """Everything that is read back."""
 
 EVERY_ROW: Final = ("time_zone", "sql_mode", "character_set_results", "sql_select_limit")
@@ -158,7 +162,7 @@ _HARMLESS: Final[Mapping[str, str]] = {
     "set where it is needed: how long a lock, a statement or a reader is waited for, and how old "
     "the statistics of tables may be": """
         information_schema_stats_expiry lock_wait_timeout max_execution_time max_statement_time
-        net_write_timeout tx_isolation""",
+        net_write_timeout""",
     "only what a session writes; ours write nothing": """
         auto_increment_increment auto_increment_offset binlog_alter_two_phase
         binlog_annotate_row_events binlog_direct_non_transactional_updates binlog_format

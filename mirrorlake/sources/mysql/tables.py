@@ -53,9 +53,14 @@ class Column:
         )
 
     @property
+    def in_mysql(self) -> str:
+        """What its server calls it."""
+        return self.source or self.name
+
+    @property
     def sql(self) -> str:
         """What it is called in a statement to its server."""
-        return quote(self.source or self.name)
+        return quote(self.in_mysql)
 
     @property
     def unsigned(self) -> bool:

@@ -23,6 +23,7 @@ from mirrorlake.sources.mysql.tables import quote
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import READERS
 from tests.integration.operations.test_hostile_names import assert_exact
+from tests.unit.schema.test_reserved_names import TABLES
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Workspace]
@@ -158,3 +159,30 @@ def test_every_name_is_kept_or_refused(
             wrong[name] = ["refused"] if "is called as" in str(error) else [str(error)]
     assert wrong == {n: ["refused"] if n in REFUSED else [] for n in NAMES[whose]}
     assert {n for n in NAMES[whose] if keeper_of(n)} == REFUSED & {*NAMES[whose]}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("engine", TABLES)
+def test_tables_whose_names_mean_something_are_mirrored(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, engine: str
+) -> None:
+    for name in TABLES[engine]:
+        sql(
+            f"CREATE TABLE {quote(name)} (id INT PRIMARY KEY, v TEXT, {KEYED})",
+            f"INSERT INTO {quote(name)} VALUES {ROWS}",
+        )
+    workspace = engine_for(dict.fromkeys(TABLES[engine], TERMS))
+    for again in (False, True):
+        for contract in workspace.config.tables:
+            if again:
+                sql(
+                    f"UPDATE {quote(contract.table)} SET v = 'zz', at_ = UTC_TIMESTAMP() WHERE id = 1"
+                )
+            sync_table(workspace, contract)
+            assert_exact(server, workspace, contract)
+            refold_table(workspace, contract)
+            assert check_table(workspace, contract, Ask()).verdict == "equal"
+            deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, contract.table))
+            assert deduped is not None
+            for read in READERS.values():
+                assert read(deduped).num_rows == 3

@@ -1,5 +1,6 @@
-"""Where an error's next step is a sync, a sync helps: the error is retryable, or a test takes the
-step and sees it help."""
+"""Every error's next step is of a kind that is known, and names commands that there are; where it
+is a sync or another command that changes something, the error is retryable, or a test takes the step
+and sees it help."""
 
 from __future__ import annotations
 
@@ -8,13 +9,23 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+import click
+
+from mirrorlake import errors
+from mirrorlake.cli import cli
+from mirrorlake.errors import MirrorlakeError
+
 ROOT = Path(__file__).parents[3]
+PACKAGES = ("mirrorlake", "dagster_mirrorlake")
 SYNCS = re.compile(r"\b[Ss]ync (again|it|the table)\b")
 LOAD, OPERATIONS = "tests/integration/load", "tests/integration/operations"
 TENANTS = f"{OPERATIONS}/test_tenants.py"
 STEPS = f"{OPERATIONS}/test_steps_help.py::test_a_sync_that_is_advised_helps"
+OF_TENANTS = f"{OPERATIONS}/test_steps_help.py::test_steps_that_are_advised_of_tenants_help"
+OF_SNAPSHOTS = f"{OPERATIONS}/test_steps_help.py::test_steps_that_are_advised_of_snapshots_help"
 PROVED = {
     "See that the warehouse has room and can be written, then sync again": (
         f"{LOAD}/test_broken_reads.py::test_a_data_file_that_finds_no_room"
@@ -41,22 +52,166 @@ PROVED = {
     "Sync it first; what sync refuses, it explains": STEPS,
     "Sync it first: it is folded again by this rule": STEPS,
     "Sync the table: its clean layer is then made again": STEPS,
+    "Sync it: a new copy records it": (
+        f"{OPERATIONS}/test_steps_help.py::test_a_new_copy_that_is_advised_helps"
+    ),
+    "Rename or drop …, then sync again": OF_TENANTS,
+    "Deduped is as it was. Sync again once they can be read; of tenants that are gone, restore "
+    "their raw table, or write `dropped: remove`": OF_TENANTS,
+    "Nothing of it is visible. See whether somebody wrote into raw, and sync again: this tenant is "
+    "then read again": OF_TENANTS,
 }
 """A step of errors that are not retryable → the test in which it is taken, and helps."""
 BY_READING = {
-    "Check the warehouse's storage, then sync again": "storage fails here by no fault of ours",
-    "Rename or drop …, then sync again": "without deduped, tenants are folded from raw as a whole",
-    "Deduped is as it was. Sync again once they can be read; of tenants that are gone, restore "
-    "their raw table, or write `dropped: remove`": "what was not there is, or is not needed",
-    "Nothing of it is visible. See whether somebody wrote into raw, and sync again: this tenant is "
-    "then read again": "its terms are forgotten, as of raw that was damaged",
     "The table was set back, or is an older copy than the ledger: put back the newest one "
     "(Iceberg's register_table), or sync the table, which says what becomes of these loads": (
         "test_hands.py syncs tables that were set back; maintenance then finds nothing to refuse"
     ),
-    "Sync it: a new copy records it": "a copy's receipt says what it read",
+    "mirrorlake run … takes the one of now": "only where its day ends while a run begins",
+    "Nothing of it is visible. `mirrorlake refold …` makes it again from raw": (
+        "a fold that wrote other rows than raw has: by no hand but a defect's"
+    ),
 }
 """The same, where no test takes the step → why it helps."""
+LAND = f"{OPERATIONS}/test_landing_decisions.py::test_a_rollback_leaves_a_gap_that_nothing_is_folded_over"
+FIND = (
+    f"{OPERATIONS}/test_lake_identity.py"
+    "::test_a_lost_catalog_is_refused_before_one_is_made_and_the_tables_are_found"
+)
+HANDS = f"{OPERATIONS}/test_hands.py::test_a_sync_puts_right_what_other_hands_did"
+PERSON = f"{OPERATIONS}/test_hands.py::test_what_only_a_person_can_put_right_is_refused_by_name"
+MODELS = f"{OPERATIONS}/test_models.py"
+CHANGED = f"{MODELS}::test_a_changed_model_makes_its_partitions_stale_and_a_comment_does_not"
+COMMANDS = {
+    "`mirrorlake land` takes what has landed of them, again where the ledger was lost": LAND,
+    "`mirrorlake land` takes what has landed of it": LAND,
+    "`mirrorlake refold` makes deduped and clean again from raw; raw itself comes from a backup "
+    "alone": f"{OPERATIONS}/test_refold.py::test_every_kind_of_table",
+    "If the catalog is an old copy, or was lost, put back the newest one, or run `mirrorlake lake "
+    "find`; if another project uses this folder, give each its own lake.warehouse; if nobody needs "
+    "that file, move it away": FIND,
+    "Put the catalog back from a backup, or set lake.catalog to it; or run `mirrorlake lake find`, "
+    "which registers the tables again from their newest metadata files. Nothing was made": FIND,
+    "It was made with another ledger, or this one was lost or is an old copy: run `mirrorlake "
+    "ledger rebuild`": f"{OPERATIONS}/test_rebuild.py::test_an_old_copy_of_the_ledger_is_refused_and_completed",
+    "Look whether MySQL should hold so few. If it should: `mirrorlake sync … --accept-smaller`, or "
+    "under Dagster a run with the tag mirrorlake/accept-smaller: true": (
+        f"{LOAD}/test_shrink.py::test_nothing_is_changed_until_it_is_accepted"
+    ),
+    "Look whether MySQL should hold so few. If it should: `mirrorlake sync` with the table of "
+    "tenants, `--tenant … --accept-smaller`": f"{TENANTS}::test_only_what_moved_is_read_and_written",
+    "Bring the file back, or roll back to an earlier version: mirrorlake publish": OF_SNAPSHOTS,
+    "mirrorlake sync …": (
+        f"{OPERATIONS}/test_name_in_lake.py::test_entities_and_models_know_the_lakes_names"
+    ),
+    "`mirrorlake refold …` makes clean again from raw": (
+        f"{OPERATIONS}/test_layers.py::test_a_check_of_the_whole_table_proves_every_layer"
+    ),
+    "Fold one first: `mirrorlake land`": OF_SNAPSHOTS,
+    "`mirrorlake publish … --rollback` shows the version before it; then it can be skipped": (
+        OF_SNAPSHOTS
+    ),
+    "`mirrorlake run … --again` takes its newest partition again": (
+        f"{OPERATIONS}/test_snapshot_models.py::test_each_day_is_taken_once_and_stays"
+    ),
+    "mirrorlake run … --rebuild computes all of them": CHANGED,
+    "mirrorlake run … computes what can be": (
+        f"{OPERATIONS}/test_snapshot_models.py::test_what_was_missed_is_said_and_never_made_up"
+    ),
+    "mirrorlake run …, or --upstream": (
+        f"{MODELS}::test_partitions_are_computed_once_and_again_where_their_inputs_moved"
+    ),
+    "mirrorlake backfill --invalid": (
+        f"{OPERATIONS}/test_backfills.py"
+        "::test_days_declared_invalid_are_loaded_and_what_derives_from_them_is_computed"
+    ),
+    "mirrorlake run … --rebuild computes all of them again, and then shows the new table in its "
+    "place": CHANGED,
+    "Put the ledger back from a backup, set ledger.url to it, or run `mirrorlake ledger rebuild`, "
+    "which writes down what the lake holds": (
+        f"{OPERATIONS}/test_lake_identity.py::test_a_lost_ledger_is_said_by_what_only_looks"
+    ),
+    "`mirrorlake sync` puts it right, or says what does": HANDS,
+    "`mirrorlake sync …` reads it again": HANDS,
+    "`mirrorlake sync …` puts it right, or says what does": HANDS,
+    "Rename or drop the table that stands in its place, then put ours back: by its name, or by "
+    "`mirrorlake lake find`": PERSON,
+    "Put back the newest catalog, or run `mirrorlake lake find`, which registers tables again from "
+    "their newest metadata files": PERSON,
+    "Set repair to ask or auto, or load the days again with mirrorlake backfill": STEPS,
+    "Two servers' answers are not one history: point the contract back, or, if this is the source "
+    "now, run `mirrorlake accept …`: every table is read again": (
+        f"{OPERATIONS}/test_upkeep.py"
+        "::test_another_server_than_last_time_is_refused_until_it_is_accepted"
+    ),
+    "`mirrorlake sync` reads them": OF_TENANTS,
+    "`mirrorlake tenants` lists them, by the names of their databases; `mirrorlake sync` finds new "
+    "ones": f"{TENANTS}::test_only_what_moved_is_read_and_written",
+    "Nothing newer is folded over the gap. Fold them again: `mirrorlake land … --retry ID` (or "
+    "`--retry withdrawn` for all); or leave them out: `--skip ID` (or `--skip withdrawn`); or show "
+    "their version again: `mirrorlake publish … --rollback ID`": LAND,
+    "Materialise the table's chain first, or `mirrorlake sync` it": STEPS,
+    "Materialise its raw partition first, or run `mirrorlake land`": OF_SNAPSHOTS,
+    "Set the old key again, or run `mirrorlake rekey`, which rewrites the clean tables under the "
+    "new one": (
+        "tests/integration/table/test_contract_changes.py"
+        "::test_another_hash_key_is_refused_until_the_clean_table_is_rewritten"
+    ),
+    "What it changes is read afterwards; `mirrorlake hold … --release` ends it": (
+        f"{OPERATIONS}/test_upkeep.py"
+        "::test_a_held_source_is_left_alone_and_its_backlog_is_read_afterwards"
+    ),
+}
+"""A step that runs another command than a sync, or a sync by its name → the test in which it is
+taken, and helps."""
+EDITS = f"{OPERATIONS}/test_steps_help.py::test_an_edit_that_is_advised_helps"
+CLASSES = {
+    "ConfigError": EDITS,
+    "ModelError": CHANGED,
+    "MachineError": "tests/unit/repository/test_bootstrap.py::test_a_python_without_pip_and_venv",
+    "SourceError": COMMANDS[
+        "Two servers' answers are not one history: point the contract back, or, "
+        "if this is the source now, run `mirrorlake accept …`: every table is read again"
+    ],
+    "SourceHeld": COMMANDS[
+        "What it changes is read afterwards; `mirrorlake hold … --release` ends it"
+    ],
+    "LandingError": OF_SNAPSHOTS,
+    "SchemaError": EDITS,
+    "TypeRefused": EDITS,
+    "LakeError": OF_TENANTS,
+    "SnapshotRefused": LAND,
+    "LakeDamaged": f"{OPERATIONS}/test_refold.py::test_every_kind_of_table",
+    "LedgerError": COMMANDS[
+        "It was made with another ledger, or this one was lost or is an old copy: "
+        "run `mirrorlake ledger rebuild`"
+    ],
+    "ProofError": STEPS,
+}
+"""A class of errors that are not retryable → a test in which the step of one is taken, and helps."""
+OTHERS = {
+    "MirrorlakeError": "of none by itself",
+    "SourceBusy": "retryable", "TableLocked": "retryable", "ReadGivenUp": "retryable",
+    "LandingClosed": "retryable", "SchemaMoved": "retryable", "CommitConflict": "retryable",
+    "CatalogFailed": "retryable", "CommitUnknown": "retryable", "LeaseHeld": "retryable",
+    "DdlRefused": "a migration is written otherwise: test_preflight.py has each form",
+    "ReaderMissing": "a package is to be installed",
+    "BigQueryError": "rights in Google's cloud: the live suite",
+    "NotProved": "STEPS takes those of ProofError; a proof's own is a repair",
+    "ExpectationFailed": "rows of a person's model",
+}  # fmt: skip
+"""The others → what is done about them."""
+
+
+def test_every_class_of_errors_has_a_step_that_is_taken_in_a_test() -> None:
+    def below(kind: type[MirrorlakeError]) -> Iterator[type[MirrorlakeError]]:
+        yield kind
+        for one in kind.__subclasses__():
+            yield from below(one)
+
+    there = {one.__name__ for one in below(MirrorlakeError) if one.__module__ == errors.__name__}
+    assert there == CLASSES.keys() | OTHERS.keys()
+    assert not CLASSES.keys() & OTHERS.keys()
 
 
 @dataclass(frozen=True)
@@ -68,21 +223,31 @@ class Step:
     retryable: bool
 
 
-def steps() -> Iterator[Step]:
-    for package in ("mirrorlake", "dagster_mirrorlake"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-                if not isinstance(node, ast.Call):
-                    continue
-                named = {k.arg: k.value for k in node.keywords}
-                if "next_step" not in named:
-                    continue
-                place = f"{path.relative_to(ROOT)}:{node.lineno}"
-                for words in alternatives(named["next_step"]):
-                    # Of a name, `retryable=passes`, the step is the one that is said when it is.
-                    flag = named.get("retryable")
-                    off = flag is None or (isinstance(flag, ast.Constant) and not flag.value)
-                    yield Step(place, words, not off)
+@cache
+def nodes() -> tuple[tuple[str, ast.expr], ...]:
+    """Every call and every text of both packages, with its place."""
+    return tuple(
+        (f"{path.relative_to(ROOT)}:{node.lineno}", node)
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call | ast.Constant | ast.JoinedStr)
+    )
+
+
+@cache
+def steps() -> tuple[Step, ...]:
+    return tuple(_steps())
+
+
+def _steps() -> Iterator[Step]:
+    for place, node in nodes():
+        named = {k.arg: k.value for k in node.keywords} if isinstance(node, ast.Call) else {}
+        for words in alternatives(named["next_step"]) if "next_step" in named else ():
+            # Of a name, `retryable=passes`, the step is the one that is said when it is.
+            flag = named.get("retryable")
+            off = flag is None or (isinstance(flag, ast.Constant) and not flag.value)
+            yield Step(place, words, not off)
 
 
 def alternatives(step: ast.expr) -> Iterator[str]:
@@ -103,11 +268,56 @@ def test_where_a_sync_is_advised_it_helps() -> None:
         words: one.place for words, one in advised.items() if words not in PROVED | BY_READING
     }
     assert unproved == {}, "take the step in a test and name it above, or advise what helps"
-    assert (PROVED | BY_READING).keys() <= advised.keys(), "nobody says that any more"
+    said = {one.words for one in steps()}
+    assert (PROVED | BY_READING).keys() <= said, "nobody says that any more"
+
+
+CHANGES = re.compile(
+    r"`?mirrorlake (accept|backfill|hold|invalidate|land|ledger rebuild|lake find|models prune|plan"
+    r"|publish|refold|rekey|repair|run|sync)\b(?! TABLE`? lists|`? (lists|says|shows)|[^`]*` lists)"
+)
+"""A command that changes something, where the step is to run it: not to look at what it lists."""
+
+
+def test_where_another_command_is_advised_it_helps() -> None:
+    advised = {
+        one.words: one.place
+        for one in steps()
+        if CHANGES.search(one.words) and not one.retryable and "/cli/" not in one.place
+    }
+    known = PROVED | COMMANDS | BY_READING
+    unproved = {words: place for words, place in advised.items() if words not in known}
+    assert unproved == {}, "take the step in a test and name it above, or advise what helps"
+    assert COMMANDS.keys() <= advised.keys(), "nobody says that any more"
+
+
+def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, set[str]]]:
+    """Every command, and its options."""
+    if isinstance(command, click.Group):
+        for name, one in command.commands.items():
+            yield from commands(one, (*path, name))
+    if not isinstance(command, click.Group) or command.invoke_without_command:
+        yield " ".join(path), {name for one in command.params for name in one.opts}
+
+
+def test_every_command_that_anything_names_is_there() -> None:
+    """In errors, warnings and findings: `mirrorlake repair TABLE --yes`."""
+    known, wrong = dict(commands(cli)), dict[str, str]()
+    for place, node in nodes():
+        for words in alternatives(node) if not isinstance(node, ast.Call) else ():
+            for said in re.finditer(r"mirrorlake ((?:[a-z]+ ?)+)([^`]*)", words):
+                two = said[1].split()[:2]
+                if two[0] in ("load", "looks"):  # by which a DBA knows our statements
+                    continue
+                name = next((one for one in (" ".join(two), two[0]) if one in known), None)
+                options = set(re.findall(r"--[a-z-]+", said[2]))
+                if name is None or not options <= known[name]:
+                    wrong[said[0]] = place
+    assert wrong == {}
 
 
 def test_every_test_that_proves_a_step_is_there() -> None:
-    for named in PROVED.values():
+    for named in (*PROVED.values(), *COMMANDS.values(), *CLASSES.values()):
         path, _, name = named.partition("::")
         names = Counter(
             node.name

@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from mirrorlake.errors import SchemaError
+from mirrorlake.operations.doctor import diagnose_contract
+from mirrorlake.operations.preflight import preflight
+from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.operations.bigquery.published import (
@@ -49,6 +53,34 @@ def test_all_rows_then_changes_then_deletes(
     assert left_over(cloud, dataset) == []
     assert checked(workspace).verdict == "equal"
     assert [one.state for one in workspace.ledger.publications(first.table)] == ["success"] * 3
+
+
+def test_names_that_bigquery_keeps_are_refused_before_a_row_is_read(
+    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: Cloud, dataset: str
+) -> None:
+    sql(TABLE.replace("a VARCHAR", "_TABLE_a VARCHAR"), FIFTY)
+    workspace = mirror({"t": INCREMENTAL})
+    with pytest.raises(
+        SchemaError, match=r"BigQuery has no column called '_TABLE_a'.*name_in_lake"
+    ):
+        sync_table(workspace, workspace.config.table("t"))
+    assert workspace.ledger.last_load(workspace.config.table("t").name, "success") is None
+    broken = [one for one in diagnose_contract(workspace.config.path) if one.state == "broken"]
+    assert "no column called '_TABLE_a'. Give _TABLE_a a `name_in_lake` and a `pii` rule" in str(
+        broken
+    )
+    workspace = mirror(
+        {"t": {**INCREMENTAL, "columns": {"_TABLE_a": {"name_in_lake": "a", "pii": "show"}}}}
+    )
+    assert synced(workspace).state == "success"
+    sql("UPDATE t SET _TABLE_a = 'new' WHERE id = 3")
+    assert synced(workspace).how == "changes"
+    assert rows_there(cloud, dataset) == dict.fromkeys(range(1, 51), "old") | {3: "new"}
+    assert checked(workspace).verdict == "equal"
+    [ahead] = preflight(workspace, "ALTER TABLE t ADD COLUMN größe INT")
+    assert "BigQuery has no column called 'größe': publishing stops" in str(ahead.findings)
+    [new] = preflight(workspace, "CREATE TABLE u (id INT PRIMARY KEY, _CHANGE_TYPE INT)")
+    assert "BigQuery has no column called '_CHANGE_TYPE', and it is published" in str(new.findings)
 
 
 @pytest.mark.full

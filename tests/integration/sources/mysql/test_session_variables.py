@@ -41,7 +41,6 @@ Sql = Callable[..., Any]
 
 HOSTILE: dict[str, Any] = {
     "time_zone": "+05:00",
-    "transaction_isolation": "READ-UNCOMMITTED",
     "sql_mode": "ANSI_QUOTES,PAD_CHAR_TO_FULL_LENGTH,NO_BACKSLASH_ESCAPES",
     "character_set_results": "latin1",
     "character_set_client": "latin1",
@@ -65,11 +64,13 @@ HOSTILE: dict[str, Any] = {
     "sql_safe_updates": 1,
 }
 MARIADB: dict[str, Any] = {
+    "tx_isolation": "READ-UNCOMMITTED",
     "system_versioning_asof": "2020-01-01",
     "old_mode": "ZERO_DATE_TIME_CAST",
     "default_regex_flags": "DOTALL",
 }
 MYSQL: dict[str, Any] = {
+    "transaction_isolation": "READ-UNCOMMITTED",
     "show_create_table_verbosity": 1,
     "windowing_use_high_precision": 0,
 }

@@ -47,7 +47,7 @@ def test_a_column_without_a_type_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a b", "größe", "1st", "", "_PARTITIONTIME", "_file_x", "a" * 301]
+    "name", ["a b", "größe", "1st", "", "_PARTITIONTIME", "_file_x", "_CHANGE_TYPE", "a" * 301]
 )
 def test_a_name_that_it_cannot_have_is_refused(name: str) -> None:
     with pytest.raises(TypeRefused, match="by this name"):
