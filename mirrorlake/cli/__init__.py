@@ -25,6 +25,7 @@ from rich.markup import escape
 from mirrorlake import __version__
 from mirrorlake.cli import show
 from mirrorlake.cli.backfills import backfill, invalidate
+from mirrorlake.cli.backup import backup, restore
 from mirrorlake.cli.bigquery import bigquery
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.external import external
@@ -243,6 +244,7 @@ _FIRST = (
     accept,
     alert,
     backfill,
+    backup,
     bigquery,
     check,
     clone,
@@ -257,7 +259,7 @@ _FIRST = (
 )
 _THEN = (
     *(permissions, preflight, proof, publish, readers, recover, refold),
-    *(rekey, repair, schema, sync, tenants),
+    *(rekey, repair, restore, schema, sync, tenants),
 )
 _MODELS = (plan, run_command, show_command, invalidate, test_command, models_group)
 for _command in (*_FIRST, *_THEN, *_MODELS):

@@ -9,7 +9,11 @@ from collections.abc import Sequence
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.iceberg.locations import metadata_locations
-from mirrorlake.destinations.iceberg.place import check_place, says_which
+from mirrorlake.destinations.iceberg.place import (
+    check_place,
+    refuse_unfinished,
+    says_which,
+)
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.ledger import Ledger
 
@@ -67,6 +71,7 @@ def _refuse_forgotten(config: Config, ledger: Ledger) -> None:
     Raises:
         LedgerError: it is.
     """
+    refuse_unfinished(config.lake)
     if ledger.lake() is None and (at := says_which(config.lake)):
         raise LedgerError(
             f"the ledger {Ledger.shown_url(ledger.url)} knows nothing of the lake that is there "
