@@ -127,7 +127,9 @@ class Project:
 
     def rows(self, name: str, layer: str) -> set[str]:
         """The rows of a layer, each as text."""
-        return {repr(sorted(r.items())) for r in self.table(name, layer).scan().to_arrow().to_pylist()}
+        return {
+            repr(sorted(r.items())) for r in self.table(name, layer).scan().to_arrow().to_pylist()
+        }
 
     def assert_exact(self, keys: Mapping[str, list[str]]) -> None:
         for name, key in keys.items():

@@ -221,9 +221,9 @@ class LakePaths:
             return self._sizes[name]
         content = self.store.read(name)
         if kind.upper() == "PUFFIN" or content[:4] == _PUFFIN:
-            after = _moved_puffin(content, self.places)
+            after = moved_puffin(content, self.places)
         elif kind.upper() == "PARQUET":
-            after = _moved_parquet(content, self.places)
+            after = moved_parquet(content, self.places)
         else:
             raise LakeError(
                 f"lake table {entry.shown}: {name} names deleted rows and is {kind}, which can't "
@@ -264,7 +264,7 @@ def _move_entry(there: dict[str, Any], places: Places) -> bool:
     return changed
 
 
-def _moved_parquet(content: bytes, places: Places) -> bytes | None:
+def moved_parquet(content: bytes, places: Places) -> bytes | None:
     """None where there is nothing to move."""
     table = pq.read_table(io.BytesIO(content), partitioning=None)
     at = table.schema.get_field_index("file_path")
@@ -279,7 +279,7 @@ def _moved_parquet(content: bytes, places: Places) -> bytes | None:
     return out.getvalue()
 
 
-def _moved_puffin(content: bytes, places: Places) -> bytes | None:
+def moved_puffin(content: bytes, places: Places) -> bytes | None:
     """Blobs stay where they are: the footer alone names files. None where nothing is to be
     moved."""
     size = int.from_bytes(content[-12:-8], "little", signed=True)

@@ -20,7 +20,8 @@ def test_a_backup_is_restored_and_moved(
     project.sync()
     kept = {name: project.rows(name, "raw") for name in KEYS}
     made = project.ok("backup", str(tmp_path / "backups"))
-    assert made["one_moment"] and made["linked"]
+    assert made["one_moment"]
+    assert made["linked"]
     change()
     project.sync()
 
@@ -28,7 +29,8 @@ def test_a_backup_is_restored_and_moved(
     copy = project.beside("copy")
     before = project.files()
     restored = copy.ok("restore", made["where"])
-    assert restored["moved"] and restored["lake"] != made["lake"]
+    assert restored["moved"]
+    assert restored["lake"] != made["lake"]
     assert {name: copy.rows(name, "raw") for name in KEYS} == kept
     change()
     copy.sync()
@@ -37,19 +39,21 @@ def test_a_backup_is_restored_and_moved(
     for name in KEYS:
         assert by_duckdb(copy.table(name)).num_rows == copy.table(name).scan().to_arrow().num_rows
     assert project.files() == before
-    copy.ok("maintain", "--grace", "0s", "--keep", "0s")
+    copy.ok("maintain", "--grace", "0", "--keep-days", "0.05")
 
     # After loss, where it was.
     project.lose()
     restored = project.ok("restore", made["where"])
-    assert not restored["moved"] and restored["lake"] == made["lake"]
+    assert not restored["moved"]
+    assert restored["lake"] == made["lake"]
     project.sync()
     project.assert_exact(KEYS)
     assert project.ok("status")
 
     # The lake alone to another place.
     new = tmp_path / "new place"
-    assert not project.ok("lake", "move", str(new))["done"] and not new.exists()
+    assert not project.ok("lake", "move", str(new))["done"]
+    assert not new.exists()
     raw = {name: project.rows(name, "raw") for name in KEYS}
     old = {p: p.read_bytes() for p in project.lake.rglob("*") if p.is_file()}
     assert project.ok("lake", "move", str(new), "--yes")["done"]
