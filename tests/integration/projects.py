@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 import yaml
@@ -21,8 +22,11 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.session_settings import catalog_settings
 from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.operations.sync import load_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
+from tests.soak.runs import Order, Runner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,6 +60,9 @@ def share_jvm(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def opened(config: Config, run_id: str | None = None, spark: Any = None) -> Workspace:
         at = f"{config.lake.warehouse} {config.lake.catalog.uri}"
+        # A session's catalog keeps the file open that it began with, when another takes its place.
+        file = Path(config.lake.warehouse) / "catalog.db"
+        at += f" {file.stat().st_ino}" if file.is_file() else ""
         if spark is None and at not in made:
             # Opened once without: what is refused makes no catalog.
             first(config, run_id, place.spark).close()
@@ -85,9 +92,9 @@ class Project:
         text = yaml.safe_load(self.config.read_text(encoding="utf-8"))
         self.config.write_text(yaml.safe_dump({**text, **sections}), encoding="utf-8")
 
-    def beside(self, name: str) -> Project:
+    def beside(self, name: str) -> Self:
         """Another folder with the same contract file."""
-        other = Project(self.folder.parent / name, self.server, self.database)
+        other = type(self)(self.folder.parent / name, self.server, self.database)
         other.folder.mkdir()
         shutil.copy(self.config, other.config)
         return other
@@ -138,4 +145,24 @@ class Project:
             assert verdict.equal, f"{name}: {verdict.describe()}"
 
 
-MakeProject = Callable[..., Project]
+class RawProject(Project):
+    """A project whose table is loaded and never folded."""
+
+    def load(self) -> int:
+        config = load_config(self.config)
+        with Workspace.open(config) as workspace:
+            return load_table(workspace, config.tables[0]).rows
+
+    def refused(self, *arguments: str) -> str:
+        """The error of a command, which changes no file of this project's."""
+        before = self.files()
+        result = self.run(*arguments)
+        assert isinstance(result.exception, MirrorlakeError), result.output
+        assert self.files() == before
+        return str(result.exception)
+
+    def killed_at(self, runner: Runner, step: str, *arguments: str) -> None:
+        """Run a command in a process that dies at a step."""
+        order = Order(self.config, act="command", arguments=arguments, failpoint=step, spark=False)
+        run = runner.run(order)
+        assert run.code == -signal.SIGKILL, run.error

@@ -21,6 +21,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from mirrorlake.cli import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
@@ -43,6 +44,9 @@ _kept: list[Any] = []
 def act(order: dict[str, Any], spark: LazySpark | None) -> None:
     """What a child does."""
     _set(order)
+    if order["act"] == "command":
+        cli([*order["arguments"], "--config", order["config"]], standalone_mode=False)
+        return
     if spark is not None and spark.started:
         _take_own_session(spark)
     config = load_config(Path(order["config"]))

@@ -12,7 +12,7 @@ import pytest
 from demo.embedded import EmbeddedServer
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
-from tests.integration.projects import Project, share_jvm
+from tests.integration.projects import Project, RawProject, share_jvm
 
 START = datetime.now(UTC).date() - timedelta(days=3)
 KEYS = {"w": ["id"], "f": ["id"]}
@@ -62,3 +62,21 @@ def project(
     folder.mkdir()
     write_contract(folder / "mirrorlake.yaml", server.port, {database: {"tables": TABLES}})
     return Project(folder, server, database)
+
+
+@pytest.fixture
+def raw_project(
+    server: EmbeddedServer, place: Place, database: str, sql: Callable[..., Any], tmp_path: Path
+) -> RawProject:
+    """Two loads of a table, in a project of the test's own: no Spark is started."""
+    assert place
+    sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 1), (3, 1)")
+    folder = tmp_path / "original"
+    folder.mkdir()
+    tables = {"t": {"mode": "full"}}
+    write_contract(folder / "mirrorlake.yaml", server.port, {database: {"tables": tables}})
+    made = RawProject(folder, server, database)
+    assert made.load() == 3
+    sql("INSERT INTO t VALUES (4, 1)")
+    assert made.load() == 4
+    return made
