@@ -6,7 +6,7 @@ import json
 import shutil
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -53,16 +53,17 @@ class SparkBeside(LazySpark):
         """The JVM is the first one's."""
 
 
-def share_jvm(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have workspaces over other lakes use sessions in the JVM of the tests' one."""
+Sessions = dict[str, SparkBeside]
+
+
+def share_jvm(place: Place, monkeypatch: pytest.MonkeyPatch) -> Sessions:
+    """Have workspaces over other lakes use sessions in the JVM of the tests' one; these sessions,
+    to be forgotten when another catalog takes a file's place: they keep it open."""
     first = Workspace.open
-    made: dict[str, SparkBeside] = {}
+    made: Sessions = {}
 
     def opened(config: Config, run_id: str | None = None, spark: Any = None) -> Workspace:
         at = f"{config.lake.warehouse} {config.lake.catalog.uri}"
-        # A session's catalog keeps the file open that it began with, when another takes its place.
-        file = Path(config.lake.warehouse) / "catalog.db"
-        at += f" {file.stat().st_ino}" if file.is_file() else ""
         if spark is None and at not in made:
             # Opened once without: what is refused makes no catalog.
             first(config, run_id, place.spark).close()
@@ -70,6 +71,7 @@ def share_jvm(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         return first(config, run_id, spark or made[at])
 
     monkeypatch.setattr(Workspace, "open", opened)
+    return made
 
 
 @dataclass
@@ -79,6 +81,7 @@ class Project:
     folder: Path
     server: EmbeddedServer
     database: str
+    sessions: Sessions = field(default_factory=Sessions, repr=False)
 
     @property
     def config(self) -> Path:
@@ -92,9 +95,14 @@ class Project:
         text = yaml.safe_load(self.config.read_text(encoding="utf-8"))
         self.config.write_text(yaml.safe_dump({**text, **sections}), encoding="utf-8")
 
+    def set_warehouse(self, place: str) -> None:
+        """Set ``lake.warehouse`` alone."""
+        text = yaml.safe_load(self.config.read_text(encoding="utf-8"))
+        self.set(lake={**text["lake"], "warehouse": place})
+
     def beside(self, name: str) -> Self:
         """Another folder with the same contract file."""
-        other = type(self)(self.folder.parent / name, self.server, self.database)
+        other = type(self)(self.folder.parent / name, self.server, self.database, self.sessions)
         other.folder.mkdir()
         shutil.copy(self.config, other.config)
         return other
@@ -114,7 +122,8 @@ class Project:
 
     def lose(self) -> None:
         """The lake, the catalog in it and the ledger."""
-        shutil.rmtree(self.lake)
+        self.sessions.clear()
+        shutil.rmtree(self.lake, ignore_errors=True)
         for path in self.folder.glob("ledger.db*"):
             path.unlink()
 

@@ -51,7 +51,7 @@ def project(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Project:
     """A project that was not synced yet."""
-    share_jvm(place, monkeypatch)
+    sessions = share_jvm(place, monkeypatch)
     for name in KEYS:
         rows = ", ".join(f"({n}, 0, '{START} 01:00')" for n in range(1, 41))
         sql(
@@ -61,7 +61,7 @@ def project(
     folder = tmp_path / "original"
     folder.mkdir()
     write_contract(folder / "mirrorlake.yaml", server.port, {database: {"tables": TABLES}})
-    return Project(folder, server, database)
+    return Project(folder, server, database, sessions)
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
+from mirrorlake.sources.files.gcs_store import gcs_client
 from tests.integration.conftest import Place
 from tests.integration.projects import RawProject
-from tests.support import gcs
+from tests.support.gcs_process import emulator_process
 from tests.support.postgres import PASSWORD, USER, Postgres, running_postgres
 
 Sql = Callable[..., Any]
@@ -52,7 +53,7 @@ def test_from_sqlite_to_postgres_and_back(
     there = raw_project.beside("there")
     on_postgres(there, postgres, database)
     there.ok("restore", first["where"])
-    assert "is not empty" in there.refused("restore", first["where"])
+    assert "is of another lake" in there.refused("restore", first["where"])
     sql("INSERT INTO t VALUES (5, 1)")
     assert there.load() == 5  # its numbers go on after the restored ones
     # Somebody else's table in the same catalog stays where it is, and out of the backup.
@@ -64,8 +65,7 @@ def test_from_sqlite_to_postgres_and_back(
     assert second["others"] == 1
     new = tmp_path / "moved"
     assert there.ok("lake", "move", str(new), "--yes")["tables"] == 1
-    text = load_config(there.config).lake.catalog.uri
-    there.set(lake={"warehouse": str(new), "catalog": {"uri": text}})
+    there.set_warehouse(str(new))
     assert there.load() == 5
     assert lake.catalog.load_table(("others", "t")).location() == elsewhere
     back = raw_project.beside("back")
@@ -81,7 +81,8 @@ def test_from_a_bucket_to_a_bucket_and_to_a_folder(
     server: EmbeddedServer, place: Place, database: str, sql: Sql, raw_project: RawProject
 ) -> None:
     assert place
-    with gcs.emulator("company-lake") as (host, client):
+    with emulator_process("company-lake") as host:
+        client = gcs_client(host)
         catalog = {"uri": "sqlite:///catalog.db", "properties": {"gcs.service.host": host}}
         cloud = raw_project.beside("cloud")
         cloud.set(lake={"warehouse": "gs://company-lake/a lake", "catalog": catalog})
