@@ -91,6 +91,12 @@ OF_WORK = ("work.folded", "work.computed")
 """On the way of a backfill: after its tables, and after each partition of a model."""
 OF_CLEAN_TENANTS = ("tenants.clean_staged", "tenants.clean_marked", "tenants.clean_shown")
 """On the way of a clean table of tenants, after these."""
+OF_BACKUPS = (
+    *("backup.copied", "restore.begun", "restore.copied", "restore.rewritten", "restore.catalog"),
+    *("restore.ledger", "move.begun", "move.copied", "move.rewritten", "move.ledger"),
+    "move.catalog",
+)
+"""On the way of a backup, a restore and a move of the lake."""
 
 _passed: Counter[str] = Counter()
 

@@ -26,6 +26,7 @@ from mirrorlake import __version__
 from mirrorlake.cli import show
 from mirrorlake.cli.attention import ATTENTION, print_not_right
 from mirrorlake.cli.backfills import backfill, invalidate
+from mirrorlake.cli.backup import backup, restore
 from mirrorlake.cli.bigquery import bigquery
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.external import external
@@ -258,7 +259,7 @@ SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "Models": (run_command, show_command, test_command, models_group, invalidate, external),
     "Snapshots": (land, publish, clone, export),
     "BigQuery": (bigquery, permissions),
-    "Upkeep": (maintain, accept, rekey, ledger, lake, config, warm),
+    "Upkeep": (maintain, backup, restore, lake, accept, rekey, ledger, config, warm),
 }
 """Every command, by what it is for: a newcomer's first, most used first."""
 for _commands in SECTIONS.values():

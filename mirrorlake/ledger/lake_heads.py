@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 import sqlalchemy as sa
@@ -10,7 +10,17 @@ from sqlalchemy.exc import IntegrityError
 
 from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.records import Load
-from mirrorlake.ledger.tables import LAKE_HEADS, LAKES, LOADS, RAW_FILES, WINDOWS
+from mirrorlake.ledger.tables import (
+    LAKE_HEADS,
+    LAKES,
+    LEASES,
+    LOADS,
+    META,
+    METADATA,
+    RAW_FILES,
+    ROW_COUNTS,
+    WINDOWS,
+)
 
 OF_MODELS = "model "
 """How the names of models' leases begin."""
@@ -54,6 +64,17 @@ class LakeHeads:
             row = connection.execute(LAKES.select()).first()
         return None if row is None else (row.lake_id, row.warehouse)
 
+    def filled_table(self) -> str | None:
+        """A table of the ledger that has rows, but for what every new ledger has; None: it is
+        new."""
+        with self._database.read() as connection:
+            for table in METADATA.sorted_tables:
+                if table not in (META, LEASES):
+                    some = sa.select(sa.literal(1)).select_from(table).limit(1)
+                    if connection.execute(some).first() is not None:
+                        return table.name
+        return None
+
     def claim_lake(self, lake_id: str, warehouse: str) -> str:
         """This ledger is of this lake, unless another run has just said of which; its id."""
         row = {"number": 1, "lake_id": lake_id, "warehouse": warehouse, "recorded_at": utc_now()}
@@ -69,6 +90,24 @@ class LakeHeads:
         """This ledger is of this lake, in place of any other."""
         row = {"number": 1, "lake_id": lake_id, "warehouse": warehouse, "recorded_at": utc_now()}
         with self._database.begin() as connection:
+            connection.execute(LAKES.delete())
+            connection.execute(LAKES.insert().values(row))
+
+    def move_lake(self, lake_id: str, warehouse: str, moved: Callable[[str], str]) -> None:
+        """This ledger's lake has another place: what names its files names them there.
+
+        Args:
+            moved: a path of the old place → the same file's in the new.
+        """
+        row = {"number": 1, "lake_id": lake_id, "warehouse": warehouse, "recorded_at": utc_now()}
+        with self._database.begin() as connection:
+            for table in (LAKE_HEADS, ROW_COUNTS):
+                at = table.c.metadata_location
+                for (old,) in connection.execute(sa.select(at).distinct()).all():
+                    if (new := moved(old)) != old:
+                        connection.execute(
+                            table.update().where(at == old).values(metadata_location=new)
+                        )
             connection.execute(LAKES.delete())
             connection.execute(LAKES.insert().values(row))
 

@@ -7,11 +7,12 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from mirrorlake.errors import LeaseHeld, LedgerError
@@ -111,12 +112,39 @@ class Leases:
                 .values(owner="", expires_at=self._database.now(connection))
             )
 
+    @contextmanager
+    def hold_all(self, tables: Iterable[str], run_id: str) -> Iterator[None]:
+        """Hold these tables, and every other that was ever held.
+
+        Raises:
+            LeaseHeld: another live run holds one of them; none is held.
+        """
+        with self._database.read() as connection:
+            known = connection.scalars(sa.select(LEASES.c.table_name)).all()
+        with ExitStack() as held:
+            for table in sorted({*tables, *known}):
+                held.enter_context(self.hold(table, run_id))
+            yield
+
     def is_held(self, table: str) -> bool:
         """Whether the lease has an owner that may still live."""
         with self._database.read() as connection:
             row = connection.execute(LEASES.select().where(LEASES.c.table_name == table)).first()
             now = self._database.now(connection)
         return bool(row and row.expires_at > now and row.owner and _alive(row.owner))
+
+    def refuse_any(self) -> None:
+        """See that no table is held.
+
+        Raises:
+            LeaseHeld: one is, by a run that may still live.
+        """
+        with self._database.read() as connection:
+            rows = connection.execute(LEASES.select().order_by(LEASES.c.table_name)).all()
+            now = self._database.now(connection)
+        for row in rows:
+            if row.expires_at > now and row.owner and _alive(row.owner):
+                raise self._held(row.table_name, row.owner, row.expires_at)
 
     def check(self, lease: Lease) -> None:
         """See that nobody took the table over while this run was stalled.

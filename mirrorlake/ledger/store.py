@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from datetime import timedelta
 
@@ -94,6 +95,14 @@ class Ledger(
         """
         return self._leases.hold(table, run_id)
 
+    def lease_all(self, tables: Iterable[str], run_id: str) -> AbstractContextManager[None]:
+        """Hold these tables, and every other that was ever held: nothing writes meanwhile.
+
+        Raises:
+            LeaseHeld: another live run holds one of them; none is held.
+        """
+        return self._leases.hold_all(tables, run_id)
+
     def check_lease(self, lease: Lease) -> None:
         """See that nobody took the table over while this run was stalled.
 
@@ -101,6 +110,14 @@ class Ledger(
             LeaseHeld: the token has moved on; nothing may be committed.
         """
         self._leases.check(lease)
+
+    def refuse_leases(self) -> None:
+        """See that no table is held.
+
+        Raises:
+            LeaseHeld: one is, by a run that may still live.
+        """
+        self._leases.refuse_any()
 
     def is_held(self, table: str) -> bool:
         """Whether a run that may still live holds the table."""

@@ -161,7 +161,10 @@ def _register(lake: Lake, identifier: Identifier, chosen: FolderMetadata) -> Fou
     """Have the catalog name a metadata file; None where it names that, or a newer one."""
     name, folder = str(identifier), chosen.path.rpartition("/metadata/")[0]
     if listed_path(chosen.location) != listed_path(folder):
-        why = f"it was written for {chosen.location}: paths are absolute, and the lake was moved"
+        why = (
+            f"it was written for {chosen.location}: paths are absolute, and the lake was moved; "
+            "`mirrorlake lake move` writes them again"
+        )
         return FoundTable(name, "left", chosen.path, why)
     try:
         there = lake.load(identifier)

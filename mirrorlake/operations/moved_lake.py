@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 
 from mirrorlake.config import Config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.place import check_place, says_which
+from mirrorlake.destinations.iceberg.place import (
+    check_place,
+    says_which,
+)
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.lake_heads import OF_MODELS

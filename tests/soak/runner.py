@@ -21,7 +21,8 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from mirrorlake.config import load_config
+from mirrorlake.cli import cli
+from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import MirrorlakeError
@@ -45,6 +46,9 @@ _kept: list[Any] = []
 def act(order: dict[str, Any], spark: LazySpark | None) -> None:
     """What a child does."""
     _set(order)
+    if order["act"] == "command":
+        cli([*order["arguments"], "--config", order["config"]], standalone_mode=False)
+        return
     if spark is not None and spark.started:
         _take_own_session(spark)
     config = load_config(Path(order["config"]))
@@ -53,12 +57,15 @@ def act(order: dict[str, Any], spark: LazySpark | None) -> None:
         terms = SyncTerms(accept_smaller=order["accept_smaller"])
         sync_tenants(workspace, config.tenant_table(order["table"]), terms)
         return
-    contract = config.table(order["table"])
+    _act_on(workspace, config.table(order["table"]), order)
+
+
+def _act_on(workspace: Workspace, contract: TableContract, order: dict[str, Any]) -> None:
     match order["act"]:
         case "sync":
             # As the command does: what the server shows to be unchanged is not read.
             looked = not order["accept_smaller"]
-            look = look_at(config, workspace.ledger, [contract]) if looked else None
+            look = look_at(workspace.config, workspace.ledger, [contract]) if looked else None
             sync_table(workspace, contract, accept_smaller=order["accept_smaller"], look=look)
         case "load":
             load_table(workspace, contract)

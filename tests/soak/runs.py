@@ -22,8 +22,9 @@ STUCK_SECONDS = 90.0
 
 @dataclass(frozen=True)
 class Order:
-    """What a child is to do: ``sync``, ``load``, ``fold``, ``reload`` of ``days``, ``refold``, ``recover``; or
-    ``tenants``, a sync of a table of tenants.
+    """What a child is to do: ``sync``, ``load``, ``fold``, ``reload`` of ``days``, ``refold``,
+    ``recover``; ``tenants``, a sync of a table of tenants; or ``command``, a command line of
+    ``arguments``.
 
     ``spark`` says whether it may use the runner's JVM, which is started if there is none; a reload
     folds as well then.
@@ -38,6 +39,7 @@ class Order:
     lease_seconds: float = 0.0
     rows_per_chunk: int = 0
     accept_smaller: bool = False
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass

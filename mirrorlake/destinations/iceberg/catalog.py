@@ -358,7 +358,8 @@ def _damaged(identifier: Identifier, reason: str) -> LakeDamaged:
         table=str(identifier),
         reason=reason,
         next_step="`mirrorlake refold` makes deduped and clean again from raw; raw itself comes "
-        "from a backup alone",
+        "from a backup (`mirrorlake restore`). If the whole lake was moved, nothing is lost: "
+        "`mirrorlake lake move` writes its paths again",
     )
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from mirrorlake.config.fields import hide_url
 from mirrorlake.config.settings import LakeConfig
+from mirrorlake.destinations.iceberg.file_store import FileStore
 from mirrorlake.destinations.iceberg.folders import warehouse_uri
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.listing import list_folder
@@ -28,6 +29,7 @@ from mirrorlake.destinations.iceberg.place import (
     lost_together,
     place_of,
     real_place,
+    unfinished_lake,
 )
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger.store import Ledger
@@ -41,10 +43,13 @@ class LakeIdentity:
     Attributes:
         lake: its id.
         catalog: the address of the catalog that it was made with, without a password.
+        unfinished: what was interrupted before the lake was whole: a restore, or a move; '' of
+            nothing.
     """
 
     lake: str
     catalog: str
+    unfinished: str = ""
 
 
 def open_lake(config: LakeConfig, ledger: Ledger) -> Lake:
@@ -69,6 +74,8 @@ def _agree(config: LakeConfig, ledger: Ledger, lake: Lake) -> None:
     known, here = ledger.lake(), place_of(config)
     said = read_identity(lake) if _has_file(config) else None
     catalog = hide_url(lake.catalog_uri())
+    if said is not None and said.unfinished:
+        raise unfinished_lake(here, said.unfinished)
     if known is not None and said is not None and known[0] != said.lake and ledger.lake_heads():
         raise LakeError(
             f"the lake in {here} is another one than the ledger's: its {FILE} says {said.lake}, "
@@ -88,8 +95,9 @@ def _agree(config: LakeConfig, ledger: Ledger, lake: Lake) -> None:
             f"the catalog {catalog} names tables in {elsewhere}, and none in "
             f"lake.warehouse, {here}",
             next_step="It is the catalog of another lake, or a copy of one: a copied project would "
-            "write into the original's files. Give this one a lake of its own (lake.warehouse, "
-            "lake.catalog)",
+            "write into the original's files. If its ledger was copied too, `mirrorlake lake move "
+            f"{here}` makes the copy a lake of its own; else `mirrorlake restore` one into a place "
+            "of its own (lake.warehouse, lake.catalog, ledger.url)",
         )
     if known is None and said is not None and (left := _left_folder(lake)):
         raise lost_together(config, ledger, left)
@@ -150,21 +158,51 @@ def read_identity(lake: Lake) -> LakeIdentity | None:
         try:
             io = open_storage(lake.catalog.properties, at)
             with io.new_input(at).open(seekable=False) as stream:
-                said = json.loads(stream.read())
-                return LakeIdentity(str(said["lake"]), str(said["catalog"]))
+                return _parsed(stream.read(), at)
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
-            raise LakeError(
-                f"{at} does not say which lake this is",
-                next_step="Remove it: the next run writes it again, as the ledger knows the lake",
-            ) from error
+
+
+def identity_in(store: FileStore) -> LakeIdentity | None:
+    """What a folder says of itself, whether it is the lake's now or not; None where nothing.
+
+    Raises:
+        LakeError: the file is cut.
+        OSError: the storage failed.
+    """
+    try:
+        return _parsed(store.read(FILE), f"{store.root}/{FILE}")
+    except FileNotFoundError:
+        return None
+
+
+def write_identity(store: FileStore, identity: LakeIdentity) -> None:
+    """Let a folder say which lake it is."""
+    store.write(FILE, _text(identity))
+
+
+def _parsed(content: bytes, at: str) -> LakeIdentity:
+    try:
+        said = json.loads(content)
+        words = str(said.get("unfinished", ""))
+        return LakeIdentity(str(said["lake"]), str(said["catalog"]), words)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LakeError(
+            f"{at} does not say which lake this is",
+            next_step="Remove it: the next run writes it again, as the ledger knows the lake",
+        ) from error
+
+
+def _text(identity: LakeIdentity) -> bytes:
+    said = {"lake": identity.lake, "catalog": identity.catalog}
+    return json.dumps(
+        said | ({"unfinished": identity.unfinished} if identity.unfinished else {})
+    ).encode()
 
 
 def _write(lake: Lake, identity: LakeIdentity) -> None:
     at = f"{lake.warehouse}/{FILE}"
-    text = json.dumps({"lake": identity.lake, "catalog": identity.catalog})
     with lake.translated("warehouse"):
         io = open_storage(lake.catalog.properties, at)
         with io.new_output(at).create(overwrite=True) as stream:
-            stream.write(text.encode())
+            stream.write(_text(identity))

@@ -70,16 +70,43 @@ def check_warehouse(config: LakeConfig, ledger: Ledger) -> list[LakeHead]:
     Raises:
         LakeError: it is not.
     """
+    refuse_unfinished(config)
     known, here, heads = ledger.lake(), place_of(config), ledger.lake_heads()
     if known is not None and known[1] != here and heads:
         raise LakeError(
             f"the ledger {Ledger.shown_url(ledger.url)} is of the lake in {known[1]}, and "
             f"lake.warehouse is {here}",
-            next_step="If the setting was changed, put it back. A copied project, or a second one, "
-            "needs a ledger of its own (ledger.url), and a lake of its own. A lake that was moved "
-            "goes back to its place: the paths in it are absolute",
+            next_step="If the setting alone was changed, put it back. If the lake was moved or "
+            f"copied here, ledger and all, run `mirrorlake lake move {here}`: it writes its "
+            "absolute paths again. A copied project, or a second one, needs a ledger of its own "
+            "(ledger.url): see `mirrorlake restore`",
         )
     return heads
+
+
+def refuse_unfinished(config: LakeConfig) -> None:
+    """See that a lake on this machine is whole: that no restore or move of it was interrupted.
+
+    Raises:
+        LakeError: one was.
+    """
+    path = says_which(config)
+    if path is None:
+        return
+    try:
+        words = str(json.loads(Path(path).read_bytes()).get("unfinished", ""))
+    except (OSError, ValueError, AttributeError):
+        return  # what opens the lake says so
+    if words:
+        raise unfinished_lake(place_of(config), words)
+
+
+def unfinished_lake(here: str, words: str) -> LakeError:
+    """A lake of which a part is there."""
+    return LakeError(
+        f"the lake in {here} is not whole: {words} was interrupted",
+        next_step="Run that again: it continues where it ended",
+    )
 
 
 def says_which(config: LakeConfig) -> str | None:
@@ -149,5 +176,6 @@ def _lost(config: LakeConfig, heads: list[LakeHead]) -> LakeError:
         f"(such as {some}): it was lost, or is another one ({place_of(config)})",
         next_step="Put the catalog back from a backup, or set lake.catalog to it; or run "
         "`mirrorlake lake find`, which registers the tables again from their newest metadata "
-        "files. Nothing was made",
+        "files. If the lake's folder was moved, run `mirrorlake lake move` with where it is now. "
+        "Nothing was made",
     )

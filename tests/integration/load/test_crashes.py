@@ -32,6 +32,7 @@ from mirrorlake.errors import CommitConflict, LakeDamaged, LeaseHeld
 from mirrorlake.failpoints import (
     FAILPOINTS,
     OF_ACCESS,
+    OF_BACKUPS,
     OF_BIGQUERY,
     OF_BIGQUERY_LAYOUT,
     OF_CARRIED_ROWS,
@@ -629,6 +630,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
             *OF_BIGQUERY,
             *OF_BIGQUERY_LAYOUT,
             *OF_ACCESS,
+            *OF_BACKUPS,
         )
     )
     assert len([name for name in used if name in FAILPOINTS]) == len(FAILPOINTS)

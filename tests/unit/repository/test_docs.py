@@ -23,6 +23,9 @@ from mirrorlake.ledger import LayerProof
 from mirrorlake.operations.accept import Accepted
 from mirrorlake.operations.alerts import Delivered
 from mirrorlake.operations.backfill import Filled
+from mirrorlake.operations.backups.make import BackupMade
+from mirrorlake.operations.backups.move import LakeMove
+from mirrorlake.operations.backups.restore import Restored
 from mirrorlake.operations.export import Exported
 from mirrorlake.operations.gaps import Stretch
 from mirrorlake.operations.history import History
@@ -52,6 +55,9 @@ SHAPES = {
     "status": TableStatus,
     "gaps": Stretch,
     "accept": Accepted,
+    "backup": BackupMade,
+    "restore": Restored,
+    "lake move": LakeMove,
     "alert": Delivered,
     "backfill": Filled,
     "export": Exported,

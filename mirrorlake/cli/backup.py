@@ -1,0 +1,101 @@
+"""`backup` and `restore`: ledger, catalog and lake as one.
+
+What belongs here: options and what is printed. What doesn't: what is copied, and in which order
+(`mirrorlake.operations.backups`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show
+from mirrorlake.cli.bars import Bars
+from mirrorlake.cli.contract import open_contract
+
+
+@click.command()
+@click.argument("target")
+@show.config_option
+@show.json_option
+def backup(target: str, config_path: Path, as_json: bool) -> None:
+    """Back up ledger, catalog and lake, of one moment, into a new folder below TARGET.
+
+    Syncs may run meanwhile. TARGET is a folder or a URI (gs://bucket/folder); on the lake's own
+    disk files are links, and on another one those that an older backup there has are linked to it.
+    """
+    from mirrorlake.operations.backups.make import make_backup
+
+    config = open_contract(config_path)
+    with Bars(show.errors, quiet=as_json) as bars:
+        done = make_backup(config, target, _counted(bars))
+    if as_json:
+        show.print_json(asdict(done))
+        return
+    say = show.console.print
+    say(f"Backed up to {escape(done.where)}", highlight=False, soft_wrap=True)
+    size = f"{done.files:,} files, {show.megabytes(done.bytes)} MB"
+    say(f"{done.tables:,} lake tables and views, {size}, {done.linked:,} of them links")
+    if not done.one_moment:
+        say(
+            "The lake was never at rest: the ledger is some seconds older than the catalog, and a "
+            "restore finds the loads of these seconds in the lake."
+        )
+    if done.others:
+        say(f"Left out: {done.others:,} tables of the catalog that are not in this lake")
+
+
+@click.command()
+@click.argument("backup_folder", metavar="BACKUP")
+@show.config_option
+@show.json_option
+def restore(backup_folder: str, config_path: Path, as_json: bool) -> None:
+    """Put BACKUP back to where the contract file has lake, catalog and ledger.
+
+    These must be empty. Every file is compared with the backup's manifest before the first is
+    written. At another place than the original's the restored lake is one of its own.
+    """
+    from mirrorlake.operations.backups.restore import restore_backup
+
+    config = open_contract(config_path)
+    with Bars(show.errors, quiet=as_json) as bars:
+        done = restore_backup(config, backup_folder, steps(bars))
+    if as_json:
+        show.print_json(asdict(done))
+        return
+    say = show.console.print
+    say(
+        f"Restored the lake of {done.begun:%Y-%m-%d %H:%M:%S} UTC to {escape(done.warehouse)}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    say(
+        f"{done.tables:,} lake tables and views, {done.files:,} files, "
+        f"{show.megabytes(done.bytes)} MB"
+    )
+    if done.found:
+        say(f"{done.found:,} loads were found in the lake that its ledger did not have yet")
+    say("`mirrorlake sync` brings what MySQL changed since.")
+
+
+def _counted(bars: Bars) -> Callable[[int, int], None]:
+    """A bar for files, whose number is known with the first."""
+    tell = steps(bars)
+    return lambda done, total: tell("files", done, total)
+
+
+def steps(bars: Bars) -> Callable[[str, int, int], None]:
+    """A bar for each step of a long command, made when the step begins."""
+    shown: dict[str, Callable[[int], None]] = {}
+
+    def report(what: str, done: int, total: int) -> None:
+        if what not in shown:
+            shown[what] = bars.count(what, total)
+            bars.line(f"{what}: {total:,}")
+        shown[what](done)
+
+    return report

@@ -1,0 +1,31 @@
+"""Where a project's parts are, and where a copy of them may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mirrorlake.config import Config
+from mirrorlake.destinations.iceberg.file_store import FileStore
+from mirrorlake.destinations.iceberg.place import real_place
+from mirrorlake.errors import ConfigError
+
+
+def table_names(config: Config) -> Iterator[str]:
+    """Every table of a contract file: mirrored ones, those of snapshots, and those of tenants."""
+    for table in (*config.tables, *config.snapshots, *config.tenants):
+        yield table.name
+
+
+def refuse_nested(lake: FileStore, other: FileStore, what: str) -> None:
+    """See that neither of two folders is in the other: each would become a part of itself.
+
+    Raises:
+        ConfigError: one is.
+    """
+    here, there = (real_place(store.root).rstrip("/") + "/" for store in (lake, other))
+    if here.startswith(there) or there.startswith(here):
+        raise ConfigError(
+            f"{other.root} and the lake ({lake.root}) are one folder, or one is in the other: "
+            f"{what} needs a place of its own",
+            next_step="Name another folder",
+        )

@@ -1,0 +1,240 @@
+"""A backup put back: files, then catalog, then ledger, so that what is not whole is not a lake yet.
+
+The lake says from the first step that it is not whole, and the ledger comes last: a restore that
+dies is run again, and goes on. At another place than the one that was backed up the paths are
+written for it, and the lake gets an id of its own: the original may still live.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import tempfile
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from mirrorlake.config import Config
+from mirrorlake.config.fields import hide_url
+from mirrorlake.destinations.iceberg.catalog_rows import (
+    name_elsewhere,
+    sql_catalog,
+    write_entries,
+)
+from mirrorlake.destinations.iceberg.durable import flush_files
+from mirrorlake.destinations.iceberg.file_store import FileStore
+from mirrorlake.destinations.iceberg.identity import (
+    LakeIdentity,
+    identity_in,
+    open_lake,
+    write_identity,
+)
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.lake_paths import LakePaths, Places
+from mirrorlake.destinations.iceberg.locations import metadata_locations
+from mirrorlake.destinations.iceberg.place import place_of
+from mirrorlake.errors import LakeError, LedgerError
+from mirrorlake.failpoints import failpoint
+from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.copies import restore_rows
+from mirrorlake.operations.backups import manifest as saved
+from mirrorlake.operations.backups.manifest import Manifest
+from mirrorlake.operations.backups.places import refuse_nested, table_names
+from mirrorlake.operations.restore_ledger import rebuild_table
+
+logger = logging.getLogger(__name__)
+
+OnProgress = Callable[[str, int, int], None]
+"""What is done, how many files of it, and of how many."""
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A lake that was put back.
+
+    Attributes:
+        moved: whether it is at another place than the one that was backed up.
+        found: loads that its ledger did not know yet, and does now.
+    """
+
+    backup: str
+    begun: datetime
+    warehouse: str
+    lake: str
+    tables: int
+    files: int
+    bytes: int
+    moved: bool
+    found: int
+
+
+def restore_backup(config: Config, backup: str, on_progress: OnProgress | None = None) -> Restored:
+    """Put a backup back to where the contract file says that lake, catalog and ledger are.
+
+    Raises:
+        LakeError: the backup is not complete, damaged, another project's or a newer release's; or
+            lake or catalog are not empty. Nothing was changed.
+        LeaseHeld, LedgerError: the ledger is in use, or not empty. Nothing was changed.
+        ConfigError: backup and lake are one folder.
+    """
+    tell = on_progress or (lambda *_: None)
+    store, lake_files = FileStore(config.lake, backup), FileStore(config.lake)
+    refuse_nested(lake_files, store, "a backup")
+    found = saved.read_manifest(store)
+    saved.refuse_other_project(store, found, frozenset(table_names(config)))
+    identity = _begin(config, store, found, lake_files)
+    _compare(store, found, tell)
+    write_identity(lake_files, identity)
+    failpoint("restore.begun")
+    _copy(store, found, lake_files, tell)
+    failpoint("restore.copied")
+    places = Places.of(found.spelled, lake_files.root)
+    moved = lake_files.root not in found.spelled
+    if moved:
+        paths = LakePaths(lake_files, places)
+        for number, entry in enumerate(found.catalog):
+            paths.rewrite(entry)
+            tell("paths", number + 1, len(found.catalog))
+    failpoint("restore.rewritten")
+    lake = Lake(config.lake)
+    sql_catalog(lake, "a restore")
+    write_entries(lake, name_elsewhere(found.catalog, places.moved))
+    failpoint("restore.catalog")
+    _put_ledger(config, store, found, identity.lake, places)
+    failpoint("restore.ledger")
+    catalog = hide_url(lake.catalog_uri())
+    write_identity(lake_files, replace(identity, catalog=catalog, unfinished=""))
+    return Restored(
+        *(store.root, found.begun, place_of(config.lake), identity.lake),
+        *(len(found.catalog), len(found.files), found.bytes),
+        moved=moved,
+        found=0 if found.one_moment else _find_loads(config),
+    )
+
+
+def _begin(
+    config: Config, store: FileStore, found: Manifest, lake_files: FileStore
+) -> LakeIdentity:
+    """What the lake says of itself until it is whole. Refuses what is there already, unless it is
+    what this restore left when it was interrupted."""
+    words = f"`mirrorlake restore {store.root}`"
+    there = identity_in(lake_files)
+    resumed = there is not None and there.unfinished == words
+    _refuse_ledger(config, found, there if resumed else None)
+    if resumed and there is not None:
+        return there
+    if there is not None and there.lake != found.lake:
+        raise LakeError(
+            f"the lake in {lake_files.root} is another one than the backup's: it is {there.lake}, "
+            f"and the backup {store.root} is of {found.lake}",
+            next_step="Name this project's backup, or an empty place (lake.warehouse); nothing was "
+            "changed",
+        )
+    some = next(iter(lake_files.list()), None)
+    if some is not None:
+        raise LakeError(
+            f"the lake's place {lake_files.root} is not empty: it has {some}",
+            next_step="Move away what is there, or name an empty place (lake.warehouse); nothing "
+            "was changed",
+        )
+    named = metadata_locations(config.lake) or {}
+    taken = [e.shown for e in found.catalog if (e.namespace, e.name) in named]
+    if taken:
+        raise LakeError(
+            f"the catalog {hide_url(config.lake.catalog.uri or '')} is not empty: it has "
+            f"{len(taken)} of the backup's tables, {taken[0]} first",
+            next_step="Name an empty catalog (lake.catalog); nothing was changed",
+        )
+    same = place_of(config.lake) == found.warehouse
+    return LakeIdentity(found.lake if same else uuid.uuid4().hex, "", words)
+
+
+def _refuse_ledger(config: Config, found: Manifest, resumed: LakeIdentity | None) -> None:
+    """See that there is no ledger yet, or an empty one; or the one that this restore put there."""
+    url = sa.make_url(config.ledger.url)
+    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
+        return
+    ledger = Ledger(config.ledger.url, config.ledger.wait)
+    ledger.refuse_leases()
+    known, filled = ledger.lake(), ledger.filled_table()
+    if filled is None or (resumed is not None and known is not None and known[0] == resumed.lake):
+        return
+    shown = Ledger.shown_url(config.ledger.url)
+    if known is not None and known[0] != found.lake:
+        raise LedgerError(
+            f"the ledger {shown} is of another lake than the backup's: of {known[0]}, in "
+            f"{known[1]}",
+            next_step="Name this project's backup, or a ledger of its own (ledger.url); nothing "
+            "was changed",
+        )
+    raise LedgerError(
+        f"the ledger {shown} is not empty: its table {filled} has rows",
+        next_step="Move it away (a SQLite ledger is a file), or name an empty one (ledger.url); "
+        "nothing was changed",
+    )
+
+
+def _compare(store: FileStore, found: Manifest, tell: OnProgress) -> None:
+    """See that every file of the backup is what it was, before the first is put back."""
+    try:
+        if hashlib.sha256(store.read(saved.LEDGER)).hexdigest() != found.ledger:
+            raise saved.damaged(store, f"{saved.LEDGER} is not what it was")
+    except FileNotFoundError:
+        raise saved.damaged(store, f"{saved.LEDGER} is gone") from None
+    for number, file in enumerate(found.files):
+        name = f"{saved.LAKE}/{file.name}"
+        size = store.size(name)
+        if size is None:
+            raise saved.damaged(store, f"{name} is gone")
+        if size != file.bytes or (file.sha256 and store.digest(name) != file.sha256):
+            raise saved.damaged(store, f"{name} is not what it was")
+        tell("compared", number + 1, len(found.files))
+
+
+def _copy(store: FileStore, found: Manifest, lake_files: FileStore, tell: OnProgress) -> None:
+    """Copy the files; one that an interrupted restore wrote for another place is copied again."""
+    for number, file in enumerate(found.files):
+        if lake_files.size(file.name) != file.bytes:
+            lake_files.take(store, f"{saved.LAKE}/{file.name}", file.name, link=True)
+        tell("files", number + 1, len(found.files))
+    lake_files.flush(file.name for file in found.files)
+
+
+def _put_ledger(
+    config: Config, store: FileStore, found: Manifest, lake: str, places: Places
+) -> None:
+    """Write the ledger: whole, or not at all."""
+    url = sa.make_url(config.ledger.url)
+    file = Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
+    there = file is None or file.is_file()
+    if there and Ledger(config.ledger.url, config.ledger.wait).filled_table() is not None:
+        return  # this restore's own
+    with tempfile.TemporaryDirectory(prefix="mirrorlake-") as scratch:
+        part = file.with_name(f"{file.name}.restored") if file else Path(scratch) / saved.LEDGER
+        part.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(store.read(saved.LEDGER))
+        copied = Ledger(f"sqlite:///{part}", config.ledger.wait)
+        copied.move_lake(lake, place_of(config.lake), places.moved)
+        if lake != found.lake:
+            copied.renew_identity()
+        del copied
+        if file is not None:
+            flush_files([part])
+            part.replace(file)
+            flush_files([file])
+            return
+        restore_rows(part, config.ledger.url, config.ledger.wait)
+
+
+def _find_loads(config: Config) -> int:
+    """Write down the loads that were committed between the ledger's moment and the catalog's."""
+    ledger = Ledger(config.ledger.url, config.ledger.wait)
+    lake = open_lake(config.lake, ledger)
+    return sum(
+        rebuild_table(ledger, lake, contract, uuid.uuid4().hex[:12]).loads
+        for contract in config.tables
+    )

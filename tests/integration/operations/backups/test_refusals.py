@@ -1,0 +1,175 @@
+"""What a backup, a restore and a move refuse, by one clear error and with nothing changed; and what
+they leave when they are killed at each step. Raw alone is loaded: no Spark is started.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.failpoints import OF_BACKUPS
+from mirrorlake.ledger import Ledger
+from tests.integration.projects import Project, RawProject
+from tests.soak.runs import Runner
+
+Sql = Callable[..., Any]
+
+
+@pytest.fixture
+def backup(raw_project: RawProject, tmp_path: Path) -> Path:
+    return Path(
+        raw_project.ok("backup", str(tmp_path / "backups"))["where"].removeprefix("file://")
+    )
+
+
+def raw_rows(project: Project) -> int:
+    return len(project.rows("t", "raw"))
+
+
+def test_a_second_backup_takes_room_for_what_is_new(
+    raw_project: RawProject, backup: Path, sql: Sql
+) -> None:
+    sql("INSERT INTO t VALUES (5, 1)")
+    raw_project.load()
+    second = raw_project.ok("backup", str(backup.parent))
+    first = {p.relative_to(backup): p.stat().st_ino for p in backup.rglob("*") if p.is_file()}
+    there = Path(second["where"].removeprefix("file://"))
+    again = {p.relative_to(there): p.stat().st_ino for p in there.rglob("*") if p.is_file()}
+    assert there != backup
+    same = [name for name, inode in first.items() if again.get(name) == inode]
+    assert len(same) >= len([n for n in first if n.suffix == ".parquet"]) + 2
+
+
+def test_what_is_not_empty_or_not_whole_is_refused(
+    raw_project: RawProject, backup: Path, tmp_path: Path
+) -> None:
+    assert "is not empty" in raw_project.refused("restore", str(backup))
+    with Ledger(f"sqlite:///{raw_project.folder}/ledger.db").lease("s.x", "run"):
+        assert "is being written by run" in raw_project.refused("restore", str(backup))
+        assert "is being written by run" in raw_project.refused("lake", "move", str(tmp_path / "n"))
+    copy = raw_project.beside("copy")
+    copy.lake.mkdir()
+    (copy.lake / "x").write_bytes(b"")
+    assert "place" in (said := copy.refused("restore", str(backup)))
+    assert "is not empty" in said
+    (copy.lake / "x").unlink()
+    copy.lake.rmdir()
+    for name in ("ledger.db", f"lake/{next((backup / 'lake').rglob('*.parquet')).name}"):
+        path = next(backup.rglob(name.rpartition("/")[2]))
+        content = path.read_bytes()
+        path.unlink()  # it may be a link to the original's
+        assert "is damaged" in copy.refused("restore", str(backup))
+        path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+        assert "is not what it was" in copy.refused("restore", str(backup))
+        path.write_bytes(content)
+    (backup / "manifest.json").rename(backup / "m")
+    assert "is no complete backup" in copy.refused("restore", str(backup))
+    (backup / "m").rename(backup / "manifest.json")
+    copy.config.write_text(copy.config.read_text("utf-8").replace(raw_project.database, "other"))
+    assert "of another project" in copy.refused("restore", str(backup))
+    assert "needs a place of its own" in raw_project.refused("backup", str(raw_project.lake / "b"))
+    assert "needs a place of its own" in raw_project.refused(
+        "lake", "move", str(raw_project.lake / "b")
+    )
+
+
+def test_a_restore_is_killed_at_each_step_and_continued(
+    raw_project: RawProject, runner: Runner, backup: Path, sql: Sql
+) -> None:
+    copy = raw_project.beside("copy")
+    for step in (name for name in OF_BACKUPS if name.startswith("restore.")):
+        copy.killed_at(runner, step, "restore", str(backup))
+        said = str(copy.run("sync").exception)
+        assert "is not whole: `mirrorlake restore" in said, f"{step}: {said}"
+        assert "is not whole" in str(copy.run("status").exception)
+    assert copy.ok("restore", str(backup))["moved"]
+    assert raw_rows(copy) == 4
+    sql("INSERT INTO t VALUES (5, 1)")
+    assert copy.load() == 5
+    assert raw_project.load() == 5
+
+
+def test_a_backup_that_is_killed_is_none(
+    raw_project: RawProject, runner: Runner, tmp_path: Path
+) -> None:
+    raw_project.killed_at(runner, "backup.copied", "backup", str(tmp_path / "backups"))
+    (left,) = (tmp_path / "backups").iterdir()
+    raw_project.lose()
+    assert "is no complete backup" in raw_project.refused("restore", str(left))
+
+
+def test_a_move_is_killed_at_each_step_and_continued(
+    raw_project: RawProject, runner: Runner, tmp_path: Path, sql: Sql
+) -> None:
+    new = tmp_path / "new"
+    before = {p: p.read_bytes() for p in raw_project.lake.rglob("*") if p.is_file()}
+    for step in (name for name in OF_BACKUPS if name.startswith("move.")):
+        raw_project.killed_at(runner, step, "lake", "move", str(new), "--yes")
+        assert {p: p.read_bytes() for p in raw_project.lake.rglob("*") if p.is_file()} == before
+        if step in ("move.ledger", "move.catalog"):
+            assert "is of the lake in" in str(raw_project.run("gaps").exception)
+        else:
+            assert raw_project.run("gaps").exit_code == 0
+        raw_project.set(lake={"warehouse": str(new)})
+        assert "is not whole: `mirrorlake lake move" in str(raw_project.run("gaps").exception)
+        raw_project.set(lake={"warehouse": "lake"})
+    assert raw_project.ok("lake", "move", str(new), "--yes")["done"]
+    said = str(raw_project.run("lake", "move", str(new)).exception)
+    assert "is in" in said
+    assert "Set lake.warehouse" in said
+    shutil.rmtree(raw_project.lake)
+    raw_project.set(lake={"warehouse": str(new)})
+    assert raw_rows(raw_project) == 4
+    sql("INSERT INTO t VALUES (5, 1)")
+    assert raw_project.load() == 5
+
+
+@pytest.mark.parametrize("changed_first", [True, False])
+def test_a_folder_that_was_moved_by_hand(
+    raw_project: RawProject, runner: Runner, changed_first: bool, tmp_path: Path
+) -> None:
+    """The refusal names a step that works, whether lake.warehouse was changed before it or not."""
+    new = tmp_path / "by hand"
+    known = Ledger(f"sqlite:///{raw_project.folder}/ledger.db").lake()
+    raw_project.lake.rename(new)
+    if changed_first:
+        raw_project.set(lake={"warehouse": str(new)})
+    with pytest.raises(MirrorlakeError, match="mirrorlake lake move"):
+        raw_project.load()
+    raw_project.killed_at(runner, "move.rewritten", "lake", "move", str(new), "--yes")
+    assert not raw_project.ok("lake", "move", str(new))["copied"]
+    raw_project.killed_at(runner, "move.ledger", "lake", "move", str(new), "--yes")
+    assert raw_project.ok("lake", "move", str(new), "--yes")["done"]
+    raw_project.set(lake={"warehouse": str(new)})
+    assert raw_rows(raw_project) == 4
+    assert raw_project.load() == 4
+    now = Ledger(f"sqlite:///{raw_project.folder}/ledger.db").lake()
+    assert known
+    assert now
+    assert now[0] == known[0]
+
+
+def test_a_copied_project_becomes_one_of_its_own(raw_project: RawProject, tmp_path: Path) -> None:
+    copy = RawProject(tmp_path / "copy", raw_project.server, raw_project.database)
+    shutil.copytree(raw_project.folder, copy.folder)
+    before = raw_project.files()
+    with pytest.raises(MirrorlakeError, match="mirrorlake lake move") as refused:
+        copy.load()
+    step = re.findall(r"`mirrorlake (lake move [^`]*)`", str(refused.value))[0]
+    assert copy.ok(*step.split(" ", 2), "--yes")["done"]
+    assert raw_rows(copy) == 4
+    assert copy.load() == 4
+    assert raw_project.files() == before
+    ids = {
+        json.loads((p.lake / "mirrorlake-lake.json").read_bytes())["lake"]
+        for p in (copy, raw_project)
+    }
+    assert len(ids) == 2
+    assert raw_project.load() == 4

@@ -1,0 +1,107 @@
+"""Backups of ledgers and catalogs on Postgres, and of lakes in buckets: from each to each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from demo.embedded import EmbeddedServer
+from mirrorlake.config import load_config
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.ledger import Ledger
+from mirrorlake.sources.files.gcs_store import gcs_client
+from tests.integration.conftest import Place
+from tests.integration.projects import RawProject
+from tests.support.gcs_process import emulator_process
+from tests.support.postgres import PASSWORD, USER, Postgres, running_postgres
+
+Sql = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    with running_postgres() as server:
+        yield server
+
+
+def on_postgres(project: RawProject, server: Postgres, name: str) -> None:
+    """Let a project have its ledger and its catalog in databases that are made here."""
+    with server.admin() as admin:
+        for part in ("ledger", "catalog"):
+            admin.execute(f"CREATE DATABASE {part}_{name}")
+    url = f"postgresql://{USER}:${{env:PG_PASSWORD}}@127.0.0.1:{server.port}"
+    project.set(
+        lake={"warehouse": "lake", "catalog": {"uri": f"{url}/catalog_{name}"}},
+        ledger={"url": f"{url}/ledger_{name}"},
+    )
+
+
+def test_from_sqlite_to_postgres_and_back(
+    raw_project: RawProject,
+    postgres: Postgres,
+    database: str,
+    sql: Sql,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PG_PASSWORD", PASSWORD)
+    first = raw_project.ok("backup", str(tmp_path / "one"))
+    there = raw_project.beside("there")
+    on_postgres(there, postgres, database)
+    there.ok("restore", first["where"])
+    assert "is of another lake" in there.refused("restore", first["where"])
+    sql("INSERT INTO t VALUES (5, 1)")
+    assert there.load() == 5  # its numbers go on after the restored ones
+    # Somebody else's table in the same catalog stays where it is, and out of the backup.
+    lake = Lake(load_config(there.config).lake)
+    lake.make_namespace("others")
+    elsewhere = f"file://{tmp_path}/others/t"
+    lake.catalog.create_table(("others", "t"), pa.schema([("id", pa.int64())]), elsewhere)
+    second = there.ok("backup", str(tmp_path / "two"))
+    assert second["others"] == 1
+    new = tmp_path / "moved"
+    assert there.ok("lake", "move", str(new), "--yes")["tables"] == 1
+    there.set_warehouse(str(new))
+    assert there.load() == 5
+    assert lake.catalog.load_table(("others", "t")).location() == elsewhere
+    back = raw_project.beside("back")
+    back.ok("restore", second["where"])
+    assert len(back.rows("t", "raw")) == 5
+    sql("INSERT INTO t VALUES (6, 1)")
+    assert back.load() == 6
+    seqs = [load.seq for load in Ledger(load_config(back.config).ledger.url).loads("s.x")]
+    assert seqs == []
+
+
+def test_from_a_bucket_to_a_bucket_and_to_a_folder(
+    server: EmbeddedServer, place: Place, database: str, sql: Sql, raw_project: RawProject
+) -> None:
+    assert place
+    with emulator_process("company-lake") as host:
+        client = gcs_client(host)
+        catalog = {"uri": "sqlite:///catalog.db", "properties": {"gcs.service.host": host}}
+        cloud = raw_project.beside("cloud")
+        cloud.set(lake={"warehouse": "gs://company-lake/a lake", "catalog": catalog})
+        assert cloud.load() == 4
+        made = cloud.ok("backup", "gs://company-lake/backups")
+        assert made["where"].startswith("gs://company-lake/backups/")
+        other = raw_project.beside("other")
+        other.set(lake={"warehouse": "gs://company-lake/other", "catalog": catalog})
+        assert other.ok("restore", made["where"])["moved"]
+        here = raw_project.beside("here")
+        here.set(lake={"warehouse": "lake", "catalog": catalog})
+        # A backup in a folder, of a lake in a bucket.
+        kept = cloud.ok("backup", str(here.folder / "kept"))
+        assert here.ok("restore", kept["where"])["moved"]
+        sql("INSERT INTO t VALUES (5, 1)")
+        for blob in list(client.list_blobs("company-lake", prefix="a lake/")):
+            blob.delete()
+        assert other.load() == 5
+        assert here.load() == 5
+        assert other.ok("lake", "move", "gs://company-lake/third", "--yes")["copied"]
+        other.set(lake={"warehouse": "gs://company-lake/third", "catalog": catalog})
+        assert other.load() == 5
