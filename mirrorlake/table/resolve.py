@@ -249,7 +249,7 @@ def names_not_in_bigquery(plan: ResolvedTable) -> tuple[NameProblem, ...]:
     contract = plan.contract
     if not contract.in_bigquery:
         return ()
-    left = {name for name, rule in plan.rules.items() if rule == "drop" and not contract.in_place}
+    left = {name for name, rule in plan.rules.items() if rule == "drop"}
     names = (exact.name for exact in plan.columns if exact.name not in left)
     return tuple(bigquery_problems(contract.namespaces.deduped, contract.table, names))
 
