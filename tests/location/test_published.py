@@ -86,7 +86,9 @@ def test_what_the_command_line_took_is_green_once(feed: Watched) -> None:
     assert all(feed.green(layer) == set(IDS) for layer in LAYERS)
 
 
-@pytest.mark.parametrize("events", [0, 1, 2, 3, 5, 6])
+@pytest.mark.parametrize(
+    "events", [0, *(pytest.param(n, marks=pytest.mark.full) for n in (1, 2, 3, 5)), 6]
+)
 def test_a_killed_daemon_reports_each_once(feed: Watched, events: int) -> None:
     feed.publish(*IDS)
     before = feed.report(killed_after=events)
