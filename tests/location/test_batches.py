@@ -291,7 +291,7 @@ def test_secrets_are_read_where_the_batch_runs() -> None:
             return
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     place = f"http://127.0.0.1:{server.server_port}"
     assert read_secrets({}, place) == {}
     assert read_secrets(SECRETS, place) == {"SHOP_PASSWORD": "pä ss"}

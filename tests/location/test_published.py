@@ -98,7 +98,9 @@ def test_a_layer_that_was_wiped_is_green_again(feed: Watched, layer: Layer) -> N
     assert not feed.report()
 
 
-@pytest.mark.parametrize("events", [0, 1, 2, 3, 5, 6])
+@pytest.mark.parametrize(
+    "events", [0, *(pytest.param(n, marks=pytest.mark.full) for n in (1, 2, 3, 5)), 6]
+)
 def test_a_killed_daemon_reports_each_once(feed: Watched, events: int) -> None:
     feed.publish(*IDS)
     before = feed.report(killed_after=events)

@@ -109,7 +109,7 @@ def running_tokens(folder: Path) -> Iterator[GoogleTokens]:
         "token_uri": state.uri,
     }
     state.file.write_text(json.dumps(account), encoding="utf-8")
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield state

@@ -143,7 +143,7 @@ def serving(catalog: SqlCatalog) -> Iterator[RestCatalogServer]:
     server = ThreadingHTTPServer((HOST, 0), Handler)
     server.daemon_threads = True
     state.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield state

@@ -64,7 +64,7 @@ def trino_server(
         server.socket = context.wrap_socket(server.socket, server_side=True)
         scheme = "https"
     state.url = f"{scheme}://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield state

@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from google.auth import _exponential_backoff
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -51,6 +53,8 @@ def tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GoogleTo
     """The endpoint; this process's account is the one that it knows, and nobody else's."""
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "none"))
+    # What Google's library waits for between its tries of a token, seconds in all.
+    monkeypatch.setattr(_exponential_backoff, "time", SimpleNamespace(sleep=lambda _: None))
     with running_tokens(tmp_path) as endpoint:
         monkeypatch.setenv(FILE, str(endpoint.file))
         yield endpoint
