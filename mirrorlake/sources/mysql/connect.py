@@ -225,7 +225,7 @@ def _connect(source: SourceConfig, database: str | None) -> Connection[Any]:
     }
 
     def note(words: str) -> None:
-        logger.info("source %s: %s", source.name, words)
+        logger.warning("source %s: %s", source.name, words)
 
     seconds = source.silence.total_seconds()
     try:

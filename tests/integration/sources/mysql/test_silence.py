@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.errors import SourceError
@@ -74,13 +75,41 @@ def test_a_server_at_work_is_waited_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Three times the silence before the first row: in the reader, and in a session."""
-    caplog.set_level(logging.INFO)
     source = engine_for({}, {"silence": "1s"}).config.sources["s"]
     [batch] = read_batches(source, database, "SELECT SLEEP(3) AS a")
     assert batch.to_pydict() == {"a": [0]}
     with session(source) as connection:
         assert rows_of(connection, "SELECT SLEEP(3)") == [(0,)]
     assert caplog.text.count("the server has worked on a statement for") >= 4
+
+
+def test_a_server_that_lets_nobody_look(
+    server: EmbeddedServer,
+    database: str,
+    sql: Sql,
+    engine_for: EngineFor,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An account of one session: nobody can tell, and a server at work is not taken for a stuck
+    one, unless it takes longer than any statement may."""
+    user = f"u{database}"[:20]
+    sql(
+        f"CREATE USER {user}@'%' IDENTIFIED BY 'p' WITH MAX_USER_CONNECTIONS 1",
+        f"GRANT SELECT ON {database}.* TO {user}@'%'",
+    )
+    usual = engine_for({}, {"silence": "1s"}).config.sources["s"]
+    source = usual.model_copy(update={"user": user, "password": SecretStr("p")})
+    with session(source) as connection:
+        assert rows_of(connection, "SELECT SLEEP(3)") == [(0,)]
+    assert "the server refuses a second session" in caplog.text
+    login = {"host": source.host, "port": source.port, "user": user, "password": b"p"}
+    with (
+        closing(silence.connect({**login, "ssl_disabled": True}, 1.0, print, 1.0)) as connection,
+        pytest.raises(SourceError, match="refuses a second session") as caught,
+    ):
+        rows_of(connection, "SELECT SLEEP(60)")
+    assert caught.value.retryable
+    sql(f"DROP USER {user}@'%'")
 
 
 # Nothing of the login, of an answer of some rows, and of its end.
