@@ -41,7 +41,8 @@ def bound_waits(engine: sa.Engine, seconds: float) -> sa.Engine:
         @event.listens_for(engine, "do_connect")
         def _postgres(_: Any, __: Any, given: Any, named: dict[str, Any]) -> Any:
             named.setdefault("connect_timeout", max(2, round(seconds)))
-            return _bounded().connect(*given, **KEEPALIVE, **named, mirrorlake_seconds=seconds)
+            named = KEEPALIVE | named  # what a URL says itself stays
+            return _bounded().connect(*given, **named, mirrorlake_seconds=seconds)
 
     elif kind in ("mysql", "mariadb"):
 

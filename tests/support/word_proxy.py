@@ -1,15 +1,13 @@
-"""A TCP proxy that breaks a connection at one word of what the client sends.
-
-Not where the client holds the interpreter's lock while it waits: its threads would stand still.
-"""
+"""A TCP proxy that breaks a connection at one word of what the client sends."""
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import socket
 import struct
 import threading
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 How = Literal["before", "after", "stall", "slow"]
 _RESET = struct.pack("ii", 1, 0)  # linger on, for no time: closing sends RST
@@ -22,12 +20,17 @@ class WordProxy:
     - reset ``after`` the server has answered it, without the answer,
     - left open, and nothing more of it is passed (``stall``),
     - or passed byte by byte (``slow``).
+
+    By threads of this process: not where the client holds the interpreter's lock while it waits,
+    see `OtherProcess`.
     """
 
-    def __init__(self, port: int, word: bytes, how: How) -> None:
+    def __init__(
+        self, port: int, word: bytes, how: How, armed: Any = None, met: Any = None
+    ) -> None:
         self._target, self._word, self._how = port, word, how
-        self._armed = threading.Event()
-        self.met = threading.Event()
+        self._armed = armed or threading.Event()
+        self.met = met or threading.Event()
         """Set once the word was met."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
@@ -87,6 +90,36 @@ class WordProxy:
                     client.sendall(piece[at : at + 1] if broken.is_set() else piece)
         if self._how != "stall" or not broken.is_set():
             _close(client)
+
+
+class OtherProcess:
+    """A `WordProxy` in another process."""
+
+    def __init__(self, port: int, word: bytes, how: How) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._armed, self.met = context.Event(), context.Event()
+        told, tell = context.Pipe(duplex=False)
+        given = (port, word, how, self._armed, self.met)
+        self._process = context.Process(target=_serve, args=(given, tell), daemon=True)
+        self._process.start()
+        self.port = int(told.recv())
+
+    def arm(self) -> None:
+        """Break the next connection that sends the word."""
+        self._armed.set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def _serve(given: Any, tell: Any) -> None:
+    with WordProxy(*given) as proxy:
+        tell.send(proxy.port)
+        threading.Event().wait()
 
 
 def _reset(end: socket.socket) -> None:

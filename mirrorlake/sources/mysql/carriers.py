@@ -110,28 +110,22 @@ class _Maker:
             self._control.close()
         if self._program is not None:
             self._program.wait()
-        self.forget()
+        self._control = self._program = None
 
-    def forget(self) -> None:
+    def forked(self) -> None:
+        """This is a copy of the process that started it, and has one of its own: answers would get
+        mixed up."""
+        if self._control is not None:
+            self._control.close()
+        if self._program is not None:
+            self._program.returncode = 0  # not this copy's child: nobody waits for it here
+        self._lock = threading.Lock()
         self._control = self._program = None
 
 
 _MAKER = _Maker()
 atexit.register(_MAKER.end)
-
-
-def _forked() -> None:
-    """A copy of this process has a maker of its own: answers would get mixed up."""
-    global _MAKER
-    if _MAKER._control is not None:
-        _MAKER._control.close()
-    if _MAKER._program is not None:
-        _MAKER._program.returncode = 0  # not this copy's child: nobody waits for it here
-    _MAKER = _Maker()
-    atexit.register(_MAKER.end)
-
-
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_MAKER.forked)
 
 
 def new_carrier() -> Carrier:

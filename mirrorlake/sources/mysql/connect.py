@@ -34,6 +34,7 @@ _RETRYABLE = {
 }
 LOCK_SECONDS = 30
 """How long a statement of ours waits for a table's lock."""
+_GONE = 2006  # CR_SERVER_GONE_ERROR
 LOCKED = 1205  # ER_LOCK_WAIT_TIMEOUT
 LOCKED_STEP = (
     "See SHOW PROCESSLIST and performance_schema.metadata_locks for who holds it (LOCK TABLES, a "
@@ -123,6 +124,9 @@ def source_error(error: Exception, source: SourceConfig | None = None) -> Source
     """A driver's error as a SourceError: the server's own words, never a password."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     words = str(error.args[1]) if len(error.args) > 1 else str(error)
+    if isinstance(error, pymysql.InterfaceError) and code == 0:
+        # PyMySQL's whole word for a statement after the one in which the connection was lost.
+        code, words = _GONE, "the connection was lost before"
     where = f"source {source.name} ({source.host}:{source.port})" if source else "MySQL"
     if source is not None:
         words = without_secret(words, source)
@@ -225,7 +229,7 @@ def _connect(source: SourceConfig, database: str | None) -> Connection[Any]:
     }
 
     def note(words: str) -> None:
-        logger.info("source %s: %s", source.name, words)
+        logger.warning("source %s: %s", source.name, words)
 
     seconds = source.silence.total_seconds()
     try:

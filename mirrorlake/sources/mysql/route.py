@@ -69,7 +69,7 @@ class _Told:
         self.silent: str | None = None
         self._words: list[dict[str, Any]] = []
 
-    def first(self, source: SourceConfig) -> dict[str, Any]:
+    def first(self) -> dict[str, Any]:
         """What it says of its first session, waiting for it.
 
         Raises:
@@ -79,7 +79,7 @@ class _Told:
             self._take_in()
         opened = self._words.pop(0) if self._words else _ENDED
         if "wrong" in opened:
-            raise source_error(pymysql.OperationalError(*opened["wrong"]), source)
+            raise source_error(pymysql.OperationalError(*opened["wrong"]), self._source)
         return opened
 
     def listen(self, seconds: float) -> None:
@@ -89,11 +89,8 @@ class _Told:
 
     def given_up(self) -> str | None:
         """Why it gave its server up, if it has."""
-        while self.silent is None and not self.ended:
-            before = self.through
-            self.listen(0)
-            if before == self.through and not select.select([self._carrier.says], [], [], 0)[0]:
-                break
+        while not self.ended and select.select([self._carrier.says], [], [], 0)[0]:
+            self._take_in()
         return self.silent
 
     def _take_in(self) -> None:
@@ -109,8 +106,7 @@ class _Told:
 
     def _hear(self, words: dict[str, Any]) -> None:
         if proxy.NOTE in words:
-            source = self._source
-            logger.info("source %s: %s", source.name, words[proxy.NOTE])
+            logger.warning("source %s: %s", self._source.name, words[proxy.NOTE])
         elif proxy.SILENT in words:
             self.silent = words[proxy.SILENT]
         else:
@@ -195,7 +191,7 @@ def open_route(
         try:
             settings = {"socket": path, "database": database, "brake": brake, "before": [*before]}
             carrier.tell(login_of(source) | settings)
-            opened = told.first(source)
+            opened = told.first()
             login = f"carried:x@localhost/{name}?prefer_socket=false&{_PREPARED}"
             url = f"mysql://{login}&socket={percent(path)}"
             answer = tuple(opened["answer"]) if before else None

@@ -232,5 +232,6 @@ class SessionWatch:
 def _asked(connection: Any, more: str = "") -> list[Any]:
     """Which server a session is of, and ``more``."""
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {more}@@hostname, @@port")
+        # Whatever `sql_select_limit` says there.
+        cursor.execute(f"SELECT {more}@@hostname, @@port LIMIT 1")
         return list(cursor.fetchone())

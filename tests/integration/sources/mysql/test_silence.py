@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.errors import SourceError
+from mirrorlake.errors import MirrorlakeError, SourceError
 from mirrorlake.load import chunk_planner, chunk_statements, runner
 from mirrorlake.operations.sync import load_table
 from mirrorlake.sources.mysql import silence
@@ -19,6 +20,7 @@ from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 from tests.integration.cutting import CuttingProxy
 from tests.integration.sources.mysql.test_limits import FULL, make_rows
+from tests.support.word_proxy import How, OtherProcess
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Workspace]
@@ -74,13 +76,41 @@ def test_a_server_at_work_is_waited_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Three times the silence before the first row: in the reader, and in a session."""
-    caplog.set_level(logging.INFO)
     source = engine_for({}, {"silence": "1s"}).config.sources["s"]
     [batch] = read_batches(source, database, "SELECT SLEEP(3) AS a")
     assert batch.to_pydict() == {"a": [0]}
     with session(source) as connection:
         assert rows_of(connection, "SELECT SLEEP(3)") == [(0,)]
     assert caplog.text.count("the server has worked on a statement for") >= 4
+
+
+def test_a_server_that_lets_nobody_look(
+    server: EmbeddedServer,
+    database: str,
+    sql: Sql,
+    engine_for: EngineFor,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An account of one session: nobody can tell, and a server at work is not taken for a stuck
+    one, unless it takes longer than any statement may."""
+    user = f"u{database}"[:20]
+    sql(
+        f"CREATE USER {user}@'%' IDENTIFIED BY 'p' WITH MAX_USER_CONNECTIONS 1",
+        f"GRANT SELECT ON {database}.* TO {user}@'%'",
+    )
+    usual = engine_for({}, {"silence": "1s"}).config.sources["s"]
+    source = usual.model_copy(update={"user": user, "password": SecretStr("p")})
+    with session(source) as connection:
+        assert rows_of(connection, "SELECT SLEEP(3)") == [(0,)]
+    assert "the server refuses a second session" in caplog.text
+    login = {"host": source.host, "port": source.port, "user": user, "password": b"p"}
+    with (
+        closing(silence.connect({**login, "ssl_disabled": True}, 1.0, print, 1.0)) as connection,
+        pytest.raises(SourceError, match="refuses a second session") as caught,
+    ):
+        rows_of(connection, "SELECT SLEEP(60)")
+    assert caught.value.retryable
+    sql(f"DROP USER {user}@'%'")
 
 
 # Nothing of the login, of an answer of some rows, and of its end.
@@ -159,3 +189,55 @@ def test_whatever_the_way_does(
     assert sorted(row["id"] for row in rows) == list(range(1, 4_001))
     loads = [load.state for load in workspace.ledger.loads(contract.name)]
     assert loads.count("success") == 1
+
+
+# What sessions send at each of a sync's steps: how a table was made, where the log stands, what is
+# open, how the table is now, the snapshot and the rows.
+WORDS = [
+    b"SHOW CREATE TABLE",
+    b"UTC_TIMESTAMP(6)",
+    b"innodb_trx",
+    b"information_schema",
+    b"START TRANSACTION",
+    b"mirrorlake load",
+    b"CONNECTION_ID()",
+]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("word", WORDS, ids=bytes.decode)
+@pytest.mark.parametrize("how", ["before", "after", "stall", "slow"])
+def test_whatever_question_is_not_answered(
+    server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor, word: bytes, how: How
+) -> None:
+    """A sync ends, by an error that can be retried if by one; then everything is exact."""
+    sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT, at DATETIME(6) NOT NULL, KEY (at))",
+        f"INSERT INTO t VALUES {', '.join(f'({n}, {n}, UTC_TIMESTAMP(6))' for n in range(50))}",
+    )
+    terms = {"mode": "incremental", "key": ["id"], "cursor": "at", "verify": True}
+    with OtherProcess(server.port, word, how) as proxy:
+        workspace = engine_for({"t": terms}, {"port": proxy.port, "silence": SHORT})
+        contract = workspace.config.table("t")
+        load_table(workspace, contract)
+        sql("UPDATE t SET v = v + 1, at = UTC_TIMESTAMP(6) WHERE id < 30", "DO 0")
+        proxy.arm()
+        failed: list[MirrorlakeError] = []
+        for _ in range(3):
+            try:
+                load_table(workspace, contract)
+                break
+            except MirrorlakeError as error:
+                failed.append(error)
+        else:
+            raise AssertionError(failed)
+        met = proxy.met.is_set()
+    assert all(error.retryable for error in failed), failed
+    assert met or word in (b"SHOW CREATE TABLE", b"START TRANSACTION", b"innodb_trx"), "never sent"
+    raw = workspace.ledger.schema_versions(contract.name)[-1].raw_table
+    rows = lake_rows(workspace, contract.namespaces.raw, raw)
+    newest = {row["id"]: row["v"] for row in sorted(rows, key=lambda row: row["_mirror_seq"])}
+    assert newest == dict(sql("SELECT id, v FROM t"))
+    loads = {load.load_id for load in workspace.ledger.successful_loads(contract.name, 0)}
+    assert {row["_mirror_load"] for row in rows} <= loads
+    assert len({(row["id"], row["_mirror_load"]) for row in rows}) == len(rows)

@@ -3,9 +3,12 @@ else."""
 
 from __future__ import annotations
 
+import pymysql
 import pytest
 
 from mirrorlake.config import SourceConfig
+from mirrorlake.errors import SourceError
+from mirrorlake.sources.mysql.connect import rows_of
 from mirrorlake.sources.mysql.reader import _failed
 
 
@@ -29,3 +32,12 @@ def test_a_second_attempt_is_advised_where_it_may_pass(
     found = _failed(RuntimeError(text), source(), "d", "s.d.t")
     assert (found.retryable, step in found.next_step) == (retryable, True)
     assert ("sync again" in found.next_step) == retryable
+
+
+def test_a_connection_that_was_lost_before_can_be_tried_again() -> None:
+    """PyMySQL raises an error without a number or a word then. Taken for a refusal, the list of
+    open transactions was said to be not for us to see, and the load went on without it."""
+    connection = pymysql.connect(defer_connect=True)
+    with pytest.raises(SourceError, match="the connection was lost before") as caught:
+        rows_of(connection, "SELECT 1")
+    assert caught.value.retryable

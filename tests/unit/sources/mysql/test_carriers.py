@@ -1,0 +1,54 @@
+"""Carriers are made by one program of this process, and by another one of a copy of it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+from mirrorlake.sources.mysql import carriers
+from mirrorlake.sources.mysql.carriers import new_carrier, settings_of
+
+NOBODY_THERE = {
+    "host": "127.0.0.1",
+    "port": 1,
+    "user": "u",
+    "password": "p",
+    "tls": False,
+    "ca": None,
+    "refused": [],
+    "database": "d",
+    "brake": None,
+    "before": [],
+    "silence": 5.0,
+    "most": None,
+}
+
+
+def refused(folder: str) -> bool:
+    """Whether a carrier ran, and said that it reaches no server."""
+    carrier = new_carrier()
+    try:
+        carrier.tell(NOBODY_THERE | {"socket": f"{folder}/{os.urandom(4).hex()}"})
+        [line] = carrier.lines() or []
+        return settings_of(line)["wrong"][0] == 2003
+    finally:
+        carrier.end()
+
+
+def test_each_process_has_a_maker_of_its_own() -> None:
+    with tempfile.TemporaryDirectory(prefix="c-", dir="/tmp") as folder:
+        assert refused(folder)
+        ours = carriers._MAKER._program
+        assert ours is not None
+        child = os.fork()
+        if child == 0:
+            # Nothing of the tests' own may run in the copy.
+            well = refused(folder) and carriers._MAKER._program is not ours
+            os._exit(0 if well else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert refused(folder)
+        assert carriers._MAKER._program is ours
+        # Somebody ends it: the next read starts another.
+        ours.kill()
+        ours.wait()
+        assert refused(folder)
