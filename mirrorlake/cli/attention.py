@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.scaffold.summary import counted
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.operations.attention import Attention
@@ -36,7 +36,7 @@ def print_not_right(found: Sequence[Attention], tables: int) -> None:
     from mirrorlake.operations.attention import counts_of
 
     print_attention(found)
-    words = f"{counted(tables, 'table')}: "
+    words = f"{plural(tables, 'table')}: "
     words += f"not right: {_listed(counts_of(found))}" if found else "all is right"
     show.console.print(words, highlight=False, soft_wrap=True)
 
@@ -50,7 +50,7 @@ def print_summary(outcomes: Mapping[str, int], found: Sequence[Attention]) -> No
     from mirrorlake.operations.attention import counts_of
 
     print_attention(found)
-    words = f"{counted(sum(outcomes.values()), 'table')}: {_listed(outcomes)}"
+    words = f"{plural(sum(outcomes.values()), 'table')}: {_listed(outcomes)}"
     words += f"; not right: {_listed(counts)}" if (counts := counts_of(found)) else ""
     show.console.print(words, highlight=False, soft_wrap=True)
 

@@ -27,7 +27,7 @@ from mirrorlake.cli.reports import (
 from mirrorlake.cli.tenant_checks import check_tenant_table
 from mirrorlake.config import Config, TableContract, TenantTable
 from mirrorlake.errors import ConfigError, MirrorlakeError
-from mirrorlake.scaffold.summary import counted
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
@@ -185,7 +185,7 @@ def _check_landed(workspace: Workspace, contract: TableContract, terms: CheckTer
             show.console.print(line, highlight=False, soft_wrap=True)
         _warn_of_clean((), suspects)
 
-    kept = (f"{counted(found.kept, 'row')} kept",) if found.kept else ()
+    kept = (f"{plural(found.kept, 'row')} kept",) if found.kept else ()
     notes = (*kept, *unread_words(found), *_clean_notes((), (), suspects))
     rows = (found.expected, found.rows)
     return Checked(contract.name, found.verdict, words, show_it, rows, notes)
@@ -297,12 +297,12 @@ def _count(workspace: Workspace, contract: TableContract) -> Checked:
     found = count_rows(workspace, contract)
 
     def show_it() -> None:
-        rows = f"{counted(found.source_rows, 'row')} in MySQL, {found.lake_rows:,} in the lake"
+        rows = f"{plural(found.source_rows, 'row')} in MySQL, {found.lake_rows:,} in the lake"
         waiting = f", {found.waiting:,} wait" if found.waiting else ""
         line = f"{found.table}: counts are {found.verdict} ({rows}{waiting}; {found.compared})"
         show.console.print(escape(line), highlight=False, soft_wrap=True)
         for day, (ours, theirs) in found.days.items():
-            line = f"  {day}: {counted(ours, 'row')} in MySQL, {theirs:,} in the lake"
+            line = f"  {day}: {plural(ours, 'row')} in MySQL, {theirs:,} in the lake"
             show.console.print(line, highlight=False)
 
     rows = (found.source_rows, found.lake_rows)

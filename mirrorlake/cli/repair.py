@@ -25,7 +25,7 @@ from mirrorlake.cli.reports import (
 )
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
-from mirrorlake.scaffold.summary import counted
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.operations.repair import Repaired
@@ -214,7 +214,7 @@ def _repair_everything(config: Config, options: dict[str, Any], *, as_json: bool
         if not as_json:
             print_checked([found for _, found in looks])
         count = [*seen.verdicts.values()].count("different")
-        question = f"Repair {counted(count, 'table')}?"
+        question = f"Repair {plural(count, 'table')}?"
         if not count or _confirmed(options, question):
             _repair_all(workspace, looks, options, seen, as_json=as_json)
     verdicts = [*seen.verdicts.values()]
@@ -298,15 +298,15 @@ def _print_differences(report: Report, formatter: Formatter) -> None:
         show.console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
     more = len(report.differences) - _SHOWN
     if more > 0:
-        words = f"  … and {counted(more, 'more row')}: see the evidence file"
+        words = f"  … and {plural(more, 'more row')}: see the evidence file"
         show.console.print(words, highlight=False)
 
 
 def _print_done(done: Repaired) -> None:
     color = {"equal": "green", "different": "red", "undecided": "yellow"}[done.outcome]
     show.console.print(
-        f"{escape(done.table)}: now [{color}]{done.outcome}[/] ({counted(done.rows, 'row')} read "
-        f"again, {done.gone:,} gone, in {counted(done.rounds, 'round')} and {done.seconds} s; it "
+        f"{escape(done.table)}: now [{color}]{done.outcome}[/] ({plural(done.rows, 'row')} read "
+        f"again, {done.gone:,} gone, in {plural(done.rounds, 'round')} and {done.seconds} s; it "
         f"was: {done.why})",
         highlight=False,
         soft_wrap=True,

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.errors import ConfigError, MirrorlakeError
-from mirrorlake.scaffold.summary import counted
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.proof.report import Ask, Report
@@ -65,10 +65,10 @@ def print_checked(found: Sequence[Checked]) -> None:
 
 def notes_of(report: Report) -> tuple[str, ...]:
     """What a line about a check says beside its verdict."""
-    found = [f"{counted(report.waiting, 'row')} wait"] if report.waiting else []
-    found += [f"{counted(n, 'row')} {why}" for why, n in sorted(report.undecided.items())]
+    found = [plural(report.waiting, "row waits", "rows wait")] if report.waiting else []
+    found += [f"{plural(n, 'row')} {why}" for why, n in sorted(report.undecided.items())]
     if report.ignored:
-        found.append(f"{counted(report.ignored, 'row')} deleted in MySQL, and ignored")
+        found.append(f"{plural(report.ignored, 'row')} deleted in MySQL, and ignored")
     if report.not_mirrored:
         found.append(f"not mirrored: {', '.join(report.not_mirrored)}")
     return tuple(found)
@@ -114,7 +114,7 @@ def print_tally(
     parts = [f"[{COLORS[v]}]{counts[v]:,} {v}[/]" for v in CODES if counts[v]]
     parts += [f"[red]{len(failures):,} failed[/]"] if failures else []
     tables = len(verdicts) + len(failures)
-    words = f"{counted(tables, 'table')} {done}: {', '.join(parts)}"
+    words = f"{plural(tables, 'table')} {done}: {', '.join(parts)}"
     show.console.print(words, highlight=False, soft_wrap=True)
     show.print_errors(failures)
 
@@ -122,7 +122,7 @@ def print_tally(
 def print_report(report: Report, path: Path) -> None:
     """A check's verdict, in a few lines."""
     color = COLORS[report.verdict]
-    rows = f"{counted(report.source.rows, 'row')} in MySQL, {report.lake.rows:,} in the lake"
+    rows = f"{plural(report.source.rows, 'row')} in MySQL, {report.lake.rows:,} in the lake"
     show.console.print(
         f"{escape(report.table)}: [{color}]{report.verdict}[/] ({rows}; "
         f"{escape(report.scope)}; {report.seconds} s, {report.bytes:,} bytes from MySQL)",
@@ -130,26 +130,20 @@ def print_report(report: Report, path: Path) -> None:
         soft_wrap=True,
     )
     undecided = sorted(report.undecided.items())
-    notes = [f"{counted(count, 'row')} {reason}" for reason, count in undecided]
+    notes = [f"{plural(count, 'row')} {reason}" for reason, count in undecided]
     if report.not_mirrored:
         notes.append(f"not compared, as they are not mirrored: {', '.join(report.not_mirrored)}")
     if report.waiting:
-        one, wait = report.waiting == 1, f"{report.waiting:,} rows wait"
-        wait = "1 row waits: it was" if one else f"{wait}: they were"
-        them = "it" if one else "them"
-        notes.append(f"{wait} not compared, since the lake need not have {them} yet")
+        wait = plural(report.waiting, "row waits: it was", "rows wait: they were")
+        notes.append(f"{wait} not compared, since MySQL wrote so recently")
     if report.beside:
         notes.append(
-            f"{counted(report.beside, 'row')} outside these bounds, looked up by key: equal"
+            f"{plural(report.beside, 'row')} outside these bounds, looked up by key: equal"
         )
     if report.ignored:
-        notes.append(f"{counted(report.ignored, 'row')} deleted in MySQL, and ignored (deletes)")
+        notes.append(f"{plural(report.ignored, 'row')} deleted in MySQL, and ignored (deletes)")
     if report.unlooked:
-        more = (
-            "1 more row or group differs"
-            if report.unlooked == 1
-            else (f"{report.unlooked:,} more rows or groups differ")
-        )
-        notes.append(f"{more}: see --most")
+        one, many = "more row or group differs", "more rows or groups differ"
+        notes.append(f"{plural(report.unlooked, one, many)}: see --most")
     for note in [*notes, f"evidence: {path}"]:
         show.console.print(f"  {escape(note)}", highlight=False, soft_wrap=True)

@@ -24,6 +24,7 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.tenants import end_partly, print_synced, sync_all
 from mirrorlake.config import Config, TableContract, TenantTable
 from mirrorlake.errors import ConfigError, LedgerError, MirrorlakeError, SourceHeld
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.operations.attention import Attention
@@ -284,7 +285,7 @@ def _words_of(synced: Synced) -> str:
         return "held" if isinstance(synced.error, SourceHeld) else "failed"
     if result.unchanged is not None:
         return "unchanged"
-    return f"{result.rows:,} rows, {result.seconds} s"
+    return f"{plural(result.rows, 'row')}, {result.seconds} s"
 
 
 _EVIDENCE = {

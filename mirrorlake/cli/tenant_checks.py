@@ -13,7 +13,7 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.cli.reports import Checked
 from mirrorlake.config import TenantTable
-from mirrorlake.scaffold.summary import counted
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.operations.tenant_verdicts import TenantsChecked
@@ -42,7 +42,7 @@ def check_tenant_table(
         sum(one.mysql_rows or 0 for one in found.verdicts),
         sum(one.lake_rows or 0 for one in found.verdicts),
     )
-    notes = (counted(len(found.verdicts), "tenant"),)
+    notes = (plural(len(found.verdicts), "tenant"),)
     show_it = partial(_print_checked, found)
     return Checked(found.table, found.verdict, words, show_it, rows, notes)
 
