@@ -65,7 +65,7 @@ def print_checked(found: Sequence[Checked]) -> None:
 
 def notes_of(report: Report) -> tuple[str, ...]:
     """What a line about a check says beside its verdict."""
-    found = [f"{plural(report.waiting, 'row')} wait"] if report.waiting else []
+    found = [plural(report.waiting, "row waits", "rows wait")] if report.waiting else []
     found += [f"{plural(n, 'row')} {why}" for why, n in sorted(report.undecided.items())]
     if report.ignored:
         found.append(f"{plural(report.ignored, 'row')} deleted in MySQL, and ignored")
@@ -134,10 +134,8 @@ def print_report(report: Report, path: Path) -> None:
     if report.not_mirrored:
         notes.append(f"not compared, as they are not mirrored: {', '.join(report.not_mirrored)}")
     if report.waiting:
-        one, wait = report.waiting == 1, f"{report.waiting:,} rows wait"
-        wait = "1 row waits: it was" if one else f"{wait}: they were"
-        them = "it" if one else "them"
-        notes.append(f"{wait} not compared, since the lake need not have {them} yet")
+        wait = plural(report.waiting, "row waits: it was", "rows wait: they were")
+        notes.append(f"{wait} not compared, since MySQL wrote so recently")
     if report.beside:
         notes.append(
             f"{plural(report.beside, 'row')} outside these bounds, looked up by key: equal"
@@ -145,11 +143,7 @@ def print_report(report: Report, path: Path) -> None:
     if report.ignored:
         notes.append(f"{plural(report.ignored, 'row')} deleted in MySQL, and ignored (deletes)")
     if report.unlooked:
-        more = (
-            "1 more row or group differs"
-            if report.unlooked == 1
-            else (f"{report.unlooked:,} more rows or groups differ")
-        )
-        notes.append(f"{more}: see --most")
+        one, many = "more row or group differs", "more rows or groups differ"
+        notes.append(f"{plural(report.unlooked, one, many)}: see --most")
     for note in [*notes, f"evidence: {path}"]:
         show.console.print(f"  {escape(note)}", highlight=False, soft_wrap=True)
