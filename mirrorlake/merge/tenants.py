@@ -35,7 +35,14 @@ from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.raw_files import compare_bytes
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.reshape import NEXT, next_names
-from mirrorlake.merge.staging import append_rows, branch_sql, drop_stale, new_branch
+from mirrorlake.merge.staging import (
+    append_rows,
+    branch_sql,
+    drop_stale,
+    made_of,
+    new_branch,
+    seal,
+)
 from mirrorlake.merge.tenant_due import add_due
 from mirrorlake.merge.tenant_shapes import (
     LISTED,
@@ -309,7 +316,9 @@ def _write(workspace: Workspace, table: TenantTable, shapes: TenantShapes, todo:
         if todo.rows:
             rows = spark.sql(rows_sql(table, shapes, todo.rows))
             renamed = rows.toDF(*(next_names(todo.retyped).get(n, n) for n in rows.columns))
-            append_rows(renamed, target)
+            append_rows(renamed, target, {} if todo.whole else made_of(head))
+        elif not todo.whole:
+            seal(lake, identifier, branch, made_of(head))
         failpoint("tenants.staged")
         _refuse_other_counts(workspace, table, target, todo)
         flush_commits(lake.load(identifier), head, branch)
