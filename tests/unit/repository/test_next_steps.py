@@ -48,8 +48,8 @@ BY_READING = {
     "Rename or drop …, then sync again": "without deduped, tenants are folded from raw as a whole",
     "Deduped is as it was. Sync again once they can be read; of tenants that are gone, restore "
     "their raw table, or write `dropped: remove`": "what was not there is, or is not needed",
-    "Nothing of it is visible. See whether somebody wrote into raw, and sync again: this tenant is "
-    "then read again": "its terms are forgotten, as of raw that was damaged",
+    "Nothing of it is visible. See whether somebody wrote into raw, and sync again: these tenants "
+    "are then read again": "their terms are forgotten, as of raw that was damaged",
     "The table was set back, or is an older copy than the ledger: put back the newest one "
     "(Iceberg's register_table), or sync the table, which says what becomes of these loads": (
         "test_hands.py syncs tables that were set back; maintenance then finds nothing to refuse"
