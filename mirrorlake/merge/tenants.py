@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.commit import BY
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names, history, is_rewrite
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
@@ -318,7 +319,7 @@ def _write(workspace: Workspace, table: TenantTable, shapes: TenantShapes, todo:
             renamed = rows.toDF(*(next_names(todo.retyped).get(n, n) for n in rows.columns))
             append_rows(renamed, target, {} if todo.whole else made_of(head))
         elif not todo.whole:
-            seal(lake, identifier, branch, made_of(head))
+            seal(lake, identifier, branch, {BY: "mirrorlake"} | made_of(head))
         failpoint("tenants.staged")
         _refuse_other_counts(workspace, table, target, todo)
         flush_commits(lake.load(identifier), head, branch)
