@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mirrorlake.destinations.base import Destination, Identifier, as_sql_identifier
+from mirrorlake.destinations.iceberg.commit import BASE
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.session_settings import activate
 
 if TYPE_CHECKING:
@@ -35,6 +37,21 @@ def drop_stale(lake: Destination, identifier: Identifier) -> None:
     for name in lake.branches(identifier):
         if name.startswith(BRANCH):
             lake.drop_branch(identifier, name)
+
+
+def made_of(head: int | None) -> dict[str, str]:
+    """What the last commit of a branch says of the version that the branch was made of."""
+    return {} if head is None else {BASE: str(head)}
+
+
+def seal(lake: Lake, identifier: Identifier, branch: str, properties: dict[str, str]) -> int:
+    """One more snapshot on a branch, which adds nothing but what it says of itself; its id."""
+    table = lake.catalog.load_table(identifier.path)
+    with lake.translated(identifier), table.transaction() as transaction:
+        update = transaction.update_snapshot(snapshot_properties=properties, branch=branch)
+        with update.fast_append():
+            pass
+    return table.refresh().metadata.refs[branch].snapshot_id
 
 
 def append_rows(

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.commit import BY
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names, history, is_rewrite
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
@@ -35,7 +36,14 @@ from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.raw_files import compare_bytes
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.reshape import NEXT, next_names
-from mirrorlake.merge.staging import append_rows, branch_sql, drop_stale, new_branch
+from mirrorlake.merge.staging import (
+    append_rows,
+    branch_sql,
+    drop_stale,
+    made_of,
+    new_branch,
+    seal,
+)
 from mirrorlake.merge.tenant_due import add_due
 from mirrorlake.merge.tenant_shapes import (
     LISTED,
@@ -309,7 +317,9 @@ def _write(workspace: Workspace, table: TenantTable, shapes: TenantShapes, todo:
         if todo.rows:
             rows = spark.sql(rows_sql(table, shapes, todo.rows))
             renamed = rows.toDF(*(next_names(todo.retyped).get(n, n) for n in rows.columns))
-            append_rows(renamed, target)
+            append_rows(renamed, target, {} if todo.whole else made_of(head))
+        elif not todo.whole:
+            seal(lake, identifier, branch, {BY: "mirrorlake"} | made_of(head))
         failpoint("tenants.staged")
         _refuse_other_counts(workspace, table, target, todo)
         flush_commits(lake.load(identifier), head, branch)

@@ -12,9 +12,9 @@
                     | metadata is there     |
     raw             | set back, or gone,    | its lost loads are unknown windows; the whole table is
                     | nothing newer there   | read again where MySQL has every row, else refused
-    raw             | rows by other hands   | refused: set it back to our last version
+    raw             | files by other hands  | refused: set it back to our last version
     raw             | another table         | refused: put ours back
-    any             | files only replaced   | nothing: a compaction changes no row
+    any but raw     | files only replaced   | nothing: a compaction changes no row
 
 What belongs here: that table, and what carries it out. What doesn't: how a table is compared with
 what the ledger knows (`mirrorlake.destinations.iceberg.heads`).

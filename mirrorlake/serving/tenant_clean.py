@@ -31,7 +31,13 @@ from mirrorlake.ledger import Ledger, TenantPlace
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.current_rows import with_originals
 from mirrorlake.merge.reshape import NEXT, next_names
-from mirrorlake.merge.staging import append_rows, branch_sql, drop_stale, new_branch
+from mirrorlake.merge.staging import (
+    append_rows,
+    branch_sql,
+    drop_stale,
+    made_of,
+    new_branch,
+)
 from mirrorlake.merge.statements import clean_column
 from mirrorlake.merge.tenant_due import Due, forget_due, read_due
 from mirrorlake.merge.tenant_shapes import LISTED, TenantShapes, places_sql
@@ -302,7 +308,8 @@ def _write(
         rows = spark.sql(
             f"SELECT {', '.join(wanted.selects)} FROM {deduped_of(table).sql}{_where(due)}"  # noqa: S608
         )
-        append_rows(rows.toDF(*(beside.get(name, name) for name in rows.columns)), target)
+        renamed = rows.toDF(*(beside.get(name, name) for name in rows.columns))
+        append_rows(renamed, target, {} if due.everything else made_of(head))
         failpoint("tenants.clean_staged")
         there = _refuse_other_counts(workspace, table, target, due)
         _refuse_moved(workspace, table, of_deduped)

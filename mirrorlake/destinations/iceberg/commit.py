@@ -44,6 +44,9 @@ NUMBER = "mirrorlake.seq"
 FOLDED = "mirrorlake.folded-through"
 """On commits of deduped and clean: the highest number of a load that they hold."""
 BY = "mirrorlake.by"
+BASE = "mirrorlake.base"
+"""On the last commit of a branch of ours: the version that main showed when it was made. What is in
+between is ours, too: Spark gives a delete of whole files no property."""
 """On commits of ours that carry nothing else of ours."""
 _TOTALS = ("records", "data-files", "delete-files", "files-size")
 

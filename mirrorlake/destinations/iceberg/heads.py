@@ -22,7 +22,7 @@ from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
-from mirrorlake.destinations.iceberg.commit import snapshot_property
+from mirrorlake.destinations.iceberg.commit import BASE, snapshot_property
 from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.destinations.iceberg.model import history, is_rewrite
 from mirrorlake.errors import LakeDamaged
@@ -132,18 +132,23 @@ def find_moved_tables(
         how = _unrecorded(ledger, contract, layer, identifier, table) if head is None else None
         if head is not None:
             with lake.translated(identifier):
-                how = how_moved(table, head)
+                of_loads = layer == "raw" and isinstance(contract, TableContract)
+                how = how_moved(table, head, files=of_loads)
         if how is not None:
             now = table.metadata.current_snapshot_id if table is not None else None
             found.append(MovedTable(identifier, layer, how, head, now))
     return found
 
 
-def how_moved(table: Table | None, head: LakeHead, *, leased: bool = False) -> How | None:
+def how_moved(
+    table: Table | None, head: LakeHead, *, leased: bool = False, files: bool = False
+) -> How | None:
     """How a lake table is not as a commit of ours left it; None where it is, or commits of ours
     alone changed it since.
 
     Args:
+        files: whether the files themselves must be ours, as a mirrored table's raw ones, which
+            loads name: others then may not write them again either.
         leased: whether our lease was held since: then files that were replaced were by us.
     """
     if table is None:
@@ -153,19 +158,21 @@ def how_moved(table: Table | None, head: LakeHead, *, leased: bool = False) -> H
     shown = table.current_snapshot()
     if shown is None:
         return "set back" if head.snapshot_id is not None else None
-    for snapshot in history(table):
+    for snapshot in _without_branches(table):
         if snapshot.snapshot_id == head.snapshot_id:
             return None
         if (snapshot.sequence_number or 0) <= head.sequence:
             return "set back"
-        if not (_is_ours(snapshot) or _keeps_rows(table, snapshot, leased=leased)):
+        if _is_ours(snapshot):
+            continue
+        if (files and _changes_files(snapshot)) or not _keeps_rows(table, snapshot, leased=leased):
             return "written"
     return None  # made again on a branch that began with nothing, or what it came of expired
 
 
 def only_foreign_since(table: Table, left: int) -> bool:
     """Whether main came to what it shows from this version by commits of others alone."""
-    for snapshot in history(table):
+    for snapshot in _without_branches(table):
         if snapshot.snapshot_id == left:
             return True
         if _is_ours(snapshot):
@@ -178,7 +185,7 @@ def find_foreign(table: Table) -> int | None:
     none did."""
     written = (
         one.snapshot_id
-        for one in history(table)
+        for one in _without_branches(table)
         if not (_is_ours(one) or _keeps_rows(table, one, leased=False))
     )
     return next(written, None)
@@ -233,7 +240,9 @@ def record_heads(
             continue
         if table is None:
             # Its rules changed: it is dropped, then made again. Or it had no row, or no model.
-            if head is not None and (layer in ("clean", "model") or head.snapshot_id is None):
+            # Or a landing's snapshots are folded again, into another table.
+            dropped = layer in ("clean", "model") or identifier in accepted
+            if head is not None and layer != "raw" and (dropped or head.snapshot_id is None):
                 gone.append(identifier.path)
             continue
         with lake.translated(identifier):
@@ -284,6 +293,15 @@ def _unrecorded(
     return None if expired else "set back"
 
 
+def _without_branches(table: Table) -> Iterator[Snapshot]:
+    """A table's history, of each branch of ours that was published its last commit alone."""
+    base: str | None = None
+    for snapshot in history(table):
+        if base is None or str(snapshot.snapshot_id) == base:
+            yield snapshot
+            base = snapshot_property(snapshot, BASE)
+
+
 def _is_ours(snapshot: Snapshot) -> bool:
     properties = snapshot.summary.additional_properties if snapshot.summary else {}
     return any(name.startswith(_OURS) for name in properties)
@@ -293,7 +311,7 @@ def _keeps_rows(table: Table, snapshot: Snapshot, *, leased: bool) -> bool:
     """Whether a commit wrote files again and changed no row, or changed no file at all."""
     if snapshot.parent_snapshot_id is None:
         return False
-    if not any(int(snapshot_property(snapshot, name) or 0) for name in _CHANGES):
+    if not _changes_files(snapshot):
         return True
     if not is_rewrite(snapshot):
         return False
@@ -302,6 +320,10 @@ def _keeps_rows(table: Table, snapshot: Snapshot, *, leased: bool) -> bool:
         return leased or (before is not None and _rows(table, before) == _rows(table, snapshot))
     except FileNotFoundError:
         return False
+
+
+def _changes_files(snapshot: Snapshot) -> bool:
+    return any(int(snapshot_property(snapshot, name) or 0) for name in _CHANGES)
 
 
 def _rows(table: Table, snapshot: Snapshot) -> int | None:

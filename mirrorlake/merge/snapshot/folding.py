@@ -54,7 +54,6 @@ from mirrorlake.merge.snapshot.stage import (
     put_rows,
     read_missing,
     replace_rows,
-    seal,
     write_cells,
     write_missing,
 )
@@ -70,7 +69,7 @@ from mirrorlake.merge.snapshot.state import (
     slots_for,
     write_state,
 )
-from mirrorlake.merge.staging import new_branch
+from mirrorlake.merge.staging import made_of, new_branch, seal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -354,6 +353,7 @@ class SnapshotFold:
         path = write_state(self.rows, after)
         newest = after.newest
         properties = {STATE: path, NUMBER: str(newest.id if newest else self.number)}
+        properties |= made_of(head)
         if self.load_id:
             properties[LOAD_ID] = self.load_id
         seal(self.lake, identifier, stage.branch, properties)

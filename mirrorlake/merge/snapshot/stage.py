@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from mirrorlake.destinations.base import Destination, Identifier, as_sql_identifier
+from mirrorlake.destinations.base import Destination, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.merge.snapshot.cells import CellDifference
 from mirrorlake.merge.snapshot.changes import ADDED, CHANGED, KIND, REMOVED, SINCE, WAS
 from mirrorlake.merge.snapshot.results import ChangeCounts
@@ -186,17 +185,3 @@ def _view(rows: DataFrame) -> Iterator[str]:
         yield name
     finally:
         rows.sparkSession.catalog.dropTempView(name)
-
-
-def seal(lake: Lake, identifier: Identifier, branch: str, properties: dict[str, str]) -> int:
-    """One more snapshot on a branch, which adds nothing but what it says of itself; its id."""
-    table = lake.catalog.load_table(identifier.path)
-    with lake.translated(identifier), table.transaction() as transaction:
-        update = transaction.update_snapshot(snapshot_properties=properties, branch=branch)
-        with update.fast_append():
-            pass
-    return _head_of_branch(table.refresh(), branch)
-
-
-def _head_of_branch(table: LakeTable, branch: str) -> int:
-    return table.metadata.refs[branch].snapshot_id

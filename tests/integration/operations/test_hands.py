@@ -140,7 +140,7 @@ ALL = "raw deduped clean"
 UPKEEP = (expired, compacted, branch_dropped)
 """Of others: changes no row."""
 HEALED = {
-    "raw": (set_back, old_catalog, old_lake, purged, *UPKEEP),
+    "raw": (set_back, old_catalog, old_lake, purged, expired, branch_dropped),
     "deduped": (
         *(set_back, old_catalog, old_lake, row_deleted, row_added, out_of_catalog, purged),
         *(another, *UPKEEP),
@@ -151,7 +151,7 @@ HEALED = {
     ),
     ALL: (set_back, old_catalog, old_lake),
 }
-REFUSED = {"raw": (row_deleted, row_added, out_of_catalog, another)}
+REFUSED = {"raw": (row_deleted, row_added, compacted, out_of_catalog, another)}
 QUICK = {"deduped_row_deleted", "clean_row_deleted", "raw_deduped_clean_old_lake"}
 """Those of `make test`; every one is in `make test-full`."""
 
@@ -220,7 +220,7 @@ def test_what_only_a_person_can_put_right_is_refused_by_name(world: Callable[...
     for name, error in errors.items():
         assert f"{made.database}.{name}" in error, error
     # The step that each names is taken, and helps.
-    for name in ("raw_row_deleted", "raw_row_added"):
+    for name in ("raw_row_deleted", "raw_row_added", "raw_compacted"):
         table = made.load(name, "raw")
         left = int(re.findall(r"set its main back to version (\d+)", errors[name])[0])
         table.manage_snapshots().set_current_snapshot(snapshot_id=left).commit()

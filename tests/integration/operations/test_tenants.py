@@ -974,8 +974,7 @@ def test_raw_that_was_damaged_is_read_again(tenants: Tenants) -> None:
         with open(local, "r+b") as file:  # noqa: PTH123
             file.seek(200)
             file.write(b"\0\1\2\3")
-        spark = workspace.spark.get()
-        spark.sql(f"DELETE FROM {deduped_of(table).sql}")  # so that all of it is folded again
+        workspace.lake.drop(deduped_of(table))  # so that all of it is folded again
     with pytest.raises(LakeDamaged, match="Sync again"):
         tenants.sync()
     assert tenants.sync().read >= 1

@@ -12,7 +12,7 @@ from pyiceberg.table.snapshots import Operation
 
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import BY, FOLDED, LOAD_ID
+from mirrorlake.destinations.iceberg.commit import BASE, BY, FOLDED, LOAD_ID
 from mirrorlake.destinations.iceberg.heads import how_moved, read_head
 from mirrorlake.destinations.iceberg.lake import Lake
 
@@ -86,6 +86,18 @@ def compacted_with_a_row_less(table: Any) -> None:
     replaced(table, rows=3)
 
 
+def a_branch_of_ours(table: Any) -> None:
+    """Spark deletes whole files by a commit that carries no property."""
+    base = table.current_snapshot().snapshot_id
+    table.delete("id = 1")
+    table.refresh().append(ROWS, OURS | {BASE: str(base)})
+
+
+def a_branch_of_ours_over_theirs(table: Any) -> None:
+    table.append(ROWS)
+    a_branch_of_ours(table.refresh())
+
+
 def renamed_property(table: Any) -> None:
     with table.transaction() as transaction:
         transaction.set_properties({"comment": "x"})
@@ -96,6 +108,8 @@ def renamed_property(table: Any) -> None:
     [
         (ours, None),
         (a_fold_after_a_load, None),
+        (a_branch_of_ours, None),
+        (a_branch_of_ours_over_theirs, "written"),
         (renamed_property, None),
         (compacted, None),
         (compacted_with_a_row_less, "written"),

@@ -122,6 +122,7 @@ def test_kept_rows_days_that_leave_and_a_version_that_is_set_back(feed: Make) ->
     with made.workspace.leased(made.contract) as leased:
         lease, at = leased.held_lease(), deduped_of(made.contract)
         roll_table_back(leased.lake, leased.ledger, at, lease=lease)
+        leased.accept(at)
     assert made.published().state == "success"
     assert made.there() == made.rows()
     assert made.verdict() == "equal"
