@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from mirrorlake.config import Config
 from mirrorlake.ledger import Ledger, Proof, Receipt, Window
 from mirrorlake.operations.status import TableStatus, status_of
 from mirrorlake.proof.coverage import ProofStatus
+from mirrorlake.schema.versions import SchemaVersion
+from mirrorlake.table.new_columns import held_now, hidden_name
+from mirrorlake.workspace import Workspace
 from tests.unit.operations.test_queries import filled
 
 AT = datetime(2026, 1, 2, 9, 7, 48, tzinfo=UTC)
@@ -90,3 +94,18 @@ def test_chunks_prove_a_table_together(place: tuple[Config, Ledger]) -> None:
     assert "3 rows proved as of 2026-01-02 09:07" in one(config, ledger).checks
     ledger.mark_unproved(config.tables[0].name, "uuid", "a DDL")
     assert one(config, ledger).proved is None
+
+
+def test_a_hidden_column_that_came_back_is_held_whatever_new_columns_says(
+    place: tuple[Config, Ledger],
+) -> None:
+    config, ledger = place
+    contract = config.tables[0].model_copy(update={"new_columns": "show"})
+    version = SchemaVersion(contract.table, (("id", "int"), ("Mail", "int")))
+    ledger.record_schema_version(contract.name, version)
+    gone = {"hidden": ["mail"], "gone": ["mail"]}
+    ledger.record_definition(hidden_name(contract), json.dumps(gone))
+    (found,) = status_of(config, ledger, [contract])
+    with Workspace.open(config) as workspace:
+        assert found.held_columns == held_now(ledger, workspace.lake, contract)
+    assert found.held_columns == ("Mail",)
