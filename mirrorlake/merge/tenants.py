@@ -370,6 +370,9 @@ def _refuse_other_counts(
                 f"table {table.name}: the fold has {found.get(place, 0):,} rows of tenant "
                 f"{place[0]}.{place[1]}, and its load read {wanted:,}",
                 table=table.name,
-                next_step="Nothing of it is visible. See whether somebody wrote into raw, and sync "
+                next_step="Nothing of it is visible, and its database is gone: restore its raw "
+                "table, or write `dropped: remove`"
+                if tenant is not None and tenant.gone_at is not None
+                else "Nothing of it is visible. See whether somebody wrote into raw, and sync "
                 "again: this tenant is then read again",
             )
