@@ -370,6 +370,8 @@ def _refuse_other_counts(
     found = _count_rows(workspace, target, "true" if everything else places_sql(places))
     wanted = {p: (t.rows or 0) if (t := todo.rows.get(p)) else 0 for p in places}
     wrong = sorted(place for place in places if found.get(place, 0) != wanted[place])
+    # One whose database is gone first: it can't be read again.
+    wrong.sort(key=lambda place: place not in todo.rows or todo.rows[place].gone_at is None)
     if not wrong:
         return
     # Without terms they are read again, as if their contract had changed.
@@ -381,6 +383,9 @@ def _refuse_other_counts(
         f"table {table.name}: the fold has {found.get(first, 0):,} rows of tenant "
         f"{first[0]}.{first[1]}, and its load read {wanted[first]:,}{more}",
         table=table.name,
-        next_step="Nothing of it is visible. See whether somebody wrote into raw, and sync again: "
+        next_step="Nothing of it is visible, and its database is gone: restore its raw table, or "
+        "write `dropped: remove`"
+        if first in todo.rows and todo.rows[first].gone_at is not None
+        else "Nothing of it is visible. See whether somebody wrote into raw, and sync again: "
         "these tenants are then read again",
     )

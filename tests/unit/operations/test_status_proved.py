@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -30,7 +31,9 @@ from mirrorlake.operations.layer_status import (
 from mirrorlake.operations.status import TableStatus, status_of
 from mirrorlake.operations.tenant_status import tenants_status
 from mirrorlake.proof.coverage import ProofStatus
-from mirrorlake.schema.versions import schema_version
+from mirrorlake.schema.versions import SchemaVersion, schema_version
+from mirrorlake.table.new_columns import held_now, hidden_name
+from mirrorlake.workspace import Workspace
 from tests.unit.operations.test_queries import filled
 
 AT = datetime(2026, 1, 2, 9, 7, 48, tzinfo=UTC)
@@ -231,3 +234,18 @@ def test_tenants_are_proved_as_of_the_oldest_of_their_checks(tmp_path: Path) -> 
     [found] = tenants_status(ledger, [table])
     assert found.proved == ProofStatus("2026-01-02T09:07:48+00:00", 3, False, 1, "copy")
     assert "3 rows proved as of 2026-01-02 09:07, 1 copy since" in found.checks
+
+
+def test_a_hidden_column_that_came_back_is_held_whatever_new_columns_says(
+    place: tuple[Config, Ledger],
+) -> None:
+    config, ledger = place
+    contract = config.tables[0].model_copy(update={"new_columns": "show"})
+    version = SchemaVersion(contract.table, (("id", "int"), ("Mail", "int")))
+    ledger.record_schema_version(contract.name, version)
+    gone = {"hidden": ["mail"], "gone": ["mail"]}
+    ledger.record_definition(hidden_name(contract), json.dumps(gone))
+    (found,) = status_of(config, ledger, [contract])
+    with Workspace.open(config) as workspace:
+        assert found.held_columns == held_now(ledger, workspace.lake, contract)
+    assert found.held_columns == ("Mail",)
