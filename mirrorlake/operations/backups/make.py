@@ -11,7 +11,6 @@ import hashlib
 import logging
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,13 +35,11 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.copies import copy_ledger
 from mirrorlake.ledger.migrations import LEDGER_VERSION
 from mirrorlake.operations.backups import manifest as saved
-from mirrorlake.operations.backups.manifest import Manifest, SavedFile
-from mirrorlake.operations.backups.places import refuse_nested, table_names
+from mirrorlake.operations.backups.manifest import BackupManifest, SavedFile
+from mirrorlake.operations.backups.places import OnStep, refuse_nested, table_names
 
 logger = logging.getLogger(__name__)
 
-OnProgress = Callable[[int, int], None]
-"""Files that are done, and how many there are."""
 _MOMENTS = 5
 """How often a moment is taken again because upkeep removed a file of the last one."""
 _LOOKS, _PAUSE = 20, 0.25
@@ -58,7 +55,7 @@ class BackupMade:
         where: its folder.
         files, bytes: of the lake; linked: how many of the files took no room of their own.
         tables: lake tables and views; others: what the catalog names that is not in this lake.
-        one_moment: see `Manifest`.
+        one_moment: see `BackupManifest`.
     """
 
     where: str
@@ -73,7 +70,7 @@ class BackupMade:
     one_moment: bool
 
 
-def make_backup(config: Config, target: str, on_progress: OnProgress | None = None) -> BackupMade:
+def make_backup(config: Config, target: str, on_progress: OnStep | None = None) -> BackupMade:
     """Back up the ledger, the catalog and the lake into a new folder below ``target``.
 
     Raises:
@@ -102,7 +99,7 @@ def make_backup(config: Config, target: str, on_progress: OnProgress | None = No
                 continue
             ledger_bytes = cut.ledger.read_bytes()
             into.write(saved.LEDGER, ledger_bytes)
-            made = Manifest(
+            made = BackupManifest(
                 release=mirrorlake.__version__,
                 ledger_version=LEDGER_VERSION,
                 begun=begun,
@@ -167,7 +164,7 @@ class _Making:
     into: FileStore
     older: tuple[FileStore, dict[str, SavedFile]] | None
     cut: _Cut
-    on_progress: OnProgress | None
+    on_progress: OnStep | None
     linked: int = 0
 
     def copy(self, begun: datetime) -> list[SavedFile]:
@@ -193,7 +190,7 @@ class _Making:
                 if name in needed:
                     raise
             if self.on_progress is not None:
-                self.on_progress(number + 1, len(names))
+                self.on_progress("files", number + 1, len(names))
         self.into.flush(f"{saved.LAKE}/{file.name}" for file in files)
         return files
 

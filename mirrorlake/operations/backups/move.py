@@ -8,7 +8,6 @@ on the new one alone is opened, once it is whole. Every step is done again by th
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,10 +35,8 @@ from mirrorlake.destinations.iceberg.place import place_of, real_place
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.backups.places import refuse_nested, table_names
+from mirrorlake.operations.backups.places import OnStep, refuse_nested, table_names
 
-OnProgress = Callable[[str, int, int], None]
-"""What is done, how many of it, and of how many."""
 _CATALOG = "catalog.db"
 
 
@@ -97,7 +94,7 @@ def plan_move(config: Config, new: str) -> LakeMove:
     return _plan(config, ledger, new).move
 
 
-def move_lake(config: Config, new: str, on_progress: OnProgress | None = None) -> LakeMove:
+def move_lake(config: Config, new: str, on_progress: OnStep | None = None) -> LakeMove:
     """Move the lake; see `plan_move`. The contract file's ``lake.warehouse`` is the user's to set.
 
     Raises:
@@ -272,7 +269,7 @@ def _goes_along(name: str) -> bool:
     return not base.endswith(".crc")
 
 
-def _copy(plan: _Plan, old: FileStore, new: FileStore, tell: OnProgress) -> None:
+def _copy(plan: _Plan, old: FileStore, new: FileStore, tell: OnStep) -> None:
     names = (*plan.reached, *plan.beside)
     fixed = set(plan.reached)
     for number, name in enumerate(names):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mirrorlake.config import Config
 from mirrorlake.destinations.iceberg.file_store import FileStore
 from mirrorlake.destinations.iceberg.place import real_place
 from mirrorlake.errors import ConfigError
+
+OnStep = Callable[[str, int, int], None]
+"""What is being done, how much of it is done, and of how much."""
 
 
 def table_names(config: Config) -> Iterator[str]:
