@@ -29,52 +29,71 @@ MINUTES = float(os.environ.get("SOAK_MINUTES", "0.5"))
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600 + MINUTES * 120)]
 
 
+class Busy:
+    """A project whose rows change, whose tables are synced and whose old versions expire, until it
+    is stopped.
+
+    Attributes:
+        at_rest: held while rows change.
+        syncs: how often all tables were synced.
+    """
+
+    def __init__(self, project: Project, change: Callable[[], None]) -> None:
+        self.at_rest = threading.Lock()
+        self.syncs = 0
+        self._project, self._change = project, change
+        self._stop = threading.Event()
+        self._failed: list[BaseException] = []
+
+    def __enter__(self) -> Busy:
+        acts = (self._write, self._mirror)
+        self._threads = [threading.Thread(target=act, daemon=True) for act in acts]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(120)
+
+    def check(self) -> None:
+        assert not self._failed, self._failed
+
+    def _write(self) -> None:
+        while not self._stop.wait(0.05):
+            with self.at_rest:
+                self._change()
+
+    def _mirror(self) -> None:
+        config = load_config(self._project.config)
+        try:
+            while not self._stop.is_set():
+                with Workspace.open(config) as workspace, workspace.spark.own_session():
+                    for contract in config.tables:
+                        sync_table(workspace, contract)
+                        if self.syncs % 3 == 2:
+                            maintain_table(workspace, contract, Ages(timedelta(0), timedelta(0)))
+                self.syncs += 1
+        except BaseException as error:  # noqa: BLE001 - raised where the test waits
+            self._failed.append(error)
+
+
 def test_each_backup_of_a_busy_lake_is_exact(
     project: Project, change: Callable[[], None], tmp_path: Path
 ) -> None:
     project.sync()
-    stop, at_rest = threading.Event(), threading.Lock()
-    syncs: list[int] = []
-    failed: list[BaseException] = []
-
-    def write() -> None:
-        while not stop.wait(0.05):
-            with at_rest:
-                change()
-
-    def mirror() -> None:
-        config = load_config(project.config)
-        try:
-            while not stop.is_set():
-                with Workspace.open(config) as workspace, workspace.spark.own_session():
-                    for contract in config.tables:
-                        sync_table(workspace, contract)
-                        if len(syncs) % 3 == 2:
-                            ages = Ages(timedelta(0), timedelta(0))
-                            maintain_table(workspace, contract, ages)
-                syncs.append(1)
-        except BaseException as error:  # noqa: BLE001 - raised where the test waits
-            failed.append(error)
-
-    threads = [threading.Thread(target=act, daemon=True) for act in (write, mirror)]
-    for thread in threads:
-        thread.start()
-    until = time.monotonic() + MINUTES * 60
-    number = 0
-    try:
+    until, number = time.monotonic() + MINUTES * 60, 0
+    with Busy(project, change) as busy:
         while number < 3 or time.monotonic() < until:
             number += 1
             made = make_backup(load_config(project.config), str(tmp_path / "backups"))
             copy = project.beside(f"copy{number}")
             restore_backup(load_config(copy.config), made.where)
-            with at_rest:
+            with busy.at_rest:
                 copy.sync()
                 copy.assert_exact(KEYS)
             shutil.rmtree(copy.folder)
-            assert not failed, failed
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(120)
-    assert not failed, failed
-    assert syncs
+            busy.check()
+    busy.check()
+    assert busy.syncs
