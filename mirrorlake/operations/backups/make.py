@@ -36,7 +36,7 @@ from mirrorlake.ledger.copies import copy_ledger
 from mirrorlake.ledger.migrations import LEDGER_VERSION
 from mirrorlake.operations.backups import manifest as saved
 from mirrorlake.operations.backups.manifest import BackupManifest, SavedFile
-from mirrorlake.operations.backups.places import OnStep, refuse_nested, table_names
+from mirrorlake.operations.backups.places import OnStep, refuse_nested, spellings, table_names
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def make_backup(config: Config, target: str, on_progress: OnStep | None = None) 
                 one_moment=cut.one_moment,
                 lake=known[0] if known else "",
                 warehouse=place_of(config.lake),
-                spelled=tuple(dict.fromkeys((lake.warehouse, place_of(config.lake)))),
+                spelled=cut.spelled,
                 tables=tuple(sorted(table_names(config))),
                 ledger=hashlib.sha256(ledger_bytes).hexdigest(),
                 catalog=tuple(cut.entries),
@@ -136,6 +136,14 @@ class _Cut:
     entries: list[CatalogEntry]
     others: int
     one_moment: bool
+    spelled: tuple[str, ...]
+
+
+def _spelled(config: LakeConfig, lake: Lake, entries: list[CatalogEntry]) -> tuple[str, ...]:
+    """The lake's place, however its files name it: the warehouse may have been a link once."""
+    here = place_of(config)
+    own = [one for one in spellings(here, entries) if real_place(one) == here]
+    return tuple(dict.fromkeys((lake.warehouse, here, *own)))
 
 
 def _take_moment(config: Config, lake: Lake, to: Path) -> _Cut:
@@ -150,9 +158,10 @@ def _take_moment(config: Config, lake: Lake, to: Path) -> _Cut:
         at_rest = before == after
         if at_rest:
             break
-    places = Places.of([place_of(config.lake)], lake.warehouse)
+    spelled = _spelled(config.lake, lake, after)
+    places = Places.of(spelled, lake.warehouse)
     ours = [entry for entry in after if places.relative(entry.metadata) is not None]
-    return _Cut(to, ours, len(after) - len(ours), at_rest)
+    return _Cut(to, ours, len(after) - len(ours), at_rest, spelled)
 
 
 @dataclass
@@ -173,7 +182,7 @@ class _Making:
         Raises:
             FileNotFoundError: a file is gone that the moment needs.
         """
-        places = Places.of([place_of(self.config.lake)], self.store.root)
+        places = Places.of(self.cut.spelled, self.store.root)
         reached = list(LakePaths(self.store, places).reached(self.cut.entries))
         needed = set(reached)
         beside = [
