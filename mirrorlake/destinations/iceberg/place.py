@@ -119,6 +119,6 @@ def _lost(config: LakeConfig, heads: list[LakeHead]) -> LakeError:
         f"(such as {some}): it was lost, or is another one ({place_of(config)})",
         next_step="Put the catalog back from a backup, or set lake.catalog to it; or run "
         "`mirrorlake lake find`, which registers the tables again from their newest metadata "
-        "files. If the lake's folder was moved, run `mirrorlake lake move` with where it is now; if "
-        "its files are gone, `mirrorlake restore` a backup. Nothing was made",
+        "files. If the lake's folder was moved, run `mirrorlake lake move` with where it is now. "
+        "If its files are gone, `mirrorlake restore` a backup. Nothing was made",
     )
