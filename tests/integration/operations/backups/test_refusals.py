@@ -63,7 +63,6 @@ def test_what_is_said(raw_project: RawProject, tmp_path: Path) -> None:
     said = copy.run("lake", "move", str(tmp_path / "n"), "--yes")
     assert f"Now set lake.warehouse to {tmp_path}/n, then `mirrorlake sync`." in said.stdout
     assert "The old place is as it was" in said.stdout
-    print(said.stdout, said.stderr)
 
 
 def test_what_is_not_empty_or_not_whole_is_refused(
