@@ -265,7 +265,7 @@ def _move_entry(there: dict[str, Any], places: Places) -> bool:
 
 def moved_parquet(content: bytes, places: Places) -> bytes | None:
     """None where there is nothing to move."""
-    table = pq.read_table(io.BytesIO(content), partitioning=None)
+    table = pq.ParquetFile(io.BytesIO(content)).read()
     at = table.schema.get_field_index("file_path")
     paths = table.column(at).to_pylist()
     moved = [places.moved(path) for path in paths]
