@@ -84,8 +84,8 @@ def make_backup(config: Config, target: str, on_progress: OnStep | None = None) 
     sql_catalog(lake, "a backup")
     store, above = FileStore(config.lake), FileStore(config.lake, target)
     refuse_nested(store, above, "a backup")
-    known = ledger.lake()
-    older = _newest(config.lake, above, known[0] if known else "")
+    lake_id = (ledger.lake() or ("",))[0]
+    older = _newest(config.lake, above, lake_id)
     into = FileStore(config.lake, f"{above.root}/{_name(above)}")
     with tempfile.TemporaryDirectory(prefix="mirrorlake-") as scratch:
         for _ in range(_MOMENTS):
@@ -97,22 +97,8 @@ def make_backup(config: Config, target: str, on_progress: OnStep | None = None) 
             except FileNotFoundError as error:
                 logger.info("backup: %s went while it was copied; a later moment is taken", error)
                 continue
-            ledger_bytes = cut.ledger.read_bytes()
-            into.write(saved.LEDGER, ledger_bytes)
-            made = BackupManifest(
-                release=mirrorlake.__version__,
-                ledger_version=LEDGER_VERSION,
-                begun=begun,
-                ended=datetime.now(UTC),
-                one_moment=cut.one_moment,
-                lake=known[0] if known else "",
-                warehouse=place_of(config.lake),
-                spelled=cut.spelled,
-                tables=tuple(sorted(table_names(config))),
-                ledger=hashlib.sha256(ledger_bytes).hexdigest(),
-                catalog=tuple(cut.entries),
-                files=tuple(files),
-            )
+            into.write(saved.LEDGER, cut.ledger.read_bytes())
+            made = _manifest(config, lake_id, cut, files, begun)
             failpoint("backup.copied")
             into.write(saved.FILE, made.to_json())
             return BackupMade(
@@ -162,6 +148,25 @@ def _take_moment(config: Config, lake: Lake, to: Path) -> _Cut:
     places = Places.of(spelled, lake.warehouse)
     ours = [entry for entry in after if places.relative(entry.metadata) is not None]
     return _Cut(to, ours, len(after) - len(ours), at_rest, spelled)
+
+
+def _manifest(
+    config: Config, lake: str, cut: _Cut, files: list[SavedFile], begun: datetime
+) -> BackupManifest:
+    return BackupManifest(
+        release=mirrorlake.__version__,
+        ledger_version=LEDGER_VERSION,
+        begun=begun,
+        ended=datetime.now(UTC),
+        one_moment=cut.one_moment,
+        lake=lake,
+        warehouse=place_of(config.lake),
+        spelled=cut.spelled,
+        tables=tuple(sorted(table_names(config))),
+        ledger=hashlib.sha256(cut.ledger.read_bytes()).hexdigest(),
+        catalog=tuple(cut.entries),
+        files=tuple(files),
+    )
 
 
 @dataclass
