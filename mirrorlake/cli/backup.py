@@ -32,7 +32,7 @@ def backup(target: str, config_path: Path, as_json: bool) -> None:
 
     config = open_contract(config_path)
     with Bars(show.errors, quiet=as_json) as bars:
-        done = make_backup(config, target, _counted(bars))
+        done = make_backup(config, target, steps(bars))
     if as_json:
         show.print_json(asdict(done))
         return
@@ -80,12 +80,6 @@ def restore(backup_folder: str, config_path: Path, as_json: bool) -> None:
     if done.found:
         say(f"{done.found:,} loads were found in the lake that its ledger did not have yet")
     say("`mirrorlake sync` brings what MySQL changed since.")
-
-
-def _counted(bars: Bars) -> Callable[[int, int], None]:
-    """A bar for files, whose number is known with the first."""
-    tell = steps(bars)
-    return lambda done, total: tell("files", done, total)
 
 
 def steps(bars: Bars) -> Callable[[str, int, int], None]:

@@ -27,6 +27,7 @@ from mirrorlake.table.surplus import SURPLUS, surplus_words
 AttentionKind = Literal[
     "failed",
     "moved",
+    "unknown",
     "put right",
     "unproved",
     "waiting",
@@ -40,6 +41,7 @@ AttentionKind = Literal[
 LABELS: Final[Mapping[AttentionKind, str]] = {
     "failed": "failed or never loaded",
     "moved": "moved by other hands",
+    "unknown": "with loads that the lake lost",
     "put right": "put right",
     "unproved": "unproved",
     "waiting": "not complete",

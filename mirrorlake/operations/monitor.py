@@ -28,6 +28,7 @@ _STATES: Final[Mapping[str, AttentionKind]] = {
     "partly": "failed",
     "pending": "waiting",
     "moved": "moved",
+    "unknown": "unknown",
 }
 """What a state means that is not right."""
 

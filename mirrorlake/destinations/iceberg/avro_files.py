@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -261,13 +261,16 @@ _PLAIN = {
 _MADE = {"array": _array, "map": _map, "record": _record}
 
 
+_CODECS: Mapping[str, Any] = KNOWN_CODECS
+
+
 def _decompress(codec: str, content: bytes) -> bytes:
     if codec == "deflate":
         # Without the check sum that some writers leave behind it.
         return zlib.decompressobj(-15).decompress(content)
-    known = KNOWN_CODECS.get(codec, "")  # pyright: ignore[reportArgumentType]
-    if known == "":
+    if codec not in _CODECS:
         raise ValueError(f"its codec {codec} is not known")
+    known = _CODECS[codec]
     return content if known is None else known.decompress(content)
 
 
@@ -275,5 +278,5 @@ def _compress(codec: str, content: bytes) -> bytes:
     if codec == "deflate":
         packer = zlib.compressobj(wbits=-15)
         return packer.compress(content) + packer.flush()
-    known = KNOWN_CODECS[codec]  # pyright: ignore[reportArgumentType]
+    known = _CODECS[codec]
     return content if known is None else known.compress(content)[0]

@@ -34,7 +34,6 @@ _PATHS = ("file_path", "referenced_data_file")
 _DELETED, _POSITIONS = 2, 1
 """An entry's status, and a file's content."""
 _GZIP, _PUFFIN = b"\x1f\x8b", b"PFA1"
-Json = Any
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ class LakePaths:
             )
         return found
 
-    def _metadata(self, name: str, entry: CatalogEntry) -> dict[str, Json]:
+    def _metadata(self, name: str, entry: CatalogEntry) -> dict[str, Any]:
         content = _unpacked(self.store.read(name))
         found = json.loads(content)
         if not isinstance(found, dict):
@@ -266,7 +265,7 @@ def _move_entry(there: dict[str, Any], places: Places) -> bool:
 
 def moved_parquet(content: bytes, places: Places) -> bytes | None:
     """None where there is nothing to move."""
-    table = pq.read_table(io.BytesIO(content), partitioning=None)
+    table = pq.ParquetFile(io.BytesIO(content)).read()
     at = table.schema.get_field_index("file_path")
     paths = table.column(at).to_pylist()
     moved = [places.moved(path) for path in paths]
@@ -295,7 +294,7 @@ def moved_puffin(content: bytes, places: Places) -> bytes | None:
     return content[:start] + text + length + flags + _PUFFIN
 
 
-def _mapped(value: Json, places: Places) -> Json:
+def _mapped(value: Any, places: Places) -> Any:
     if isinstance(value, str):
         return places.moved(value)
     if isinstance(value, list):

@@ -177,5 +177,5 @@ def _lost(config: LakeConfig, heads: list[LakeHead]) -> LakeError:
         next_step="Put the catalog back from a backup, or set lake.catalog to it; or run "
         "`mirrorlake lake find`, which registers the tables again from their newest metadata "
         "files. If the lake's folder was moved, run `mirrorlake lake move` with where it is now. "
-        "Nothing was made",
+        "If its files are gone, `mirrorlake restore` a backup. Nothing was made",
     )

@@ -11,7 +11,6 @@ import hashlib
 import logging
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,13 +35,11 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.copies import copy_ledger
 from mirrorlake.ledger.migrations import LEDGER_VERSION
 from mirrorlake.operations.backups import manifest as saved
-from mirrorlake.operations.backups.manifest import Manifest, SavedFile
-from mirrorlake.operations.backups.places import refuse_nested, table_names
+from mirrorlake.operations.backups.manifest import BackupManifest, SavedFile
+from mirrorlake.operations.backups.places import OnStep, refuse_nested, spellings, table_names
 
 logger = logging.getLogger(__name__)
 
-OnProgress = Callable[[int, int], None]
-"""Files that are done, and how many there are."""
 _MOMENTS = 5
 """How often a moment is taken again because upkeep removed a file of the last one."""
 _LOOKS, _PAUSE = 20, 0.25
@@ -58,7 +55,7 @@ class BackupMade:
         where: its folder.
         files, bytes: of the lake; linked: how many of the files took no room of their own.
         tables: lake tables and views; others: what the catalog names that is not in this lake.
-        one_moment: see `Manifest`.
+        one_moment: see `BackupManifest`.
     """
 
     where: str
@@ -73,7 +70,7 @@ class BackupMade:
     one_moment: bool
 
 
-def make_backup(config: Config, target: str, on_progress: OnProgress | None = None) -> BackupMade:
+def make_backup(config: Config, target: str, on_progress: OnStep | None = None) -> BackupMade:
     """Back up the ledger, the catalog and the lake into a new folder below ``target``.
 
     Raises:
@@ -87,8 +84,8 @@ def make_backup(config: Config, target: str, on_progress: OnProgress | None = No
     sql_catalog(lake, "a backup")
     store, above = FileStore(config.lake), FileStore(config.lake, target)
     refuse_nested(store, above, "a backup")
-    known = ledger.lake()
-    older = _newest(config.lake, above, known[0] if known else "")
+    lake_id = (ledger.lake() or ("",))[0]
+    older = _newest(config.lake, above, lake_id)
     into = FileStore(config.lake, f"{above.root}/{_name(above)}")
     with tempfile.TemporaryDirectory(prefix="mirrorlake-") as scratch:
         for _ in range(_MOMENTS):
@@ -100,22 +97,8 @@ def make_backup(config: Config, target: str, on_progress: OnProgress | None = No
             except FileNotFoundError as error:
                 logger.info("backup: %s went while it was copied; a later moment is taken", error)
                 continue
-            ledger_bytes = cut.ledger.read_bytes()
-            into.write(saved.LEDGER, ledger_bytes)
-            made = Manifest(
-                release=mirrorlake.__version__,
-                ledger_version=LEDGER_VERSION,
-                begun=begun,
-                ended=datetime.now(UTC),
-                one_moment=cut.one_moment,
-                lake=known[0] if known else "",
-                warehouse=place_of(config.lake),
-                spelled=tuple(dict.fromkeys((lake.warehouse, place_of(config.lake)))),
-                tables=tuple(sorted(table_names(config))),
-                ledger=hashlib.sha256(ledger_bytes).hexdigest(),
-                catalog=tuple(cut.entries),
-                files=tuple(files),
-            )
+            into.write(saved.LEDGER, cut.ledger.read_bytes())
+            made = _manifest(config, lake_id, cut, files, begun)
             failpoint("backup.copied")
             into.write(saved.FILE, made.to_json())
             return BackupMade(
@@ -139,6 +122,14 @@ class _Cut:
     entries: list[CatalogEntry]
     others: int
     one_moment: bool
+    spelled: tuple[str, ...]
+
+
+def _spelled(config: LakeConfig, lake: Lake, entries: list[CatalogEntry]) -> tuple[str, ...]:
+    """The lake's place, however its files name it: the warehouse may have been a link once."""
+    here = place_of(config)
+    own = [one for one in spellings(here, entries) if real_place(one) == here]
+    return tuple(dict.fromkeys((lake.warehouse, here, *own)))
 
 
 def _take_moment(config: Config, lake: Lake, to: Path) -> _Cut:
@@ -153,9 +144,29 @@ def _take_moment(config: Config, lake: Lake, to: Path) -> _Cut:
         at_rest = before == after
         if at_rest:
             break
-    places = Places.of([place_of(config.lake)], lake.warehouse)
+    spelled = _spelled(config.lake, lake, after)
+    places = Places.of(spelled, lake.warehouse)
     ours = [entry for entry in after if places.relative(entry.metadata) is not None]
-    return _Cut(to, ours, len(after) - len(ours), at_rest)
+    return _Cut(to, ours, len(after) - len(ours), at_rest, spelled)
+
+
+def _manifest(
+    config: Config, lake: str, cut: _Cut, files: list[SavedFile], begun: datetime
+) -> BackupManifest:
+    return BackupManifest(
+        release=mirrorlake.__version__,
+        ledger_version=LEDGER_VERSION,
+        begun=begun,
+        ended=datetime.now(UTC),
+        one_moment=cut.one_moment,
+        lake=lake,
+        warehouse=place_of(config.lake),
+        spelled=cut.spelled,
+        tables=tuple(sorted(table_names(config))),
+        ledger=hashlib.sha256(cut.ledger.read_bytes()).hexdigest(),
+        catalog=tuple(cut.entries),
+        files=tuple(files),
+    )
 
 
 @dataclass
@@ -167,7 +178,7 @@ class _Making:
     into: FileStore
     older: tuple[FileStore, dict[str, SavedFile]] | None
     cut: _Cut
-    on_progress: OnProgress | None
+    on_progress: OnStep | None
     linked: int = 0
 
     def copy(self, begun: datetime) -> list[SavedFile]:
@@ -176,7 +187,7 @@ class _Making:
         Raises:
             FileNotFoundError: a file is gone that the moment needs.
         """
-        places = Places.of([place_of(self.config.lake)], self.store.root)
+        places = Places.of(self.cut.spelled, self.store.root)
         reached = list(LakePaths(self.store, places).reached(self.cut.entries))
         needed = set(reached)
         beside = [
@@ -193,7 +204,7 @@ class _Making:
                 if name in needed:
                     raise
             if self.on_progress is not None:
-                self.on_progress(number + 1, len(names))
+                self.on_progress("files", number + 1, len(names))
         self.into.flush(f"{saved.LAKE}/{file.name}" for file in files)
         return files
 

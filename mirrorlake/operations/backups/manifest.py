@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
@@ -36,7 +36,7 @@ class SavedFile:
 
 
 @dataclass(frozen=True)
-class Manifest:
+class BackupManifest:
     """What a backup holds.
 
     Attributes:
@@ -72,7 +72,7 @@ class Manifest:
         return json.dumps({**content, _KEY: _digest(content)}, indent=1).encode()
 
 
-def read_manifest(store: FileStore) -> Manifest:
+def read_manifest(store: FileStore) -> BackupManifest:
     """The manifest of a backup.
 
     Raises:
@@ -107,10 +107,12 @@ def read_manifest(store: FileStore) -> Manifest:
         "catalog": tuple(CatalogEntry(**one) for one in content["catalog"]),
         "files": tuple(SavedFile(**one) for one in content["files"]),
     }
-    return Manifest(**content)
+    return BackupManifest(**content)
 
 
-def refuse_other_project(store: FileStore, manifest: Manifest, tables: Collection[str]) -> None:
+def refuse_other_project(
+    store: FileStore, manifest: BackupManifest, tables: Collection[str]
+) -> None:
     """See that a backup is of this contract file's project.
 
     Raises:
@@ -133,5 +135,5 @@ def damaged(store: FileStore, what: str) -> LakeError:
     )
 
 
-def _digest(content: dict[str, object]) -> str:
+def _digest(content: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -8,7 +8,6 @@ on the new one alone is opened, once it is whole. Every step is done again by th
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from mirrorlake.destinations.iceberg.catalog_rows import (
     write_entries,
 )
 from mirrorlake.destinations.iceberg.file_store import FileStore
-from mirrorlake.destinations.iceberg.folders import table_uri
 from mirrorlake.destinations.iceberg.identity import (
     LakeIdentity,
     identity_in,
@@ -36,10 +34,8 @@ from mirrorlake.destinations.iceberg.place import place_of, real_place
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.backups.places import refuse_nested, table_names
+from mirrorlake.operations.backups.places import OnStep, refuse_nested, spellings, table_names
 
-OnProgress = Callable[[str, int, int], None]
-"""What is done, how many of it, and of how many."""
 _CATALOG = "catalog.db"
 
 
@@ -97,7 +93,7 @@ def plan_move(config: Config, new: str) -> LakeMove:
     return _plan(config, ledger, new).move
 
 
-def move_lake(config: Config, new: str, on_progress: OnProgress | None = None) -> LakeMove:
+def move_lake(config: Config, new: str, on_progress: OnStep | None = None) -> LakeMove:
     """Move the lake; see `plan_move`. The contract file's ``lake.warehouse`` is the user's to set.
 
     Raises:
@@ -185,8 +181,11 @@ def _plan_copy(
         )
     lake = Lake(here)
     sql_catalog(lake, "a move")
-    places = Places.of([known[1], place_of(here), lake.warehouse], new_files.root)
-    entries = _ours(read_entries(lake), places)
+    named = read_entries(lake)
+    own = [one for one in spellings(known[1], named) if real_place(one) == place_of(here)]
+    roots = tuple(dict.fromkeys((known[1], place_of(here), lake.warehouse, *own)))
+    places = Places.of(roots, new_files.root)
+    entries = _ours(named, places)
     reached = _reached(old_files, places, entries)
     listed = old_files.list()
     needed = set(reached)
@@ -196,7 +195,6 @@ def _plan_copy(
         *(place_of(here), place_of(there), True, known[0]),
         *(len(entries), len(reached) + len(beside), size),
     )
-    roots = (known[1], place_of(here), lake.warehouse)
     return _Plan(move, "", here, there, roots, tuple(entries), tuple(reached), tuple(beside))
 
 
@@ -218,24 +216,13 @@ def _plan_by_hand(
         )
     files = FileStore(there)
     named = read_entries(lake)
-    old = _spelled(known[1], named)
+    old = spellings(known[1], named)
     places = Places.of(old, files.root)
     entries = _ours(named, places)
     lake_id = said.lake if said.unfinished or original is None else uuid.uuid4().hex
     reached = _reached(files, places, entries)
     move = LakeMove(known[1], place_of(there), False, lake_id, len(entries), 0, 0)
     return _Plan(move, said.catalog, there, there, old, tuple(entries), tuple(reached), ())
-
-
-def _spelled(place: str, entries: list[CatalogEntry]) -> tuple[str, ...]:
-    """The old place, as its tables name it: past links, or as the warehouse was written."""
-    found: dict[str, None] = {place: None}
-    for entry in entries:
-        folder = entry.metadata.rpartition("/metadata/")[0]
-        root, _, _ = folder.rpartition("/")[0].rpartition("/")
-        if root and folder == table_uri(root, (entry.namespace, entry.name)):
-            found[root] = None
-    return tuple(found)
 
 
 def _original(config: LakeConfig, known: tuple[str, str], there: LakeConfig) -> LakeIdentity | None:
@@ -272,7 +259,7 @@ def _goes_along(name: str) -> bool:
     return not base.endswith(".crc")
 
 
-def _copy(plan: _Plan, old: FileStore, new: FileStore, tell: OnProgress) -> None:
+def _copy(plan: _Plan, old: FileStore, new: FileStore, tell: OnStep) -> None:
     names = (*plan.reached, *plan.beside)
     fixed = set(plan.reached)
     for number, name in enumerate(names):

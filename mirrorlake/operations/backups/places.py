@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from mirrorlake.config import Config
+from mirrorlake.destinations.iceberg.catalog_rows import CatalogEntry
 from mirrorlake.destinations.iceberg.file_store import FileStore
+from mirrorlake.destinations.iceberg.folders import table_uri
 from mirrorlake.destinations.iceberg.place import real_place
 from mirrorlake.errors import ConfigError
+
+OnStep = Callable[[str, int, int], None]
+"""What is being done, how much of it is done, and of how much."""
 
 
 def table_names(config: Config) -> Iterator[str]:
@@ -29,3 +34,15 @@ def refuse_nested(lake: FileStore, other: FileStore, what: str) -> None:
             f"{what} needs a place of its own",
             next_step="Name another folder",
         )
+
+
+def spellings(place: str, entries: Iterable[CatalogEntry]) -> tuple[str, ...]:
+    """A lake's place, and each other root under which a catalog names tables as a lake has them:
+    the place itself through a link, or where the lake was before."""
+    found = {place: None}
+    for entry in entries:
+        folder = entry.metadata.rpartition("/metadata/")[0]
+        root = folder.rpartition("/")[0].rpartition("/")[0]
+        if root and folder == table_uri(root, (entry.namespace, entry.name)):
+            found[root] = None
+    return tuple(found)

@@ -11,7 +11,6 @@ import hashlib
 import logging
 import tempfile
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -42,14 +41,11 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.copies import restore_rows
 from mirrorlake.operations.backups import manifest as saved
-from mirrorlake.operations.backups.manifest import Manifest
-from mirrorlake.operations.backups.places import refuse_nested, table_names
+from mirrorlake.operations.backups.manifest import BackupManifest
+from mirrorlake.operations.backups.places import OnStep, refuse_nested, table_names
 from mirrorlake.operations.restore_ledger import rebuild_table
 
 logger = logging.getLogger(__name__)
-
-OnProgress = Callable[[str, int, int], None]
-"""What is done, how many files of it, and of how many."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,7 @@ class Restored:
     found: int
 
 
-def restore_backup(config: Config, backup: str, on_progress: OnProgress | None = None) -> Restored:
+def restore_backup(config: Config, backup: str, on_progress: OnStep | None = None) -> Restored:
     """Put a backup back to where the contract file says that lake, catalog and ledger are.
 
     Raises:
@@ -117,7 +113,7 @@ def restore_backup(config: Config, backup: str, on_progress: OnProgress | None =
 
 
 def _begin(
-    config: Config, store: FileStore, found: Manifest, lake_files: FileStore
+    config: Config, store: FileStore, found: BackupManifest, lake_files: FileStore
 ) -> LakeIdentity:
     """What the lake says of itself until it is whole. Refuses what is there already, unless it is
     what this restore left when it was interrupted."""
@@ -153,7 +149,7 @@ def _begin(
     return LakeIdentity(found.lake if same else uuid.uuid4().hex, "", words)
 
 
-def _refuse_ledger(config: Config, found: Manifest, resumed: LakeIdentity | None) -> None:
+def _refuse_ledger(config: Config, found: BackupManifest, resumed: LakeIdentity | None) -> None:
     """See that there is no ledger yet, or an empty one; or the one that this restore put there."""
     url = sa.make_url(config.ledger.url)
     if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
@@ -178,7 +174,7 @@ def _refuse_ledger(config: Config, found: Manifest, resumed: LakeIdentity | None
     )
 
 
-def _compare(store: FileStore, found: Manifest, tell: OnProgress) -> None:
+def _compare(store: FileStore, found: BackupManifest, tell: OnStep) -> None:
     """See that every file of the backup is what it was, before the first is put back."""
     try:
         if hashlib.sha256(store.read(saved.LEDGER)).hexdigest() != found.ledger:
@@ -195,7 +191,7 @@ def _compare(store: FileStore, found: Manifest, tell: OnProgress) -> None:
         tell("compared", number + 1, len(found.files))
 
 
-def _copy(store: FileStore, found: Manifest, lake_files: FileStore, tell: OnProgress) -> None:
+def _copy(store: FileStore, found: BackupManifest, lake_files: FileStore, tell: OnStep) -> None:
     """Copy the files; one that an interrupted restore wrote for another place is copied again."""
     for number, file in enumerate(found.files):
         if lake_files.size(file.name) != file.bytes:
@@ -205,7 +201,7 @@ def _copy(store: FileStore, found: Manifest, lake_files: FileStore, tell: OnProg
 
 
 def _put_ledger(
-    config: Config, store: FileStore, found: Manifest, lake: str, places: Places
+    config: Config, store: FileStore, found: BackupManifest, lake: str, places: Places
 ) -> None:
     """Write the ledger: whole, or not at all."""
     url = sa.make_url(config.ledger.url)

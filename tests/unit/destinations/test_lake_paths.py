@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 from pathlib import Path
@@ -14,7 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable, Table
 
 from mirrorlake.config.settings import LakeConfig
-from mirrorlake.destinations.iceberg.avro_files import read_avro, write_avro
+from mirrorlake.destinations.iceberg.avro_files import AvroFile, read_avro, write_avro
 from mirrorlake.destinations.iceberg.catalog_rows import CatalogEntry
 from mirrorlake.destinations.iceberg.file_store import FileStore
 from mirrorlake.destinations.iceberg.lake_paths import (
@@ -27,6 +28,14 @@ from mirrorlake.errors import LakeDamaged, LakeError
 
 ROWS = pa.table({"id": pa.array([1, 2, 3]), "s": ["a", "b", "file:///srv/old/x"]})
 PLACES = Places.of(["file:///srv/old"], "file:///srv/a new place")
+
+POSITIONS = pa.schema(
+    [
+        pa.field("file_path", pa.string(), False, {"PARQUET:field_id": "2147483546"}),
+        pa.field("pos", pa.int64(), False, {"PARQUET:field_id": "2147483545"}),
+    ],
+    {"delete-type": "position"},
+)
 
 
 @pytest.fixture
@@ -112,13 +121,9 @@ def test_an_avro_file_that_is_cut_is_refused(cut: int, table: Table) -> None:
 
 
 def test_deleted_rows_are_named_at_the_new_place() -> None:
-    fields = [
-        pa.field("file_path", pa.string(), False, {"PARQUET:field_id": "2147483546"}),
-        pa.field("pos", pa.int64(), False, {"PARQUET:field_id": "2147483545"}),
-    ]
     rows = [["file:///srv/old/n/t/1.parquet", "file:///srv/old/n/t/2.parquet"], [3, 0]]
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(rows, schema=pa.schema(fields, {"delete-type": "position"})), sink)
+    pq.write_table(pa.table(rows, schema=POSITIONS), sink)
     moved = moved_parquet(sink.getvalue().to_pybytes(), PLACES)
     assert moved is not None
     read = pq.read_table(pa.BufferReader(moved))
@@ -130,6 +135,48 @@ def test_deleted_rows_are_named_at_the_new_place() -> None:
     assert read.schema.field(0).metadata == {b"PARQUET:field_id": b"2147483546"}
     assert (read.schema.metadata or {})[b"delete-type"] == b"position"
     assert moved_parquet(moved, PLACES) is None
+
+
+def delete_a_row(table: Table) -> None:
+    """Add a file of deleted rows to the newest snapshot, as Spark writes one: PyIceberg can't."""
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    listed = Path(snapshot.manifest_list.removeprefix("file://"))
+    manifests = read_avro(listed.read_bytes())
+    data = read_avro(
+        Path(manifests.records[0]["manifest_path"].removeprefix("file://")).read_bytes()
+    )
+    record = copy.deepcopy(data.records[0])
+    target = record["data_file"]["file_path"]
+    folder = table.location().removeprefix("file://")
+    deletes, manifest = Path(f"{folder}/data/deletes.parquet"), Path(f"{folder}/metadata/d-m0.avro")
+    pq.write_table(pa.table({"file_path": [target], "pos": [0]}, POSITIONS), deletes)
+    bounds = (1, [{"key": 2147483546, "value": target.encode()}])
+    record["data_file"] |= {"content": 1, "file_path": f"file://{deletes}", "record_count": 1}
+    record["data_file"] |= {"file_size_in_bytes": deletes.stat().st_size}
+    record["data_file"] |= {"lower_bounds": bounds, "upper_bounds": bounds}
+    header = {**data.header, "content": b"deletes"}
+    manifest.write_bytes(write_avro(AvroFile(header, data.sync, [record])))
+    added = copy.deepcopy(manifests.records[0])
+    added |= {"manifest_path": f"file://{manifest}", "content": 1}
+    added |= {"manifest_length": manifest.stat().st_size}
+    manifests.records.append(added)
+    listed.write_bytes(write_avro(manifests))
+
+
+def test_rows_stay_deleted_at_the_new_place(table: Table, tmp_path: Path) -> None:
+    delete_a_row(table)
+    assert table.scan().to_arrow().num_rows == 5
+    old, new = tmp_path / "old", tmp_path / "a new place"
+    old.rename(new)
+    paths = paths_in(new, old)
+    paths.rewrite(entry_of(table))
+    found = StaticTable.from_metadata(table.metadata_location.replace(f"{old}/", f"{new}/"))
+    assert found.scan().to_arrow().num_rows == 5
+    (file,) = (row for row in found.inspect.delete_files().to_pylist())
+    there = Path(file["file_path"].removeprefix("file://"))
+    assert file["file_size_in_bytes"] == there.stat().st_size
+    assert dict(file["lower_bounds"])[2147483546].decode().startswith(f"file://{new}/")
 
 
 def test_a_puffin_file_keeps_its_blobs() -> None:

@@ -47,6 +47,24 @@ def test_a_second_backup_takes_room_for_what_is_new(
     assert len(same) >= len([n for n in first if n.suffix == ".parquet"]) + 2
 
 
+def test_what_is_said(raw_project: RawProject, tmp_path: Path) -> None:
+    said = raw_project.run("backup", str(tmp_path / "backups"))
+    assert re.search(r"^Backed up to file://.*/backups/\d{8}T\d{6}Z$", said.stdout, re.MULTILINE)
+    assert re.search(
+        r"^1 lake tables and views, \d+ files, .* MB, \d+ of them", said.stdout, re.MULTILINE
+    )
+    where = re.findall(r"Backed up to (.*)", said.stdout)[0]
+    copy = raw_project.beside("copy")
+    said = copy.run("restore", where)
+    assert "Restored the lake of 20" in said.stdout
+    assert "`mirrorlake sync` brings what MySQL changed since." in said.stdout
+    said = copy.run("lake", "move", str(tmp_path / "n"))
+    assert "Nothing was moved: `mirrorlake lake move --yes` does it." in said.stdout
+    said = copy.run("lake", "move", str(tmp_path / "n"), "--yes")
+    assert f"Now set lake.warehouse to {tmp_path}/n, then `mirrorlake sync`." in said.stdout
+    assert "The old place is as it was" in said.stdout
+
+
 def test_what_is_not_empty_or_not_whole_is_refused(
     raw_project: RawProject, backup: Path, tmp_path: Path
 ) -> None:

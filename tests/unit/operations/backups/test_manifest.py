@@ -19,7 +19,7 @@ from mirrorlake.ledger.migrations import LEDGER_VERSION
 from mirrorlake.operations.backups.manifest import (
     FILE,
     FORMAT,
-    Manifest,
+    BackupManifest,
     SavedFile,
     read_manifest,
     refuse_other_project,
@@ -27,7 +27,7 @@ from mirrorlake.operations.backups.manifest import (
 from mirrorlake.operations.backups.places import refuse_nested
 
 MOMENT = datetime(2026, 11, 28, 12, tzinfo=UTC)
-MANIFEST = Manifest(
+MANIFEST = BackupManifest(
     release="1.0",
     ledger_version=LEDGER_VERSION,
     begun=MOMENT,
