@@ -239,7 +239,7 @@ def _looked(
     findings = findings + of_statements
     gone = stopped_by(findings)
     renamed = renames_of(called_in_lake(statements, contract))
-    in_mirror = TableAfter(contract, *(called(one, contract) for one in (table, after)))
+    in_mirror = TableAfter(contract, called(table, contract), called(after, contract))
     if gone:
         migration.after[contract.name] = replace(in_mirror, ends=True)
     if before is not None:
