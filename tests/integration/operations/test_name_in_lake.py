@@ -25,9 +25,8 @@ from mirrorlake.proof.report import Ask
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.workspace import Workspace
-from tests.integration.conftest import Place, lake_rows
+from tests.integration.conftest import Place, lake_rows, share_session
 from tests.integration.contract_files import write_contract
-from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Workspace]
@@ -247,8 +246,9 @@ def test_mysql_renames_drops_and_adds_a_column_that_has_another_name(
 
 
 def test_entities_and_models_know_the_lakes_names(
-    server: EmbeddedServer, sql: Sql, place: Place, database: str
+    server: EmbeddedServer, sql: Sql, place: Place, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    share_session(place, monkeypatch)  # one JVM for the commands, too
     sql(
         "CREATE TABLE t (_row_id INT PRIMARY KEY, _file VARCHAR(20) NOT NULL, _pos DATE, KEY (_file))",
         "INSERT INTO t VALUES (1, 'a', '2020-01-02'), (2, 'a', '2020-01-01'), (3, 'b', NULL)",

@@ -56,13 +56,13 @@ PROVED = {
         f"{OPERATIONS}/test_steps_help.py::test_a_new_copy_that_is_advised_helps"
     ),
     "Rename or drop …, then sync again": OF_TENANTS,
-    "Deduped is as it was. Sync again once they can be read; of tenants that are gone, restore "
-    "their raw table, or write `dropped: remove`": OF_TENANTS,
     "Nothing of it is visible. See whether somebody wrote into raw, and sync again: this tenant is "
     "then read again": OF_TENANTS,
 }
 """A step of errors that are not retryable → the test in which it is taken, and helps."""
 BY_READING = {
+    "Deduped is as it was. Sync again once they can be read; of tenants that are gone, restore "
+    "their raw table, or write `dropped: remove`": "what was not there is, or is not needed",
     "The table was set back, or is an older copy than the ledger: put back the newest one "
     "(Iceberg's register_table), or sync the table, which says what becomes of these loads": (
         "test_hands.py syncs tables that were set back; maintenance then finds nothing to refuse"
