@@ -76,7 +76,7 @@ def test_one_bad_snapshot_stops_neither_newer_ones_nor_other_tables(
     reasons = done.stderr
     # What stops a table is marked as an error, as it is by every command.
     assert [li for li in reasons.splitlines() if li.startswith("error: ") and "d1.d.broken" in li]
-    assert f"{IDS[1]} refused: table {feed.table}: snapshot {IDS[1]} holds 1 keys more" in reasons
+    assert f"{IDS[1]} refused: table {feed.table}: snapshot {IDS[1]} holds 1 key more" in reasons
     assert f"{IDS[2]} has 3 rows" in reasons
     assert f"mirrorlake land {feed.table} --accept-smaller ID" in reasons
     assert "there is no schema" in reasons
