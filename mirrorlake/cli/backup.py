@@ -18,7 +18,7 @@ from mirrorlake.cli.bars import Bars
 from mirrorlake.cli.contract import open_contract
 
 
-@click.command()
+@click.command(short_help="Back up ledger, catalog and lake, all of one moment.")
 @click.argument("target")
 @show.config_option
 @show.json_option
@@ -49,7 +49,7 @@ def backup(target: str, config_path: Path, as_json: bool) -> None:
         say(f"Left out: {done.others:,} tables of the catalog that are not in this lake")
 
 
-@click.command()
+@click.command(short_help="Put a backup's ledger, catalog and lake in place.")
 @click.argument("backup_folder", metavar="BACKUP")
 @show.config_option
 @show.json_option

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -133,7 +134,8 @@ def test_a_moved_lake_never_ends_with_0(
     monkeypatch.setattr("mirrorlake.cli.open_contract", lambda _: config)
     assert moved_lake.find_all_moved(config, ledger, config.tables) == {}
     monkeypatch.setattr(
-        "mirrorlake.operations.status.find_all_moved", lambda *_: {TABLE: ["rows were deleted"]}
+        "mirrorlake.operations.status.find_all_moved",
+        lambda *_: {TABLE: [SimpleNamespace(said="rows were deleted")]},
     )
     for options in ((), ("--strict",), ("--json",)):
         assert CliRunner().invoke(cli, ["status", *options]).exit_code == 6

@@ -56,8 +56,8 @@ PROVED = {
         f"{OPERATIONS}/test_steps_help.py::test_a_new_copy_that_is_advised_helps"
     ),
     "Rename or drop …, then sync again": OF_TENANTS,
-    "Nothing of it is visible. See whether somebody wrote into raw, and sync again: this tenant is "
-    "then read again": OF_TENANTS,
+    "Nothing of it is visible. See whether somebody wrote into raw, and sync again: these tenants "
+    "are then read again": OF_TENANTS,
 }
 """A step of errors that are not retryable → the test in which it is taken, and helps."""
 BY_READING = {
@@ -80,18 +80,49 @@ FIND = (
 )
 HANDS = f"{OPERATIONS}/test_hands.py::test_a_sync_puts_right_what_other_hands_did"
 PERSON = f"{OPERATIONS}/test_hands.py::test_what_only_a_person_can_put_right_is_refused_by_name"
+OF_KINDS = (
+    f"{OPERATIONS}/test_hands_of_kinds.py::test_one_command_puts_it_right_or_names_a_step_that_does"
+)
+MOVED_BY_HAND = f"{OPERATIONS}/backups/test_refusals.py::test_a_folder_that_was_moved_by_hand"
 MODELS = f"{OPERATIONS}/test_models.py"
 CHANGED = f"{MODELS}::test_a_changed_model_makes_its_partitions_stale_and_a_comment_does_not"
 COMMANDS = {
     "`mirrorlake land` takes what has landed of them, again where the ledger was lost": LAND,
     "`mirrorlake land` takes what has landed of it": LAND,
     "`mirrorlake refold` makes deduped and clean again from raw; raw itself comes from a backup "
-    "alone": f"{OPERATIONS}/test_refold.py::test_every_kind_of_table",
+    "(`mirrorlake restore`). If the whole lake was moved, nothing is lost: `mirrorlake lake move` "
+    "writes its paths again": MOVED_BY_HAND,
+    "Put both back from a backup; or run `mirrorlake lake find`, which registers the tables again "
+    "from their newest metadata files, then `mirrorlake ledger rebuild`. To begin again from "
+    "nothing, give lake.warehouse another folder. Nothing was made": (
+        f"{OPERATIONS}/test_lake_identity.py::test_the_catalog_and_the_ledger_are_lost_together"
+    ),
+    "Name another ledger.url, and make the ledger again from the lake: `mirrorlake ledger rebuild`": (
+        f"{OPERATIONS}/test_rebuild.py::test_a_lost_ledger_is_refused_and_rebuilt"
+    ),
+    "Look whether MySQL should hold so few. If it should: `mirrorlake repair … --deletes "
+    "--accept-smaller` takes them out": (
+        f"{LOAD}/test_shrink.py::test_deletes_of_most_rows_are_held_until_they_are_accepted"
+    ),
+    "`mirrorlake check` and `mirrorlake refold` say and put right what they can; else put the lake "
+    "back from a backup: `mirrorlake restore`": (
+        f"{OPERATIONS}/backups/test_mixtures.py::test_mixtures_of_ages"
+    ),
+    "Put back the table's folder (…) from a backup, as it was after load … (version …), then run "
+    "`mirrorlake lake find`, which has the catalog name it; or mirror the table again under other "
+    "namespaces": (
+        f"{OPERATIONS}/test_lake_identity.py"
+        "::test_loads_that_raw_lost_are_not_forgotten_where_they_cannot_be_read_again"
+    ),
+    "Put version … back: by the catalog's newest copy, by `mirrorlake lake find`, or by its folder "
+    "from a backup and `mirrorlake lake find`": OF_KINDS,
     "If the catalog is an old copy, or was lost, put back the newest one, or run `mirrorlake lake "
     "find`; if another project uses this folder, give each its own lake.warehouse; if nobody needs "
     "that file, move it away": FIND,
     "Put the catalog back from a backup, or set lake.catalog to it; or run `mirrorlake lake find`, "
-    "which registers the tables again from their newest metadata files. Nothing was made": FIND,
+    "which registers the tables again from their newest metadata files. If the lake's folder was "
+    "moved, run `mirrorlake lake move` with where it is now. If its files are gone, `mirrorlake "
+    "restore` a backup. Nothing was made": FIND,
     "It was made with another ledger, or this one was lost or is an old copy: run `mirrorlake "
     "ledger rebuild`": f"{OPERATIONS}/test_rebuild.py::test_an_old_copy_of_the_ledger_is_refused_and_completed",
     "Look whether MySQL should hold so few. If it should: `mirrorlake sync … --accept-smaller`, or "
@@ -131,9 +162,10 @@ COMMANDS = {
     "which writes down what the lake holds": (
         f"{OPERATIONS}/test_lake_identity.py::test_a_lost_ledger_is_said_by_what_only_looks"
     ),
-    "`mirrorlake sync` puts it right, or says what does": HANDS,
     "`mirrorlake sync …` reads it again": HANDS,
-    "`mirrorlake sync …` puts it right, or says what does": HANDS,
+    "`mirrorlake sync` (of a landing `land`, of a model `run`) puts it right, or says what does": (
+        HANDS
+    ),
     "Rename or drop the table that stands in its place, then put ours back: by its name, or by "
     "`mirrorlake lake find`": PERSON,
     "Put back the newest catalog, or run `mirrorlake lake find`, which registers tables again from "
@@ -161,6 +193,11 @@ COMMANDS = {
         f"{OPERATIONS}/test_upkeep.py"
         "::test_a_held_source_is_left_alone_and_its_backlog_is_read_afterwards"
     ),
+    "It is the catalog of another lake, or a copy of one: a copied project would write into the original's files. If its ledger was copied too, `mirrorlake lake move …` makes the copy a lake of its own; else `mirrorlake restore` one into a place of its own (lake.warehouse, lake.catalog, ledger.url)": f"{OPERATIONS}/backups/test_refusals.py::test_a_copied_project_becomes_one_of_its_own",
+    "If the setting alone was changed, put it back. If the lake was moved or copied here, ledger and all, run `mirrorlake lake move …`: it writes its absolute paths again. A copied project, or a second one, needs a ledger of its own (ledger.url): see `mirrorlake restore`": MOVED_BY_HAND,
+    "Put the setting back; or, if the folder was moved, name where it is: `mirrorlake lake move FOLDER`": MOVED_BY_HAND,
+    "If its folder was moved, name where it is: `mirrorlake lake move FOLDER`; else put it back from a backup: `mirrorlake restore`": MOVED_BY_HAND,
+    "Give the copy a catalog of its own (lake.catalog), and a ledger of its own (ledger.url), and `mirrorlake restore` a backup into them; or remove the old folder, if this one takes its place": f"{OPERATIONS}/backups/test_refusals.py::test_a_copied_project_becomes_one_of_its_own",
 }
 """A step that runs another command than a sync, or a sync by its name → the test in which it is
 taken, and helps."""
@@ -186,13 +223,14 @@ CLASSES = {
         "run `mirrorlake ledger rebuild`"
     ],
     "ProofError": STEPS,
+    "TooFewRows": f"{LOAD}/test_shrink.py::test_nothing_is_changed_until_it_is_accepted",
 }
 """A class of errors that are not retryable → a test in which the step of one is taken, and helps."""
 OTHERS = {
     "MirrorlakeError": "of none by itself",
     "TypeRefused": "`pci: never` leaves a column out, as EDITS do one with a name of Iceberg's",
     "SourceBusy": "retryable", "TableLocked": "retryable", "ReadGivenUp": "retryable",
-    "LandingClosed": "retryable", "SchemaMoved": "retryable", "CommitConflict": "retryable",
+    "LandingClosed": "retryable", "LedgerLost": "retryable", "SchemaMoved": "retryable", "CommitConflict": "retryable",
     "CatalogFailed": "retryable", "CommitUnknown": "retryable", "LeaseHeld": "retryable",
     "DdlRefused": "a migration is written otherwise: test_preflight.py has each form",
     "ReaderMissing": "a package is to be installed",
@@ -273,8 +311,8 @@ def test_where_a_sync_is_advised_it_helps() -> None:
 
 
 CHANGES = re.compile(
-    r"`?mirrorlake (accept|backfill|hold|invalidate|land|ledger rebuild|lake find|models prune|plan"
-    r"|publish|refold|rekey|repair|run|sync)\b(?! TABLE`? lists|`? (lists|says|shows)|[^`]*` lists)"
+    r"`?mirrorlake (accept|backfill|hold|invalidate|land|ledger rebuild|lake find|lake move|models prune|plan"
+    r"|publish|refold|rekey|repair|restore|run|sync)\b(?! TABLE`? lists|`? (lists|says|shows)|[^`]*` lists)"
 )
 """A command that changes something, where the step is to run it: not to look at what it lists."""
 
