@@ -261,7 +261,7 @@ _PLAIN = {
 _MADE = {"array": _array, "map": _map, "record": _record}
 
 
-_CODECS: Mapping[str, Any] = KNOWN_CODECS
+_CODECS: Mapping[Any, Any] = KNOWN_CODECS
 
 
 def _decompress(codec: str, content: bytes) -> bytes:
