@@ -105,13 +105,10 @@ class AsOf:
 
     @classmethod
     def of_publication(cls, ledger: Ledger, table: PublishedAsset) -> Self | None:
-        """As `now`, of a table in BigQuery: of its newest load; None where nothing is loaded, since
-        the lake is read in place."""
-        from mirrorlake.operations.bigquery.in_place import read_in_place
-
+        """As `now`, of a table in BigQuery: of its newest load; None where nothing is loaded."""
         name = table.contract.name
         newest = ledger.newest_publications("success").get(name)
-        if newest is None or read_in_place(table.contract) is not None:
+        if newest is None:
             return None
         found = cls._of(ledger, name, "bigquery", table.specs["bigquery"].code_version)
         return replace(found, shown=newest.id)
