@@ -50,7 +50,10 @@ def print_summary(outcomes: Mapping[str, int], found: Sequence[Attention]) -> No
     from mirrorlake.operations.attention import counts_of
 
     print_attention(found)
-    words = f"{plural(sum(outcomes.values()), 'table')}: {_listed(outcomes)}"
+    tables = sum(outcomes.values())
+    if tables == 1 and outcomes.get("failed") and not found:
+        return  # its error says it
+    words = f"{plural(tables, 'table')}: {_listed(outcomes)}"
     words += f"; not right: {_listed(counts)}" if (counts := counts_of(found)) else ""
     show.console.print(words, highlight=False, soft_wrap=True)
 

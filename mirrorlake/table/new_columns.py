@@ -14,16 +14,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.table.clean_columns import shows_new, unnamed_columns
 from mirrorlake.table.exchanged import exchanged_name, exchanged_words, undecided_pairs
+
+if TYPE_CHECKING:
+    from mirrorlake.destinations.iceberg.lake import Lake
 
 HIDDEN: Final = "hidden "
 """How the names begin of what the ledger keeps of columns that rules hid."""
@@ -128,6 +129,9 @@ def known_columns(ledger: Ledger, lake: Lake, contract: TableContract) -> frozen
     recorded = ledger.known_columns(contract.name)
     if recorded is not None:
         return recorded
+    # PyIceberg takes seconds to import, and who only reports gets here seldom.
+    from mirrorlake.destinations.iceberg.views import read_view
+
     clean = Identifier(contract.namespaces.clean, contract.table)
     table = lake.load(clean)
     shown = table.schema() if table is not None else None

@@ -212,8 +212,9 @@ def test_what_looks_personal_in_clean_is_a_warning_without_a_value(
     assert "example.com" not in str(word)
 
 
-def test_one_jvm_serves_a_run(runs: list[dict[str, Any]]) -> None:
-    assert runs[0]["jvms"] == 1
+def test_one_jvm_at_most_serves_a_run(runs: list[dict[str, Any]]) -> None:
+    assert [run["jvms"] for run in runs[:1]] == [0], "a first load needs none"
+    assert max(run["jvms"] for run in runs) == 1
 
 
 def test_a_run_that_needs_no_spark_starts_no_jvm(runs: list[dict[str, Any]]) -> None:

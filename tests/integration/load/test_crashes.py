@@ -240,7 +240,7 @@ def raw_table(world: World, contract: TableContract) -> Any:
 def assert_nothing_open(world: World, contract: TableContract) -> None:
     for kind in ("loads", "windows"):
         states = world.ask_ledger(f"SELECT state FROM {kind} WHERE table_name = ?", contract.name)
-        assert {s for (s,) in states} <= {"success", "errored", "superseded"}
+        assert {s for (s,) in states} <= {"success", "errored", "superseded", "unknown"}
     query = "SELECT owner FROM leases WHERE table_name = ?"
     assert world.ask_ledger(query, contract.name) == [("",)]
     ((unfolded,),) = world.ask_ledger(

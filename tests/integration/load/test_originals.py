@@ -44,7 +44,7 @@ def test_each_column_and_day_has_its_count(
     assert result.original_columns == sum(expected.values(), Counter())
     status = status_of(workspace.config, workspace.ledger, [contract])[0]
     assert status.originals == {"born": 3, "mood": 2}
-    assert "5 originals kept (born: 3, mood: 2)" in status.checks
+    assert "5 originals kept by the newest load (born: 3, mood: 2)" in status.checks
     (raw,) = raw_tables(workspace.lake, workspace.ledger, contract)
     assert originals_by_day(workspace.lake, raw, None, None) == expected
     second, third = date(2024, 1, 2), date(2024, 1, 3)
