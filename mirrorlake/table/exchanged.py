@@ -55,8 +55,15 @@ def may_be_exchanged(
         for name, earlier in contract.earlier_names.items()
         if any(one.lower() in was and one.lower() not in there for one in earlier)
     }
+    # And of a column that is gone, where its values are now: under a name that was not there.
+    followed = {
+        one.lower()
+        for name, earlier in contract.earlier_names.items()
+        if name.lower() in there and name.lower() not in was
+        for one in earlier
+    }
     found: list[Pair] = []
-    for hidden in was:
+    for hidden in was.keys() - (followed - there.keys()):
         hiding = {_hiding(rules.get(hidden)), _hiding(rule_fields(contract, hidden))} - {None}
         for other in was.keys() & there.keys() - {hidden} - explained:
             is_other = _hiding(rule_fields(contract, other)) not in hiding

@@ -82,6 +82,15 @@ def test_a_rule_that_was_taken_out_with_its_column_still_tells_what_was_hidden()
     assert may_be_exchanged(contract(), before, now, {"mail": {"pii": "show"}}) == ()
 
 
+def test_a_hidden_column_that_the_contract_follows_is_found_there_alone() -> None:
+    before, was = columns("id mail note"), {"mail": {"pii": "mask"}}
+    followed = contract(address=ColumnRule(pii="mask", renamed_from=("mail",)))
+    assert may_be_exchanged(followed, before, columns("id address note"), was) == ()
+    # A column that was there before says nothing of where the values are now.
+    there = columns("id mail note address")
+    assert may_be_exchanged(followed, there, columns("id address note"), was) != ()
+
+
 def test_two_rules_that_hide_are_two_rules() -> None:
     pairs = may_be_exchanged(
         contract(mail=DROP, note=MASK), columns("mail note"), columns("note mail")
