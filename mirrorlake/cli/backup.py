@@ -79,7 +79,7 @@ def restore(backup_folder: str, config_path: Path, as_json: bool) -> None:
     )
     if done.found:
         say(f"{done.found:,} loads were found in the lake that its ledger did not have yet")
-    say("`mirrorlake sync` brings what MySQL changed since.")
+    say("`mirrorlake sync` brings what MySQL changed since; `mirrorlake check` proves it.")
 
 
 def steps(bars: Bars) -> Callable[[str, int, int], None]:

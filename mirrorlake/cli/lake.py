@@ -30,7 +30,7 @@ _LISTED = 20
 """Tables that are listed on a screen, at most."""
 
 
-@click.group(short_help="The lake itself: find tables that a catalog lost.")
+@click.group(short_help="The lake itself: find what a catalog lost, move it.")
 def lake() -> None:
     """The lake itself."""
 
@@ -107,7 +107,7 @@ def move(new: str, config_path: Path, as_json: bool, confirmed: bool) -> None:
     files = size if done.copied else "the files are there already, and are written where they are"
     say(f"{done.tables:,} lake tables and views; {files}")
     if not confirmed:
-        say("Nothing was moved: `mirrorlake lake move --yes` does it.")
+        say(f"Nothing was moved: `mirrorlake lake move {new} --yes` does it.")
         return
     say(f"Now set lake.warehouse to {done.new.removeprefix('file://')}, then `mirrorlake sync`.")
     if done.copied:

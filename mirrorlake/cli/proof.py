@@ -243,6 +243,9 @@ def check_everything(config: Config, terms: CheckTerms) -> int:
     else:
         print_checked(done)
         print_tally("checked", [one.verdict for one in done], failures)
+        if wrong := [one.table for one in done if one.verdict == "different"]:
+            words = f"Next: `mirrorlake repair {' '.join(wrong)}` reads the rows that differ again"
+            show.console.print(words, highlight=False, soft_wrap=True, markup=False)
     return code_of_all([one.verdict for one in done], failures)
 
 

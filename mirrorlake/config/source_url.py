@@ -67,10 +67,10 @@ def parse_source_url(url: str) -> SourceUrl:
         )
     user, _, password = (match["login"] or "").partition(":")
     host = match["host"].strip("[]")
-    if "@" in (match["query"] or ""):
-        # What follows the ? is a part of a password then: it is not shown.
+    if "@" in f"{match['database']}{match['query']}":
+        # What follows the host is a part of a password then: it is not shown, nor looked for.
         raise ConfigError(
-            "the source's URL has an @ after its ?",
+            "the source's URL has an @ after its host",
             next_step=f"{_SHAPE}; {_ENCODED}",
         )
     if not host or not user:

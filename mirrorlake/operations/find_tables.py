@@ -26,7 +26,7 @@ from mirrorlake.destinations.iceberg.folder_metadata import (
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.listing import list_folder, listed_path
 from mirrorlake.destinations.iceberg.model import open_storage
-from mirrorlake.destinations.iceberg.place import check_warehouse
+from mirrorlake.destinations.iceberg.place import check_warehouse, refuse_no_folder
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import Ledger
@@ -68,7 +68,8 @@ def find_tables(config: Config, ledger: Ledger, run_id: str) -> list[FoundTable]
         LeaseHeld: a live run holds a table.
         LedgerError: the ledger can't be read.
     """
-    check_warehouse(config.lake, ledger)
+    if check_warehouse(config.lake, ledger):
+        refuse_no_folder(config.lake)
     lake = Lake(config.lake)
     heads = {head.name: head for head in ledger.lake_heads()}
     namespaces = set(_namespaces(config)) | {namespace for namespace, _ in heads}

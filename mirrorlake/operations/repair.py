@@ -36,6 +36,7 @@ from mirrorlake.proof.differences import Difference, Differing
 from mirrorlake.proof.evidence import prove_table
 from mirrorlake.proof.ranges import RangeProof, Tally
 from mirrorlake.proof.report import Ask, Report, digest_text
+from mirrorlake.table.surplus import SURPLUS
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -143,6 +144,9 @@ def repair_table(
         _end(workspace, journal, work, None, "failed")
         raise
     _end(workspace, journal, work, last, last.verdict)
+    if first.ask.kind == "full" and not first.unlooked and last.verdict == "equal":
+        # Each row that only the mirror had was looked up, whatever the last look was at.
+        workspace.ledger.forget_definition(SURPLUS + contract.name)
     return Repaired(
         table=contract.name,
         outcome=last.verdict,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
+from urllib.parse import urlparse
 
 from pyarrow import fs
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -43,7 +44,8 @@ class FileStore:
     """The files below a folder.
 
     Args:
-        root: a path on this machine, or a URI; by default the warehouse.
+        root: a path on this machine, from here if it is relative, or a URI; by default the
+            warehouse.
         config: the lake's, by whose properties its storage is opened.
 
     Raises:
@@ -51,6 +53,8 @@ class FileStore:
     """
 
     def __init__(self, config: LakeConfig, root: str | None = None) -> None:
+        if root is not None and not urlparse(root).scheme:
+            root = str(Path(root).absolute())
         self.root = warehouse_uri(config.warehouse if root is None else root)
         self.folder = local_path(self.root)
         properties = {"py-io-impl": IMPLEMENTATION, **config.catalog.properties}

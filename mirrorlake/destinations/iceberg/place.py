@@ -59,6 +59,7 @@ def check_place(config: LakeConfig, ledger: Ledger) -> LakeLook:
         return LakeLook((), {})
     named = {} if _is_missing(config) else metadata_locations(config)
     if named is not None and not any(head.name in named for head in heads):
+        refuse_no_folder(config)
         raise _lost(config, heads)
     return LakeLook(heads, named)
 
@@ -167,6 +168,21 @@ def lost_together(config: LakeConfig, ledger: Ledger, left: str) -> LakeError:
         "tables again from their newest metadata files, then `mirrorlake ledger rebuild`. To begin "
         "again from nothing, give lake.warehouse another folder. Nothing was made",
     )
+
+
+def refuse_no_folder(config: LakeConfig) -> None:
+    """See that a lake on this machine, of which the ledger knows tables, has its folder.
+
+    Raises:
+        LakeError: it has none; nothing was made.
+    """
+    here = place_of(config)
+    if here.startswith("file://") and not Path(here.removeprefix("file://")).is_dir():
+        raise LakeError(
+            f"the lake's folder {here} is not there",
+            next_step="If it was moved, run `mirrorlake lake move` with where it is now; else put "
+            "it back from a backup: `mirrorlake restore`. Nothing was made",
+        )
 
 
 def _lost(config: LakeConfig, heads: list[LakeHead]) -> LakeError:

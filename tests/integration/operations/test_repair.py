@@ -27,6 +27,7 @@ from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof import check
 from mirrorlake.proof.ranges import Range
 from mirrorlake.proof.report import Ask
+from mirrorlake.table.surplus import SURPLUS
 from mirrorlake.workspace import Workspace
 
 Sql = Callable[..., Any]
@@ -87,7 +88,10 @@ def test_every_planted_fault_is_repaired_by_its_key(
     sql("DELETE FROM t WHERE id = 20", "UPDATE t SET a = 'quiet' WHERE id = 21")
     part = repaired(workspace, Ask("keys", keys=Range(1, 6)))
     assert (part.outcome, part.why, part.rows) == ("equal", "2 changed", 2)
+    noted = SURPLUS + workspace.config.table("t").name
+    workspace.ledger.record_definition(noted, '{"rows": 2, "at": "2026-01-01 12:00:00"}')
     done = repaired(workspace)
+    assert workspace.ledger.definition(noted) is None, "no row is only in the mirror any more"
     assert (done.outcome, done.rounds, done.gone) == ("equal", 1, 2)
     assert done.rows == 4, "exactly 7, 9, 10 and 21 are read again"
     assert_equal(server, workspace)

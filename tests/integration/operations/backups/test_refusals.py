@@ -57,16 +57,18 @@ def test_what_is_said(raw_project: RawProject, tmp_path: Path) -> None:
     copy = raw_project.beside("copy")
     said = copy.run("restore", where)
     assert "Restored the lake of 20" in said.stdout
-    assert "`mirrorlake sync` brings what MySQL changed since." in said.stdout
+    assert "`mirrorlake sync` brings what MySQL changed since; `mirrorlake check`" in said.stdout
     said = copy.run("lake", "move", str(tmp_path / "n"))
-    assert "Nothing was moved: `mirrorlake lake move --yes` does it." in said.stdout
+    assert (
+        f"Nothing was moved: `mirrorlake lake move {tmp_path / 'n'} --yes` does it." in said.stdout
+    )
     said = copy.run("lake", "move", str(tmp_path / "n"), "--yes")
     assert f"Now set lake.warehouse to {tmp_path}/n, then `mirrorlake sync`." in said.stdout
     assert "The old place is as it was" in said.stdout
 
 
 def test_what_is_not_empty_or_not_whole_is_refused(
-    raw_project: RawProject, backup: Path, tmp_path: Path
+    raw_project: RawProject, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "is not empty" in raw_project.refused("restore", str(backup))
     with Ledger(f"sqlite:///{raw_project.folder}/ledger.db").lease("s.x", "run"):
@@ -93,6 +95,8 @@ def test_what_is_not_empty_or_not_whole_is_refused(
     copy.config.write_text(copy.config.read_text("utf-8").replace(raw_project.database, "other"))
     assert "of another project" in copy.refused("restore", str(backup))
     assert "needs a place of its own" in raw_project.refused("backup", str(raw_project.lake / "b"))
+    monkeypatch.chdir(raw_project.lake.parent)
+    assert "needs a place of its own" in raw_project.refused("backup", f"{raw_project.lake.name}/b")
     assert "needs a place of its own" in raw_project.refused(
         "lake", "move", str(raw_project.lake / "b")
     )
@@ -161,6 +165,9 @@ def test_a_folder_that_was_moved_by_hand(
         raw_project.set(lake={"warehouse": str(new)})
     with pytest.raises(MirrorlakeError, match="mirrorlake lake move"):
         raw_project.load()
+    if not changed_first:
+        assert "is not there" in raw_project.refused("lake", "find")
+        assert not raw_project.lake.exists(), "nothing was made where it was"
     raw_project.killed_at(runner, "move.rewritten", "lake", "move", str(new), "--yes")
     assert not raw_project.ok("lake", "move", str(new))["copied"]
     raw_project.killed_at(runner, "move.ledger", "lake", "move", str(new), "--yes")
