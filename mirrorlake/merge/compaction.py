@@ -9,10 +9,12 @@ deleted rows are written again, sorted by key; all others stay as they are.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import statistics_of
+from mirrorlake.destinations.iceberg.commit import snapshot_property, statistics_of
+from mirrorlake.destinations.iceberg.copied_files import COPIED
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable, is_rewrite
 from mirrorlake.destinations.iceberg.procedures import rewrite_data_files, rewrites_files
@@ -37,7 +39,7 @@ _OPTIONS = {
 }
 
 
-def compact_if_due(spark: SparkSession, lake: Lake, identifier: Identifier) -> bool:
+def compact_if_due(spark: Callable[[], SparkSession], lake: Lake, identifier: Identifier) -> bool:
     """Compact a layer that `COMMITS` commits were made to since it last was, or that still has
     deletes from before its rows were changed by writing files again; whether it was due.
 
@@ -49,7 +51,7 @@ def compact_if_due(spark: SparkSession, lake: Lake, identifier: Identifier) -> b
         return False
     try:
         with spark_errors(str(identifier)):
-            rewrite_data_files(spark, table, identifier, _OPTIONS)
+            rewrite_data_files(spark(), table, identifier, _OPTIONS)
     except LakeError as error:
         logger.warning("table %s was not compacted: %s", identifier, error)
     return True
@@ -63,11 +65,12 @@ def _has_old_deletes(table: LakeTable) -> bool:
 
 
 def commits_since(table: LakeTable) -> int:
-    """How many commits a table has had since it was compacted, or made."""
+    """How many commits a table has had since it was compacted, made, or filled with a load's files
+    in place of its own."""
     count = 0
     snapshot = table.current_snapshot()
     while snapshot is not None:
-        if is_rewrite(snapshot):
+        if is_rewrite(snapshot) or snapshot_property(snapshot, COPIED) is not None:
             break
         count += 1
         parent = snapshot.parent_snapshot_id

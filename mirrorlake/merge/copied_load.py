@@ -52,6 +52,8 @@ def copied_load(
         return None
     if not _is_as_stored(plan, layer, raw) or not shares_ids(raw, table):
         return None
+    if not table.spec().is_unpartitioned():
+        return None  # other hands may have given it partitions
     records = workspace.ledger.raw_files(plan.name, {load.seq})
     files = {f"{raw.location()}/data/{record.name}": record for record in records}
     with workspace.lake.translated(plan.raw):
@@ -119,7 +121,7 @@ def _are_its_rows(
     size = sum(file.file_size_in_bytes for file in files)
     flag = raw.schema().find_field(DELETED).field_id
     return (
-        0 < len(files) == len(records) <= FILES * max(1, round(size / TARGET_BYTES))
+        len(files) == len(records) <= FILES * max(1, round(size / TARGET_BYTES))
         and all(records[file.file_path].checksum for file in files)
         and sum(file.record_count for file in files) == load.receipt.committed
         and not any((file.upper_bounds or {}).get(flag, b"\x01") != b"\x00" for file in files)

@@ -152,7 +152,7 @@ def fold_layer(
         record_as_made(workspace, plan, layer)
     failpoint("fold.recorded")
     if todo.loads and not empty:
-        compact_if_due(workspace.spark.get(), workspace.lake, layer.identifier)
+        compact_if_due(workspace.spark.get, workspace.lake, layer.identifier)
     if todo.loads:
         seconds = round(time.monotonic() - begun, 3)
         _record_cost(workspace, plan, layer, todo, scan, at, seconds)

@@ -139,7 +139,7 @@ def fold_tenants(
     )
     failpoint("tenants.recorded")
     if not todo.whole:
-        compact_if_due(workspace.spark.get(), workspace.lake, identifier)
+        compact_if_due(workspace.spark.get, workspace.lake, identifier)
     moved = [place for place, tenant in todo.rows.items() if tenant.folded != tenant.load_id]
     return TenantsFolded((*moved, *sorted(todo.leaving)), removed)
 

@@ -229,7 +229,7 @@ def make_clean_table(workspace: Workspace, table: TenantTable, shapes: TenantSha
     forget_due(ledger, clean)
     finish_hiding(workspace, clean)
     if not due.everything:
-        compact_if_due(workspace.spark.get(), lake, clean)
+        compact_if_due(workspace.spark.get, lake, clean)
     return CleanMade(due.everything, tenants)
 
 

@@ -144,7 +144,7 @@ def fill_versions_table(
         write_versions(workspace, unified, there, todo, wanted, rows, plan.raw_view)
     _record(workspace, unified)
     if not todo.whole:
-        compact_if_due(workspace.spark.get(), workspace.lake, plan.raw_view)
+        compact_if_due(workspace.spark.get, workspace.lake, plan.raw_view)
     return len(named)
 
 

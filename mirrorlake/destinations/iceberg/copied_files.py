@@ -30,7 +30,7 @@ from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.durable import local_path, native
 from mirrorlake.destinations.iceberg.integrity import RAW_STEP
 from mirrorlake.destinations.iceberg.model import history
-from mirrorlake.errors import CommitConflict, LakeDamaged
+from mirrorlake.errors import CommitConflict, CommitUnknown, LakeDamaged
 from mirrorlake.failpoints import failpoint
 
 COPIED = "mirrorlake.copied"
@@ -80,7 +80,9 @@ def copy_rows(
     new = [_as_of(target, file, path) for file, path in zip(found, paths, strict=True)]
     try:
         _commit(lake, identifier, target, held, new, {**properties, COPIED: token})
-    except CommitConflict:
+    except CommitUnknown:
+        raise  # they may be the table's by now
+    except BaseException:
         _remove(target, paths)
         raise
     return sum(file.file_size_in_bytes for file in new)

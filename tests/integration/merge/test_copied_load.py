@@ -9,9 +9,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.transforms import BucketTransform
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg import copied_files
 from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.copied_files import COPIED
 from mirrorlake.destinations.iceberg.model import LakeTable
@@ -133,6 +135,51 @@ def test_a_small_copy_that_changed_replaces_the_files(
         sync(workspace)
         assert is_copied(workspace)
         assert_equal(workspace, server, database)
+
+
+def test_an_empty_table_needs_no_spark_and_fills(
+    sql: Any,
+    server: EmbeddedServer,
+    database: str,
+    engine_for: EngineFor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sql(CREATE[0])
+    workspace = engine_for({"t": FULL})
+    with monkeypatch.context() as no_spark:
+        for way in ("get", "start_early"):
+            no_spark.setattr(LazySpark, way, lambda _: pytest.fail("Spark was started"))
+        for statement in ("DO 1", CREATE[1]):
+            sql(statement)
+            sync(workspace)
+    assert is_copied(workspace)
+    assert_equal(workspace, server, database)
+
+
+def test_a_layer_that_others_partitioned_is_written_by_spark(
+    sql: Any, server: EmbeddedServer, database: str, engine_for: EngineFor
+) -> None:
+    sql(*CREATE, "ALTER TABLE t DROP PRIMARY KEY")
+    workspace = engine_for({"t": {"mode": "full", "key": []}})
+    sync(workspace)
+    with layer(workspace, "deduped").update_spec() as spec:
+        spec.add_field("id", BucketTransform(4), "by_id")
+    sql("DELETE FROM t WHERE id < 90")
+    sync(workspace)
+    assert not is_copied(workspace)
+    assert_equal(workspace, server, database)
+
+
+def test_a_copy_whose_commit_fails_leaves_no_file(
+    sql: Any, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql(*CREATE)
+    workspace = engine_for({"t": FULL})
+    monkeypatch.setattr(copied_files, "_commit", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        sync(workspace)
+    space = workspace.config.table("t").namespaces.deduped
+    assert not list(Path(workspace.lake.location(Identifier(space, "t"))[7:]).rglob("*.parquet"))
 
 
 def test_a_file_that_rots_while_it_is_copied_is_refused(
