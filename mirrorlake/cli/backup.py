@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.cli.bars import Bars
 from mirrorlake.cli.contract import open_contract
+
+if TYPE_CHECKING:
+    from mirrorlake.cli.bars import Bars
 
 
 @click.command(short_help="Back up ledger, catalog and lake, all of one moment.")
@@ -28,6 +31,7 @@ def backup(target: str, config_path: Path, as_json: bool) -> None:
     Syncs may run meanwhile. TARGET is a folder or a URI (gs://bucket/folder); on the lake's own
     disk files are links, and on another one those that an older backup there has are linked to it.
     """
+    from mirrorlake.cli.bars import Bars
     from mirrorlake.operations.backups.make import make_backup
 
     config = open_contract(config_path)
@@ -59,6 +63,7 @@ def restore(backup_folder: str, config_path: Path, as_json: bool) -> None:
     These must be empty. Every file is compared with the backup's manifest before the first is
     written. At another place than the original's the restored lake is one of its own.
     """
+    from mirrorlake.cli.bars import Bars
     from mirrorlake.operations.backups.restore import restore_backup
 
     config = open_contract(config_path)

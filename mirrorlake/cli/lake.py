@@ -19,7 +19,6 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.backup import steps
-from mirrorlake.cli.bars import Bars
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.runtime.permissions import held
 
@@ -89,6 +88,7 @@ def move(new: str, config_path: Path, as_json: bool, confirmed: bool) -> None:
     NEW is empty, or has the lake's folder, moved or copied there by hand. The old place stays as it
     is. Nothing may sync meanwhile. Interrupted, the same command goes on.
     """
+    from mirrorlake.cli.bars import Bars
     from mirrorlake.operations.backups.move import move_lake, plan_move
 
     config = open_contract(config_path)

@@ -34,12 +34,8 @@ if TYPE_CHECKING:
 def gaps(tables: Sequence[str], config_path: Path, as_json: bool, everything: bool) -> None:
     """List the days of every table whose load failed or was never requested. Queries no source."""
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.gaps import find_stretches
-    from mirrorlake.operations.moved_lake import (
-        find_all_moved,
-        refuse_moved_tables,
-        unknown_stretches,
-    )
+    from mirrorlake.operations.gaps import find_stretches, unknown_stretches
+    from mirrorlake.operations.moved_lake import find_all_moved, refuse_moved_tables
 
     config = open_contract(config_path)
     today = datetime.now(UTC).date()

@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from mirrorlake.config import TableContract
 from mirrorlake.ledger import MOVING, Ledger, Load, OpenWindow
 from mirrorlake.table.meaning import edits_of
 from mirrorlake.table.windows import days_of
+
+if TYPE_CHECKING:
+    from mirrorlake.destinations.iceberg.heads import MovedTable
 
 STATES = ("loaded", "reloaded", "unproved", "errored", "unknown", "not asked")
 READ = ("loaded", "reloaded", "unproved")
@@ -158,3 +162,15 @@ def _moment(load: Load) -> datetime:
     if load.receipt is None:
         return load.started_at.replace(tzinfo=None)
     return datetime.fromisoformat(load.receipt.moment)
+
+
+def unknown_stretches(stretches: Sequence[Stretch], moved: Sequence[MovedTable]) -> list[Stretch]:
+    """The days of a table: those that were loaded are unknown where its raw is not as our last
+    commit left it."""
+    reason = "; ".join(one.said for one in moved if one.layer == "raw")
+    if not reason:
+        return list(stretches)
+    return [
+        replace(one, state="unknown", reason=reason) if one.state in READ else one
+        for one in stretches
+    ]

@@ -6,7 +6,6 @@ What belongs here: looking. What doesn't: what follows (`mirrorlake.operations.m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mirrorlake.config import Config
@@ -18,7 +17,6 @@ from mirrorlake.destinations.iceberg.place import (
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.lake_heads import OF_MODELS
-from mirrorlake.operations.gaps import READ, Stretch
 
 if TYPE_CHECKING:
     from mirrorlake.destinations.iceberg.heads import MovedTable, Recorded
@@ -122,15 +120,3 @@ def refuse_moved_tables(moved: Mapping[str, Sequence[MovedTable]]) -> None:
             next_step="`mirrorlake sync` (of a landing `land`, of a model `run`) puts it right, or "
             "says what does",
         )
-
-
-def unknown_stretches(stretches: Sequence[Stretch], moved: Sequence[MovedTable]) -> list[Stretch]:
-    """The days of a table: those that were loaded are unknown where its raw is not as our last
-    commit left it."""
-    reason = "; ".join(one.said for one in moved if one.layer == "raw")
-    if not reason:
-        return list(stretches)
-    return [
-        replace(one, state="unknown", reason=reason) if one.state in READ else one
-        for one in stretches
-    ]

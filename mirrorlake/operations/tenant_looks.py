@@ -108,9 +108,7 @@ def read_look(ledger: Ledger, table: TenantTable) -> TenantLook | None:
     if text is None:
         return None
     found: dict[str, Any] = json.loads(text)
-    contract = contract_of(table, "", "")
-    pairs = undecided_pairs(ledger.definition(exchanged_name(contract)), contract)
-    decided = {name.lower() for name in table.columns} - {name for pair in pairs for name in pair}
+    decided = {name.lower() for name in table.columns} - _doubted(ledger, table)
     return TenantLook(
         at=datetime.fromisoformat(found["at"]),
         left_out=tuple(LeftOut(**one) for one in found["left_out"]),
@@ -122,6 +120,16 @@ def read_look(ledger: Ledger, table: TenantTable) -> TenantLook | None:
         ),
         held=tuple(name for name in found.get("held", ()) if name.lower() not in decided),
     )
+
+
+def _doubted(ledger: Ledger, table: TenantTable) -> set[str]:
+    """Columns that may have what another one had, in lower case."""
+    recorded = ledger.definition(exchanged_name(table))
+    if recorded is None:
+        return set()
+    # It imports PyIceberg, which takes seconds.
+
+    return {name for pair in undecided_pairs(recorded, contract_of(table, "", "")) for name in pair}
 
 
 def record_look(ledger: Ledger, table: TenantTable, look: TenantLook) -> None:

@@ -17,7 +17,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from mirrorlake.config.contract import TableContract
+from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.ledger import Ledger
 from mirrorlake.schema.versions import without_width
 from mirrorlake.sources.mysql.registry import BYTES, INTEGERS, LABELS, TEXTS, TIMES
@@ -113,7 +113,7 @@ def _may_have(other: str, hidden: str, was: Mapping[str, str], there: Mapping[st
     return first != (names_now.index(hidden) < names_now.index(other))
 
 
-def exchanged_name(contract: TableContract) -> str:
+def exchanged_name(contract: TableContract | TenantTable) -> str:
     """The name under which the ledger keeps the pairs of a table."""
     return f"{EXCHANGED}{contract.namespaces.raw}.{contract.table}"
 

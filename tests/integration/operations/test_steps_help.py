@@ -264,7 +264,9 @@ def test_steps_that_are_advised_of_tenants_help(
         of_ledger(forget_fold)
         with monkeypatch.context() as patch:
             patch.setattr("mirrorlake.merge.tenants._count_rows", lambda *_: {})
-            with pytest.raises(LakeError, match="and sync again: this tenant is then read again"):
+            with pytest.raises(
+                LakeError, match="and sync again: these tenants are then read again"
+            ):
                 tenants.sync()
         assert tenants.sync().read
         assert check() == "equal"

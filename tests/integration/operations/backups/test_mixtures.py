@@ -32,7 +32,7 @@ OFTEN: dict[tuple[str, str, str], list[str]] = {
     ("older", "same", "same"): ["ledger rebuild"],
     ("older", "lost", "same"): ["lake find"],
     ("same", "same", "older"): ["restore"],
-    ("same", "lost", "lost"): ["lake find", "restore"],
+    ("same", "lost", "lost"): ["restore"],
 }
 STEPS = re.compile(r"`mirrorlake (ledger rebuild|lake find|restore)`")
 
