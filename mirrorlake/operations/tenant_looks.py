@@ -127,6 +127,7 @@ def _doubted(ledger: Ledger, table: TenantTable) -> set[str]:
     if recorded is None:
         return set()
     # It imports PyIceberg, which takes seconds.
+    from mirrorlake.table.tenants import contract_of
 
     return {name for pair in undecided_pairs(recorded, contract_of(table, "", "")) for name in pair}
 
