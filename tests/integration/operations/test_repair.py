@@ -336,7 +336,9 @@ def test_without_a_table_all_are_checked_and_repaired(
 
     plant(workspace, database, "UPDATE {t} SET a = 'x' WHERE id = 3")
     code, said = run("check")
-    assert (code, said.splitlines()[-1]) == (9, "2 tables checked: 1 equal, 1 different")
+    tally, step = said.splitlines()[-2:]
+    assert (code, tally) == (9, "2 tables checked: 1 equal, 1 different")
+    assert step.startswith(f"Next: `mirrorlake repair {workspace.config.table('t').name}` ")
     code, said = run("repair", answer="n\n")
     assert (code, "Repair 1 table?" in said) == (9, True)
     code, said = run("repair", "--yes", "--json")

@@ -198,6 +198,7 @@ COMMANDS = {
     "Put the setting back; or, if the folder was moved, name where it is: `mirrorlake lake move FOLDER`": MOVED_BY_HAND,
     "If its folder was moved, name where it is: `mirrorlake lake move FOLDER`; else put it back from a backup: `mirrorlake restore`": MOVED_BY_HAND,
     "Give the copy a catalog of its own (lake.catalog), and a ledger of its own (ledger.url), and `mirrorlake restore` a backup into them; or remove the old folder, if this one takes its place": f"{OPERATIONS}/backups/test_refusals.py::test_a_copied_project_becomes_one_of_its_own",
+    "If it was moved, run `mirrorlake lake move` with where it is now; else put it back from a backup: `mirrorlake restore`. Nothing was made": MOVED_BY_HAND,
 }
 """A step that runs another command than a sync, or a sync by its name → the test in which it is
 taken, and helps."""
