@@ -5,6 +5,7 @@ shown), beside dlt's pipeline with connectorx, which copies the table to Parquet
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
 from pathlib import Path
@@ -24,6 +25,7 @@ def run(runs: int, scale: float) -> Figures:
     """Seconds of both sides, in turn, ``runs`` times each after one that does not count."""
     with started() as source:
         load_lineitem(source, scale)
+        os.environ["MIRRORLAKE_INIT_PASSWORD"] = source.password
         rows = source.count("tpch.lineitem")
         found = {"mirrorlake sync": Times(), "dlt with connectorx, to Parquet": Times()}
         for number in range(runs + 1):
