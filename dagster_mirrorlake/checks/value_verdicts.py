@@ -64,7 +64,7 @@ def _held_words(contract: TableContract, counts: Counts) -> str | None:
         return None
     return (
         f"MySQL no longer has {gone} of the mirror's {counts.lake_rows} rows, and shrink_limit "
-        f"({limit:.0%}) keeps sweeps from taking so many out. If MySQL should hold so few: "
+        f"({limit:.0%}) stops a sweep that would remove so many. If MySQL should hold so few: "
         f"`mirrorlake repair {contract.name} --deletes --accept-smaller`"
     )
 

@@ -117,10 +117,12 @@ def commit_proved(
     if commit.parent is None and not commit.paths:
         _refuse_nothing(attempt, chunks)
         return None
-    parent = commit.parent
+    parent, compared = commit.parent, False
     try:
-        if prove_delta is None and (shown := _commit_staged(attempt, rows, commit, chunks)):
-            return shown
+        if prove_delta is None:
+            shown, compared = _commit_staged(attempt, rows, commit, chunks)
+            if shown is not None:
+                return shown
     except CommitConflict:
         parent = _same_loads(lake, raw, parent)
     for _ in range(REBUILDS):
@@ -131,7 +133,8 @@ def commit_proved(
         snapshot = commit_load(lake, dataclasses.replace(commit, parent=at, branch=branch))
         failpoint("branch.committed")
         if prove_delta is None:
-            _prove(attempt, rows, branch, at if snapshot is None else snapshot, chunks)
+            there = at if snapshot is None else snapshot
+            _prove(attempt, rows, branch, there, chunks, compared=compared)
         else:
             with _dropped_if_not(lake, raw, branch):
                 prove_delta(_sum(chunks), at if snapshot is None else snapshot)
@@ -166,8 +169,9 @@ def _commit_staged(
     rows: RowForm,
     commit: Commit,
     chunks: Mapping[int, tuple[str, Tally]],
-) -> int | None:
-    """Publish a small load that is seen to be equal, without a branch; None where that takes one.
+) -> tuple[int | None, bool]:
+    """Publish a load that is seen to be equal without Spark, and without a branch: its snapshot,
+    None where it takes one; and whether its rows were compared.
 
     Raises:
         CommitConflict: main moved; nothing is visible.
@@ -177,20 +181,20 @@ def _commit_staged(
     lake = attempt.workspace.lake
     unseen = _unseen(attempt, rows, commit.parent or 0, chunks)
     if not is_small(unseen):
-        return None
+        return None, False
     staged = stage_load(lake, commit)
     if staged is None:
-        return None
+        return None, False
     failpoint("commit.staged")
     # What the read used and freed would stand beside what the proof takes.
     pa.default_memory_pool().release_unused()
     unseen = dataclasses.replace(unseen, snapshot=staged.snapshot)
     if not equals_locally(lake, unseen, staged.table):
         discard_staged(lake, staged)
-        return None
+        return None, True
     failpoint("commit.proved")
     attempt.workspace.check_lease()
-    return publish_staged(lake, staged)
+    return publish_staged(lake, staged), True
 
 
 @contextmanager
@@ -267,10 +271,17 @@ def _prove(
     branch: str,
     snapshot: int,
     chunks: Mapping[int, tuple[str, Tally]],
+    *,
+    compared: bool,
 ) -> None:
+    """See that a load on its branch is what MySQL said.
+
+    Args:
+        compared: whether its rows were compared without Spark already, and not seen to be equal.
+    """
     plan, lake = attempt.plan, attempt.workspace.lake
     unseen = _unseen(attempt, rows, snapshot, chunks)
-    if equals_locally(lake, unseen, lake.load(plan.raw)):
+    if not compared and equals_locally(lake, unseen, lake.load(plan.raw)):
         return
     spark = attempt.workspace.spark.get()
     with counted(spark) as scan:

@@ -7,10 +7,8 @@ What belongs here: when one load's files are what the fold would write. What doe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mirrorlake.destinations.base import as_sql_identifier
-from mirrorlake.destinations.iceberg.copied_files import copy_rows
+from mirrorlake.destinations.iceberg.copied_files import CopiedFiles
 from mirrorlake.destinations.iceberg.field_ids import shares_ids
 from mirrorlake.destinations.iceberg.model import LakeFile, LakeTable
 from mirrorlake.destinations.iceberg.tables import TARGET_BYTES
@@ -27,21 +25,9 @@ FILES = 4
 of many days are for Spark to put together."""
 
 
-@dataclass(frozen=True)
-class CopiedLoad:
-    """Files of a raw table whose rows are a layer's.
-
-    Attributes:
-        files: their paths → the SHA-256 of each, in hexadecimal.
-    """
-
-    raw: LakeTable
-    files: dict[str, str]
-
-
 def copied_load(
     workspace: Workspace, plan: ResolvedTable, layer: Layer, load: Load
-) -> CopiedLoad | None:
+) -> CopiedFiles | None:
     """The files that make up a layer of this load alone; None where the rows have to be read.
 
     A load has one row of a key. They are the layer's rows if none of them is a tombstone, no value
@@ -54,35 +40,19 @@ def copied_load(
         return None
     if not table.spec().is_unpartitioned():
         return None  # other hands may have given it partitions
-    records = workspace.ledger.raw_files(plan.name, {load.seq})
-    files = {f"{raw.location()}/data/{record.name}": record for record in records}
+    known = workspace.ledger.raw_files(plan.name, {load.seq})
+    records = {f"{raw.location()}/data/{record.name}": record for record in known}
     with workspace.lake.translated(plan.raw):
-        tasks = [task for task in raw.scan().plan_files() if task.file.file_path in files]
-        # A table that other rows were deleted from is written again, so that its files stay few.
-        changed = any(task.delete_files for task in table.scan().plan_files())
-    if changed or any(task.delete_files for task in tasks):
+        tasks = [task for task in raw.scan().plan_files() if task.file.file_path in records]
+        held = list(table.scan().plan_files())
+    # A table that other rows were deleted from is written again, so that its files stay few.
+    if any(task.delete_files for task in (*tasks, *held)):
         return None
-    if not _are_its_rows(load, raw, files, [task.file for task in tasks]):
+    files = [task.file for task in tasks]
+    if not _are_its_rows(load, raw, records, files):
         return None
-    return CopiedLoad(raw, {path: record.checksum for path, record in files.items()})
-
-
-def write_copied(
-    workspace: Workspace, layer: Layer, copied: CopiedLoad, at: int | None, through: dict[str, str]
-) -> int:
-    """Have the layer hold the load's rows and no others, in one commit; how many bytes were read.
-
-    Args:
-        at: the layer's snapshot when that was decided.
-        through: properties of the new snapshot.
-
-    Raises:
-        CommitConflict: somebody else changed the layer; nothing of this is visible.
-        LakeError: the catalog or the storage failed; the layer is as it was.
-        LeaseHeld: another run took the table over.
-    """
-    workspace.check_lease()
-    return copy_rows(workspace.lake, copied.raw, copied.files, layer.identifier, at, through)
+    sums = ((file, records[file.file_path].checksum) for file in files)
+    return CopiedFiles(raw, table, tuple(sums), tuple(task.file for task in held))
 
 
 def _is_whole(plan: ResolvedTable, load: Load) -> bool:

@@ -13,13 +13,15 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from mirrorlake.destinations.base import as_sql_identifier
+from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.commit import FOLDED, folded_through, was_overtaken
+from mirrorlake.destinations.iceberg.copied_files import copy_rows
 from mirrorlake.destinations.iceberg.cost import Scan, counted, written_since
 from mirrorlake.destinations.iceberg.durable import flush_commits
-from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.destinations.iceberg.session_settings import activate
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.destinations.iceberg.statistics import most_rows
@@ -34,7 +36,7 @@ from mirrorlake.ledger import Ledger, Load
 from mirrorlake.load.raw_files import refuse_damaged
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.conversions import spark_type
-from mirrorlake.merge.copied_load import copied_load, write_copied
+from mirrorlake.merge.copied_load import copied_load
 from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune
 from mirrorlake.merge.ranks import GONE
@@ -221,15 +223,19 @@ def ensure_layer(
         LakeError: a column of it has another type than requested.
     """
     schema = current_schema(layer.stored, layer.original is not None)
-    raw = workspace.lake.load(plan.raw)
     days_of = FIRST_CREATED if plan.entity else None
     beside = next_names(plan.key)
     key = [name if name in layer.names else beside[name] for name in plan.key]
     mode = plan.contract.write_mode
     return ensure_current_table(
         *(workspace.lake, layer.identifier, schema, key, days_of, location, mode),
-        like=raw.schema() if raw is not None else None,
+        like=partial(_schema_of, workspace, plan.raw),
     )
+
+
+def _schema_of(workspace: Workspace, identifier: Identifier) -> LakeSchema | None:
+    table = workspace.lake.load(identifier)
+    return table.schema() if table is not None else None
 
 
 def _apply(
@@ -253,8 +259,9 @@ def _apply(
         alone = todo.loads[0] if len(todo.loads) == 1 else None
         files = copied_load(workspace, plan, layer, alone) if alone is not None else None
         if files is not None:
+            workspace.check_lease()
             through = {FOLDED: str(max(todo.held))}
-            return Scan(write_copied(workspace, layer, files, at, through))
+            return Scan(copy_rows(workspace.lake, files, layer.identifier, at, through))
         return overwrite(workspace, plan, layer, todo, OverwriteTarget(layer.identifier.sql, at))
     # A MERGE reads of the layer what may hold the changed keys: of a large one, many rows.
     table = workspace.lake.load(layer.identifier)

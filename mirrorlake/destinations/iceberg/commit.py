@@ -65,7 +65,7 @@ def commit_load(lake: Connection, commit: Commit) -> int | None:
     table = lake.load(commit.identifier)
     # To the library a branch that nobody made is a new one, and empty.
     unmade = commit.branch != MAIN and commit.parent is None
-    if table is None or unmade or _head(table, commit.branch) != commit.parent:
+    if table is None or unmade or head_shown(table, commit.branch) != commit.parent:
         raise _conflict(commit, table)
     with _committing(lake, commit):
         return _commit(table, commit)
@@ -99,7 +99,7 @@ def stage_load(lake: Connection, commit: Commit) -> StagedCommit | None:
         LakeError: the catalog or the storage failed.
     """
     table = lake.load(commit.identifier)
-    if table is None or _head(table) != commit.parent:
+    if table is None or head_shown(table) != commit.parent:
         raise _conflict(commit, table)
     with lake.translated(commit.identifier):
         producer = _producer(table, table.transaction(), commit)
@@ -153,7 +153,7 @@ def _commit(table: Table, commit: Commit) -> int | None:
         if producer is None:
             return None
         producer.commit()
-    return _head(table, commit.branch)
+    return head_shown(table, commit.branch)
 
 
 def _producer(table: Table, transaction: Transaction, commit: Commit) -> _Producer | None:
@@ -210,7 +210,7 @@ def find_load(
     What stands on a branch alone is not visible, and is not found on main.
     """
     table = lake.load(identifier)
-    head = _head(table, branch) if table else None
+    head = head_shown(table, branch) if table else None
     for snapshot in history(table, head) if table and head is not None else ():
         if snapshot_property(snapshot, LOAD_ID) == load_id:
             return snapshot
@@ -251,26 +251,34 @@ def folded_through(table: Table) -> int | None:
 def head_of(lake: Connection, identifier: Identifier) -> int | None:
     """The snapshot id that main shows, None for an empty table."""
     table = lake.load(identifier)
-    return _head(table) if table else None
+    return head_shown(table) if table else None
 
 
 def delete_files(lake: Connection, identifier: Identifier, paths: Sequence[str]) -> None:
     """Remove files that no commit names; best effort, what stays is an orphan for maintenance."""
     table = lake.load(identifier)
-    for path in paths if table else ():
+    if table is not None:
+        remove_files(table, paths)
+
+
+def remove_files(table: Table, paths: Sequence[str]) -> None:
+    """The same of a table that is at hand, whatever its catalog answers."""
+    for path in paths:
         try:
-            table.io.delete(path)  # type: ignore[union-attr]
+            table.io.delete(path)
         except OSError as error:
-            logger.warning("table %s: %s was not removed: %s", identifier, path, error)
+            name = ".".join(table.name()[-2:])
+            logger.warning("table %s: %s was not removed: %s", name, path, error)
 
 
-def _head(table: Table, branch: str = MAIN) -> int | None:
+def head_shown(table: Table, branch: str = MAIN) -> int | None:
+    """The snapshot id of main, or of a branch, of a table as it was loaded; None for none."""
     snapshot = table.snapshot_by_name(branch)
     return snapshot.snapshot_id if snapshot else None
 
 
 def _conflict(commit: Commit, table: Table | None) -> CommitConflict:
-    head = _head(table, commit.branch) if table else "gone"
+    head = head_shown(table, commit.branch) if table else "gone"
     of = "" if commit.branch == MAIN else f" (branch {commit.branch})"
     return CommitConflict(
         f"lake table {commit.identifier}{of} moved from snapshot {commit.parent} to {head} "

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -26,7 +27,7 @@ from pyiceberg.typedef import Record
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
-from mirrorlake.destinations.iceberg.commit import snapshot_property
+from mirrorlake.destinations.iceberg.commit import head_shown, remove_files, snapshot_property
 from mirrorlake.destinations.iceberg.durable import local_path, native
 from mirrorlake.destinations.iceberg.integrity import RAW_STEP
 from mirrorlake.destinations.iceberg.model import history
@@ -40,21 +41,35 @@ _COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_count
 _BOUNDS = ("lower_bounds", "upper_bounds")
 
 
+@dataclass(frozen=True)
+class CopiedFiles:
+    """What a table is to hold in place of its own files.
+
+    Attributes:
+        source, target: the tables, as they were loaded when this was decided.
+        files: of the source, each with the SHA-256 that it must have, in hexadecimal.
+        held: the target's own.
+    """
+
+    source: Table
+    target: Table
+    files: tuple[tuple[DataFile, str], ...]
+    held: tuple[DataFile, ...]
+
+
 def copy_rows(
     lake: Connection,
-    source: Table,
-    files: Mapping[str, str],
+    copied: CopiedFiles,
     identifier: Identifier,
     at: int | None,
     properties: Mapping[str, str],
 ) -> int:
-    """Have a table hold the rows of these files of another and no others, in one commit; how many
-    bytes were copied.
+    """Have a table hold the rows of another's files and no others, in one commit; how many bytes
+    were copied.
 
     Args:
-        files: paths of data files of the source's current snapshot → the SHA-256 that each must
-            have, in hexadecimal.
-        at: the table's snapshot when this was decided, None for an empty table.
+        identifier: the target's name.
+        at: the target's snapshot by which it was decided to write it, None for an empty table.
         properties: of the new snapshot.
 
     Raises:
@@ -63,37 +78,30 @@ def copy_rows(
         LakeDamaged: a file is not what its writer recorded.
         LakeError: the catalog or the storage failed; the table is as it was.
     """
-    target, token = lake.load(identifier), uuid.uuid4().hex
-    if target is None or _head(target) != at:
+    target, token = copied.target, uuid.uuid4().hex
+    if head_shown(target) != at:
         raise _conflict(identifier)
-    with lake.translated(identifier):
-        found = [t.file for t in source.scan().plan_files() if t.file.file_path in files]
-        held = [t.file for t in target.scan().plan_files()]
-        paths = [f"{target.location()}/data/{token}-{n}.parquet" for n in range(len(found))]
-        try:
-            for file, path in zip(found, paths, strict=True):
-                _copy(source, file, path, files[file.file_path])
-            failpoint("fold.copied")
-        except BaseException:
-            _remove(target, paths)
-            raise
-    new = [_as_of(target, file, path) for file, path in zip(found, paths, strict=True)]
+    paths: list[str] = []
     try:
-        _commit(lake, identifier, target, held, new, {**properties, COPIED: token})
+        with lake.translated(identifier):
+            for number, (file, checksum) in enumerate(copied.files):
+                paths.append(f"{target.location()}/data/{token}-{number}.parquet")
+                _copy(copied.source, file, paths[-1], checksum)
+        failpoint("fold.copied")
+        _commit(lake, identifier, copied, paths, {**properties, COPIED: token})
     except CommitUnknown:
         raise  # they may be the table's by now
     except BaseException:
-        _remove(target, paths)
+        remove_files(target, paths)
         raise
-    return sum(file.file_size_in_bytes for file in new)
+    return sum(file.file_size_in_bytes for file, _ in copied.files)
 
 
 def _commit(
     lake: Connection,
     identifier: Identifier,
-    target: Table,
-    held: Sequence[DataFile],
-    new: Sequence[DataFile],
+    copied: CopiedFiles,
+    paths: list[str],
     properties: dict[str, str],
 ) -> None:
     def landed() -> bool:
@@ -104,14 +112,14 @@ def _commit(
 
     with (
         lake.committing(identifier, landed, lambda: _conflict(identifier)),
-        target.transaction() as transaction,
+        copied.target.transaction() as transaction,
     ):
         update = transaction.update_snapshot(properties)
-        producer = update.overwrite() if held else update.fast_append()
-        for file in held:
+        producer = update.overwrite() if copied.held else update.fast_append()
+        for file in copied.held:
             producer.delete_data_file(file)
-        for file in new:
-            producer.append_data_file(file)
+        for (file, _), path in zip(copied.files, paths, strict=True):
+            producer.append_data_file(_as_of(copied.target, file, path))
         producer.commit()
 
 
@@ -163,19 +171,6 @@ def _as_of(target: Table, file: DataFile, path: str) -> DataFile:
         spec_id=target.metadata.default_spec_id,
         **{name: known(name) for name in (*_COUNTS, *_BOUNDS)},
     )
-
-
-def _remove(table: Table, paths: Iterable[str]) -> None:
-    for path in paths:
-        try:
-            table.io.delete(path)
-        except OSError:
-            continue  # never written, or an orphan for maintenance
-
-
-def _head(table: Table) -> int | None:
-    head = table.current_snapshot()
-    return head.snapshot_id if head is not None else None
 
 
 def _conflict(identifier: Identifier) -> CommitConflict:

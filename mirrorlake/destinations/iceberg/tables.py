@@ -7,7 +7,7 @@ tables hold one row per key and no metadata but ``_mirror_original``.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
@@ -258,7 +258,7 @@ def ensure_current_table(
     days_of: str | None = None,
     location: str | None = None,
     mode: WriteMode | None = None,
-    like: Schema | None = None,
+    like: Callable[[], Schema | None] = lambda: None,
 ) -> Table:
     """A deduped or clean table, made if it isn't there, sorted by its key; columns and properties
     that it lacks are added, and columns become wider where the schema has them so.
@@ -268,8 +268,8 @@ def ensure_current_table(
         days_of: a column by whose days the table is partitioned; what was written before
             stays as it is until it is compacted.
         location: where a new table's files go; by its name if not given.
-        like: raw's schema, whose ids a new table gives the columns that both have, so that it can
-            take copies of raw's files.
+        like: gives raw's schema, whose ids a new table gives the columns that both have, so that it
+            can take copies of raw's files. Not called where the table is there.
 
     Raises:
         LakeError: a column of it has a type that can't become the one requested.
@@ -417,22 +417,23 @@ def create_table(
     properties: dict[str, str],
     order: SortOrder = UNSORTED_SORT_ORDER,
     location: str | None = None,
-    like: Schema | None = None,
+    like: Callable[[], Schema | None] = lambda: None,
 ) -> Table:
     """The table as it is, or made so, with the properties that all tables of the lake share.
 
     Args:
-        like: a schema whose ids a new table takes, where it has no partitions and the columns of
-            both have one type.
+        like: gives a schema whose ids a new table takes, where it has no partitions and the columns
+            of both have one type.
     """
     found = lake.load(identifier)
     if found is not None:
         return found
     lake.make_namespace(identifier.namespace)
     location = location or lake.location(identifier)
-    if like is not None and spec.is_unpartitioned() and has_types_of(schema, like):
+    other = like() if spec.is_unpartitioned() else None
+    if other is not None and has_types_of(schema, other):
         shared = {**_COMMON, **properties}
-        return create_with_ids_of(lake, identifier, like, schema, order, shared, location)
+        return create_with_ids_of(lake, identifier, other, schema, order, shared, location)
     with lake.translated(identifier):
         try:
             return lake.catalog.create_table(

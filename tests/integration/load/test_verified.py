@@ -242,8 +242,8 @@ def test_main_that_another_load_moved_is_a_conflict(
     sync_table(workspace, contract)
     honest = verify._prove
 
-    def moving(*told: Any) -> None:
-        honest(*told)
+    def moving(*told: Any, **more: Any) -> None:
+        honest(*told, **more)
         table = workspace.lake.load(raw(workspace, "copies"))
         assert table is not None
         table.append(table.scan().to_arrow().slice(0, 0), {LOAD_ID: "of another run"})

@@ -192,8 +192,8 @@ def test_a_file_that_rots_while_it_is_copied_is_refused(
 
     def rotten(*parts: Any) -> Any:
         found = before(*parts)
-        [path] = found.files
-        file = Path(path.removeprefix("file://"))
+        [(copied, _)] = found.files
+        file = Path(copied.file_path.removeprefix("file://"))
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 1
         file.chmod(0o600)

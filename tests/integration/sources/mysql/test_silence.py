@@ -10,6 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from demo.embedded import EmbeddedServer
+from mirrorlake.config import TableContract
 from mirrorlake.errors import MirrorlakeError, SourceError
 from mirrorlake.load import chunk_planner, chunk_statements, runner
 from mirrorlake.operations.sync import load_table
@@ -149,6 +150,21 @@ def test_a_way_that_is_gone(
     assert caught.value.retryable
 
 
+def load_in_the_end(
+    workspace: Workspace, contract: TableContract, kind: type[MirrorlakeError]
+) -> list[MirrorlakeError]:
+    """Load a table, in three tries at most; what those that failed said."""
+    failed: list[MirrorlakeError] = []
+    for _ in range(3):
+        try:
+            load_table(workspace, contract)
+        except kind as error:
+            failed.append(error)
+        else:
+            return failed
+    raise AssertionError(failed)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("after", [0, 5_000, 300_000, 11_900_000])
 @pytest.mark.parametrize("how", ["cut", "stall", "slow"])
@@ -175,13 +191,7 @@ def test_whatever_the_way_does(
     with CuttingProxy(server.port, after, 2, how) as proxy:
         workspace = engine_for(tables, {"port": proxy.port, **changed})
         contract = workspace.config.table("t")
-        failed: list[SourceError] = []
-        for _ in range(3):
-            try:
-                load_table(workspace, contract)
-                break
-            except SourceError as error:
-                failed.append(error)
+        failed = load_in_the_end(workspace, contract, SourceError)
         assert proxy.cut > 0
     assert all(error.retryable for error in failed), failed
     raw = workspace.ledger.schema_versions(contract.name)[-1].raw_table
@@ -222,15 +232,7 @@ def test_whatever_question_is_not_answered(
         load_table(workspace, contract)
         sql("UPDATE t SET v = v + 1, at = UTC_TIMESTAMP(6) WHERE id < 30", "DO 0")
         proxy.arm()
-        failed: list[MirrorlakeError] = []
-        for _ in range(3):
-            try:
-                load_table(workspace, contract)
-                break
-            except MirrorlakeError as error:
-                failed.append(error)
-        else:
-            raise AssertionError(failed)
+        failed = load_in_the_end(workspace, contract, MirrorlakeError)
         met = proxy.met.is_set()
     assert all(error.retryable for error in failed), failed
     assert met or word in (b"SHOW CREATE TABLE", b"START TRANSACTION", b"innodb_trx"), "never sent"
