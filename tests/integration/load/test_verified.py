@@ -220,8 +220,10 @@ def test_main_that_moved_without_a_load_is_built_upon_anew(
     sync_table(workspace, contract)
     honest, proved = verify._prove, list[int]()
 
-    def moving(attempt: Any, rows: Any, branch: str, snapshot: int, chunks: Any) -> None:
-        honest(attempt, rows, branch, snapshot, chunks)
+    def moving(
+        attempt: Any, rows: Any, branch: str, snapshot: int, chunks: Any, **more: Any
+    ) -> None:
+        honest(attempt, rows, branch, snapshot, chunks, **more)
         proved.append(snapshot)
         table = workspace.lake.load(raw(workspace, "copies"))
         assert table is not None
