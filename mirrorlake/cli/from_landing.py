@@ -11,6 +11,7 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
+from mirrorlake.runtime.plural import plural
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _OPTIONS = (
@@ -83,7 +84,7 @@ def init_landing(
         show.print_json(asdict(written))
         return
     tables = "1 table" if written.tables == 1 else f"{written.tables} tables"
-    rows = "1 row" if written.rows == 1 else f"{written.rows:,} rows"
+    rows = plural(written.rows, "row")
     warned = f"; {written.warnings} comments want a decision" if written.warnings else ""
     lines = [
         f"Wrote {output}: {tables}, from {rows} that were read{warned}.",

@@ -93,7 +93,7 @@ class _Printed:
 
     def show_waiting(self, table: str, one: ArrivingSnapshot, now: datetime) -> None:
         self.waiting.append({"table": table, **asdict(one)})
-        files = "1 file" if one.files == 1 else f"{one.files:,} files"
+        files = plural(one.files, "file")
         seen = show.ago(now - one.seen_at)
         words = f"{files}, first seen {seen}; waits for {one.reason}"
         self.line(f"{table} {one.id:014d}: {words}")

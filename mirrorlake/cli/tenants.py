@@ -285,7 +285,7 @@ def _print_held(table: str, why: Sequence[str], console: Console) -> None:
 def _print_kept(table: str, kept: Mapping[str, int]) -> None:
     """Whose rows are counted although MySQL has them no more, or has them elsewhere."""
     if kept:
-        have = "1 tenant is" if len(kept) == 1 else f"{len(kept):,} tenants are"
+        have = plural(len(kept), "tenant is", "tenants are")
         some = ", ".join(list(kept)[:MOST_SHOWN]) + (" …" if len(kept) > MOST_SHOWN else "")
         words = (
             f"{table}: {have} gone from MySQL and still in every total, with "

@@ -19,6 +19,7 @@ from mirrorlake.ledger import Hold, Ledger
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.operations.results import SyncResult
 from mirrorlake.operations.tenant_results import TenantsSynced
+from mirrorlake.runtime.plural import plural
 from mirrorlake.table.exchanged import EXCHANGED, exchanged_name
 from mirrorlake.table.holds import hold_words
 from mirrorlake.table.new_columns import HIDDEN, held_by, hidden_name, why_held
@@ -153,7 +154,7 @@ def attention_of(ledger: Ledger, contract: TableContract, facts: LedgerFacts) ->
         add("waiting", f"a load is not read to its end: `mirrorlake sync {name}` goes on with it")
     verdict, rows = facts.open_checks.get(name, ("", 0))
     if verdict == "different":
-        what = "1 row differs" if rows == 1 else f"{rows:,} rows differ"
+        what = plural(rows, "row differs", "rows differ")
         add("different", f"{what} by its newest check: `mirrorlake repair {name}` reads them again")
     if words := surplus_words(facts.surplus.get(SURPLUS + name)):
         add("surplus", f"{words}: `mirrorlake repair {name} --deletes` looks for them")

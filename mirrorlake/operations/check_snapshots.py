@@ -196,7 +196,7 @@ def compared_words(found: Traced) -> str:
     """What was compared, with its size."""
     read = found.snapshots - len(found.unread)
     kept = f", {found.kept:,} of them not in the newest snapshot" if found.kept else ""
-    held = "1 snapshot" if found.snapshots == 1 else f"{found.snapshots:,} snapshots"
+    held = plural(found.snapshots, "snapshot")
     return f"{plural(found.rows, 'row')}{kept}, with the files of {read:,} of {held}"
 
 

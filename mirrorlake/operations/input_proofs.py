@@ -50,7 +50,7 @@ class UnprovedInput:
         """What is read, and why it is not proved."""
         what = self.table
         if self.days is not None:
-            many = "1 day" if self.days == 1 else f"{self.days:,} days"
+            many = plural(self.days, "day")
             what = f"{many} of {self.table} ({period_words((self.first, self.last))})"
         return f"{what}: {self.why}"
 

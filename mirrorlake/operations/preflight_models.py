@@ -131,7 +131,7 @@ def _findings(one: ModelImpact) -> Iterator[Finding]:
         rows, seconds = one.forecast.rows, one.forecast.seconds
         known = [f"about {plural(rows, 'row')}"] if rows is not None else []
         known += [f"{seconds:,.0f} s"] if seconds is not None else []
-        many = "1 partition is" if one.partitions == 1 else f"{one.partitions:,} partitions are"
+        many = plural(one.partitions, "partition is", "partitions are")
         cost = f"; {many} computed again ({', '.join(known) or 'for how long is not known'})"
     columns = {f"{place.place}: ": place.column for place in one.places}
     for number, words in enumerate(one.words):

@@ -31,6 +31,7 @@ from mirrorlake.load.tenants.readable import find_unreadable
 from mirrorlake.merge.statements import check_rules
 from mirrorlake.operations.shapes import ddl_name
 from mirrorlake.operations.tenant_looks import LeftOut, TenantLook
+from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.sources.mysql.change_stamps import ChangeStamp, read_stamps_in
 from mirrorlake.sources.mysql.connect import read_clock, read_machine, read_position, session
@@ -137,7 +138,7 @@ def _refuse_one_server(table: TenantTable, survey: TenantSurvey) -> None:
             twice.setdefault((first, source), []).append(database)
     for (first, source), databases in twice.items():
         named = ", ".join(sorted(databases)[:3]) + (" …" if len(databases) > 3 else "")
-        count = "1 database" if len(databases) == 1 else f"{len(databases):,} databases"
+        count = plural(len(databases), "database")
         raise ConfigError(
             f"table {table.name}: sources {first} and {source} are one server, and {count} of it "
             f"({named}) would be mirrored twice",

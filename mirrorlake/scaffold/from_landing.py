@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from mirrorlake.config import load_config
 from mirrorlake.config.landing import LandingConfig
 from mirrorlake.errors import ConfigError, LandingError
+from mirrorlake.runtime.plural import plural
 from mirrorlake.scaffold.landing_survey import LOOKED, Answers, Surveyed, survey_landing
 from mirrorlake.scaffold.render import WIDTH, lake_and_ledger, quoted
 from mirrorlake.sources.files.columns import parse_schema, schema_text, type_of
@@ -266,7 +267,7 @@ def _open_table(one: Surveyed) -> Iterator[str]:
 
 
 def _notes(one: Surveyed) -> Iterator[str]:
-    rows = "1 row" if one.rows == 1 else f"{one.rows:,} rows"
+    rows = plural(one.rows, "row")
     held = (
         "its one snapshot" if one.snapshots == 1 else f"{one.read} of its {one.snapshots} snapshots"
     )

@@ -10,6 +10,7 @@ from textwrap import wrap
 from typing import Final
 
 from mirrorlake.config import Namespaces, SourceUrl, TlsConfig, default_namespaces
+from mirrorlake.runtime.plural import plural
 from mirrorlake.scaffold.pii import Suggestion
 from mirrorlake.scaffold.suggest_tables import SuggestedTable
 from mirrorlake.scaffold.summary import (
@@ -261,7 +262,7 @@ def _left_out(table: SuggestedTable) -> Iterator[str]:
 
 
 def _table(table: SuggestedTable) -> Iterator[str]:
-    rows = "1 row" if table.estimated_rows == 1 else f"{table.estimated_rows:,} rows"
+    rows = plural(table.estimated_rows, "row")
     yield ""
     yield f"          # About {rows}, by the server's estimate."
     for note in table.notes:

@@ -18,6 +18,7 @@ from typing import Final
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.ledger import Ledger, Load
+from mirrorlake.runtime.plural import plural
 
 logger = logging.getLogger(__name__)
 
@@ -71,5 +72,5 @@ def surplus_words(recorded: str | None) -> str:
         return ""
     found = json.loads(recorded)
     count, at = found["rows"], found["at"]
-    rows = "1 row" if count == 1 else f"{count:,} rows"
+    rows = plural(count, "row")
     return f"{rows} only in the mirror when all of MySQL was read ({at} UTC)"

@@ -109,7 +109,7 @@ def check_keys(table: SnapshotTable, number: int, without: int, several: int) ->
             "Repair the source, or choose a key that is never NULL",
         )
     if several and table.duplicates == "refused":
-        keys = "1 key" if several == 1 else f"{several:,} keys"
+        keys = plural(several, "key")
         raise refused(
             table,
             f"snapshot {number} holds {keys} more than once",
