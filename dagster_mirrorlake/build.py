@@ -1,6 +1,6 @@
 """A contract file as Dagster's definitions: all of them, or one kind at a time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
@@ -48,7 +48,6 @@ from dagster_mirrorlake.places import TablePlace, table_places
 from dagster_mirrorlake.published import PublishedAsset, PublishedModelAsset
 from dagster_mirrorlake.resources import build_resources
 from dagster_mirrorlake.sensors import (
-    build_alerts_sensor,
     build_bigquery_checks_schedule,
     build_cleanup_schedule,
     build_externals_sensor,
@@ -68,6 +67,7 @@ from dagster_mirrorlake.sensors import (
 from dagster_mirrorlake.table import MirroredTable, mirrored_tables
 from dagster_mirrorlake.tenants import MirroredTenants, mirrored_tenants
 from dagster_mirrorlake.translator import MirrorlakeTranslator
+from mirrorlake.capabilities import Seam
 from mirrorlake.config import Config, TableContract, permissions_path
 from mirrorlake.ledger.glance import definitions_now, first_days
 from mirrorlake.models.published import published_model
@@ -77,6 +77,10 @@ from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comme
 LEDGER_LIMIT = 2.0
 """Seconds that a location waits for its ledger's word as it loads; without it, it loads too."""
 Asset = dg.AssetSpec | dg.AssetsDefinition
+SENSORS: Seam[Callable[[Config, Names, bool], list[dg.SensorDefinition]]] = Seam(
+    "sensors", "dagster_mirrorlake"
+)
+"""Called with the contracts, what definitions are called, and whether they run from the start."""
 
 
 @dataclass(frozen=True)
@@ -313,11 +317,7 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
             for table in mirror.snapshots
         ),
         *(build_tenants_sensor(tenants, running=running) for tenants in mirror.tenants),
-        *(
-            [build_alerts_sensor(config, mirror.names, running=running)]
-            if config.alerts.hooks
-            else []
-        ),
+        *(sensor for build in SENSORS for sensor in build(config, mirror.names, running)),
         *([build_externals_sensor(mirror.externals, running=running)] if mirror.externals else []),
         *([build_models_sensor(mirror.models, running=running)] if mirror.models else []),
         *([build_unfolded_sensor(mirror.tables, running=running)] if mirror.tables else []),

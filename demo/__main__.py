@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import click
 from rich.markup import escape
 
-from mirrorlake.cli import main, show
+from mirrorlake.cli import show
+from mirrorlake.cli.main import main
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:

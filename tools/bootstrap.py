@@ -59,7 +59,7 @@ COMMAND = """#!/bin/sh
 ' '''
 import sys
 
-from mirrorlake.cli import main
+from mirrorlake.cli.main import main
 
 sys.exit(main())
 """

@@ -22,10 +22,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ENGINE = ROOT / "mirrorlake"
 PACKAGES = ("mirrorlake", "dagster_mirrorlake", "assets", "checks", "resources", "sensors", "demo")
-ROOT_MODULES = {"__init__", "errors", "failpoints", "workspace"}
+ROOT_MODULES = {"__init__", "capabilities", "errors", "failpoints", "workspace"}
 ROOMS = {
     "pyiceberg": ("mirrorlake/destinations/iceberg", "demo/oracle.py"),
-    "apprise": ("mirrorlake/operations/alert_services.py",),
+    "apprise": ("mirrorlake/alerts/services.py",),
 }
 """Libraries, and who may import them: the oracle reads the lake by itself, as it checks us."""
 MODES_SAY = ("mirrorlake/config/modes.py", "mirrorlake/scaffold", "demo")

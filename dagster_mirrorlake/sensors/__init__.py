@@ -5,7 +5,6 @@ What belongs here: requests and messages. What doesn't: deciding which table mov
 whose raw is ahead (`mirrorlake.operations.unfolded`); no sensor starts a JVM.
 """
 
-from dagster_mirrorlake.sensors.alerts import build_alerts_sensor
 from dagster_mirrorlake.sensors.bigquery import (
     build_bigquery_checks_schedule,
     build_permissions_schedule,
@@ -25,7 +24,6 @@ from dagster_mirrorlake.sensors.unfolded import build_unfolded_sensor
 from dagster_mirrorlake.sensors.unpublished import build_unpublished_sensor
 
 __all__ = [
-    "build_alerts_sensor",
     "build_bigquery_checks_schedule",
     "build_cleanup_schedule",
     "build_externals_sensor",

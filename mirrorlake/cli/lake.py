@@ -1,7 +1,7 @@
 """`lake`: the lake itself.
 
 What belongs here: options and what is printed. What doesn't: finding tables
-(`mirrorlake.operations.find_tables`), and moving them (`mirrorlake.operations.backups.move`).
+(`mirrorlake.operations.find_tables`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING
 import click
 from rich.markup import escape
 
+from mirrorlake.capabilities import Seam
 from mirrorlake.cli import show
-from mirrorlake.cli.backup import steps
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.runtime.permissions import held
 
 if TYPE_CHECKING:
     from mirrorlake.operations.find_tables import FoundTable
 
+_ADDED: Seam[click.Command] = Seam("commands: lake")
 _LISTED = 20
 """Tables that are listed on a screen, at most."""
 
@@ -32,6 +33,10 @@ _LISTED = 20
 @click.group(short_help="The lake itself: find what a catalog lost, move it.")
 def lake() -> None:
     """The lake itself."""
+
+
+for _command in _ADDED:
+    lake.add_command(_command)
 
 
 @lake.command()
@@ -75,40 +80,3 @@ def find(config_path: Path, as_json: bool) -> None:
 def _end(found: Sequence[FoundTable]) -> None:
     if any(one.what == "left" for one in found):
         sys.exit(6)
-
-
-@lake.command()
-@click.argument("new")
-@show.config_option
-@show.json_option
-@click.option("--yes", "confirmed", is_flag=True, help="Move it; without this it is only planned.")
-def move(new: str, config_path: Path, as_json: bool, confirmed: bool) -> None:
-    """Move the lake to NEW, a folder or a URI, and write the absolute paths in it again.
-
-    NEW is empty, or has the lake's folder, moved or copied there by hand. The old place stays as it
-    is. Nothing may sync meanwhile. Interrupted, the same command goes on.
-    """
-    from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.backups.move import move_lake, plan_move
-
-    config = open_contract(config_path)
-    with held(config.lake.permissions), Bars(show.errors, quiet=as_json) as bars:
-        done = move_lake(config, new, steps(bars)) if confirmed else plan_move(config, new)
-    if as_json:
-        show.print_json(asdict(done))
-        return
-
-    def say(words: str) -> None:
-        show.console.print(escape(words), highlight=False, soft_wrap=True)
-
-    say(f"from {done.old}")
-    say(f"to   {done.new}")
-    size = f"{done.files:,} files of {show.megabytes(done.bytes)} MB are copied"
-    files = size if done.copied else "the files are there already, and are written where they are"
-    say(f"{done.tables:,} lake tables and views; {files}")
-    if not confirmed:
-        say(f"Nothing was moved: `mirrorlake lake move {new} --yes` does it.")
-        return
-    say(f"Now set lake.warehouse to {done.new.removeprefix('file://')}, then `mirrorlake sync`.")
-    if done.copied:
-        say("The old place is as it was: remove it when nobody reads it any more.")

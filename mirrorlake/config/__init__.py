@@ -26,7 +26,6 @@ is queried. What doesn't: anything that opens a connection or looks into the lak
 ======================  ============================================================
 """
 
-from mirrorlake.config.alerts import AlertsConfig, EmailConfig
 from mirrorlake.config.contract import Config, TableContract, TenantTable
 from mirrorlake.config.declared import DeclaredPermissions, load_permissions, permissions_path
 from mirrorlake.config.fields import format_duration, parse_duration, zone_of
@@ -53,7 +52,6 @@ from mirrorlake.config.settings import (
 from mirrorlake.config.source_url import SourceUrl, parse_source_url
 
 __all__ = [
-    "AlertsConfig",
     "BackOff",
     "BigQueryConfig",
     "CatalogConfig",
@@ -62,7 +60,6 @@ __all__ = [
     "Config",
     "DatasetPermissions",
     "DeclaredPermissions",
-    "EmailConfig",
     "Freshness",
     "GroupPermissions",
     "LakeConfig",

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from pydantic import ConfigDict, Field, SecretStr
 
-from mirrorlake.config.alerts import AlertsConfig
 from mirrorlake.config.fields import Section, matches
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES, LoadMode, Mode
@@ -50,6 +49,8 @@ from mirrorlake.config.spelling import (
     unknown_name,
 )
 from mirrorlake.errors import ConfigError
+
+SectionT = TypeVar("SectionT", bound=Section)
 
 
 class TableContract(Section):
@@ -268,7 +269,8 @@ class Config(Section):
     privacy: PrivacyConfig
     bigquery: BigQueryConfig | None = None
     readers: ReadersConfig = ReadersConfig()
-    alerts: AlertsConfig = AlertsConfig()
+    added: Mapping[str, Section] = {}
+    """What the file says in the sections of capabilities; `section` finds one of them."""
     sources: dict[str, SourceConfig]
     tables: tuple[TableContract, ...]
     landings: Mapping[str, LandingConfig] = Field(default_factory=dict[str, LandingConfig])
@@ -278,6 +280,10 @@ class Config(Section):
     tenants: tuple[TenantTable, ...] = ()
     """The tables that many databases have; apart from ``tables``, as one of them is no table of one
     server."""
+
+    def section(self, kind: type[SectionT]) -> SectionT:
+        """What the file says in a capability's section; its defaults where it says nothing."""
+        return next((one for one in self.added.values() if isinstance(one, kind)), kind())
 
     @property
     def in_bigquery(self) -> tuple[TableContract | TenantTable, ...]:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from pydantic import SecretStr, ValidationError
 
+from mirrorlake.config.added_sections import added_sections, file_sections, secret_paths
 from mirrorlake.config.contract import Config, TableContract, TenantTable
 from mirrorlake.config.fields import matches
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
@@ -45,7 +46,6 @@ _FIRST_FILE: Final = "`mirrorlake init --from mysql://…` writes a first one"
 _ENVIRONMENT_ALLOWED: Final = re.compile(
     r"/sources/[^/]*/(?:password|replica)|/privacy/hash_key|/ledger/url|/lake/catalog/uri"
     r"|/readers/trino/password"
-    r"|/alerts/(?:webhook|slack|email/password|services/[^/]*)"
     r"|/lake/catalog/properties/.*|/spark/conf/.*|/(?:sources|tenants)/.*/tables/.*",
     re.DOTALL,
 )
@@ -82,7 +82,7 @@ def load_config(
         )
     problems = list(_misplaced_placeholders(file))
     try:
-        sections = ConfigSections.model_validate(
+        sections = file_sections().model_validate(
             file.root,
             context={
                 "environ": os.environ if environ is None else environ,
@@ -90,7 +90,7 @@ def load_config(
             },
         )
     except ValidationError as error:
-        problems += validation_problems(file, error, ConfigSections)
+        problems += validation_problems(file, error, file_sections())
         raise_problems(path, problems)
         raise  # unreachable: a ValidationError holds at least one problem
     tables = tuple(sorted(_contracts(sections), key=lambda contract: contract.name))
@@ -105,7 +105,7 @@ def load_config(
 
 def config_schema() -> dict[str, Any]:
     """The JSON schema (draft 2020-12) of ``mirrorlake.yaml``, for editors and for reading."""
-    schema = ConfigSections.model_json_schema(mode="validation")
+    schema = file_sections().model_json_schema(mode="validation")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
@@ -136,7 +136,10 @@ def _texts(value: Plain, path: YamlPath) -> Iterator[tuple[YamlPath, str]]:
 
 def _takes_placeholder(path: YamlPath) -> bool:
     # Under a table stand names of MySQL's, where any text may be one.
-    return _ENVIRONMENT_ALLOWED.fullmatch("".join(f"/{part}" for part in path)) is not None
+    written = "".join(f"/{part}" for part in path)
+    if _ENVIRONMENT_ALLOWED.fullmatch(written) is not None:
+        return True
+    return any(re.fullmatch(allowed, written, re.DOTALL) for allowed in secret_paths())
 
 
 def _misplaced_placeholders(file: YamlFile) -> Iterator[Problem]:
@@ -272,7 +275,7 @@ def _config(path: Path, sections: ConfigSections, tables: tuple[TableContract, .
         privacy=sections.privacy,
         bigquery=sections.bigquery,
         readers=sections.readers,
-        alerts=sections.alerts,
+        added=dict(added_sections(sections)),
         sources={
             name: _source(name, section, folder)
             for name, section in sections.sources.items()

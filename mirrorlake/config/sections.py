@@ -19,7 +19,6 @@ from pydantic import (
     model_validator,
 )
 
-from mirrorlake.config.alerts import AlertsConfig
 from mirrorlake.config.fields import (
     Day,
     Duration,
@@ -400,8 +399,6 @@ class ConfigSections(Section):
     """Where tables with ``publish: [lake, bigquery]`` are loaded, beside the lake."""
     readers: ReadersConfig = ReadersConfig()
     """Engines that `mirrorlake readers` asks beside those that are installed here."""
-    alerts: AlertsConfig = AlertsConfig()
-    """Who is notified, once, when a table becomes late or keeps failing, and when that is over."""
     defaults: DefaultsConfig = DefaultsConfig()
     """What a table's contract has where it says nothing itself."""
     sources: dict[SourceName, SourceSection] = Field(min_length=1)

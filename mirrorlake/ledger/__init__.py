@@ -15,7 +15,6 @@ from mirrorlake.ledger.proof_records import Proof, Repair
 from mirrorlake.ledger.records import (
     LOOKING_BACK,
     MOVING,
-    Alert,
     ChunkedLoad,
     Cost,
     Hold,
@@ -38,7 +37,6 @@ __all__ = [
     "LEDGER_VERSION",
     "LOOKING_BACK",
     "MOVING",
-    "Alert",
     "ChunkedLoad",
     "Cost",
     "FileRecord",

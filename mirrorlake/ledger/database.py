@@ -12,12 +12,13 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from mirrorlake.capabilities import Seam
 from mirrorlake.config.database_url import with_driver
 from mirrorlake.config.fields import hide_url
 from mirrorlake.errors import LedgerError, LedgerLost
@@ -44,6 +45,7 @@ from mirrorlake.ledger.tables import META, METADATA
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+TABLES: Final[Seam[sa.Table]] = Seam("ledger.tables")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 
 
@@ -70,6 +72,7 @@ class Database:
         self._reader = self._engine.execution_options(**{READS: True})
         # A server counts open connections: they are closed with the last reference to this.
         weakref.finalize(self, self._engine.dispose)
+        list(TABLES)  # known to METADATA once they are imported
         with self.begin() as connection, alone(connection, self._kind, wait):
             METADATA.create_all(connection)
             self._check_version(connection)

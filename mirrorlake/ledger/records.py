@@ -260,21 +260,6 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Alert:
-    """What somebody wants to be notified of: a table is late, or keeps failing.
-
-    Attributes:
-        kind: ``late`` (its freshness limit has passed), ``failing`` (its loads fail one after the
-            other) or ``moved`` (other hands changed its lake tables).
-        since: when it began (UTC).
-    """
-
-    table: str
-    kind: str
-    since: datetime
-
-
-@dataclass(frozen=True)
 class Stamp:
     """What a source showed of a table, written down when the sync that read it ended.
 

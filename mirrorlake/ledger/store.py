@@ -9,7 +9,6 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from mirrorlake.ledger.access import AccessChanges
-from mirrorlake.ledger.alerts import Alerts
 from mirrorlake.ledger.chunks import Chunks
 from mirrorlake.ledger.columns import Columns
 from mirrorlake.ledger.costs import Costs
@@ -50,7 +49,6 @@ class Ledger(
     Histories,
     Holds,
     LakeHeads,
-    Alerts,
     Marks,
     ModelChecks,
     ModelPartitions,
@@ -81,6 +79,11 @@ class Ledger(
         self.url = url
         self._database = Database(url, wait)
         self._leases = Leases(self._database)
+
+    @property
+    def database(self) -> Database:
+        """Where the tables are that capabilities add."""
+        return self._database
 
     @staticmethod
     def shown_url(url: str) -> str:

@@ -241,16 +241,6 @@ CHANGE_STAMPS = sa.Table(
     sa.Column("seen_at", sa.DateTime, nullable=False),
     sa.Column("evidence", sa.String(16)),
 )
-ALERTS = sa.Table(
-    "alerts",
-    METADATA,
-    sa.Column("hook", sa.String(64), primary_key=True),
-    sa.Column("table_name", sa.String(255), primary_key=True),
-    sa.Column("kind", sa.String(16), primary_key=True),
-    sa.Column("since", sa.DateTime, nullable=False),
-    sa.Column("told", sa.Boolean, nullable=False),
-    sa.Column("claimed_until", sa.DateTime),
-)
 PROOFS = sa.Table(
     "proofs",
     METADATA,

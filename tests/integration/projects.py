@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import Config, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake

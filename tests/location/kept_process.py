@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mirrorlake.cli import main as mirrorlake
+from mirrorlake.cli.main import main as mirrorlake
 from mirrorlake.destinations.iceberg import spark
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from tests.location import run_steps

@@ -15,7 +15,7 @@ from dagster_mirrorlake.location import load_definitions
 from mirrorlake.config import load_config
 from mirrorlake.ledger import Ledger
 from tests.location.contracts import SMALL
-from tests.unit.operations.test_alerts import SECRET, Hook, hook, loaded
+from tests.unit.alerts.test_late_tables import SECRET, Hook, hook, loaded
 
 __all__ = ["hook"]
 

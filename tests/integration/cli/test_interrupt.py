@@ -16,7 +16,7 @@ from mirrorlake.runtime.cache import cache_folder
 PROGRAM = """
 import sys
 from pathlib import Path
-import mirrorlake.cli as line
+import mirrorlake.cli.main as line
 from mirrorlake.config import load_config
 from mirrorlake.workspace import Workspace
 

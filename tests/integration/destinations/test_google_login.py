@@ -23,7 +23,7 @@ from pyiceberg.types import LongType, NestedField
 
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake

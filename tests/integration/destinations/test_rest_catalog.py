@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.config.settings import SparkConfig
 from mirrorlake.destinations.base import Identifier

@@ -20,6 +20,7 @@ import sqlalchemy as sa
 
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
+from mirrorlake.alerts.ledger import Alert, SentAlerts
 from mirrorlake.config import TableContract, default_namespaces
 from mirrorlake.config.database_url import with_driver
 from mirrorlake.destinations.base import Identifier
@@ -27,7 +28,6 @@ from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
 from mirrorlake.errors import LeaseHeld, LedgerError
 from mirrorlake.ledger import (
     LEDGER_VERSION,
-    Alert,
     Lease,
     Ledger,
     Proof,
@@ -554,9 +554,9 @@ def test_a_hook_has_a_name_of_any_length_that_a_contract_takes(
     ask(f"ALTER TABLE alerts {change} VARCHAR(16)")
     ask("UPDATE mirrorlake_meta SET value = '6' WHERE name = 'version'")
     ledger = Ledger(url)
-    assert ledger.claim_begun(hook, [alert]) == [alert]
-    ledger.delivered(hook, [alert], [])
-    assert ledger.notified(hook) == {(TABLE, "late")}
+    assert SentAlerts(ledger).claim_begun(hook, [alert]) == [alert]
+    SentAlerts(ledger).delivered(hook, [alert], [])
+    assert SentAlerts(ledger).notified(hook) == {(TABLE, "late")}
 
 
 @pytest.mark.full

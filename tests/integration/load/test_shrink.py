@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from dagster_mirrorlake.checks.value_verdicts import rows_verdict
 from dagster_mirrorlake.checks.verdicts import Look
 from dagster_mirrorlake.table import MirroredTable
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import head_of
 from mirrorlake.errors import SourceError, TooFewRows

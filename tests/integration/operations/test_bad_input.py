@@ -23,7 +23,7 @@ from demo.mariadb import MariaDB, free_port
 from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
 from mirrorlake import cli
-from mirrorlake.cli import main
+from mirrorlake.cli.main import main
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError, SchemaError
 from mirrorlake.ledger import Ledger

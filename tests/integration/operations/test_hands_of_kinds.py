@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from demo.mariadb import MariaDB
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import MirrorlakeError
 from tests.integration.conftest import Place, share_session

@@ -21,7 +21,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from demo.mariadb import MariaDB
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake

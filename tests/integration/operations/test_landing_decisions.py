@@ -10,7 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import LakeError, SnapshotRefused
 from mirrorlake.operations.land import RefusedSnapshot, fold_snapshots, land_table, take_snapshots

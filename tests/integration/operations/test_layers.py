@@ -19,7 +19,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from dagster_mirrorlake.checks.layers import clean_verdict, raw_verdict
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.durable import local_path

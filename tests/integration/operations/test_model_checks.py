@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from demo.mariadb import MariaDB
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ExpectationFailed, LakeError

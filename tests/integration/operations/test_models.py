@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from click.testing import CliRunner
 
 from demo.mariadb import MariaDB
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import snapshot_property

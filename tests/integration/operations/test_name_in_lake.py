@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SchemaError

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import DdlRefused, MirrorlakeError
 from mirrorlake.operations.preflight import Preflight, preflight

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.errors import DdlRefused
 from mirrorlake.operations.preflight import preflight
 from mirrorlake.workspace import Workspace

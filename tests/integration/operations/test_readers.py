@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg import readers as engines
 from mirrorlake.destinations.iceberg.durable import local_path

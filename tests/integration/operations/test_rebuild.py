@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LedgerError

@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 from demo.mariadb import MariaDB
 from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property

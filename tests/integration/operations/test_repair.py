@@ -16,7 +16,7 @@ from dagster_mirrorlake.checks.known_differences import restated
 from dagster_mirrorlake.table import MirroredTable
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SourceError
 from mirrorlake.operations import repair

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SchemaError, SchemaMoved
 from mirrorlake.merge import reshape

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from demo.mariadb import MariaDB
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands

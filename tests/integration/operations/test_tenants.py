@@ -23,7 +23,7 @@ from click.testing import CliRunner
 
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.cli.tenants import print_synced
 from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.destinations.iceberg.tenants import bucket_of, count_opened

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.tenant_checks import check_tenants
 from mirrorlake.operations.tenant_looks import TenantLook, read_look

@@ -17,12 +17,12 @@ import sqlalchemy as sa
 from click.testing import CliRunner
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.cli import cli
+from mirrorlake.alerts.late_tables import find_breaches
+from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.views import forget_view
 from mirrorlake.ledger.tables import CHANGE_STAMPS
 from mirrorlake.operations import maintain
-from mirrorlake.operations.alerts import find_breaches
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.maintain import Ages, maintain_table
 from mirrorlake.operations.results import SyncResult

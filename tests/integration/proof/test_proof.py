@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.errors import ConfigError, MirrorlakeError, ProofError, SchemaError, SourceError
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof import check, compare, ranges

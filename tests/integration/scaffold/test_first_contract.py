@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from demo.mariadb import MariaDB
 from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import Config, TableContract, config_schema, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.sync import sync_table

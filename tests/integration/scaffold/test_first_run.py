@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from tests.integration.conftest import Place
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
 

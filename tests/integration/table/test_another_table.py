@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import TableContract
 from mirrorlake.errors import SchemaError
 from mirrorlake.operations.fold import fold_table

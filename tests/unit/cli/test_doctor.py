@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.runtime.doctor import Diagnosis
 
 FINE = [Diagnosis(f"piece {n}", "1", "ok", f"/somewhere/{n}", "") for n in range(12)]

@@ -7,7 +7,7 @@ from collections import Counter
 
 from click.testing import CliRunner
 
-from mirrorlake.cli import SECTIONS, cli
+from mirrorlake.cli.main import SECTIONS, cli
 
 _WIDTH = 80
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from markdown_it import MarkdownIt
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.cli.plans import markdown_cell
 from mirrorlake.config import load_config
 from mirrorlake.ledger import Ledger

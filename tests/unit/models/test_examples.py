@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.models.binding import bound_sql
 from mirrorlake.models.dependencies import MirrorInput, ModelInput, inputs_of
 from mirrorlake.models.model import Model, Project

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from pyiceberg.types import IntegerType
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.destinations.bigquery.names import BigQueryTable
 from mirrorlake.destinations.bigquery.reader import StreamedRows, TableSeen
 from mirrorlake.destinations.iceberg.lake import Lake

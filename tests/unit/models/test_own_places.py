@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import Config, load_config
 from mirrorlake.config.settings import BigQueryConfig, LakeConfig
 from mirrorlake.destinations.bigquery.names import BigQueryTable

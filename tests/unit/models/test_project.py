@@ -19,7 +19,7 @@ from pyiceberg.types import (
     TimestampType,
 )
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.cli.show import as_values
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier

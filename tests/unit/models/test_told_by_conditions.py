@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.models.told_by_conditions import told_by_conditions
 from tests.unit.models.test_project import (  # noqa: F401 - fixtures
     Compiled,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import Config
 from mirrorlake.ledger import Ledger, Window
 from mirrorlake.operations import moved_lake

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger

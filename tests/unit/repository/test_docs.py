@@ -16,16 +16,16 @@ import pytest
 from demo.__main__ import demo
 from demo.sabotage import Sabotaged
 from mirrorlake import errors
-from mirrorlake.cli import cli
+from mirrorlake.alerts.late_tables import Delivered
+from mirrorlake.backups.make import BackupMade
+from mirrorlake.backups.move import LakeMove
+from mirrorlake.backups.restore import Restored
+from mirrorlake.cli.main import cli
 from mirrorlake.cli.reports import DIFFERENT, UNDECIDED
 from mirrorlake.config import load_config
 from mirrorlake.ledger import LayerProof
 from mirrorlake.operations.accept import Accepted
-from mirrorlake.operations.alerts import Delivered
 from mirrorlake.operations.backfill import Filled
-from mirrorlake.operations.backups.make import BackupMade
-from mirrorlake.operations.backups.move import LakeMove
-from mirrorlake.operations.backups.restore import Restored
 from mirrorlake.operations.export import Exported
 from mirrorlake.operations.gaps import Stretch
 from mirrorlake.operations.history import History

@@ -15,13 +15,14 @@ from pathlib import Path
 import click
 
 from mirrorlake import errors
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.errors import MirrorlakeError
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("mirrorlake", "dagster_mirrorlake")
 SYNCS = re.compile(r"\b[Ss]ync (again|it|the table)\b")
 LOAD, OPERATIONS = "tests/integration/load", "tests/integration/operations"
+BACKUPS = "tests/integration/backups"
 TENANTS = f"{OPERATIONS}/test_tenants.py"
 STEPS = f"{OPERATIONS}/test_steps_help.py::test_a_sync_that_is_advised_helps"
 OF_TENANTS = f"{OPERATIONS}/test_steps_help.py::test_steps_that_are_advised_of_tenants_help"
@@ -83,7 +84,7 @@ PERSON = f"{OPERATIONS}/test_hands.py::test_what_only_a_person_can_put_right_is_
 OF_KINDS = (
     f"{OPERATIONS}/test_hands_of_kinds.py::test_one_command_puts_it_right_or_names_a_step_that_does"
 )
-MOVED_BY_HAND = f"{OPERATIONS}/backups/test_refusals.py::test_a_folder_that_was_moved_by_hand"
+MOVED_BY_HAND = f"{BACKUPS}/test_refusals.py::test_a_folder_that_was_moved_by_hand"
 MODELS = f"{OPERATIONS}/test_models.py"
 CHANGED = f"{MODELS}::test_a_changed_model_makes_its_partitions_stale_and_a_comment_does_not"
 COMMANDS = {
@@ -106,7 +107,7 @@ COMMANDS = {
     ),
     "`mirrorlake check` and `mirrorlake refold` say and put right what they can; else put the lake "
     "back from a backup: `mirrorlake restore`": (
-        f"{OPERATIONS}/backups/test_mixtures.py::test_mixtures_of_ages"
+        f"{BACKUPS}/test_mixtures.py::test_mixtures_of_ages"
     ),
     "Put back the table's folder (…) from a backup, as it was after load … (version …), then run "
     "`mirrorlake lake find`, which has the catalog name it; or mirror the table again under other "
@@ -193,11 +194,11 @@ COMMANDS = {
         f"{OPERATIONS}/test_upkeep.py"
         "::test_a_held_source_is_left_alone_and_its_backlog_is_read_afterwards"
     ),
-    "It is the catalog of another lake, or a copy of one: a copied project would write into the original's files. If its ledger was copied too, `mirrorlake lake move …` makes the copy a lake of its own; else `mirrorlake restore` one into a place of its own (lake.warehouse, lake.catalog, ledger.url)": f"{OPERATIONS}/backups/test_refusals.py::test_a_copied_project_becomes_one_of_its_own",
+    "It is the catalog of another lake, or a copy of one: a copied project would write into the original's files. If its ledger was copied too, `mirrorlake lake move …` makes the copy a lake of its own; else `mirrorlake restore` one into a place of its own (lake.warehouse, lake.catalog, ledger.url)": f"{BACKUPS}/test_refusals.py::test_a_copied_project_becomes_one_of_its_own",
     "If the setting alone was changed, put it back. If the lake was moved or copied here, ledger and all, run `mirrorlake lake move …`: it writes its absolute paths again. A copied project, or a second one, needs a ledger of its own (ledger.url): see `mirrorlake restore`": MOVED_BY_HAND,
     "Put the setting back; or, if the folder was moved, name where it is: `mirrorlake lake move FOLDER`": MOVED_BY_HAND,
     "If its folder was moved, name where it is: `mirrorlake lake move FOLDER`; else put it back from a backup: `mirrorlake restore`": MOVED_BY_HAND,
-    "Give the copy a catalog of its own (lake.catalog), and a ledger of its own (ledger.url), and `mirrorlake restore` a backup into them; or remove the old folder, if this one takes its place": f"{OPERATIONS}/backups/test_refusals.py::test_a_copied_project_becomes_one_of_its_own",
+    "Give the copy a catalog of its own (lake.catalog), and a ledger of its own (ledger.url), and `mirrorlake restore` a backup into them; or remove the old folder, if this one takes its place": f"{BACKUPS}/test_refusals.py::test_a_copied_project_becomes_one_of_its_own",
     "If it was moved, run `mirrorlake lake move` with where it is now; else put it back from a backup: `mirrorlake restore`. Nothing was made": MOVED_BY_HAND,
 }
 """A step that runs another command than a sync, or a sync by its name → the test in which it is

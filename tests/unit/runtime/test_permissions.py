@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import mirrorlake.cli
 import mirrorlake.runtime.permissions as permissions_module
 from dagster_mirrorlake.resources import LedgerResource
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.iceberg.lake import Lake

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import Config, load_config
 from mirrorlake.errors import ConfigError, LandingError, MirrorlakeError, SchemaError
 from mirrorlake.scaffold.from_landing import LandingWritten, write_landing_contract

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import GroupPermissions
 from mirrorlake.destinations.bigquery import google
 from mirrorlake.destinations.bigquery.groups import EMULATOR, GroupDirectory, open_groups

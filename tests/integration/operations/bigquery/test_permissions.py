@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from google.cloud import bigquery
 from hypothesis import HealthCheck, given, settings
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import DeclaredPermissions, load_config, load_permissions
 from mirrorlake.config.grants import AUTHORISED, OWNER, Grant
 from mirrorlake.config.permissions import DatasetPermissions

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.failpoints import OF_BIGQUERY
 from mirrorlake.merge.snapshot.publish import roll_table_back

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceError
 from mirrorlake.operations.sync import sync_table

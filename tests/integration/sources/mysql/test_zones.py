@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from demo.mariadb import MariaDB
-from mirrorlake.cli import cli
+from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.doctor import diagnose_contract

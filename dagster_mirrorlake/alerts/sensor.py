@@ -7,16 +7,18 @@ import dagster as dg
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.requests import STATUS
+from mirrorlake.alerts.config import AlertsConfig
 from mirrorlake.config import Config
 
 INTERVAL_SECONDS = 60
 
 
-def build_alerts_sensor(
-    config: Config, names: Names | None = None, *, running: bool = False
-) -> dg.SensorDefinition:
-    """The sensor that notifies the contract file's hooks. It starts no run, queries no source."""
-    named = names or Names()
+def build_alerts_sensors(config: Config, named: Names, running: bool) -> list[dg.SensorDefinition]:
+    """The sensor that notifies the contract file's hooks; none where there is no hook. It starts no
+    run, queries no source."""
+    hooks = config.section(AlertsConfig).hooks
+    if not hooks:
+        return []
 
     @dg.sensor(
         name=named.of("alerts"),
@@ -24,10 +26,10 @@ def build_alerts_sensor(
         required_resource_keys=named.all_of({"ledger"}),
         default_status=STATUS[running],
         description="Tells the alert hooks which tables became late or failing, once, and when "
-        f"that is over: {', '.join(config.alerts.hooks)}.",
+        f"that is over: {', '.join(hooks)}.",
     )
     def alerts(context: dg.SensorEvaluationContext) -> Any:
-        from mirrorlake.operations.alerts import send_alerts
+        from mirrorlake.alerts.late_tables import send_alerts
 
         with dagster_errors():
             ledger = named.resources(context).ledger
@@ -41,4 +43,4 @@ def build_alerts_sensor(
         failed = sum(not one.delivered for one in sent)
         return dg.SkipReason(f"{len(sent) - failed} delivered, {failed} failed")
 
-    return alerts
+    return [alerts]

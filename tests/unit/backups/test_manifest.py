@@ -11,12 +11,7 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.config.settings import LakeConfig
-from mirrorlake.destinations.iceberg.catalog_rows import CatalogEntry
-from mirrorlake.destinations.iceberg.file_store import FileStore
-from mirrorlake.errors import ConfigError, LakeError
-from mirrorlake.ledger.migrations import LEDGER_VERSION
-from mirrorlake.operations.backups.manifest import (
+from mirrorlake.backups.manifest import (
     FILE,
     FORMAT,
     BackupManifest,
@@ -24,7 +19,12 @@ from mirrorlake.operations.backups.manifest import (
     read_manifest,
     refuse_other_project,
 )
-from mirrorlake.operations.backups.places import refuse_nested
+from mirrorlake.backups.places import refuse_nested
+from mirrorlake.config.settings import LakeConfig
+from mirrorlake.destinations.iceberg.catalog_rows import CatalogEntry
+from mirrorlake.destinations.iceberg.file_store import FileStore
+from mirrorlake.errors import ConfigError, LakeError
+from mirrorlake.ledger.migrations import LEDGER_VERSION
 
 MOMENT = datetime(2026, 11, 28, 12, tzinfo=UTC)
 MANIFEST = BackupManifest(

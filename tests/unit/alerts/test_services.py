@@ -17,15 +17,16 @@ import yaml
 from aiosmtpd.smtp import AuthResult, LoginPassword
 from click.testing import CliRunner
 
-from mirrorlake.cli import cli
+from mirrorlake.alerts import services as alert_services
+from mirrorlake.alerts.config import AlertsConfig
+from mirrorlake.alerts.late_tables import send_alerts, send_test
+from mirrorlake.alerts.ledger import ALERTS
+from mirrorlake.cli.main import cli
 from mirrorlake.config import Config, load_config
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.tables import ALERTS
-from mirrorlake.operations import alert_services
-from mirrorlake.operations.alerts import send_alerts, send_test
 from tests.integration.certificates import write_certificates
-from tests.unit.operations.test_alerts import (
+from tests.unit.alerts.test_late_tables import (
     HOUR,
     MAIL,
     NOW,
@@ -58,7 +59,7 @@ def rows(ledger: Ledger) -> list[tuple[Any, ...]]:
 
 def test_a_service_is_told_once_and_of_the_end(make: Make, hook: Hook) -> None:
     config, ledger = make({"PAGER": service(hook)}, services={"on-call": "${env:PAGER}"})
-    assert config.alerts.hooks == ("services.on-call",)
+    assert config.section(AlertsConfig).hooks == ("services.on-call",)
     loaded(ledger, NOW - 3 * HOUR)
     (told,) = send_alerts(config, ledger, NOW)
     assert (told.hook, told.delivered, told.error) == ("services.on-call", True, None)
@@ -263,7 +264,7 @@ def test_what_one_setting_needs_is_not_imported_before(tmp_path: Path) -> None:
     path = tmp_path / "mirrorlake.yaml"
     path.write_text(yaml.safe_dump(text))
     look = (
-        "import sys; from pathlib import Path; import mirrorlake.cli, mirrorlake.operations.alerts;"
+        "import sys; from pathlib import Path; import mirrorlake.cli.main, mirrorlake.alerts.late_tables;"
         "import mirrorlake.operations.status, mirrorlake.operations.readers; import sensors;"
         "from mirrorlake.config import load_config; load_config(Path(sys.argv[1]),"
         " environ={'PAGER': 'json://127.0.0.1'});"

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.integration.backups.conftest import KEYS
 from tests.integration.lakes import by_duckdb
-from tests.integration.operations.backups.conftest import KEYS
 from tests.integration.projects import Project
 
 

@@ -20,13 +20,13 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
 from click.testing import CliRunner
 
-from mirrorlake.cli import cli
+from mirrorlake.alerts.late_tables import send_alerts
+from mirrorlake.alerts.ledger import ALERTS, Alert, SentAlerts
+from mirrorlake.cli.main import cli
 from mirrorlake.config import Config, load_config
 from mirrorlake.errors import ConfigError
-from mirrorlake.ledger import Alert, Ledger
+from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.lake_heads import LakeHead
-from mirrorlake.ledger.tables import ALERTS
-from mirrorlake.operations.alerts import send_alerts
 from mirrorlake.operations.put_right import KEPT, note_put_right
 from tests.integration.certificates import write_certificates
 from tests.unit.ledger.test_ledger import RECEIPT, started
@@ -275,7 +275,7 @@ def test_what_a_dead_process_was_telling_is_told_by_the_next(
 ) -> None:
     config, ledger = webhook
     loaded(ledger, NOW - 3 * HOUR)
-    assert ledger.claim_begun("webhook", [Alert("s.shop.t", "late", NOW)])
+    assert SentAlerts(ledger).claim_begun("webhook", [Alert("s.shop.t", "late", NOW)])
     assert send_alerts(config, ledger, NOW) == []
     with ledger._database.begin() as connection:  # its claim ends
         connection.execute(ALERTS.update().values(claimed_until=datetime(2000, 1, 1)))

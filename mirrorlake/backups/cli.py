@@ -1,7 +1,7 @@
-"""`backup` and `restore`: ledger, catalog and lake as one.
+"""`backup`, `restore` and `lake move`: ledger, catalog and lake as one.
 
 What belongs here: options and what is printed. What doesn't: what is copied, and in which order
-(`mirrorlake.operations.backups`).
+(`mirrorlake.backups`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
+from mirrorlake.runtime.permissions import held
 
 if TYPE_CHECKING:
     from mirrorlake.cli.bars import Bars
@@ -31,12 +32,12 @@ def backup(target: str, config_path: Path, as_json: bool) -> None:
     Syncs may run meanwhile. TARGET is a folder or a URI (gs://bucket/folder); on the lake's own
     disk files are links, and on another one those that an older backup there has are linked to it.
     """
+    from mirrorlake.backups.make import make_backup
     from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.backups.make import make_backup
 
     config = open_contract(config_path)
     with Bars(show.errors, quiet=as_json) as bars:
-        done = make_backup(config, target, steps(bars))
+        done = make_backup(config, target, _steps(bars))
     if as_json:
         show.print_json(asdict(done))
         return
@@ -63,12 +64,12 @@ def restore(backup_folder: str, config_path: Path, as_json: bool) -> None:
     These must be empty. Every file is compared with the backup's manifest before the first is
     written. At another place than the original's the restored lake is one of its own.
     """
+    from mirrorlake.backups.restore import restore_backup
     from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.backups.restore import restore_backup
 
     config = open_contract(config_path)
     with Bars(show.errors, quiet=as_json) as bars:
-        done = restore_backup(config, backup_folder, steps(bars))
+        done = restore_backup(config, backup_folder, _steps(bars))
     if as_json:
         show.print_json(asdict(done))
         return
@@ -87,7 +88,44 @@ def restore(backup_folder: str, config_path: Path, as_json: bool) -> None:
     say("`mirrorlake sync` brings what MySQL changed since; `mirrorlake check` proves it.")
 
 
-def steps(bars: Bars) -> Callable[[str, int, int], None]:
+@click.command()
+@click.argument("new")
+@show.config_option
+@show.json_option
+@click.option("--yes", "confirmed", is_flag=True, help="Move it; without this it is only planned.")
+def move(new: str, config_path: Path, as_json: bool, confirmed: bool) -> None:
+    """Move the lake to NEW, a folder or a URI, and write the absolute paths in it again.
+
+    NEW is empty, or has the lake's folder, moved or copied there by hand. The old place stays as it
+    is. Nothing may sync meanwhile. Interrupted, the same command goes on.
+    """
+    from mirrorlake.backups.move import move_lake, plan_move
+    from mirrorlake.cli.bars import Bars
+
+    config = open_contract(config_path)
+    with held(config.lake.permissions), Bars(show.errors, quiet=as_json) as bars:
+        done = move_lake(config, new, _steps(bars)) if confirmed else plan_move(config, new)
+    if as_json:
+        show.print_json(asdict(done))
+        return
+
+    def say(words: str) -> None:
+        show.console.print(escape(words), highlight=False, soft_wrap=True)
+
+    say(f"from {done.old}")
+    say(f"to   {done.new}")
+    size = f"{done.files:,} files of {show.megabytes(done.bytes)} MB are copied"
+    files = size if done.copied else "the files are there already, and are written where they are"
+    say(f"{done.tables:,} lake tables and views; {files}")
+    if not confirmed:
+        say(f"Nothing was moved: `mirrorlake lake move {new} --yes` does it.")
+        return
+    say(f"Now set lake.warehouse to {done.new.removeprefix('file://')}, then `mirrorlake sync`.")
+    if done.copied:
+        say("The old place is as it was: remove it when nobody reads it any more.")
+
+
+def _steps(bars: Bars) -> Callable[[str, int, int], None]:
     """A bar for each step of a long command, made when the step begins."""
     shown: dict[str, Callable[[int], None]] = {}
 

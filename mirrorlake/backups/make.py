@@ -16,6 +16,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import mirrorlake
+from mirrorlake.backups import manifest as saved
+from mirrorlake.backups.manifest import BackupManifest, SavedFile
+from mirrorlake.backups.places import OnStep, refuse_nested, spellings, table_names
 from mirrorlake.config import Config
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.iceberg.catalog_rows import (
@@ -34,9 +37,6 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.copies import copy_ledger
 from mirrorlake.ledger.migrations import LEDGER_VERSION
-from mirrorlake.operations.backups import manifest as saved
-from mirrorlake.operations.backups.manifest import BackupManifest, SavedFile
-from mirrorlake.operations.backups.places import OnStep, refuse_nested, spellings, table_names
 
 logger = logging.getLogger(__name__)
 

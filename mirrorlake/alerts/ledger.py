@@ -3,26 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from datetime import UTC, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from mirrorlake.ledger.database import Database
-from mirrorlake.ledger.records import Alert
-from mirrorlake.ledger.tables import ALERTS
+from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.database import waits_for_server
+from mirrorlake.ledger.tables import METADATA
+
+ALERTS = sa.Table(
+    "alerts",
+    METADATA,
+    sa.Column("hook", sa.String(64), primary_key=True),
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("kind", sa.String(16), primary_key=True),
+    sa.Column("since", sa.DateTime, nullable=False),
+    sa.Column("told", sa.Boolean, nullable=False),
+    sa.Column("claimed_until", sa.DateTime),
+)
 
 CLAIM_TIME = timedelta(minutes=2)
 """How long a process may take to deliver: after that another may try."""
 
 
-class Alerts:
-    """What was sent; a part of `Ledger`.
+@dataclass(frozen=True)
+class Alert:
+    """What somebody wants to be notified of: a table is late, or keeps failing.
+
+    Attributes:
+        kind: ``late`` (its freshness limit has passed), ``failing`` (its loads fail one after the
+            other) or ``moved`` (other hands changed its lake tables).
+        since: when it began (UTC).
+    """
+
+    table: str
+    kind: str
+    since: datetime
+
+
+@waits_for_server
+class SentAlerts:
+    """What was sent.
 
     One row per (hook, table, kind) of a breach that lasts, or whose end was not delivered yet.
     """
 
-    _database: Database
+    def __init__(self, ledger: Ledger) -> None:
+        self._database = ledger.database
 
     def notified(self, hook: str) -> set[tuple[str, str]]:
         """(table, kind) of the breaches that a hook was notified of, and not yet of their end."""

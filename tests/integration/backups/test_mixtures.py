@@ -18,9 +18,9 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.errors import MirrorlakeError
+from tests.integration.backups.conftest import START, TABLES
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
-from tests.integration.operations.backups.conftest import START, TABLES
 from tests.integration.projects import RawProject
 
 Sql = Callable[..., Any]

@@ -17,6 +17,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from mirrorlake.backups import manifest as saved
+from mirrorlake.backups.manifest import BackupManifest
+from mirrorlake.backups.places import OnStep, refuse_nested, table_names
 from mirrorlake.config import Config
 from mirrorlake.config.fields import hide_url
 from mirrorlake.destinations.iceberg.catalog_rows import (
@@ -40,9 +43,6 @@ from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.copies import restore_rows
-from mirrorlake.operations.backups import manifest as saved
-from mirrorlake.operations.backups.manifest import BackupManifest
-from mirrorlake.operations.backups.places import OnStep, refuse_nested, table_names
 from mirrorlake.operations.restore_ledger import rebuild_table
 
 logger = logging.getLogger(__name__)

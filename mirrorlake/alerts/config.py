@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from mirrorlake.config.added_sections import AddedSection
 from mirrorlake.config.fields import Findings, Port, Section
 from mirrorlake.config.secrets import PLACEHOLDER, Secret, UnsetSecret
 
@@ -93,8 +94,10 @@ class EmailConfig(Section):
         return self
 
 
-class AlertsConfig(Section):
+class AlertsConfig(AddedSection):
     """Who is notified, once, when a table becomes late or keeps failing, and when that is over."""
+
+    secrets: ClassVar[str] = "webhook|slack|email/password|services/[^/]*"
 
     webhook: _HttpUrl | None = None
     """An address, as ``${env:NAME}``, that is sent JSON by POST."""

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from mirrorlake.backups.make import make_backup
+from mirrorlake.backups.restore import restore_backup
 from mirrorlake.config import load_config
-from mirrorlake.operations.backups.make import make_backup
-from mirrorlake.operations.backups.restore import restore_backup
 from mirrorlake.operations.maintain import Ages, maintain_table
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
-from tests.integration.operations.backups.conftest import KEYS
+from tests.integration.backups.conftest import KEYS
 from tests.integration.projects import Project
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "0.5"))

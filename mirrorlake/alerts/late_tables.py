@@ -22,9 +22,11 @@ from functools import partial
 from http.client import HTTPException
 from typing import Any
 
-from mirrorlake.config import AlertsConfig, Config, TableContract
+from mirrorlake.alerts.config import AlertsConfig
+from mirrorlake.alerts.ledger import Alert, SentAlerts
+from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, LedgerError, MirrorlakeError
-from mirrorlake.ledger import Alert, Ledger, age_of
+from mirrorlake.ledger import Ledger, age_of
 from mirrorlake.operations.moved_lake import find_all_moved, recorded_tables
 from mirrorlake.operations.put_right import KEPT, PUT_RIGHT
 
@@ -80,11 +82,10 @@ def find_breaches(config: Config, ledger: Ledger, now: datetime | None = None) -
     ages = {n: age_of(newest.get(n), moment, stamps.get(n)) for n in names}
     moved = _moved(config, ledger, moment)
     late = [a for c in config.tables if (a := _late(c, ages[c.name], moment))]
+    most = config.section(AlertsConfig).failures
     refused = {name: refusal.times for name, refusal in ledger.refusals().items()}
     failing = [
-        Alert(n, "failing", moment)
-        for n in names
-        if failed.get(n, 0) + refused.get(n, 0) >= config.alerts.failures
+        Alert(n, "failing", moment) for n in names if failed.get(n, 0) + refused.get(n, 0) >= most
     ]
     return [*late, *failing, *moved]
 
@@ -122,7 +123,8 @@ def send_alerts(config: Config, ledger: Ledger, now: datetime | None = None) -> 
         ConfigError: a hook can't be used as it is configured; all the others were notified.
         LedgerError: the ledger can't be read or written.
     """
-    if not config.alerts.hooks:
+    alerts, sent = config.section(AlertsConfig), SentAlerts(ledger)
+    if not alerts.hooks:
         return []
     breaches = find_breaches(config, ledger, now)
     held = {source for source in config.sources if ledger.held(source)}
@@ -131,17 +133,17 @@ def send_alerts(config: Config, ledger: Ledger, now: datetime | None = None) -> 
     begins = [a for a in breaches if source_of.get(a.table) not in held or a.kind == "moved"]
     deliveries: list[Delivered] = []
     unusable: list[ConfigError] = []
-    for hook in config.alerts.hooks:
+    for hook in alerts.hooks:
         try:
-            deliver = _open(config.alerts, hook)
+            deliver = _open(alerts, hook)
         except ConfigError as error:
             unusable.append(error)
             continue
-        known = ledger.notified(hook)
-        begun = ledger.claim_begun(hook, [a for a in begins if (a.table, a.kind) not in known])
-        ended = ledger.claim_ended(hook, lasting)
+        known = sent.notified(hook)
+        begun = sent.claim_begun(hook, [a for a in begins if (a.table, a.kind) not in known])
+        ended = sent.claim_ended(hook, lasting)
         if begun or ended:
-            deliveries += _deliver(deliver, ledger, hook, begun, ended)
+            deliveries += _deliver(deliver, sent, hook, begun, ended)
     if unusable:
         raise _one(unusable)
     return deliveries
@@ -160,7 +162,8 @@ def send_test(config: Config) -> dict[str, str | None]:
 
     Per hook why it was not delivered, None where it was.
     """
-    return {hook: _test(config.alerts, hook) for hook in config.alerts.hooks}
+    alerts = config.section(AlertsConfig)
+    return {hook: _test(alerts, hook) for hook in alerts.hooks}
 
 
 def _test(config: AlertsConfig, hook: str) -> str | None:
@@ -172,14 +175,14 @@ def _test(config: AlertsConfig, hook: str) -> str | None:
 
 
 def _deliver(
-    deliver: Deliver, ledger: Ledger, hook: str, begun: list[Alert], ended: list[Alert]
+    deliver: Deliver, sent: SentAlerts, hook: str, begun: list[Alert], ended: list[Alert]
 ) -> list[Delivered]:
     error = deliver(text_of(begun, ended), begun, ended)
     if error is None:
-        ledger.delivered(hook, begun, ended)
+        sent.delivered(hook, begun, ended)
     else:
         logger.warning("alert hook %s was not reached: %s; the next look tries again", hook, error)
-        ledger.not_delivered(hook, [*begun, *ended])
+        sent.not_delivered(hook, [*begun, *ended])
     events = [*((a, "began") for a in begun), *((a, "ended") for a in ended)]
     return [
         Delivered(hook, a.table, a.kind, event, a.since, error is None, error)
@@ -218,7 +221,7 @@ def _open(config: AlertsConfig, hook: str) -> Deliver:
     """
     if hook == "webhook" and config.webhook is not None:
         return partial(_post, config.webhook.get_secret_value())
-    from mirrorlake.operations.alert_services import notify, open_service
+    from mirrorlake.alerts.services import notify, open_service
 
     service = open_service(config, hook)
 

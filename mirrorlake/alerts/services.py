@@ -24,7 +24,7 @@ from apprise.plugins.custom_json import NotifyJSON
 from apprise.plugins.email import NotifyEmail
 from apprise.result import AppriseResultStatus
 
-from mirrorlake.config.alerts import SERVICES, AlertsConfig, EmailConfig, ServiceUrl
+from mirrorlake.alerts.config import SERVICES, AlertsConfig, EmailConfig, ServiceUrl
 from mirrorlake.config.source_url import default_tls
 from mirrorlake.errors import ConfigError
 

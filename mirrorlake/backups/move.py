@@ -11,6 +11,7 @@ import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mirrorlake.backups.places import OnStep, refuse_nested, spellings, table_names
 from mirrorlake.config import Config
 from mirrorlake.config.fields import hide_url
 from mirrorlake.config.settings import LakeConfig
@@ -34,7 +35,6 @@ from mirrorlake.destinations.iceberg.place import place_of, real_place
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.backups.places import OnStep, refuse_nested, spellings, table_names
 
 _CATALOG = "catalog.db"
 

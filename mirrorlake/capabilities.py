@@ -1,0 +1,61 @@
+"""What can be taken out of Mirrorlake, and the seams at which it is joined to the core.
+
+A capability is one package with all of its own inside: its section of the contract file, its ledger
+tables, its commands. The core imports none of it. Each package's `__init__` says in ``ADDS`` what
+it adds and where: seam → name → ``module:attribute``, imported when the seam is first used. To take
+a capability out, delete its folder (and its tests') and its name here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib import import_module
+from typing import Final, Generic, TypeVar, cast
+
+CAPABILITIES: Final = ("alerts", "backups")
+"""The capabilities that are there: packages of `mirrorlake`, and of the face where they show."""
+T = TypeVar("T")
+
+
+class Seam(Generic[T]):
+    """A place in the core where capabilities add something; it is defined beside the code that
+    uses it, which says by ``T`` what may be added.
+
+    Args:
+        name: as capabilities write it in ``ADDS``.
+        package: whose capabilities: the engine's, or the face's.
+    """
+
+    def __init__(self, name: str, package: str = "mirrorlake") -> None:
+        self.name = name
+        self._package = package
+
+    @cached_property
+    def added(self) -> Mapping[str, T]:
+        """What was added, by its name, in the order of `CAPABILITIES`."""
+        return {
+            name: cast("T", _resolved(reference))
+            for adds in additions(self._package).values()
+            for name, reference in adds.get(self.name, {}).items()
+        }
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.added.values())
+
+
+def additions(package: str = "mirrorlake") -> dict[str, Mapping[str, Mapping[str, str]]]:
+    """Capability → what it adds: seam → name → reference."""
+    found: dict[str, Mapping[str, Mapping[str, str]]] = {}
+    for name in CAPABILITIES:
+        try:
+            found[name] = import_module(f"{package}.{name}").ADDS
+        except ModuleNotFoundError as error:
+            if package == "mirrorlake" or error.name != f"{package}.{name}":
+                raise  # one without a page in Dagster is no error, a broken one is
+    return found
+
+
+def _resolved(reference: str) -> object:
+    module, _, attribute = reference.partition(":")
+    return getattr(import_module(module), attribute)

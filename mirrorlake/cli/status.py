@@ -1,0 +1,174 @@
+"""`status`: what the ledger says of each table, and what its loads cost.
+
+What belongs here: options and what is printed. What doesn't: what is said
+(`mirrorlake.operations.status`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show
+from mirrorlake.cli.attention import ATTENTION, print_not_right
+from mirrorlake.cli.contract import open_contract
+from mirrorlake.config import TableContract
+from mirrorlake.errors import LakeError
+
+if TYPE_CHECKING:
+    from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.attention import Attention
+    from mirrorlake.operations.status import PublicationStatus, TableStatus
+
+
+@click.command(short_help="Show each table: state, rows, age, what is proved.")
+@click.argument("tables", nargs=-1)
+@show.config_option
+@show.json_option
+@click.option(
+    "--strict", is_flag=True, help="Say what is not right, and end with 10 if anything is."
+)
+@click.option("--history", is_flag=True, help="Show what the loads of the last days cost instead.")
+@click.option("--days", type=int, default=7, show_default=True, help="How far --history looks.")
+def status(
+    tables: Sequence[str],
+    config_path: Path,
+    as_json: bool,
+    strict: bool,
+    history: bool,
+    days: int,
+) -> None:
+    """Show per table: mode, state, last load, rows, freshness and checks. Queries no source.
+
+    Ends with 6 if the lake is not as the ledger has it. --strict is for monitors: it ends with 0
+    only if every table is loaded, folded, decided on and found equal by its newest check.
+    """
+    from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.monitor import not_right
+    from mirrorlake.operations.moved_lake import find_all_moved
+    from mirrorlake.operations.status import status_of, status_of_models
+    from mirrorlake.operations.tenant_status import tenants_status
+
+    config = open_contract(config_path)
+    everything = sorted((*config.tables, *config.snapshots), key=lambda contract: contract.name)
+    tables = config.named(tables)
+    tenants = config.split_tenants(tables) if tables else config.tenants
+    others = [name for name in tables if not config.split_tenants([name])]
+    chosen = [config.contract(name) for name in others] if tables else everything
+    ledger = Ledger(config.ledger.url, config.ledger.wait)
+    if history:
+        chosen = [contract for contract in chosen if not contract.landed]
+        _show_history(ledger, chosen, days, as_json=as_json)
+        return
+    found = status_of(config, ledger, chosen) if chosen or not tenants else []
+    moved = find_all_moved(config, ledger, tenants)
+    every = [*found, *tenants_status(ledger, tenants, moved)]
+    models = {} if tables else status_of_models(ledger)
+    wrong = not_right(ledger, chosen, every, models) if strict else None
+    if as_json:
+        show.print_json([_with_attention(s, wrong) for s in every])
+    else:
+        _print_status(every, found)
+        for name, there in models.items():
+            _print_there(name, there)
+        if tenants:
+            words = "Each tenant by itself: `mirrorlake tenants`"
+            show.console.print(words, highlight=False, soft_wrap=True)
+        if wrong is not None:
+            print_not_right(wrong, len(every))
+    if any(one.state == "moved" for one in every):
+        sys.exit(LakeError.exit_code)
+    if wrong:
+        sys.exit(ATTENTION)
+
+
+def _with_attention(status: TableStatus, wrong: Sequence[Attention] | None) -> dict[str, Any]:
+    """A status as JSON has it; with --strict, what is not right of it."""
+    if wrong is None:
+        return asdict(status)
+    of_table = [asdict(one) for one in wrong if one.table == status.table]
+    return {**asdict(status), "not_right": of_table}
+
+
+def _print_status(found: Sequence[TableStatus], of_one: Sequence[TableStatus]) -> None:
+    """A table for people, and what is held and refused.
+
+    Args:
+        of_one: tables of one source, by whose name theirs begin; the checks of the others name
+            what is held.
+    """
+    table = show.table("table", "mode", "state", "last load", "rows", "as of", "checks…")
+    for s in found:
+        rows = "-" if s.rows is None else f"{s.rows:,}"
+        state = "held" if s.held_until else s.state
+        cells = (s.table, s.mode, state, show.since(s.last_load), rows, show.ago(s.freshness))
+        table.add_row(*(escape(str(cell)) for cell in cells), escape(s.checks))
+    show.console.print(table)
+    for source, until, reason in sorted(
+        {(s.table.split(".")[0], s.held_until, s.held_for) for s in of_one if s.held_until}
+    ):
+        why = f" ({reason})" if reason else ""
+        words = f"source {source} is held until {until}{why}"
+        show.console.print(f"[yellow]held:[/] {escape(words)}", highlight=False, soft_wrap=True)
+    for s in found:
+        if s.bigquery is not None:
+            _print_there(s.table, s.bigquery)
+        if s.error:
+            since = f" (first {show.since(s.refused_since)})" if s.refused_since else ""
+            words = f"[red]{s.state}{since}:[/] {escape(show.named(s.table, s.error))}"
+            show.console.print(words, highlight=False, soft_wrap=True)
+
+
+def _print_there(name: str, there: PublicationStatus) -> None:
+    """A load into BigQuery that runs or failed; of one that is there, what is proved of it."""
+    if there.state == "success":
+        words = (
+            there.proved.words if there.proved is not None else "loaded, not compared, or not equal"
+        )
+        line = f"BigQuery: {escape(show.named(name, words))}"
+        show.console.print(line, highlight=False, soft_wrap=True)
+        return
+    color = "red" if there.state == "errored" else "yellow"
+    words = f"{there.error or there.job} (since {there.submitted})"
+    line = f"[{color}]BigQuery {there.state}:[/] {escape(show.named(name, words))}"
+    show.console.print(line, highlight=False, soft_wrap=True)
+
+
+def _show_history(
+    ledger: Ledger, chosen: Sequence[TableContract], days: int, *, as_json: bool
+) -> None:
+    from mirrorlake.operations.history import history_of
+
+    since = datetime.now(UTC) - timedelta(days=days)
+    stamps = ledger.stamps([c.name for c in chosen])
+    found = [
+        history_of(
+            *(c.name, ledger.loads(c.name), since),
+            costs=ledger.costs(c.name, since),
+            stamp=stamps.get(c.name),
+        )
+        for c in chosen
+    ]
+    if as_json:
+        show.print_json([asdict(h) for h in found])
+        return
+    columns = ("table", "loads", "failed", "retries", "rows", "MB", "mean s", "longest s")
+    columns = (*columns, "source s", "longest query", "lake MB written", "scanned")
+    table = show.table(*columns, "future", "backward", "freshness", "last error…")
+    for h in found:
+        seconds = ("-" if s is None else str(s) for s in (h.mean_seconds, h.longest_seconds))
+        counts = (str(n) for n in (h.loads, h.errored, h.retries))
+        sizes = (f"{h.rows:,}", f"{h.bytes / 1e6:.2f}")
+        cells = (*counts, *sizes, *seconds, str(h.source_seconds))
+        scanned = "-" if h.lake_scanned is None else f"{h.lake_scanned / 1e6:.2f}"
+        cells = (*cells, str(h.longest_query), f"{h.lake_written / 1e6:.2f}", scanned)
+        cells = (*cells, str(h.future), str(h.backward), show.ago(h.freshness))
+        table.add_row(escape(h.table), *cells, escape(h.last_error or ""))
+    show.console.print(table)
