@@ -16,18 +16,12 @@ from dagster_mirrorlake.assets import (
     build_snapshot_chain,
     build_tenants_chain,
 )
-from dagster_mirrorlake.assets.chain import elsewhere
 from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, source_schema
 from dagster_mirrorlake.checks import (
     build_checks,
     build_external_checks,
     build_snapshot_checks,
     build_tenant_checks,
-)
-from dagster_mirrorlake.checks.bigquery import (
-    build_bigquery_checks,
-    build_permissions_check,
-    permissions_asset,
 )
 from dagster_mirrorlake.executor import threads_executor
 from dagster_mirrorlake.externals import ExternalAsset, mirror_externals
@@ -44,11 +38,9 @@ from dagster_mirrorlake.jobs import (
 from dagster_mirrorlake.model_mappings import Side
 from dagster_mirrorlake.models import ModelAsset, mirror_models
 from dagster_mirrorlake.names import Names
-from dagster_mirrorlake.places import TablePlace, table_places
-from dagster_mirrorlake.published import PublishedAsset, PublishedModelAsset
+from dagster_mirrorlake.places import TablePlace, address_of, table_places
 from dagster_mirrorlake.resources import build_resources
 from dagster_mirrorlake.sensors import (
-    build_bigquery_checks_schedule,
     build_cleanup_schedule,
     build_externals_sensor,
     build_failed_sensor,
@@ -57,30 +49,24 @@ from dagster_mirrorlake.sensors import (
     build_models_sensor,
     build_moved_sensor,
     build_partitions_sensor,
-    build_permissions_schedule,
     build_proof_schedule,
     build_schedule,
     build_tenants_sensor,
     build_unfolded_sensor,
-    build_unpublished_sensor,
 )
+from dagster_mirrorlake.sensors.partitions import Reporter
 from dagster_mirrorlake.table import MirroredTable, mirrored_tables
 from dagster_mirrorlake.tenants import MirroredTenants, mirrored_tenants
 from dagster_mirrorlake.translator import MirrorlakeTranslator
 from mirrorlake.capabilities import Seam
-from mirrorlake.config import Config, TableContract, permissions_path
+from mirrorlake.config import Config, TableContract
 from mirrorlake.ledger.glance import definitions_now, first_days
-from mirrorlake.models.published import published_model
 from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comment
 
 LEDGER_LIMIT = 2.0
 """Seconds that a location waits for its ledger's word as it loads; without it, it loads too."""
 Asset = dg.AssetSpec | dg.AssetsDefinition
-SENSORS: Seam[Callable[[Config, Names, bool], list[dg.SensorDefinition]]] = Seam(
-    "sensors", "dagster_mirrorlake"
-)
-"""Called with the contracts, what definitions are called, and whether they run from the start."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +122,7 @@ class Mirror:
     @cached_property
     def tenants(self) -> Sequence[MirroredTenants]:
         """The tables that many databases have, each mirrored as one."""
-        project = self.config.bigquery.project if self.config.bigquery is not None else None
+        project = address_of(self.config)
         return mirrored_tenants(self.config.tenants, self.translator, self.names, project)
 
     @cached_property
@@ -183,26 +169,6 @@ class Mirror:
         """All of them but those of tenants."""
         return [*self.tables, *self.snapshots]
 
-    @property
-    def in_bigquery(self) -> Sequence[PublishedAsset]:
-        """Those that are published in BigQuery."""
-        every: list[PublishedAsset] = [*self.every, *self.tenants, *self.models_there]
-        return [table for table in every if table.contract.in_bigquery]
-
-    @cached_property
-    def models_there(self) -> Sequence[PublishedModelAsset]:
-        """Models in BigQuery. Without a section that says where, `mirrorlake plan` refuses them."""
-        settings = self.config.bigquery
-        if settings is None:
-            return []
-        found = ((one, published_model(one.declaration)) for one in self.models)
-        return [PublishedModelAsset(one, m, settings.project) for one, m in found if m is not None]
-
-    @cached_property
-    def has_permissions(self) -> bool:
-        """Whether a permissions file is beside the contract file."""
-        return self.config.bigquery is not None and permissions_path(self.config).exists()
-
     @cached_property
     def _places(self) -> Mapping[str, TablePlace]:
         return table_places(self.config)
@@ -223,6 +189,20 @@ class Mirror:
         """The resources that must be given to whatever reads a table's landing."""
         url = self.config.landings[table.contract.source].url
         return frozenset({"gcs"} if url.startswith("gs://") else ())
+
+
+ASSETS: Seam[Callable[[Mirror], Sequence[Asset]]] = Seam("assets", "dagster_mirrorlake")
+CHECKS: Seam[Callable[[Mirror], Sequence[dg.AssetChecksDefinition]]] = Seam(
+    "checks", "dagster_mirrorlake"
+)
+SENSORS: Seam[Callable[[Mirror], Sequence[dg.SensorDefinition]]] = Seam(
+    "sensors", "dagster_mirrorlake"
+)
+SCHEDULES: Seam[Callable[[Mirror], Sequence[dg.ScheduleDefinition]]] = Seam(
+    "schedules", "dagster_mirrorlake"
+)
+REPORTERS: Seam[Callable[[Mirror], Reporter | None]] = Seam("reports", "dagster_mirrorlake")
+"""What the sensor `partitions` reports besides; None of a mirror that has none of it."""
 
 
 def _day_of(contract: TableContract, columns: Mapping[str, str]) -> str | None:
@@ -250,10 +230,9 @@ def build_assets(mirror: Mirror) -> list[Asset]:
         *(build_cleanup(source, tables) for source, tables in mirror.by_source.items()),
         *(asset for tenants in mirror.tenants for asset in build_tenants_chain(tenants)),
         *([build_maintenance(mirror.every, mirror.tenants)] if _has_lake(mirror) else []),
-        *([permissions_asset(mirror.names)] if mirror.has_permissions else []),
         *(external.spec for external in mirror.externals),
         *build_models(mirror.models, mirror.lake_tables, mirror.lake_days),
-        *(asset for model in mirror.models_there for asset in elsewhere(model)),
+        *(asset for build in ASSETS for asset in build(mirror)),
     ]
 
 
@@ -285,8 +264,7 @@ def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
         ),
         *map(build_tenant_checks, mirror.tenants),
         *map(build_external_checks, mirror.externals),
-        *map(build_bigquery_checks, mirror.in_bigquery),
-        *([build_permissions_check(mirror.names)] if mirror.has_permissions else []),
+        *(check for build in CHECKS for check in build(mirror)),
     ]
 
 
@@ -305,7 +283,9 @@ def build_jobs(mirror: Mirror) -> list[dg.JobDefinition]:
 
 def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
     """What starts runs when something moved or landed, what reports, and what alerts."""
-    config, running, there = mirror.config, mirror.running, mirror.in_bigquery
+    running = mirror.running
+    made = {name: build(mirror) for name, build in REPORTERS.added.items()}
+    reporters = {name: one for name, one in made.items() if one is not None}
     return [
         build_failed_sensor(mirror.every, mirror.names, mirror.tenants),
         *(
@@ -317,18 +297,17 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
             for table in mirror.snapshots
         ),
         *(build_tenants_sensor(tenants, running=running) for tenants in mirror.tenants),
-        *(sensor for build in SENSORS for sensor in build(config, mirror.names, running)),
+        *(sensor for build in SENSORS for sensor in build(mirror)),
         *([build_externals_sensor(mirror.externals, running=running)] if mirror.externals else []),
         *([build_models_sensor(mirror.models, running=running)] if mirror.models else []),
         *([build_unfolded_sensor(mirror.tables, running=running)] if mirror.tables else []),
-        *([build_unpublished_sensor(there, running=running)] if there else []),
         *(
             [
                 build_partitions_sensor(
-                    *(mirror.tables, mirror.snapshots, mirror.tenants, there, mirror.models)
+                    *(mirror.tables, mirror.snapshots, mirror.tenants, mirror.models, reporters)
                 )
             ]
-            if _has_lake(mirror) or there or mirror.models
+            if _has_lake(mirror) or reporters or mirror.models
             else []
         ),
     ]
@@ -338,12 +317,10 @@ def build_schedules(mirror: Mirror) -> list[dg.ScheduleDefinition]:
     """What runs once a day, or every two hours."""
     running = mirror.running
     by_table = (build_schedule, build_cleanup_schedule, build_proof_schedule)
-    there, declared = mirror.in_bigquery, mirror.has_permissions
     return [
-        *([build_permissions_schedule(mirror.names, running=running)] if declared else []),
-        *([build_bigquery_checks_schedule(there)] if there else []),
         *([build_maintenance_schedule(mirror.names, running=running)] if _has_lake(mirror) else []),
         *(build(mirror.tables, running=running) for build in by_table if mirror.tables),
+        *(schedule for build in SCHEDULES for schedule in build(mirror)),
     ]
 
 

@@ -16,7 +16,6 @@ import dagster as dg
 
 from dagster_mirrorlake.checks.series import BY_DAY, EXACT
 from dagster_mirrorlake.checks.snapshot_promises import FRESH
-from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.table import Layer, MirroredTable
 from dagster_mirrorlake.tenants import MirroredTenants
 from mirrorlake.ledger import Ledger
@@ -60,7 +59,7 @@ class AsOf:
         later."""
         contract = table.contract
         stored = "deduped" if layer == "clean" and contract.clean == "view" else layer
-        found = cls._of(ledger, contract.name, stored, table.specs[layer].code_version)
+        found = cls.of_stored(ledger, contract.name, stored, table.specs[layer].code_version)
         if check.removesuffix(BY_DAY) not in _BY_LEDGER:
             return found
         return found._requested(ledger.contents(contract.name, stored).attempt)
@@ -70,7 +69,7 @@ class AsOf:
         """As `now`, of deduped of a table whose snapshots land."""
         name = table.contract.name
         rules = [table.specs[layer].code_version for layer in ("deduped", "clean")]
-        found = cls._of(ledger, name, "deduped", _digest(rules))
+        found = cls.of_stored(ledger, name, "deduped", _digest(rules))
         records = ledger.snapshots(name)
         published = [(r.id, r.number, r.state, r.digest, r.published_at) for r in records]
         rows = [one for one in published if one[-1] is not None]
@@ -89,7 +88,7 @@ class AsOf:
 
         name = tenants.table.name
         rules = [tenants.specs[layer].code_version for layer in ("deduped", "clean")]
-        found = cls._of(ledger, name, "deduped", _digest(rules))
+        found = cls.of_stored(ledger, name, "deduped", _digest(rules))
         shown = read_shown(ledger, name)
         if shown is not None:
             found = replace(found, shown=f"{shown.through} {shown.state}")
@@ -104,17 +103,8 @@ class AsOf:
         return found._requested(_digest([known, seen, refusal and refusal.error]))
 
     @classmethod
-    def of_publication(cls, ledger: Ledger, table: PublishedAsset) -> Self | None:
-        """As `now`, of a table in BigQuery: of its newest load; None where nothing is loaded."""
-        name = table.contract.name
-        newest = ledger.newest_publications("success").get(name)
-        if newest is None:
-            return None
-        found = cls._of(ledger, name, "bigquery", table.specs["bigquery"].code_version)
-        return replace(found, shown=newest.id)
-
-    @classmethod
-    def _of(cls, ledger: Ledger, name: str, stored: str, contract: str | None) -> Self:
+    def of_stored(cls, ledger: Ledger, name: str, stored: str, contract: str | None) -> Self:
+        """As `now`, of what the ledger calls ``stored``, by these terms of its contract."""
         held = ledger.contents(name, stored)
         return cls(
             ledger=held.ledger,

@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
 
 import dagster as dg
 
@@ -22,10 +23,8 @@ from dagster_mirrorlake.checks.shown_again import materialized_since, show_again
 from dagster_mirrorlake.event_log import write_materializations
 from dagster_mirrorlake.models import ModelAsset
 from dagster_mirrorlake.names import Names
-from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.forgotten import COMPARED_EVERY, find_forgotten
-from dagster_mirrorlake.sensors.loaded_there import find_loaded
 from dagster_mirrorlake.sensors.model_reports import (
     compile_states,
     incomplete_models,
@@ -41,6 +40,8 @@ from dagster_mirrorlake.tenants import MirroredTenants
 from mirrorlake.config.partitions import day_of
 
 if TYPE_CHECKING:
+    from mirrorlake.config import Config
+    from mirrorlake.ledger import Ledger
     from mirrorlake.operations.day_reports import DayReport, ReportCursor
 
 INTERVAL_SECONDS = 10
@@ -55,19 +56,44 @@ _DAY = timedelta(days=1)
 class LakeCursor:
     """What is remembered: how far reports have come (a cursor of its own, as text), and the day
     (ISO) for which the partitions of copied tables were set right; by table, until when (ISO) it
-    was reported to be unchanged; by table of tenants, what was reported of it; by table, the id of
-    the load into BigQuery that was reported; whether partitions of models were reported, of which
+    was reported to be unchanged; by table of tenants, what was reported of it; by reporter of a
+    capability, what it reported of each table; whether partitions of models were reported, of which
     the next look reports verdicts."""
 
     reports: str = ""
     day: str = ""
     unchanged: dict[str, str] = field(default_factory=dict[str, str])
     tenants: dict[str, str] = field(default_factory=dict[str, str])
-    bigquery: dict[str, str] = field(default_factory=dict[str, str])
+    published: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     shown: int | None = None
     looks: int = 0
     forgotten: tuple[str, ...] = ()
     models: bool = False
+
+
+class Reporter(Protocol):
+    """What a capability reports to Dagster, and whose verdicts stay shown."""
+
+    @property
+    def names(self) -> Names:
+        """What the mirror's definitions are called."""
+        ...
+
+    def find(
+        self,
+        instance: dg.DagsterInstance,
+        config: "Config",
+        ledger: "Ledger",
+        before: Mapping[str, str],
+    ) -> tuple[list[dg.AssetMaterialization], dict[str, str]]:
+        """What Dagster has no record of, and what was reported of each table.
+
+        Args:
+            before: what the last look said was reported.
+        """
+        ...
+
+    def checked(self) -> Iterator[CheckedAsset]: ...
 
 
 @dataclass(frozen=True)
@@ -78,26 +104,30 @@ class _Mirrored:
     tables: Sequence[MirroredTable]
     snapshots: Sequence[MirroredTable]
     tenants: Sequence[MirroredTenants]
-    published: Sequence[PublishedAsset]
+    reporters: Mapping[str, Reporter]
     models: Sequence[ModelAsset]
 
     @property
     def names(self) -> Names:
-        every = [*self.tables, *self.snapshots, *self.tenants, *self.published, *self.models]
+        every = [
+            *(*self.tables, *self.snapshots, *self.tenants, *self.reporters.values(), *self.models)
+        ]
         return every[0].names
 
     @property
     def checked(self) -> Iterator[CheckedAsset]:
         """The assets whose verdicts stay shown."""
-        return checked_assets(self.tables, self.snapshots, self.tenants, self.published)
+        yield from checked_assets(self.tables, self.snapshots, self.tenants)
+        for reporter in self.reporters.values():
+            yield from reporter.checked()
 
 
 def build_partitions_sensor(
     tables: Sequence[MirroredTable],
     snapshots: Sequence[MirroredTable] = (),
     tenants: Sequence[MirroredTenants] = (),
-    published: Sequence[PublishedAsset] = (),
     models: Sequence[ModelAsset] = (),
+    reporters: Mapping[str, Reporter] = MappingProxyType({}),
 ) -> dg.SensorDefinition:
     """The sensor that makes partitions say what is in the lake. It starts no run, no Spark, and
     queries no source; it is on unless somebody turns it off.
@@ -106,10 +136,10 @@ def build_partitions_sensor(
         tables: those that are read from a server.
         snapshots: those whose snapshots land.
         tenants: those that many databases have.
-        published: what BigQuery has of all of these, and of models.
         models: those of the mirror.
+        reporters: what capabilities report, by their names.
     """
-    mirrored = _Mirrored(tables, snapshots, tenants, published, models)
+    mirrored = _Mirrored(tables, snapshots, tenants, reporters, models)
     names = mirrored.names
 
     @dg.sensor(
@@ -138,9 +168,11 @@ def _look(context: dg.SensorEvaluationContext, mirrored: _Mirrored) -> dg.Sensor
     done = _report_tables(instance, lake, ledger, mirrored.tables, before, now)
     confirmed = list(confirmed_clean(instance, ledger, mirrored.tables, before.unchanged, now))
     published = find_published(instance, lake, ledger, mirrored.snapshots)
-    loaded, there = find_loaded(
-        *(instance, resources.lake.contracts, ledger, mirrored.published, before.bigquery)
-    )
+    loaded, reported = list[dg.AssetMaterialization](), dict[str, dict[str, str]]()
+    for name, reporter in mirrored.reporters.items():
+        known = before.published.get(name, {})
+        events, reported[name] = reporter.find(instance, resources.lake.contracts, ledger, known)
+        loaded += events
     shown, of_tenants = _find_tenants(context, mirrored, before)
     of_models, verdicts = _find_models(instance, resources, mirrored, before)
     others = [*(event for _, _, event in confirmed), *published.events, *shown, *loaded, *of_models]
@@ -155,7 +187,7 @@ def _look(context: dg.SensorEvaluationContext, mirrored: _Mirrored) -> dg.Sensor
     unchanged = {n: at for n, at in before.unchanged.items() if n in names}
     unchanged |= {name: until for name, until, _ in confirmed}
     after = LakeCursor(
-        *(cursor_text(done.cursor), now.date().isoformat(), unchanged, of_tenants, there),
+        *(cursor_text(done.cursor), now.date().isoformat(), unchanged, of_tenants, reported),
         shown=shown_to,
         looks=before.looks + 1,
         forgotten=tuple(done.forgotten),

@@ -44,6 +44,8 @@ def publish(tables: Sequence[str], config_path: Path, as_json: bool, no_wait: bo
 
     A model is named as `dataset.name`. Waits for each table's jobs, however long they run.
     """
+    from mirrorlake.operations.bigquery.publish import publish_all
+
     config = open_contract(config_path)
     wait = timedelta(0) if no_wait else timedelta.max
     chosen, broken = chosen_there(config, tables)
@@ -127,14 +129,15 @@ def chosen_there(
         ConfigError: a name is nobody's, or nothing is published there.
         ModelError: a model that is named does not compile.
     """
+    from mirrorlake.bigquery.models import models_in_bigquery
     from mirrorlake.destinations.iceberg.lake import Lake
-    from mirrorlake.operations.models.compiled import has_model, models_there
+    from mirrorlake.operations.models.compiled import has_model
 
     of_models = [name for name in names if has_model(config, name)]
     tables = [_named(config, name) for name in names if name not in of_models]
     if names and not of_models:
         return tuple(tables), []
-    models, broken = models_there(config, lambda: Lake(config.lake), of_models)
+    models, broken = models_in_bigquery(config, lambda: Lake(config.lake), of_models)
     found = (*(tables if names else config.in_bigquery), *models)
     if not found and not broken:
         raise ConfigError(
@@ -148,26 +151,6 @@ def chosen_there(
 def _named(config: Config, name: str) -> PublishedContract:
     [*tenants] = config.split_tenants([name])
     return tenants[0] if tenants else config.contract(name)
-
-
-def publish_all(
-    config: Config, chosen: Sequence[PublishedContract], wait: timedelta | None = None
-) -> tuple[list[PublishedThere], list[tuple[str, MirrorlakeError]]]:
-    """Publish tables; their results, and the failures by table."""
-    if not chosen:
-        return [], []
-    from mirrorlake.operations.bigquery.publish import publish_tables
-    from mirrorlake.workspace import Workspace
-
-    done: list[PublishedThere] = []
-    failures: list[tuple[str, MirrorlakeError]] = []
-    with Workspace.open(config) as workspace:
-        for tried in publish_tables(workspace, chosen, wait):
-            if tried.result is not None:
-                done.append(tried.result)
-            elif tried.error is not None:
-                failures.append((tried.contract.name, tried.error))
-    return done, failures
 
 
 def print_published(done: Sequence[PublishedThere]) -> None:

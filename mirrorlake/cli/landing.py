@@ -15,14 +15,13 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.attention import ATTENTION
-from mirrorlake.cli.bigquery import print_published, publish_all
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.operations.destinations import Loaded, print_published, publish_all
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.bigquery.publish import PublishedThere
     from mirrorlake.operations.land import Arrived, RefusedSnapshot
     from mirrorlake.sources.files.look import Looked
     from mirrorlake.sources.files.waiting import ArrivingSnapshot
@@ -52,7 +51,7 @@ class _Printed:
     waiting: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     withdrawn: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     suspected: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    loaded: list[PublishedThere] = field(default_factory=list["PublishedThere"])
+    loaded: Loaded = field(default_factory=dict[str, Sequence[Any]])
     failures: list[tuple[str, MirrorlakeError]] = field(
         default_factory=list[tuple[str, MirrorlakeError]]
     )
@@ -158,9 +157,9 @@ def land(
 def _publish(config: Config, chosen: Sequence[TableContract], printed: _Printed) -> None:
     """Load into BigQuery what is to be there of tables that did not fail."""
     failed = {table for table, _ in printed.failures}
-    there = [one for one in chosen if one.in_bigquery and one.name not in failed]
-    printed.loaded, failures = publish_all(config, there)
-    if printed.loaded and not printed.quiet:
+    landed = [one for one in chosen if one.name not in failed]
+    printed.loaded, failures = publish_all(config, landed)
+    if not printed.quiet:
         print_published(printed.loaded)
     for table, error in failures:
         printed.fail(table, error)
@@ -294,7 +293,7 @@ def _print_json(printed: _Printed) -> None:
             "withdrawn": printed.withdrawn,
             "suspected_pii": printed.suspected,
             "errors": errors,
-            **({"bigquery": [asdict(one) for one in printed.loaded]} if printed.loaded else {}),
+            **{name: [asdict(one) for one in done] for name, done in printed.loaded.items()},
         }
     )
 

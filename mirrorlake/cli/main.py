@@ -15,7 +15,6 @@ from mirrorlake import __version__
 from mirrorlake.capabilities import Seam
 from mirrorlake.cli import show
 from mirrorlake.cli.backfills import backfill, invalidate
-from mirrorlake.cli.bigquery import bigquery
 from mirrorlake.cli.external import external
 from mirrorlake.cli.generate import models_group
 from mirrorlake.cli.init import init
@@ -24,7 +23,6 @@ from mirrorlake.cli.landing import export, land
 from mirrorlake.cli.machine import doctor, warm
 from mirrorlake.cli.model_tests import test_command
 from mirrorlake.cli.models import run_command, show_command
-from mirrorlake.cli.permissions import permissions
 from mirrorlake.cli.plans import plan
 from mirrorlake.cli.preflight import preflight
 from mirrorlake.cli.proof import check, proof
@@ -48,6 +46,8 @@ class _Sections(click.Group):
         """A section for each of `SECTIONS`, in its order."""
         longest = max(len(str(one.name)) for some in SECTIONS.values() for one in some)
         for title, commands in SECTIONS.items():
+            if not commands:
+                continue  # nothing adds any
             with formatter.section(title):
                 room = formatter.width - longest - 6
                 rows = [(str(c.name), c.get_short_help_str(room)) for c in commands]
@@ -95,7 +95,7 @@ _CORE: dict[str, tuple[click.Command, ...]] = {
     "Look": (schema, tenants, preflight),
     "Models": (run_command, show_command, test_command, models_group, invalidate, external),
     "Snapshots": (land, publish, clone, export),
-    "BigQuery": (bigquery, permissions),
+    "BigQuery": (),
     "Upkeep": (maintain, lake, accept, rekey, ledger, config, warm),
 }
 SECTIONS = {

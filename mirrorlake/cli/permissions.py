@@ -20,12 +20,14 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.reports import DIFFERENT, UNDECIDED
-from mirrorlake.config import permissions_path, permissions_schema
+from mirrorlake.config.declared import permissions_path
+from mirrorlake.config.permissions import permissions_schema
+from mirrorlake.permissions.ledger import AccessChanges
 
 if TYPE_CHECKING:
-    from mirrorlake.ledger.access import AccessChangeRecord, GrantRecord
     from mirrorlake.operations.bigquery.access_changes import VerifiedAccess
     from mirrorlake.operations.bigquery.permissions import OpenPermissions
+    from mirrorlake.permissions.ledger import AccessChangeRecord, GrantRecord
 
 file_option = click.option(
     "--file",
@@ -109,7 +111,7 @@ def log_command(config_path: Path, as_json: bool) -> None:
     from mirrorlake.ledger import Ledger
 
     config = open_contract(config_path)
-    changes = Ledger(config.ledger.url, config.ledger.wait).access_changes()
+    changes = AccessChanges(Ledger(config.ledger.url, config.ledger.wait)).newest_first()
     if as_json:
         show.print_json([asdict(one) for one in changes])
         return

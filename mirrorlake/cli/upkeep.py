@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,16 +14,14 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
-from mirrorlake.config import Config, TenantTable
+from mirrorlake.config import Config, TableContract, TenantTable
 from mirrorlake.errors import ConfigError, MirrorlakeError
-from mirrorlake.ledger.lake_heads import OF_MODELS
-from mirrorlake.models.published import PublishedModel
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Hold, Ledger
-    from mirrorlake.operations.bigquery.tables import PublishedContract
+    from mirrorlake.operations.destinations import Failures
     from mirrorlake.operations.recover import Recovered
-    from mirrorlake.workspace import Workspace
+    from mirrorlake.workspace import Leasable, Workspace
 
 
 @click.command(short_help="List days that failed or were never loaded.")
@@ -166,7 +164,7 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
                 failures.append((contract.name, error))
     if as_json:
         errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
+        show.print_json({"tables": [one.as_json() for one in done], "errors": errors})
     else:
         _print_recovered(done)
         show.print_errors(failures)
@@ -174,60 +172,49 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
         sys.exit(failures[0][1].exit_code)
 
 
-def _to_recover(
-    workspace: Workspace, names: Sequence[str]
-) -> tuple[list[PublishedContract], list[tuple[str, MirrorlakeError]]]:
-    """What is to be recovered; and the models with jobs in BigQuery that nobody may go on with,
-    since they do not compile."""
-    from mirrorlake.operations.models.compiled import has_model, models_there
+def _to_recover(workspace: Workspace, names: Sequence[str]) -> tuple[list[Leasable], Failures]:
+    """What is to be recovered; and what has jobs somewhere that nobody may go on with."""
+    from mirrorlake.operations.destinations import DESTINATIONS
 
     config = workspace.config
-    of_models = [name for name in names if has_model(config, name)]
-    others = [name for name in names if name not in of_models]
-    found: list[PublishedContract] = []
-    broken: Mapping[str, MirrorlakeError] = {}
-    if of_models or not names:
-        models, broken = models_there(config, lambda: workspace.lake, of_models)
-        found += models
+    besides = [one.unsettled(workspace, names) for one in DESTINATIONS]
+    others = [name for name in names if not any(name in one.names for one in besides)]
+    found = [one for some in besides for one in some.found]
+    failures = [one for some in besides for one in some.failures]
     if others or not found:
         contracts, tenants = config.split(others)
-        return [*contracts, *tenants, *found], _with_jobs(workspace, broken)
+        return [*contracts, *tenants, *found], failures
     mirrored = [] if names else [*config.tables, *config.tenants]
-    return [*mirrored, *found], _with_jobs(workspace, broken)
+    return [*mirrored, *found], failures
 
 
-def _with_jobs(
-    workspace: Workspace, broken: Mapping[str, MirrorlakeError]
-) -> list[tuple[str, MirrorlakeError]]:
-    newest = workspace.ledger.newest_publications()
-    named = {f"{OF_MODELS}{name}": error for name, error in broken.items()}
-    return [
-        (name, error)
-        for name, error in named.items()
-        if name in newest and newest[name].state == "pending"
-    ]
-
-
-def _recover(workspace: Workspace, contract: PublishedContract, grace: timedelta) -> Recovered:
-    from mirrorlake.operations.recover import recover_model, recover_table
+def _recover(workspace: Workspace, contract: Leasable, grace: timedelta) -> Recovered:
+    from mirrorlake.operations.recover import recover_published, recover_table
     from mirrorlake.operations.tenant_upkeep import recover_tenants
 
     match contract:
-        case PublishedModel():
-            return recover_model(workspace, contract)
+        case TableContract():
+            return recover_table(workspace, contract, grace)
         case TenantTable():
             return recover_tenants(workspace, contract, grace)
         case _:
-            return recover_table(workspace, contract, grace)
+            return recover_published(workspace, contract)
 
 
 def _print_recovered(done: Sequence[Recovered]) -> None:
-    there = ["in BigQuery"] if any(one.bigquery for one in done) else []
-    table = show.table("table", "found committed", "marked errored", "files removed", "MB", *there)
+    from mirrorlake.operations.destinations import DESTINATIONS
+
+    there = {
+        name: f"in {destination.title}"
+        for name, destination in DESTINATIONS.added.items()
+        if any(one.published.get(name) for one in done)
+    }
+    columns = ("table", "found committed", "marked errored", "files removed", "MB")
+    table = show.table(*columns, *there.values())
     for one in done:
         counts = (str(n) for n in (one.committed, one.errored, one.orphans))
-        state = [one.bigquery or "-"] if there else []
-        table.add_row(escape(one.table), *counts, f"{one.bytes / 1e6:.2f}", *state)
+        states = (one.published.get(name) or "-" for name in there)
+        table.add_row(escape(one.table), *counts, f"{one.bytes / 1e6:.2f}", *states)
     show.console.print(table)
 
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from mirrorlake.ledger.access import AccessChanges
 from mirrorlake.ledger.chunks import Chunks
 from mirrorlake.ledger.columns import Columns
 from mirrorlake.ledger.costs import Costs
@@ -19,7 +18,6 @@ from mirrorlake.ledger.files import Files
 from mirrorlake.ledger.folds import Folds
 from mirrorlake.ledger.histories import Histories
 from mirrorlake.ledger.holds import Holds
-from mirrorlake.ledger.job_costs import JobCosts
 from mirrorlake.ledger.lake_heads import LakeHeads
 from mirrorlake.ledger.leases import Leases
 from mirrorlake.ledger.loads import Loads
@@ -29,7 +27,6 @@ from mirrorlake.ledger.model_partitions import ModelPartitions
 from mirrorlake.ledger.moved_days import MovedDaysRecords
 from mirrorlake.ledger.overview import Overview
 from mirrorlake.ledger.proofs import Proofs
-from mirrorlake.ledger.publications import Publications
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.repairs import Repairs
 from mirrorlake.ledger.reports import Reports
@@ -41,7 +38,6 @@ from mirrorlake.ledger.tenants import Tenants
 
 @waits_for_server
 class Ledger(
-    AccessChanges,
     Loads,
     Chunks,
     Columns,
@@ -55,14 +51,12 @@ class Ledger(
     MovedDaysRecords,
     Overview,
     Proofs,
-    Publications,
     Repairs,
     Reports,
     Settled,
     Snapshots,
     SnapshotDecisions,
     Costs,
-    JobCosts,
     DirtyMarks,
     Files,
     Stamps,

@@ -1,5 +1,5 @@
-"""What `mirrorlake status` says of landed snapshots and of what is in BigQuery: what is proved, as
-of when, what has come since, and what somebody should look at. From the ledger alone.
+"""What `mirrorlake status` says of landed snapshots: what is proved, as of when, what has come
+since, and what somebody should look at. From the ledger alone.
 """
 
 from __future__ import annotations
@@ -64,15 +64,3 @@ def snapshot_checks(proof: LayerProof | None, proved: ProofStatus | None, publis
     number = proof.snapshots.removeprefix("snapshot ").partition(",")[0]
     at = f"{proof.started_at:%Y-%m-%d %H:%M}"
     return f"folded, newest check {proof.verdict}{words} of snapshot {number}, as of {at}"
-
-
-def publication_proved(ledger: Ledger, table: str) -> ProofStatus | None:
-    """What the newest check found BigQuery to have as the lake has it, and how many loads came
-    since; None where it found nothing equal."""
-    proof = newest_proof(ledger, table, "bigquery")
-    if proof is None or proof.verdict != "equal":
-        return None
-    loads = (one for one in ledger.publications(table) if one.state == "success")
-    since = sum(1 for one in loads if one.submitted_at.timestamp() > proof.started_at.timestamp())
-    at = proof.started_at.isoformat(timespec="seconds")
-    return ProofStatus(at, proof.rows, whole=True, loads_since=since)

@@ -6,9 +6,10 @@ snapshot names belongs to a run that died. The grace time is for writers that kn
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
@@ -18,10 +19,7 @@ from mirrorlake.load.copies import kept_indexes
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.resume import files_of
 from mirrorlake.load.verify import drop_kept
-from mirrorlake.models.published import PublishedModel
-from mirrorlake.operations.bigquery.opened import open_for
-from mirrorlake.operations.bigquery.settle import settle_newest
-from mirrorlake.operations.bigquery.tables import PublishedContract
+from mirrorlake.operations.destinations import settle_published
 from mirrorlake.operations.moved_layers import refuse_removal
 from mirrorlake.operations.orphans import (
     GRACE,
@@ -31,7 +29,7 @@ from mirrorlake.operations.orphans import (
 )
 from mirrorlake.operations.refold import drop_beside
 from mirrorlake.serving.versions import versions_table
-from mirrorlake.workspace import Workspace
+from mirrorlake.workspace import Leasable, Workspace
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,8 @@ class Recovered:
         errored: pending loads that had not; the next sync resumes them, or reads their range
             again.
         repairs: repairs that never reported their end: what they loaded is settled as any load.
-        bigquery: the state of the newest load into BigQuery, as its jobs are now; None where there
-            is none.
+        published: by destination, the state of the newest load there, as its jobs are now; None
+            where there is none.
         orphans, bytes: files that no snapshot named, removed.
     """
 
@@ -54,7 +52,12 @@ class Recovered:
     errored: int
     orphans: int
     bytes: int
-    bigquery: str | None = None
+    published: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs, each destination by its name."""
+        found = asdict(self)
+        return found | found.pop("published")
 
 
 def recover_table(
@@ -100,37 +103,20 @@ def recover_table(
         errored=len(pending) - committed,
         orphans=len(removed),
         bytes=sum(removed),
-        bigquery=published,
+        published=published,
     )
 
 
-def recover_model(workspace: Workspace, model: PublishedModel) -> Recovered:
-    """Settle what was submitted to BigQuery of a model; nothing is loaded, and nothing of the lake
-    is looked at.
+def recover_published(workspace: Workspace, one: Leasable) -> Recovered:
+    """Settle what was submitted elsewhere of what is no mirrored table; nothing is loaded, and
+    nothing of the lake is looked at.
 
     Raises:
-        BigQueryError: BigQuery can't be asked.
-        LeaseHeld: a live run holds the model.
+        MirrorlakeError: a destination can't be asked.
+        LeaseHeld: a live run holds it.
     """
-    with workspace.leased(model) as leased:
-        return Recovered(model.name, 0, 0, 0, 0, 0, bigquery=settle_published(leased, model))
-
-
-def settle_published(workspace: Workspace, contract: PublishedContract) -> str | None:
-    """Settle what was submitted to BigQuery of a table, without waiting for it; nothing is loaded.
-
-    Returns:
-        The state of its newest load into BigQuery; None where there is none.
-
-    Raises:
-        BigQueryError: BigQuery can't be asked.
-    """
-    if not contract.in_bigquery:
-        return None
-    newest = workspace.ledger.newest_publications().get(contract.name)
-    if newest is not None and newest.state == "pending":
-        newest = settle_newest(workspace, contract, open_for(workspace, [contract]))
-    return newest.state if newest is not None else None
+    with workspace.leased(one) as leased:
+        return Recovered(one.name, 0, 0, 0, 0, 0, settle_published(leased, one))
 
 
 def _tables(workspace: Workspace, contract: TableContract) -> Iterator[LakeTable]:

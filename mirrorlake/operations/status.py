@@ -5,10 +5,10 @@ What belongs here: what `mirrorlake status` shows. What doesn't: looking for dif
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.iceberg.locations import metadata_locations
@@ -21,14 +21,12 @@ from mirrorlake.ledger import (
     Stamp,
     age_of,
 )
-from mirrorlake.ledger.lake_heads import OF_MODELS
-from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.operations.attention import undecided_columns
+from mirrorlake.operations.destinations import PublicationStatus, published_statuses
 from mirrorlake.operations.layer_status import (
     newest_proof,
     open_words,
-    publication_proved,
     snapshot_checks,
     snapshots_proved,
 )
@@ -45,31 +43,6 @@ from mirrorlake.table.surplus import SURPLUS, surplus_words
 if TYPE_CHECKING:
     from mirrorlake.destinations.iceberg.heads import MovedTable
     from mirrorlake.destinations.iceberg.lake import Lake
-
-
-@dataclass(frozen=True)
-class PublicationStatus:
-    """A table's newest load into BigQuery.
-
-    Attributes:
-        state: ``pending``, ``success`` or ``errored``.
-        version: the lake's version that it is of.
-        job: what the ids of its jobs begin with.
-        rows: of the table with it; bytes: of its files.
-        submitted, completed: when it began, and ended (UTC, ISO).
-        proved: what the newest check found equal to the lake (``as_of`` by our clock); None where
-            it did not, or there was none.
-    """
-
-    state: str
-    version: int
-    job: str
-    rows: int | None
-    bytes: int | None
-    submitted: str
-    completed: str | None
-    error: str | None
-    proved: ProofStatus | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +73,7 @@ class TableStatus:
             may have what another one had.
         not_mirrored: columns that the last load left out, by ``schema_changes: freeze``.
         suspected_pii: what looks personal in clean, by column without a rule.
-        bigquery: what was loaded into BigQuery last; None where nothing was.
+        published: by destination, what was loaded there last; None where nothing was.
         proved: what checks found equal to MySQL, and what has come since; None where none did, or
             something since makes it unknown.
     """
@@ -121,8 +94,15 @@ class TableStatus:
     suspected_pii: dict[str, str] = field(default_factory=dict[str, str])
     unchanged: str | None = None
     refused_since: str | None = None
-    bigquery: PublicationStatus | None = None
+    published: Mapping[str, PublicationStatus | None] = field(
+        default_factory=dict[str, PublicationStatus | None]
+    )
     proved: ProofStatus | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs, each destination by its name."""
+        found = asdict(self)
+        return found | found.pop("published")
 
 
 @dataclass(frozen=True)
@@ -146,7 +126,7 @@ class _Known:
     left_out: Mapping[str, str]
     exchanged: Mapping[str, str]
     hidden: Mapping[str, str]
-    publications: Mapping[str, Publication]
+    published: Callable[[str], Mapping[str, PublicationStatus | None]]
     moved: Mapping[str, Sequence[MovedTable]]
 
 
@@ -179,7 +159,7 @@ def status_of(
         left_out=ledger.definitions(LEFT_OUT),
         exchanged=ledger.definitions(EXCHANGED),
         hidden=ledger.definitions(HIDDEN),
-        publications=ledger.newest_publications(),
+        published=published_statuses(ledger, {contract.name for contract in contracts}),
         moved=find_all_moved(config, ledger, contracts),
     )
     counts = _Counts(config, ledger)
@@ -223,37 +203,12 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         held_columns=undecided_columns(contract, known) if good else (),
         not_mirrored=_left_out(contract, known),
         suspected_pii=_suspected(contract, known),
-        bigquery=published_status(ledger, known.publications.get(name)),
+        published=known.published(name),
     )
 
 
 NOT_KNOWN = "not known: it moved"
 """Of a table that other hands changed: what was proved of it was proved of other rows."""
-
-
-def published_status(ledger: Ledger, newest: Publication | None) -> PublicationStatus | None:
-    """The state of the newest load into BigQuery of a table or a model."""
-    if newest is None:
-        return None
-    ended = newest.completed_at
-    return PublicationStatus(
-        state=newest.state,
-        version=newest.version,
-        job=newest.id,
-        rows=newest.rows,
-        bytes=newest.bytes,
-        submitted=newest.submitted_at.replace(tzinfo=UTC).isoformat(timespec="seconds"),
-        completed=ended.replace(tzinfo=UTC).isoformat(timespec="seconds") if ended else None,
-        error=newest.error,
-        proved=publication_proved(ledger, newest.table),
-    )
-
-
-def status_of_models(ledger: Ledger) -> dict[str, PublicationStatus]:
-    """The newest load into BigQuery of each model that has one, by ``model dataset.name``."""
-    newest = ledger.newest_publications().items()
-    found = {n: published_status(ledger, one) for n, one in newest if n.startswith(OF_MODELS)}
-    return {name: one for name, one in found.items() if one is not None}
 
 
 def _snapshot_status(
@@ -281,7 +236,7 @@ def _snapshot_status(
         error=moved or open_words(records, ledger.notices(contract.name)),
         originals={},
         suspected_pii=_suspected(contract, known),
-        bigquery=published_status(ledger, known.publications.get(contract.name)),
+        published=known.published(contract.name),
     )
 
 

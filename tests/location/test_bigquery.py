@@ -18,6 +18,7 @@ import yaml
 from dagster_mirrorlake.checks.as_of import AS_OF
 from dagster_mirrorlake.location import load_definitions
 from demo.mariadb import MariaDB
+from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.ledger import Ledger
 from tests.location import run_steps
 from tests.location.conftest import ROOT, Location
@@ -264,9 +265,9 @@ def test_rows_are_compared_where_it_is_asked_for(there: There) -> None:
 def test_what_a_check_of_deduped_finds_is_not_published(there: There) -> None:
     """The last one: the row stays doubled."""
     there.run("t")
-    before = Ledger(there.location.config.ledger.url).publications("s.there.t")
+    before = Publications(Ledger(there.location.config.ledger.url)).of_table("s.there.t")
     found = there.run("t", plant={"duplicate": "t"})
     assert not found["checks"]["deduped/s/there/t:unique_key"]["passed"]
     assert "bigquery__s__there__t" in found["skipped"] or not found["success"]
     assert "bigquery/s/there/t" not in found["made"]
-    assert Ledger(there.location.config.ledger.url).publications("s.there.t") == before
+    assert Publications(Ledger(there.location.config.ledger.url)).of_table("s.there.t") == before

@@ -16,6 +16,7 @@ from dagster_mirrorlake.assets.targets import target_of
 from dagster_mirrorlake.build import Mirror, build_asset_checks
 from dagster_mirrorlake.checks.checked_assets import CheckedAsset, checked_assets
 from dagster_mirrorlake.checks.shown_again import materialized_since, show_again
+from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.config import Config, load_config
 from mirrorlake.ledger import FileRecord, Ledger, SeenSnapshot, Tenant
 from mirrorlake.operations.tenant_reports import record_shown
@@ -100,8 +101,8 @@ def show_tenants(ledger: Ledger, load: int) -> None:
 
 
 def load_there(ledger: Ledger, version: int) -> None:
-    begun = ledger.begin_publication("stem", "s.d.t", version, None, "first", "{}")
-    ledger.publication_ended(begun.id)
+    begun = Publications(ledger).begin("stem", "s.d.t", version, None, "first", "{}")
+    Publications(ledger).ended(begun.id)
 
 
 CHANGES: dict[str, tuple[str, Callable[[Ledger, int], None]]] = {

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from mirrorlake.config.grants import Grant, account_of
 from mirrorlake.destinations.bigquery.access import entry_of, grant_of
-from mirrorlake.destinations.bigquery.google import GoogleClients, library, patience, translated
+from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.errors import BigQueryError
+from mirrorlake.runtime.google import library, patience, translated
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,8 @@ class DatasetAccess:
     etag: str
 
 
-class AccessRequests(GoogleClients):
-    """Requests about a dataset's access; a part of `BigQuery`."""
+class AccessRequests(BigQuery):
+    """BigQuery, and requests about a dataset's access."""
 
     def runner(self) -> str:
         """The principal as which Google authenticates this process."""

@@ -10,24 +10,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from mirrorlake.config.settings import BigQueryConfig
-from mirrorlake.destinations.bigquery.access_requests import AccessRequests
-from mirrorlake.destinations.bigquery.google import (
+from mirrorlake.bigquery.config import BigQueryConfig
+from mirrorlake.destinations.bigquery.job_costs import JobCost, cost_from
+from mirrorlake.destinations.bigquery.names import BigQueryTable
+from mirrorlake.destinations.bigquery.statements import count_sql
+from mirrorlake.destinations.bigquery.types import FieldJson, canonical
+from mirrorlake.errors import BigQueryError
+from mirrorlake.runtime.google import (
     is_emulated,
+    is_missing,
     library,
     open_storage,
     open_warehouse,
     patience,
     translated,
 )
-from mirrorlake.destinations.bigquery.job_costs import JobCost, cost_from
-from mirrorlake.destinations.bigquery.names import BigQueryTable
-from mirrorlake.destinations.bigquery.quotas import with_reason
-from mirrorlake.destinations.bigquery.statements import count_sql
-from mirrorlake.destinations.bigquery.types import FieldJson, canonical
-from mirrorlake.errors import BigQueryError
+from mirrorlake.runtime.google_quotas import with_reason
+
+if TYPE_CHECKING:
+    from google.cloud import bigquery, storage
 
 JobState: TypeAlias = Literal["running", "done", "failed"]
 
@@ -78,11 +81,35 @@ class TableThere:
         return tuple(field["name"] for field in self.fields)
 
 
-class BigQuery(AccessRequests):
+@dataclass(frozen=True)
+class BigQuery:
     """One project's datasets in one location, and the bucket that rows go through.
 
     Every method raises BigQueryError where Google refuses, or can't be reached.
     """
+
+    config: BigQueryConfig
+    _warehouse: bigquery.Client
+    _store: storage.Client
+
+    @classmethod
+    def open(cls, config: BigQueryConfig) -> Self:
+        """The clients of a project.
+
+        Raises:
+            BigQueryError: Google's libraries are not installed, or nobody is logged in.
+        """
+        warehouse = open_warehouse(config.project, config.location)
+        return cls(config, warehouse, open_storage(config.project))
+
+    def _unless_missing(self, read: Any, name: str) -> Any:
+        """What a request for something gives; None where Google says that it is not there."""
+        try:
+            return read(name, retry=patience("bigquery"))
+        except Exception as error:
+            if not is_missing(error):
+                raise
+            return None
 
     # --- places -----------------------------------------------------------------------------------
 
@@ -322,13 +349,3 @@ def _cost_of(job: Any) -> JobCost:
     """What a job took. Google's client shows statistics of queries alone."""
     statistics = job._properties.get("statistics", {})
     return cost_from(str(job.job_id), str(job.job_type), statistics, emulated=is_emulated())
-
-
-def open_bigquery(config: BigQueryConfig) -> BigQuery:
-    """The clients of a project.
-
-    Raises:
-        BigQueryError: Google's libraries are not installed, or nobody is logged in.
-    """
-    warehouse = open_warehouse(config.project, config.location)
-    return BigQuery(config, warehouse, open_storage(config.project))

@@ -13,10 +13,10 @@ from typing import Any, Final, Protocol
 
 from mirrorlake.config.grants import account_of
 from mirrorlake.config.group_members import GROUP, RANKS
-from mirrorlake.destinations.bigquery.google import translated
 from mirrorlake.destinations.bigquery.group_changes import MemberChange, Membership
 from mirrorlake.destinations.bigquery.json_api import Json, JsonApi, open_api
 from mirrorlake.errors import BigQueryError
+from mirrorlake.runtime.google import translated
 
 EMULATOR: Final = "CLOUD_IDENTITY_EMULATOR_HOST"
 """The variable that names a server which answers in the place of Cloud Identity."""

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mirrorlake.destinations.bigquery.google import (
+from mirrorlake.destinations.bigquery.names import BigQueryTable
+from mirrorlake.destinations.bigquery.read_types import ColumnJson
+from mirrorlake.runtime.google import (
     LOOK_PATIENCE,
     is_missing,
     library,
@@ -23,8 +25,6 @@ from mirrorlake.destinations.bigquery.google import (
     patience,
     translated,
 )
-from mirrorlake.destinations.bigquery.names import BigQueryTable
-from mirrorlake.destinations.bigquery.read_types import ColumnJson
 
 if TYPE_CHECKING:
     from google.cloud import bigquery
@@ -67,6 +67,15 @@ class TableSeen:
     bytes: int
     changed_at: datetime | None
     streaming: StreamedRows | None
+
+    @property
+    def name(self) -> str:
+        """The table's whole name."""
+        return str(self.table)
+
+    @property
+    def column_names(self) -> list[str]:
+        return [column["name"] for column in self.columns]
 
 
 class BigQueryReader:

@@ -10,7 +10,7 @@ from mirrorlake.config.grants import Grant
 from mirrorlake.destinations.bigquery.access import AccessChange
 from mirrorlake.errors import BigQueryError, MirrorlakeError
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.access import GrantRecord
+from mirrorlake.permissions.ledger import AccessChanges, GrantRecord
 
 AccessVerdict: TypeAlias = Literal["as declared", "different", "not declared"]
 
@@ -98,13 +98,13 @@ def unknown_outcome(error: BigQueryError, what: str = "it") -> BigQueryError:
 
 def settle_changes(ledger: Ledger, place: str, there: frozenset[Grant]) -> None:
     """Record how changes ended whose run died before it could, by what is there now."""
-    for change in ledger.access_changes(place, pending=True):
+    for change in AccessChanges(ledger).newest_first(place, pending=True):
         adds, removes = ({_grant(one) for one in part} for part in (change.adds, change.removes))
         if adds <= there and not removes & there:
-            ledger.access_change_ended(change.number, "applied", "seen by a later run")
+            AccessChanges(ledger).ended(change.number, "applied", "seen by a later run")
         else:
             words = f"the run that began it died, and {place} is not as it would be after it"
-            ledger.access_change_ended(change.number, "unknown", words)
+            AccessChanges(ledger).ended(change.number, "unknown", words)
 
 
 def _grant(record: GrantRecord) -> Grant:

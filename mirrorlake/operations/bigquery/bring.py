@@ -10,18 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
+from mirrorlake.bigquery.ledger import Publication, Publications
 from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.destinations.bigquery.names import BigQueryTable, publication_stem, staging_of
-from mirrorlake.destinations.bigquery.quotas import QUOTA_STEP, is_used_up, passes
 from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.destinations.iceberg.partition_changes import PartitionChanges
 from mirrorlake.errors import BigQueryError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger.publications import Publication
 from mirrorlake.operations.bigquery.choose import LoadChoice, choose
 from mirrorlake.operations.bigquery.form import PublishedForm, ShownTable
 from mirrorlake.operations.bigquery.settle import base_of, load_job
 from mirrorlake.operations.bigquery.stage import StagedFiles, staged_as, upload_rows
+from mirrorlake.runtime.google_quotas import QUOTA_STEP, is_used_up, passes
 from mirrorlake.workspace import Workspace
 
 
@@ -52,7 +52,7 @@ def begin_load(
     base = base_of(bigquery, known)
     rows = workspace.lake.count_rows(shown.identifier) or 0
     choice = choose(workspace.lake, shown.table, rows, shown.form, base, there)
-    begun = ledger.begin_publication(
+    begun = Publications(ledger).begin(
         publication_stem(target, shown.version),
         shown.name,
         shown.version,
@@ -62,8 +62,8 @@ def begin_load(
     )
     failpoint("bigquery.begun")
     if choice.same:
-        ledger.publication_staged(begun.id, 0, rows, 0)
-        return ledger.publication_ended(begun.id)
+        Publications(ledger).staged(begun.id, 0, rows, 0)
+        return Publications(ledger).ended(begun.id)
     return _submit(workspace, bigquery, target, shown, choice, begun, rows)
 
 
@@ -100,7 +100,7 @@ def _submit(
     failpoint("bigquery.uploaded")
     workspace.check_lease()
     days = _touched(choice, shown.form, staged)
-    begun = workspace.ledger.publication_staged(begun.id, staged.rows, rows, staged.bytes, days)
+    begun = Publications(workspace.ledger).staged(begun.id, staged.rows, rows, staged.bytes, days)
     failpoint("bigquery.staged")
     fields, layout = staged_as(shown.form, changes=choice.changes is not None)
     staging = staging_of(target, begun.id)

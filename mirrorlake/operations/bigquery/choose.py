@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mirrorlake.bigquery.ledger import Publication
 from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.changes import VersionChanges, changes_since
@@ -17,7 +18,6 @@ from mirrorlake.destinations.iceberg.partition_changes import (
     PartitionChanges,
     partitions_since,
 )
-from mirrorlake.ledger.publications import Publication
 from mirrorlake.operations.bigquery.form import PublishedForm
 from mirrorlake.runtime.plural import plural
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from mirrorlake.bigquery.ledger import JobCostRecord, JobCosts
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.job_costs import JobCostRecord
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class TableCosts:
 def costs_of(ledger: Ledger, tables: Sequence[str], since: datetime) -> list[TableCosts]:
     """What the jobs of some tables took that ended at or after a moment (UTC)."""
     by_table: dict[str, list[JobCostRecord]] = {name: [] for name in tables}
-    for record in ledger.job_costs(since, tables):
+    for record in JobCosts(ledger).since(since, tables):
         by_table[record.table].append(record)
     return [
         TableCosts(

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
+from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.config import Config
 from mirrorlake.config.grants import AUTHORISED, Grant
 from mirrorlake.config.permissions import DatasetPermissions
-from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.bigquery.access import AccessChange, change_between, refusal_of
-from mirrorlake.destinations.bigquery.access_requests import DatasetAccess
-from mirrorlake.destinations.bigquery.client import BigQuery
+from mirrorlake.destinations.bigquery.access_requests import AccessRequests, DatasetAccess
 from mirrorlake.errors import BigQueryError, ConfigError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
@@ -34,6 +33,7 @@ from mirrorlake.operations.bigquery.access_changes import (
     unknown_outcome,
     verified,
 )
+from mirrorlake.permissions.ledger import AccessChanges
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def with_views(
     Raises:
         ModelError: a file of a table that is made elsewhere can't be read.
     """
-    settings = config.bigquery
+    settings = config.written_section(BigQueryConfig)
     if settings is None:
         return tuple(declared)
     names_of = _datasets_of_views(config, settings)
@@ -64,7 +64,7 @@ def with_views(
 
 
 def plan_datasets(
-    bigquery: BigQuery, runner: str, declared: Sequence[DatasetPermissions]
+    bigquery: AccessRequests, runner: str, declared: Sequence[DatasetPermissions]
 ) -> list[AccessPlan]:
     """What applying would change. Nothing is touched.
 
@@ -81,7 +81,7 @@ def plan_datasets(
 
 
 def apply_dataset(
-    bigquery: BigQuery, ledger: Ledger, runner: str, declared: DatasetPermissions
+    bigquery: AccessRequests, ledger: Ledger, runner: str, declared: DatasetPermissions
 ) -> AccessPlan:
     """Bring a dataset's access to what is declared; what was changed.
 
@@ -92,7 +92,7 @@ def apply_dataset(
 
 
 def verify_datasets(
-    bigquery: BigQuery, config: Config, declared: Sequence[DatasetPermissions]
+    bigquery: AccessRequests, config: Config, declared: Sequence[DatasetPermissions]
 ) -> list[VerifiedAccess]:
     """Compare what is with what is declared. Datasets of tables and of views of which nothing is
     declared are among them, as are those of tables that are made elsewhere.
@@ -129,7 +129,7 @@ def _externals(config: Config) -> list[ExternalDeclaration]:
     Raises:
         ModelError: a file can't be read.
     """
-    settings = config.bigquery
+    settings = config.written_section(BigQueryConfig)
     return [
         one
         for one in all_externals(config.path.parent / FOLDER)
@@ -145,7 +145,7 @@ def _datasets(config: Config) -> set[str]:
     Raises:
         ModelError: a model's file can't be read, so that nobody knows whether it is among them.
     """
-    settings = config.bigquery
+    settings = config.written_section(BigQueryConfig)
     if settings is None:
         return set()
     views = chain.from_iterable(_datasets_of_views(config, settings).values())
@@ -178,7 +178,7 @@ def models_in_bigquery(config: Config) -> Sequence[PublishedModel]:
 
 
 def _bring(
-    bigquery: BigQuery, ledger: Ledger, runner: str, declared: DatasetPermissions
+    bigquery: AccessRequests, ledger: Ledger, runner: str, declared: DatasetPermissions
 ) -> AccessChange:
     """Change one dataset until it is read as declared; what was changed."""
     place = f"{bigquery.config.project}.{declared.dataset}"
@@ -193,7 +193,7 @@ def _bring(
             break
         left -= 1
         plan = _plan(declared, change)
-        number = ledger.begin_access_change(place, runner, plan.adds, plan.removes)
+        number = AccessChanges(ledger).begin(place, runner, plan.adds, plan.removes)
         failpoint("access.begun")
         if _write(bigquery, ledger, number, read, declared):
             made = change
@@ -205,7 +205,7 @@ def _bring(
 
 
 def _write(
-    bigquery: BigQuery,
+    bigquery: AccessRequests,
     ledger: Ledger,
     number: int,
     read: DatasetAccess,
@@ -217,7 +217,7 @@ def _write(
     except BigQueryError as error:
         if error.retryable:
             raise unknown_outcome(error) from error
-        ledger.access_change_ended(number, "refused", str(error))
+        AccessChanges(ledger).ended(number, "refused", str(error))
         raise
     failpoint("access.written")
     if not written:
@@ -225,13 +225,13 @@ def _write(
         # the etag.
         written = _there(bigquery, read.dataset).grants == declared.grants
     words = None if written else "somebody changed the dataset at the same time"
-    ledger.access_change_ended(number, "applied" if written else "refused", words)
+    AccessChanges(ledger).ended(number, "applied" if written else "refused", words)
     if words is not None:
         logger.warning("dataset %s: %s; it is planned again", read.dataset, words)
     return written
 
 
-def _there(bigquery: BigQuery, dataset: str) -> DatasetAccess:
+def _there(bigquery: AccessRequests, dataset: str) -> DatasetAccess:
     found = bigquery.access(dataset)
     if found is None:
         project, location = bigquery.config.project, bigquery.config.location

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from mirrorlake.bigquery.config import BigQueryConfig
+from mirrorlake.bigquery.ledger import Publication, Publications
 from mirrorlake.config import Config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.bigquery.names import table_there
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.publications import Publication
 from mirrorlake.operations.bigquery.settle import went_there
 from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of
 
@@ -40,7 +41,8 @@ def loaded_there(
     config: Config, newest: Mapping[str, Publication], contracts: Sequence[PublishedContract]
 ) -> dict[str, Publication]:
     """Of the newest publications those that went where the contract says now, by table."""
-    project = config.bigquery.project if config.bigquery is not None else ""
+    settings = config.written_section(BigQueryConfig)
+    project = settings.project if settings is not None else ""
     found: dict[str, Publication] = {}
     for contract in contracts:
         publication = newest.get(contract.name)
@@ -70,7 +72,7 @@ def find_unpublished(
         LakeError: a table of the lake can't be read.
         LedgerError: the ledger can't be read.
     """
-    newest = loaded_there(config, ledger.newest_publications(), contracts)
+    newest = loaded_there(config, Publications(ledger).newest(), contracts)
     for contract in contracts:
         version = head(lake_table_of(contract))
         if version is None:

@@ -1,7 +1,7 @@
 """Views for readers of tables that services write in BigQuery themselves: made, and compared.
 
 What belongs here: a view of one declared table. What doesn't: what it shows
-(`mirrorlake.models.external_clean`), and views of tables that Mirrorlake loads
+(`mirrorlake.bigquery.external_clean`), and views of tables that Mirrorlake loads
 (`mirrorlake.operations.bigquery.views`).
 """
 
@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mirrorlake.bigquery.config import BigQueryConfig
+from mirrorlake.bigquery.external_clean import clean_view, view_of
 from mirrorlake.config import Config
-from mirrorlake.config.settings import BigQueryConfig
-from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
+from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.destinations.bigquery.names import BigQueryTable
 from mirrorlake.models.external import ExternalDeclaration
-from mirrorlake.models.external_clean import clean_view, view_of
 from mirrorlake.models.external_tables import ExternalLook
 from mirrorlake.operations.bigquery.views import ViewForm, ViewState, keep_view
+from mirrorlake.operations.models.bigquery_tables import seen_of
 
 
 def keep_clean_view(
@@ -35,7 +36,7 @@ def keep_clean_view(
             than it may does not stay.
     """
     declared = look.table.declaration
-    bigquery, table = _opened(declared, config.bigquery)
+    bigquery, table = _opened(declared, config.written_section(BigQueryConfig))
     _refuse_views_of_others(declared, table, others)
     view, wanted = view_of(declared, bigquery.config), _wanted(look, table)
     for difference in look.drift:
@@ -81,8 +82,7 @@ def find_other_view(look: ExternalLook, settings: BigQueryConfig | None) -> str:
 
 
 def _wanted(look: ExternalLook, table: BigQueryTable) -> ViewForm:
-    there = look.table.there
-    return clean_view(look.table.declaration, table, there.columns if there is not None else ())
+    return clean_view(look.table.declaration, table, seen_of(look.table).columns)
 
 
 def _opened(
@@ -93,4 +93,4 @@ def _opened(
             "its view is made in the contract's own project, and the table is in another one",
             next_step="Leave out `clean`, or write the contract's section bigquery",
         )
-    return open_bigquery(settings), BigQueryTable(settings.project, *declared.table)
+    return BigQuery.open(settings), BigQueryTable(settings.project, *declared.table)

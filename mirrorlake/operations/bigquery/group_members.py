@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mirrorlake.config import GroupPermissions
 from mirrorlake.config.grants import Grant
+from mirrorlake.config.group_members import GroupPermissions
 from mirrorlake.destinations.bigquery.access import change_between
-from mirrorlake.destinations.bigquery.google import again_while
 from mirrorlake.destinations.bigquery.group_changes import (
     MemberChange,
     Membership,
@@ -34,6 +33,8 @@ from mirrorlake.operations.bigquery.access_changes import (
     unknown_outcome,
     verified,
 )
+from mirrorlake.permissions.ledger import AccessChanges
+from mirrorlake.runtime.google import again_while
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ class _Applied:
 
     def _make(self, change: MemberChange) -> None:
         group = self.plan.declared
-        number = self.ledger.begin_access_change(
+        number = AccessChanges(self.ledger).begin(
             group.principal, self.runner, records(change.adds), records(change.removes)
         )
         failpoint("access.begun")
@@ -188,11 +189,11 @@ class _Applied:
         except BigQueryError as error:
             if error.retryable:
                 raise unknown_outcome(error, change.principal) from error
-            self.ledger.access_change_ended(number, "refused", str(error))
+            AccessChanges(self.ledger).ended(number, "refused", str(error))
             raise
         failpoint("access.written")
         words = None if made else "it was so already: by this request, sent again, or by somebody"
-        self.ledger.access_change_ended(number, "applied" if made else "unknown", words)
+        AccessChanges(self.ledger).ended(number, "applied" if made else "unknown", words)
         self.done.append(change)
 
 

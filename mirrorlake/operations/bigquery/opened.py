@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
+from mirrorlake.bigquery.config import BigQueryConfig
+from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.bigquery.tables import PublishedContract
 from mirrorlake.workspace import Workspace
@@ -17,7 +18,7 @@ def open_for(workspace: Workspace, contracts: Sequence[PublishedContract]) -> Bi
         ConfigError: one of them is published in the lake alone.
         BigQueryError: nobody is logged in, or Google's libraries are not installed.
     """
-    config = workspace.config.bigquery
+    config = workspace.config.written_section(BigQueryConfig)
     for contract in contracts:
         if config is None or not contract.in_bigquery:
             raise ConfigError(
@@ -27,4 +28,4 @@ def open_for(workspace: Workspace, contracts: Sequence[PublishedContract]) -> Bi
             )
     if config is None:
         raise ConfigError(f"{workspace.config.path} has no section bigquery")
-    return open_bigquery(config)
+    return BigQuery.open(config)

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from mirrorlake.config import Config, DeclaredPermissions, load_permissions, permissions_path
-from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
+from mirrorlake.bigquery.config import BigQueryConfig
+from mirrorlake.config import Config
+from mirrorlake.config.declared import DeclaredPermissions, load_permissions, permissions_path
+from mirrorlake.destinations.bigquery.access_requests import AccessRequests
 from mirrorlake.destinations.bigquery.groups import GroupDirectory, open_groups
 from mirrorlake.errors import ConfigError, MirrorlakeError
 from mirrorlake.ledger import Ledger
@@ -32,7 +34,7 @@ class OpenPermissions:
 
     config: Config
     permissions: DeclaredPermissions
-    bigquery: BigQuery
+    bigquery: AccessRequests
     groups: GroupDirectory | None
 
 
@@ -44,15 +46,16 @@ def open_declared(config: Config, path: Path) -> OpenPermissions:
             bigquery.
         BigQueryError: nobody is logged in to Google Cloud.
     """
-    if config.bigquery is None:
+    settings = config.written_section(BigQueryConfig)
+    if settings is None:
         raise ConfigError(
             f"{config.path} has no bigquery section",
             next_step="Write one with project and bucket: docs/configuration.md#bigquery",
         )
-    found = load_permissions(path, config.bigquery.project)
+    found = load_permissions(path, settings.project)
     declared = replace(found, datasets=with_views(config, found.datasets))
-    bigquery = open_bigquery(config.bigquery)
-    groups = open_groups(config.bigquery.project) if declared.groups else None
+    bigquery = AccessRequests.open(settings)
+    groups = open_groups(settings.project) if declared.groups else None
     return OpenPermissions(config, declared, bigquery, groups)
 
 

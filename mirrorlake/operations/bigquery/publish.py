@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from mirrorlake.bigquery.ledger import Publication, Publications
+from mirrorlake.config import Config
 from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.destinations.bigquery.client import BigQuery
-from mirrorlake.destinations.bigquery.google import again_while
 from mirrorlake.destinations.bigquery.names import table_there
-from mirrorlake.destinations.bigquery.quotas import passes
 from mirrorlake.errors import BigQueryError, MirrorlakeError
-from mirrorlake.ledger.publications import Publication
 from mirrorlake.models.published import PublishedModel
 from mirrorlake.operations.bigquery.bring import begin_load, refuse_failed, was_loaded
 from mirrorlake.operations.bigquery.form import ShownTable, form_of
@@ -22,6 +21,8 @@ from mirrorlake.operations.bigquery.settle import publications_there, settle, se
 from mirrorlake.operations.bigquery.tables import PublishedContract, lake_table_of, terms_of
 from mirrorlake.operations.bigquery.views import ViewState, renew_views
 from mirrorlake.operations.moved_layers import refuse_moved
+from mirrorlake.runtime.google import again_while
+from mirrorlake.runtime.google_quotas import passes
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -54,34 +55,30 @@ class PublishedThere:
     views: Mapping[str, ViewState] = field(default_factory=dict[str, ViewState])
 
 
-@dataclass(frozen=True)
-class PublishTried:
-    """A table that was published, or why it was not."""
-
-    contract: PublishedContract
-    result: PublishedThere | None = None
-    error: MirrorlakeError | None = None
-
-
-def publish_tables(
-    workspace: Workspace, contracts: Sequence[PublishedContract], wait: timedelta | None = None
-) -> Iterator[PublishTried]:
-    """Publish tables one after the other; one that fails does not stop the others.
+def publish_all(
+    config: Config, contracts: Sequence[PublishedContract], wait: timedelta | None = None
+) -> tuple[list[PublishedThere], list[tuple[str, MirrorlakeError]]]:
+    """Publish tables one after the other; their results, and the failures by table. One that fails
+    does not stop the others.
 
     Args:
         wait: how long each table's jobs are waited for; as the contract file says by default.
-
     """
-    try:
-        bigquery = open_for(workspace, contracts)
-    except MirrorlakeError as error:
-        yield from (PublishTried(contract, error=error) for contract in contracts)
-        return
-    for contract in contracts:
+    done: list[PublishedThere] = []
+    failures: list[tuple[str, MirrorlakeError]] = []
+    if not contracts:
+        return done, failures
+    with Workspace.open(config) as workspace:
         try:
-            yield PublishTried(contract, publish_table(workspace, contract, bigquery, wait))
+            bigquery = open_for(workspace, contracts)
         except MirrorlakeError as error:
-            yield PublishTried(contract, error=error)
+            return done, [(contract.name, error) for contract in contracts]
+        for contract in contracts:
+            try:
+                done.append(publish_table(workspace, contract, bigquery, wait))
+            except MirrorlakeError as error:
+                failures.append((contract.name, error))
+    return done, failures
 
 
 def publish_table(
@@ -117,7 +114,7 @@ def _publish(
 ) -> PublishedThere:
     target = table_there(bigquery.config.project, lake_table_of(contract))
     ledger = workspace.ledger
-    before = ledger.newest_publications().get(contract.name)
+    before = Publications(ledger).newest().get(contract.name)
     newest = settle_newest(workspace, contract, bigquery, patience)
     shown = _shown(workspace, contract)
     if shown is None:

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Sequence
 
+from mirrorlake.bigquery.ledger import JobCosts, JobPurpose, Publication, Publications
 from mirrorlake.destinations.bigquery.client import BigQuery, JobLook
 from mirrorlake.destinations.bigquery.job_costs import JobCost
 from mirrorlake.destinations.bigquery.names import (
@@ -28,8 +29,6 @@ from mirrorlake.destinations.bigquery.statements import (
 )
 from mirrorlake.errors import BigQueryError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger.job_costs import JobPurpose
-from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.operations.bigquery.days import read_ranges
 from mirrorlake.operations.bigquery.form import PublishedForm
@@ -50,7 +49,7 @@ def record_cost(ledger: Ledger, table: str, purpose: JobPurpose, cost: JobCost) 
         "bytes_billed": cost.bytes_billed,
         "slot_ms": cost.slot_ms,
     }
-    ledger.record_job_cost(table, purpose, cost.job, cost.job_type, took)
+    JobCosts(ledger).record(table, purpose, cost.job, cost.job_type, took)
 
 
 def load_job(publication: Publication) -> str:
@@ -71,7 +70,7 @@ def jobs_of(publication: Publication) -> tuple[str, ...]:
 def publications_there(ledger: Ledger, table: str, target: BigQueryTable) -> Sequence[Publication]:
     """What was loaded of a table into ``target``, the newest first. What was loaded under another
     project or dataset, as the contract had it then, is not among it."""
-    return [one for one in ledger.publications(table) if went_there(one, target)]
+    return [one for one in Publications(ledger).of_table(table) if went_there(one, target)]
 
 
 def went_there(publication: Publication, target: BigQueryTable) -> bool:
@@ -109,7 +108,7 @@ def settle_newest(
     Raises:
         BigQueryError: BigQuery can't be asked.
     """
-    newest = workspace.ledger.newest_publications().get(contract.name)
+    newest = Publications(workspace.ledger).newest().get(contract.name)
     if newest is None or newest.state != "pending":
         return newest
     target = table_there(bigquery.config.project, lake_table_of(contract))
@@ -249,7 +248,7 @@ def _end(
     failpoint("bigquery.removed")
     if error is not None:
         logger.warning("table %s: publication %s: %s", publication.table, publication.id, error)
-    return ledger.publication_ended(publication.id, error)
+    return Publications(ledger).ended(publication.id, error)
 
 
 def _miscounted(table: BigQueryTable, there: int | None, expected: int | None) -> str:

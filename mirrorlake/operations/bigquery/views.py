@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from mirrorlake.config.settings import ViewsThere
+from mirrorlake.bigquery.config import ViewsThere
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.destinations.bigquery.names import BigQueryTable, in_dataset

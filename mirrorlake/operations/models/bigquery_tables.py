@@ -20,8 +20,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.config.fields import nearest
-from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.bigquery.names import BigQueryTable
 from mirrorlake.destinations.bigquery.read_types import (
     ColumnJson,
@@ -86,7 +86,14 @@ def look_at_bigquery(
     drift = (*_other_location(declared, seen, settings), *_other_columns(declared, seen))
     names = {one.name for one in declared.columns}
     undeclared = tuple(one["name"] for one in seen.columns if one["name"] not in names)
-    return ExternalLook(ExternalTable(declared, there=seen), drift, undeclared)
+    return ExternalLook(ExternalTable(declared, stored=seen), drift, undeclared)
+
+
+def seen_of(table: ExternalTable) -> TableSeen:
+    """The table as it was when `look_at_bigquery` looked at it."""
+    if not isinstance(table.stored, TableSeen):
+        raise TypeError(f"{table.name} was not looked at in BigQuery")
+    return table.stored
 
 
 def refuse_streamed(table: ExternalTable) -> None:
@@ -95,8 +102,8 @@ def refuse_streamed(table: ExternalTable) -> None:
     Raises:
         ModelError: it has rows that are in no version yet.
     """
-    declared, seen = table.declaration, table.there
-    if seen is not None and seen.streaming is not None:
+    declared, seen = table.declaration, seen_of(table)
+    if seen.streaming is not None:
         raise declared.wrong(
             f"rows are streamed into {seen.table}: those that just came are in no version yet",
             next_step="Run again once BigQuery has taken them in, which may be 90 minutes after "
@@ -158,7 +165,7 @@ class CopiedRows:
     files: tuple[ParquetFile, ...]
 
 
-def copied_rows(table: ExternalTable, seen: TableSeen) -> CopiedRows:
+def copied_rows(table: ExternalTable) -> CopiedRows:
     """The rows of the version that was looked at, as files on this machine; read from BigQuery
     unless they are there.
 
@@ -167,6 +174,7 @@ def copied_rows(table: ExternalTable, seen: TableSeen) -> CopiedRows:
             or a value is none of its column's declared type.
         MachineError: the files can't be written.
     """
+    seen = seen_of(table)
     place = _place(table, seen)
     with cache_lock(f"copy-{hashlib.sha256(str(place.parent).encode()).hexdigest()[:16]}"):
         found = _found(table, seen, place)

@@ -12,6 +12,7 @@ from itertools import chain
 import pyarrow as pa
 from sqlglot import exp
 
+from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.config.contract import Config
 from mirrorlake.destinations.bigquery.types import fields_of
 from mirrorlake.errors import ModelError, TypeRefused
@@ -34,7 +35,7 @@ def refuse_unpublishable(config: Config) -> Callable[[Model], None]:
     def refuse(model: Model) -> None:
         if not model.declaration.in_bigquery:
             return
-        if config.bigquery is None:
+        if config.written_section(BigQueryConfig) is None:
             words = f"{config.path.name} has no section bigquery that says where"
             raise _wrong(model, words, "publish", step="Write one, with project and bucket")
         if model.name.split(".")[0] in taken:
@@ -48,7 +49,7 @@ def refuse_unpublishable(config: Config) -> Callable[[Model], None]:
 
 def _datasets_of_views(config: Config) -> set[str]:
     """The datasets of views in BigQuery, in lower case."""
-    settings = config.bigquery
+    settings = config.written_section(BigQueryConfig)
     if settings is None:
         return set()
     datasets = map(settings.views_datasets, config.datasets_of_tables)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mirrorlake.errors import ModelError
 from mirrorlake.ledger.lake_heads import OF_MODELS
@@ -17,11 +17,11 @@ from mirrorlake.models.model import Model, Project
 from mirrorlake.models.project import stored_columns
 from mirrorlake.models.scopes import ScopeValues, kind_of, text_of
 from mirrorlake.models.told_by_conditions import told_by_conditions
+from mirrorlake.operations.destinations import PublicationStatus, other_statuses
 from mirrorlake.operations.models.compiled import scopes_of
 from mirrorlake.operations.models.dropping import gone_keys, uncovered_keys, uncovered_words
 from mirrorlake.operations.models.states import States
 from mirrorlake.operations.models.stream_prices import StreamPrice, stream_prices
-from mirrorlake.operations.status import PublicationStatus, status_of_models
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ShownModel:
         streams: of a stream view, what it reads of each mirrored table.
         retention: how long partitions are kept; ``gone``: how many it keeps no more; ``to_drop``:
             how many of these the table still has.
-        bigquery: its newest load into BigQuery; None where there was none.
+        published: by destination, its newest load there.
     """
 
     name: str
@@ -104,7 +104,7 @@ class ShownModel:
     retention: str | None = None
     gone: int = 0
     to_drop: int = 0
-    bigquery: PublicationStatus | None = None
+    published: Mapping[str, PublicationStatus] = field(default_factory=dict[str, PublicationStatus])
 
 
 def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownModel:
@@ -147,7 +147,7 @@ def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownMod
         retention=declared.retention.text if declared.retention is not None else None,
         gone=len(model.gone),
         to_drop=len(gone_keys(states.lake, model)),
-        bigquery=status_of_models(states.ledger).get(f"{OF_MODELS}{model.name}"),
+        published=other_statuses(states.ledger).get(f"{OF_MODELS}{model.name}", {}),
     )
 
 

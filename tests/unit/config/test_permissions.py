@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.config import load_permissions, permissions_schema
+from mirrorlake.config.declared import load_permissions
 from mirrorlake.config.grants import Grant
+from mirrorlake.config.permissions import permissions_schema
 from mirrorlake.errors import ConfigError
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from mirrorlake.models.external_clean import clean_view
 
 from mirrorlake.destinations.bigquery.names import BigQueryTable
 from mirrorlake.errors import ModelError
 from mirrorlake.models.external import ExternalDeclaration, read_external
-from mirrorlake.models.external_clean import clean_view
 
 TABLE = BigQueryTable("proj", "app", "events")
 EVENTS = """format: bigquery

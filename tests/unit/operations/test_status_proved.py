@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.config import Config, load_config
 from mirrorlake.ledger import (
     FileRecord,
@@ -177,7 +178,7 @@ def test_a_landed_copy_is_proved_as_of_its_newest_check(tmp_path: Path) -> None:
 
 def test_what_bigquery_has_is_proved_as_of_its_newest_check(tmp_path: Path) -> None:
     ledger = Ledger(f"sqlite:///{tmp_path}/ledger.db")
-    ledger.publication_ended(ledger.begin_publication("a", "s.d.t", 7, None, "", "{}").id)
+    Publications(ledger).ended(Publications(ledger).begin("a", "s.d.t", 7, None, "", "{}").id)
     assert publication_proved(ledger, "s.d.t") is None
     now = datetime.now(UTC)
     proof = LayerProof(
@@ -187,7 +188,7 @@ def test_what_bigquery_has_is_proved_as_of_its_newest_check(tmp_path: Path) -> N
     found = publication_proved(ledger, "s.d.t")
     assert found is not None
     assert (found.rows, found.whole, found.loads_since) == (3, True, 0)
-    ledger.publication_ended(ledger.begin_publication("a", "s.d.t", 8, 7, "", "{}").id)
+    Publications(ledger).ended(Publications(ledger).begin("a", "s.d.t", 8, 7, "", "{}").id)
     found = publication_proved(ledger, "s.d.t")
     assert found is not None
     assert found.words.endswith(", 1 load since")

@@ -7,8 +7,9 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.config import load_config
-from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
+from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.models.published import PublishedModel
 from mirrorlake.operations.bigquery.check import CheckedThere, check_published
 from mirrorlake.operations.bigquery.publish import PublishedThere, publish_table
@@ -23,8 +24,9 @@ INCREMENTAL = {"mode": "incremental", "key": ["id"], "cursor": "at"}
 
 
 def client_of(workspace: Workspace) -> BigQuery:
-    assert workspace.config.bigquery is not None
-    return open_bigquery(workspace.config.bigquery)
+    settings = workspace.config.written_section(BigQueryConfig)
+    assert settings is not None
+    return BigQuery.open(settings)
 
 
 def published(workspace: Workspace, name: str = "t") -> PublishedThere:

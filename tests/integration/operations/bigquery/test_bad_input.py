@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.destinations.bigquery import client, google
 from mirrorlake.errors import BigQueryError, MirrorlakeError, SchemaError
 from mirrorlake.operations.bigquery import publish
@@ -57,7 +58,7 @@ def test_places_that_are_missing(loaded: Callable[..., Workspace], cloud: Google
     cloud.client().delete_dataset(dataset)
     error = refused(workspace)
     assert str(error).startswith(f"there is no dataset local.{dataset} in BigQuery. Make it: bq mk")
-    assert workspace.ledger.publications(workspace.config.table("t").name) == []
+    assert Publications(workspace.ledger).of_table(workspace.config.table("t").name) == []
     assert cloud.objects() == []
 
 
@@ -115,7 +116,7 @@ def test_a_load_that_fails_leaves_the_old_rows(
     assert "parquet" in str(found.value).lower()
     assert rows_there(cloud, dataset) == before
     assert left_over(cloud, dataset) == []
-    errored = workspace.ledger.publications(workspace.config.table("t").name)[0]
+    errored = Publications(workspace.ledger).of_table(workspace.config.table("t").name)[0]
     assert (errored.state, errored.error is not None) == ("errored", True)
     assert checked(workspace).verdict == "undecided"
     again = published(workspace)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.destinations.bigquery.google import open_warehouse
+from mirrorlake.runtime.google import open_warehouse
 from tests.integration.contract_files import write_contract
 from tests.integration.operations.bigquery.test_commands import said
 from tests.support.bigquery.emulator import BUCKET, PROJECT, GoogleCloud

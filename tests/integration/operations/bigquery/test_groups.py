@@ -11,13 +11,14 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 
 from mirrorlake.cli.main import cli
-from mirrorlake.config import GroupPermissions
+from mirrorlake.config.group_members import GroupPermissions
 from mirrorlake.destinations.bigquery import google
 from mirrorlake.destinations.bigquery.groups import EMULATOR, GroupDirectory, open_groups
 from mirrorlake.errors import BigQueryError, ConfigError, MirrorlakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.bigquery.access_changes import TriedAccess
 from mirrorlake.operations.bigquery.group_members import apply_groups, plan_groups, verify_groups
+from mirrorlake.permissions.ledger import AccessChanges
 from tests.integration.contract_files import write_contract
 from tests.support.bigquery.access_server import datasets_server
 from tests.support.bigquery.emulator import BUCKET, PROJECT
@@ -118,7 +119,7 @@ def test_a_member_that_comes_goes_or_rises_is_one_request_each(
     assert tried.done is not None
     removed = [f"{one['principal']} {one['role']}" for one in tried.done.removes]
     assert removed == [f"{ANN} member", f"{BOB} manager", "user:cy@example.com owner"]
-    log = [(one.resource, one.state, len(one.adds)) for one in ledger.access_changes()]
+    log = [(one.resource, one.state, len(one.adds)) for one in AccessChanges(ledger).newest_first()]
     assert sorted(log) == [(f"group:{A}", "applied", n) for n in (0, 1, 1, 1)]
 
 
@@ -177,7 +178,7 @@ def test_one_that_fails_holds_up_no_other(
     assert "Cyclic memberships are not allowed" in str(first.error)
     assert second.error is not None
     assert "Member not found" in str(second.error)
-    assert [one.state for one in ledger.access_changes()] == ["refused", "refused"]
+    assert [one.state for one in AccessChanges(ledger).newest_first()] == ["refused", "refused"]
     [tried] = applied(directory, ledger, {A: {**OWNED, BOB: "member"}})
     assert tried.error is None
 
@@ -199,11 +200,11 @@ def test_an_answer_that_was_lost_is_found_by_the_next_run(
     wanted = {A: {**OWNED, ANN: "member"}}
     [tried] = applied(directory, ledger, wanted)
     assert f"whether {ANN} was changed is not known" in str(tried.error)
-    assert [one.state for one in ledger.access_changes()] == ["pending"]
+    assert [one.state for one in AccessChanges(ledger).newest_first()] == ["pending"]
     [tried] = applied(directory, ledger, wanted)
     assert tried.done is not None
     assert not tried.done.moves
-    assert [one.state for one in ledger.access_changes()] == ["applied"]
+    assert [one.state for one in AccessChanges(ledger).newest_first()] == ["applied"]
 
 
 def test_a_change_that_google_shows_hours_later_is_no_success(
@@ -214,7 +215,7 @@ def test_a_change_that_google_shows_hours_later_is_no_success(
     there.late, there.before = 2, json.loads(json.dumps(there.members))
     [tried] = apply_groups(directory, ledger, RUNNER, plans)
     assert f"does not show yet what was requested: {ANN} member is missing" in str(tried.error)
-    assert [one.state for one in ledger.access_changes()] == ["applied"]
+    assert [one.state for one in AccessChanges(ledger).newest_first()] == ["applied"]
     # The next run may not see it either: what is there already is no error.
     there.late = 2
     applied(directory, ledger, {A: {**OWNED, ANN: "member"}})
@@ -230,7 +231,7 @@ def test_a_quota_of_seconds_and_a_late_answer_are_waited_for(
     there.late, there.lost = 2, 1
     [tried] = apply_groups(directory, ledger, RUNNER, plans)
     assert tried.error is None
-    assert [one.state for one in ledger.access_changes()] == ["unknown"]
+    assert [one.state for one in AccessChanges(ledger).newest_first()] == ["unknown"]
 
 
 def test_groups_are_planned_applied_and_verified_beside_datasets(

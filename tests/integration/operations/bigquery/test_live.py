@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from google.cloud import bigquery
 
-from mirrorlake.destinations.bigquery.google import open_storage
+from mirrorlake.runtime.google import open_storage
 from mirrorlake.workspace import Workspace
 from tests.integration.operations.bigquery.published import (
     FIFTY,

@@ -16,12 +16,13 @@ from google.cloud import bigquery
 from hypothesis import HealthCheck, given, settings
 
 from mirrorlake.cli.main import cli
-from mirrorlake.config import DeclaredPermissions, load_config, load_permissions
+from mirrorlake.config import load_config
+from mirrorlake.config.declared import DeclaredPermissions, load_permissions
 from mirrorlake.config.grants import AUTHORISED, OWNER, Grant
 from mirrorlake.config.permissions import DatasetPermissions
 from mirrorlake.destinations.bigquery import google
 from mirrorlake.destinations.bigquery.access import entry_of, grant_of
-from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
+from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.errors import BigQueryError, ConfigError, MirrorlakeError
 from mirrorlake.failpoints import OF_ACCESS
 from mirrorlake.ledger import Ledger
@@ -31,6 +32,7 @@ from mirrorlake.operations.bigquery.permissions import (
     apply_permissions,
     plan_permissions,
 )
+from mirrorlake.permissions.ledger import AccessChanges
 from tests.integration.contract_files import write_contract
 from tests.support.bigquery.access_server import Datasets
 from tests.support.bigquery.emulator import BUCKET, PROJECT, GoogleCloud
@@ -138,7 +140,7 @@ def test_the_emulator_refuses_a_change_of_what_moved(cloud: GoogleCloud, tmp_pat
 def _opened(path: Path) -> BigQuery:
     config = load_config(path, secrets="when used").bigquery
     assert config is not None
-    return open_bigquery(config)
+    return BigQuery.open(config)
 
 
 @pytest.fixture
@@ -210,7 +212,7 @@ def test_a_change_at_the_same_time_is_planned_again(
     assert tried.done is not None
     assert [one["principal"] for one in tried.done.removes] == ["user:stranger@example.com"]
     assert Grant("user:stranger@example.com", "reader") not in now(there)
-    states = [(one.state, len(one.removes)) for one in ledger.access_changes()]
+    states = [(one.state, len(one.removes)) for one in AccessChanges(ledger).newest_first()]
     assert states == [("applied", 1), ("refused", 0)]
 
 
@@ -222,7 +224,7 @@ def test_a_dataset_that_is_always_changed_is_an_error(
     assert isinstance(tried.error, BigQueryError)
     assert tried.error.retryable
     assert "is not as declared after 3 changes" in str(tried.error)
-    assert [one.state for one in ledger.access_changes()] == ["refused"] * 3
+    assert [one.state for one in AccessChanges(ledger).newest_first()] == ["refused"] * 3
 
 
 def test_an_answer_that_was_lost_is_found_by_the_next_run(
@@ -236,11 +238,11 @@ def test_an_answer_that_was_lost_is_found_by_the_next_run(
     [tried] = applied()
     assert tried.error is not None
     assert "whether it was changed is not known" in str(tried.error)
-    assert [one.state for one in ledger.access_changes()] == ["pending"]
+    assert [one.state for one in AccessChanges(ledger).newest_first()] == ["pending"]
     [tried] = applied()
     assert tried.done is not None
     assert not tried.done.moves
-    assert [one.state for one in ledger.access_changes()] == ["applied"]
+    assert [one.state for one in AccessChanges(ledger).newest_first()] == ["applied"]
 
 
 def test_a_request_that_is_sent_again_is_no_change_of_somebody_else(
@@ -252,7 +254,7 @@ def test_a_request_that_is_sent_again_is_no_change_of_somebody_else(
     assert len(there.patches) == 2
     assert tried.done is not None
     assert [one["principal"] for one in tried.done.adds] == ["group:analysts@example.com"]
-    assert [one.state for one in ledger.access_changes()] == ["applied"]
+    assert [one.state for one in AccessChanges(ledger).newest_first()] == ["applied"]
 
 
 @pytest.mark.parametrize("name", OF_ACCESS)
@@ -267,11 +269,11 @@ def test_a_run_that_dies_leaves_a_record_that_the_next_one_ends(
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
-    [change] = ledger.access_changes()
+    [change] = AccessChanges(ledger).newest_first()
     assert change.state == "pending"
     applied()
     assert {(one.principal, one.role) for one in now(there)} == DECLARED
-    states = [one.state for one in ledger.access_changes()]
+    states = [one.state for one in AccessChanges(ledger).newest_first()]
     assert states == (["applied", "unknown"] if name == "access.begun" else ["applied"])
 
 
@@ -286,7 +288,7 @@ def test_a_principal_that_google_does_not_know_changes_nothing(
     assert second.done is not None
     assert len(now(there)) == 2
     assert now(there, "e") == now(there)
-    assert [one.state for one in ledger.access_changes("local.d")] == ["refused"]
+    assert [one.state for one in AccessChanges(ledger).newest_first("local.d")] == ["refused"]
 
 
 def test_whoever_applies_it_is_not_locked_out(

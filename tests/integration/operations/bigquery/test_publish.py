@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.errors import SchemaError
 from mirrorlake.operations.doctor import diagnose_contract
 from mirrorlake.operations.preflight import preflight
@@ -52,7 +53,9 @@ def test_all_rows_then_changes_then_deletes(
     assert rows_there(cloud, dataset) == {n: a for n, a in expected.items() if n not in (4, 7)}
     assert left_over(cloud, dataset) == []
     assert checked(workspace).verdict == "equal"
-    assert [one.state for one in workspace.ledger.publications(first.table)] == ["success"] * 3
+    assert [one.state for one in Publications(workspace.ledger).of_table(first.table)] == [
+        "success"
+    ] * 3
 
 
 def test_names_that_bigquery_keeps_are_refused_before_a_row_is_read(

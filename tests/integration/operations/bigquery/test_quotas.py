@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.bigquery import google
-from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
+from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.errors import BigQueryError
 from mirrorlake.workspace import Workspace
 from tests.integration.operations.bigquery.published import (
@@ -37,7 +38,7 @@ def datasets(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[BigQuery, Shim]]
         there.put("d", [OWNER])
         monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", shim.url)
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", shim.url)
-        yield open_bigquery(BigQueryConfig(project="local", bucket="bucket")), shim
+        yield BigQuery.open(BigQueryConfig(project="local", bucket="bucket")), shim
 
 
 @pytest.mark.full
@@ -96,7 +97,7 @@ def test_a_job_that_fails_for_seconds_is_begun_again(
     shim.requests = [("POST /bigquery/v2/projects/local/jobs", BACKEND)]
     done = synced(workspace)
     assert (done.state, len(rows_there(cloud, dataset))) == ("success", 50)
-    known = workspace.ledger.publications(workspace.config.table("t").name)
+    known = Publications(workspace.ledger).of_table(workspace.config.table("t").name)
     assert [one.state for one in known] == ["success", "errored", "errored"]
     assert str(known[1].error).endswith("(rateLimitExceeded)")
 
@@ -110,7 +111,7 @@ def test_a_job_whose_quota_is_used_up_fails_at_once(
     shim.jobs = [("_load", USED_UP)]
     with pytest.raises(BigQueryError, match=r"exceeded quota for imports .* Wait until the quota"):
         synced(workspace)
-    [only] = workspace.ledger.publications(workspace.config.table("t").name)
+    [only] = Publications(workspace.ledger).of_table(workspace.config.table("t").name)
     assert only.state == "errored"
     assert published(workspace).state == "success"
     assert dataset

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.bigquery.names import BigQueryTable, publication_stem
@@ -37,8 +38,8 @@ def test_a_load_counts_for_its_own_table_alone(
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     stem = publication_stem(BigQueryTable("my-project", dataset, "t"), 5)
     form = f'{FORM}, "raw": {raw}}}'
-    begun = ledger.begin_publication(stem, "s.d.t", 5, None, "", form)
-    ledger.publication_ended(begun.id)
+    begun = Publications(ledger).begin(stem, "s.d.t", 5, None, "", form)
+    Publications(ledger).ended(begun.id)
     target = BigQueryTable("my-project", "s_d", "t")
     assert bool(publications_there(ledger, "s.d.t", target)) is known
 

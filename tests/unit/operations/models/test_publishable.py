@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from mirrorlake.bigquery.models import models_in_bigquery
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.operations.models.compiled import compile_project, models_there
+from mirrorlake.operations.models.compiled import compile_project
 
 Compile = Callable[..., str]
 HEADER = "---\npublish: [lake, bigquery]\n---\n"
@@ -54,7 +55,7 @@ def test_a_model_that_can_be_there_compiles(said: Compile, tmp_path: Path) -> No
     layout = "---\nfor: {day: [2026-01-01]}\npublish: [lake, bigquery]\n---\n"
     assert said(f"{layout}SELECT 1 AS n, TRUE AS b, CAST(1 AS DECIMAL(38,20)) AS d") == ""
     config = load_config(tmp_path / "mirrorlake.yaml")
-    [found], broken = models_there(config, lambda: Lake(config.lake))
+    [found], broken = models_in_bigquery(config, lambda: Lake(config.lake))
     assert (found.name, str(found.identifier), broken) == ("model d.m", "d.m", {})
 
 

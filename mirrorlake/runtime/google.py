@@ -6,12 +6,10 @@ import importlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from mirrorlake.config.settings import BigQueryConfig
-from mirrorlake.destinations.bigquery.quotas import PASSING, QUOTA_STEP, USED_UP, reason_of
 from mirrorlake.errors import BigQueryError
+from mirrorlake.runtime.google_quotas import PASSING, QUOTA_STEP, USED_UP, reason_of
 from mirrorlake.runtime.http_waits import bound_session
 
 if TYPE_CHECKING:
@@ -28,24 +26,6 @@ ANSWER_SECONDS = 120.0
 """How long nothing may come of an answer: a request for a job's end is answered after 10 s."""
 _T = TypeVar("_T")
 _OF_GOOGLE = ("google.", "requests.", "urllib3.")
-
-
-@dataclass(frozen=True)
-class GoogleClients:
-    """Google's clients of one project."""
-
-    config: BigQueryConfig
-    _warehouse: bigquery.Client
-    _store: storage.Client
-
-    def _unless_missing(self, read: Any, name: str) -> Any:
-        """What a request for something gives; None where Google says that it is not there."""
-        try:
-            return read(name, retry=patience("bigquery"))
-        except Exception as error:
-            if not is_missing(error):
-                raise
-            return None
 
 
 def open_warehouse(project: str, location: str | None) -> bigquery.Client:

@@ -10,27 +10,16 @@ What belongs here: which columns there are, and the view's text. What doesn't: r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from mirrorlake.config.settings import BigQueryConfig
+from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.bigquery.names import BigQueryTable, in_dataset
 from mirrorlake.destinations.bigquery.read_types import ColumnJson
 from mirrorlake.destinations.bigquery.views import as_bigquery
 from mirrorlake.merge.statements import view_sql
-from mirrorlake.models.external import ExternalDeclaration
+from mirrorlake.models.external import ExternalDeclaration, rules_of_view
 from mirrorlake.schema.masking import mask_sql
-
-
-def rules_of_view(declared: ExternalDeclaration) -> dict[str, str]:
-    """Each declared column, and what its table's view does with it: ``show``, ``drop``, ``null`` or
-    ``mask``."""
-    rules: Mapping[str, str] = declared.clean or {}
-    found: dict[str, str] = {}
-    for one in declared.columns:
-        lowered = one.name.lower()
-        found[one.name] = rules.get(lowered, "drop" if lowered in declared.hidden else "show")
-    return found
 
 
 def shown_columns(declared: ExternalDeclaration) -> dict[str, str]:

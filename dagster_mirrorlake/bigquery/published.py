@@ -5,19 +5,23 @@ of a model. What doesn't: loading it (`mirrorlake.operations.bigquery`).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 import dagster as dg
 
+from dagster_mirrorlake.assets.layer import layer_asset
+from dagster_mirrorlake.build import Mirror
 from dagster_mirrorlake.models import ModelAsset
 from dagster_mirrorlake.names import Names
+from dagster_mirrorlake.sensors.requests import busy_of_runs, under_way
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.tenants import MirroredTenants
 from dagster_mirrorlake.translator import LAYER_TAG, Layer
-from mirrorlake.models.published import PublishedModel
+from mirrorlake.bigquery.config import BigQueryConfig
+from mirrorlake.models.published import PublishedModel, published_model
 
 
 @dataclass(frozen=True)
@@ -69,3 +73,35 @@ class PublishedModelAsset:
 
 PublishedAsset: TypeAlias = MirroredTable | MirroredTenants | PublishedModelAsset
 """Each has a ``contract``, the ``names`` of its mirror, and an asset ``key("bigquery")``."""
+
+
+def busy_published(instance: dg.DagsterInstance, tables: Sequence[PublishedAsset]) -> set[str]:
+    """Those of some tables in BigQuery that a run waits or works for. A table of tenants, and a model,
+    is busy for as long as a run for it is under way."""
+    runs = [*under_way(instance)]
+    found = busy_of_runs(instance, runs, [one for one in tables if isinstance(one, MirroredTable)])
+    others = [one for one in tables if not isinstance(one, MirroredTable)]
+    for _, chosen in runs:
+        found |= {one.contract.name for one in others if not chosen.isdisjoint(one.chain_keys)}
+    return found
+
+
+def published_assets(mirror: Mirror) -> list[PublishedAsset]:
+    """What of a mirror is published in BigQuery."""
+    every: list[PublishedAsset] = [*mirror.every, *mirror.tenants, *published_models(mirror)]
+    return [table for table in every if table.contract.in_bigquery]
+
+
+def published_models(mirror: Mirror) -> list[PublishedModelAsset]:
+    """Models in BigQuery. Without a section that says where, `mirrorlake plan` refuses them."""
+    settings = mirror.config.written_section(BigQueryConfig)
+    if settings is None:
+        return []
+    found = ((one, published_model(one.declaration)) for one in mirror.models)
+    return [PublishedModelAsset(one, m, settings.project) for one, m in found if m is not None]
+
+
+def bigquery_assets(mirror: Mirror) -> list[dg.AssetsDefinition]:
+    """Deduped, and models, in BigQuery. A step whose jobs still run makes none."""
+    steps = "dagster_mirrorlake.bigquery.steps"
+    return [layer_asset(t, "bigquery", steps, required=False) for t in published_assets(mirror)]

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from dagster_mirrorlake.bigquery.published import (
+    PublishedAsset,
+    PublishedModelAsset,
+    busy_published,
+    published_assets,
+)
+from dagster_mirrorlake.build import Mirror
 from dagster_mirrorlake.checks import blocking_check_keys
-from dagster_mirrorlake.published import PublishedAsset, PublishedModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.sensors.requests import STATUS, busy_published
+from dagster_mirrorlake.sensors.requests import STATUS
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.tenants import MirroredTenants
 
@@ -114,3 +120,9 @@ def _whose(table: PublishedAsset) -> str:
 
 def _blocking(table: PublishedAsset) -> list[dg.AssetCheckKey]:
     return blocking_check_keys(table) if isinstance(table, MirroredTable) else []
+
+
+def unpublished_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
+    """None where nothing is published in BigQuery."""
+    tables = published_assets(mirror)
+    return [build_unpublished_sensor(tables, running=mirror.running)] if tables else []

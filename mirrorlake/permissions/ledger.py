@@ -10,9 +10,22 @@ from typing import Literal, TypeAlias
 
 import sqlalchemy as sa
 
-from mirrorlake.ledger.database import Database, utc_now
-from mirrorlake.ledger.tables import ACCESS_CHANGES
+from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.database import utc_now, waits_for_server
+from mirrorlake.ledger.tables import COUNTER, METADATA
 
+ACCESS_CHANGES = sa.Table(
+    "access_changes",
+    METADATA,
+    sa.Column("number", COUNTER, primary_key=True, autoincrement=True),
+    sa.Column("dataset", sa.String(1024), nullable=False),
+    sa.Column("runner", sa.String(320), nullable=False),
+    sa.Column("grants", sa.Text, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("words", sa.Text),
+    sa.Column("begun_at", sa.DateTime, nullable=False),
+    sa.Column("ended_at", sa.DateTime),
+)
 AccessState: TypeAlias = Literal["pending", "applied", "refused", "unknown"]
 GrantRecord: TypeAlias = Mapping[str, str]
 """``principal``, ``role``, and of a person ``reason``."""
@@ -44,12 +57,14 @@ class AccessChangeRecord:
     ended_at: datetime | None
 
 
+@waits_for_server
 class AccessChanges:
-    """The changes of access in one ledger; a part of `Ledger`."""
+    """The changes of access in one ledger."""
 
-    _database: Database
+    def __init__(self, ledger: Ledger) -> None:
+        self._database = ledger.database
 
-    def begin_access_change(
+    def begin(
         self,
         resource: str,
         runner: str,
@@ -64,16 +79,14 @@ class AccessChanges:
             found = connection.execute(insert).inserted_primary_key
         return int(found[0]) if found is not None else 0
 
-    def access_change_ended(
-        self, number: int, state: AccessState, words: str | None = None
-    ) -> None:
+    def ended(self, number: int, state: AccessState, words: str | None = None) -> None:
         """Record how a change ended."""
         ended = {"state": state, "words": words, "ended_at": utc_now()}
         with self._database.begin() as connection:
             one = ACCESS_CHANGES.c.number == number
             connection.execute(ACCESS_CHANGES.update().where(one).values(**ended))
 
-    def access_changes(
+    def newest_first(
         self, resource: str | None = None, *, pending: bool = False
     ) -> Sequence[AccessChangeRecord]:
         """Changes, the newest first: of one resource or of all; those alone that have not ended."""

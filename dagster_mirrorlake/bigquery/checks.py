@@ -1,5 +1,4 @@
-"""The checks of what is in BigQuery: is a table what the lake has, and are permissions those that
-the file declares?
+"""The check of what is in BigQuery: is a table what the lake has?
 
 As in `dagster_mirrorlake.checks.table`, what a check looks at is imported when it runs.
 """
@@ -9,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from dagster_mirrorlake.assets.keys import GROUP, permissions_key
-from dagster_mirrorlake.checks.as_of import AsOf
+from dagster_mirrorlake.bigquery.as_of import publication_as_of
+from dagster_mirrorlake.bigquery.published import PublishedAsset, published_assets
+from dagster_mirrorlake.build import Mirror
 from dagster_mirrorlake.checks.step import checks_in_one_step
-from dagster_mirrorlake.names import Names
-from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.bigquery.access_changes import VerifiedAccess
     from mirrorlake.operations.bigquery.check import CheckedThere
 
-EQUALS, DECLARED = "equals_lake", "as_declared"
+EQUALS = "equals_lake"
 
 
 def build_bigquery_checks(table: PublishedAsset) -> dg.AssetChecksDefinition:
@@ -58,7 +55,7 @@ def _compared(context: dg.AssetCheckExecutionContext, table: PublishedAsset) -> 
         estimate = estimate_check(table.contract, bigquery)
         size = "unknown" if estimate.bytes is None else f"{estimate.bytes:,} bytes"
         context.log.info("table %s: BigQuery is to read: %s", table.contract.name, size)
-        as_of = AsOf.of_publication(workspace.ledger, table)
+        as_of = publication_as_of(workspace.ledger, table)
         found = check_published(workspace, table.contract, bigquery)
     result = dg.AssetCheckResult(
         passed=found.verdict == "equal",
@@ -72,7 +69,7 @@ def _compared(context: dg.AssetCheckExecutionContext, table: PublishedAsset) -> 
 
 
 def _shown(found: "CheckedThere") -> dict[str, Any]:
-    from dagster_mirrorlake.assets.bigquery_figures import shown_number
+    from dagster_mirrorlake.bigquery.figures import shown_number
 
     cost = found.cost
     billed = cost.bytes_billed if cost is not None else None
@@ -89,70 +86,6 @@ def _severity(*, undecided: bool) -> dg.AssetCheckSeverity:
     return dg.AssetCheckSeverity.WARN if undecided else dg.AssetCheckSeverity.ERROR
 
 
-def permissions_asset(names: Names) -> dg.AssetSpec:
-    """What the permissions file declares, as an asset that nobody materialises."""
-    return dg.AssetSpec(
-        permissions_key(names),
-        description="Who may do what with datasets of BigQuery, as permissions.yaml declares it; "
-        "changed by `mirrorlake permissions apply`, and never from here.",
-        group_name=GROUP,
-        kinds={"bigquery"},
-    )
-
-
-def build_permissions_check(names: Names) -> dg.AssetChecksDefinition:
-    """Whether datasets have the access that is declared. Reads each dataset's entries, which is not
-    billed; changes nothing."""
-    key = permissions_key(names)
-    spec = dg.AssetCheckSpec(
-        DECLARED,
-        asset=key,
-        description="Who has access to each dataset of permissions.yaml is who the file declares; "
-        "a warning where Mirrorlake fills a dataset of which nothing is declared.",
-    )
-
-    def step(context: dg.AssetCheckExecutionContext, _: Any) -> Iterator[dg.AssetCheckResult]:
-        yield _verified(context, names)
-
-    name = f"{key.to_python_identifier()}__checks"
-    return checks_in_one_step(key, [spec], name, step, names.all_of({"ledger"}))
-
-
-def _verified(context: dg.AssetCheckExecutionContext, names: Names) -> dg.AssetCheckResult:
-    from mirrorlake.operations.bigquery.permissions import verify_declared
-
-    with dagster_errors():
-        found = verify_declared(names.resources(context).ledger.contracts)
-    different = [one.resource for one in found if one.verdict == "different"]
-    undeclared = [one.resource for one in found if one.verdict == "not declared"]
-    words = f"Not as declared: {', '.join(different)}" if different else ""
-    if undeclared:
-        words += f"{'. ' if words else ''}Nothing is declared of: {', '.join(undeclared)}"
-    return dg.AssetCheckResult(
-        passed=not words,
-        asset_key=permissions_key(names),
-        check_name=DECLARED,
-        severity=_severity(undecided=not different),
-        description=words or None,
-        metadata={"compared": len(found), "access": _access_table(found)} if found else {},
-    )
-
-
-def _access_table(found: "list[VerifiedAccess]") -> dg.MetadataValue[Any]:
-    """Each dataset: what is missing there, and what is there and is not declared."""
-    records = [
-        dg.TableRecord(
-            {
-                "of": one.resource,
-                "verdict": one.verdict,
-                "missing": _listed(one.adds),
-                "not declared": _listed(one.removes),
-            }
-        )
-        for one in found
-    ]
-    return dg.MetadataValue.table(records)
-
-
-def _listed(grants: Any) -> str:
-    return "; ".join(f"{one['principal']} {one['role']}" for one in grants) or "-"
+def bigquery_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
+    """The checks of everything that is published in BigQuery."""
+    return [build_bigquery_checks(table) for table in published_assets(mirror)]

@@ -1,14 +1,21 @@
 """Reports to Dagster what was loaded into BigQuery by no run of its own: by a command, or by jobs
 that a later command settled."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from dagster_mirrorlake.published import PublishedAsset
+from dagster_mirrorlake.bigquery.as_of import publication_as_of
+from dagster_mirrorlake.bigquery.checks import EQUALS
+from dagster_mirrorlake.bigquery.published import PublishedAsset, busy_published, published_assets
+from dagster_mirrorlake.build import Mirror
+from dagster_mirrorlake.checks.as_of import AsOf
+from dagster_mirrorlake.checks.checked_assets import CheckedAsset
+from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.sensors.forgotten import assets_without_record
-from dagster_mirrorlake.sensors.requests import busy_published
 
 if TYPE_CHECKING:
     from mirrorlake.config import Config
@@ -30,22 +37,22 @@ def find_loaded(
     Args:
         before: by table, the publication that was reported.
     """
-    published = [table for table in tables if table.contract.in_bigquery]
-    if not published:
+    if not tables:
         return [], {}
-    from dagster_mirrorlake.assets.bigquery_figures import (
+    from dagster_mirrorlake.bigquery.figures import (
         is_publication_reported,
         publication_metadata,
         publication_tags,
     )
+    from mirrorlake.bigquery.ledger import Publications
     from mirrorlake.operations.bigquery.due import loaded_there
 
-    contracts = [table.contract for table in published]
-    newest = loaded_there(config, ledger.newest_publications("success"), contracts)
-    wiped = assets_without_record(instance, [table.key("bigquery") for table in published])
+    contracts = [table.contract for table in tables]
+    newest = loaded_there(config, Publications(ledger).newest("success"), contracts)
+    wiped = assets_without_record(instance, [table.key("bigquery") for table in tables])
     new = [
         table
-        for table in published
+        for table in tables
         if (one := newest.get(table.contract.name))
         and (one.id != before.get(table.contract.name) or table.key("bigquery") in wiped)
     ]
@@ -64,3 +71,39 @@ def find_loaded(
             tags = publication_tags(publication.id)
             events.append(dg.AssetMaterialization(key, metadata=shown, tags=tags))
     return events, reported
+
+
+@dataclass(frozen=True)
+class BigQueryReporter:
+    """What the sensor `partitions` reports of BigQuery, and whose verdicts stay shown."""
+
+    tables: Sequence[PublishedAsset]
+
+    @property
+    def names(self) -> Names:
+        return self.tables[0].names
+
+    def find(
+        self,
+        instance: dg.DagsterInstance,
+        config: "Config",
+        ledger: "Ledger",
+        before: Mapping[str, str],
+    ) -> tuple[list[dg.AssetMaterialization], dict[str, str]]:
+        return find_loaded(instance, config, ledger, self.tables, before)
+
+    def checked(self) -> Iterator[CheckedAsset]:
+        for table in self.tables:
+            key = table.key("bigquery")
+            yield CheckedAsset(key, [dg.AssetCheckKey(key, EQUALS)], partial(_as_of, table))
+
+
+def _as_of(table: PublishedAsset, ledger: "Ledger", check: str) -> AsOf | None:
+    del check  # it has one
+    return publication_as_of(ledger, table)
+
+
+def bigquery_reporter(mirror: Mirror) -> BigQueryReporter | None:
+    """None where nothing is published in BigQuery."""
+    tables = published_assets(mirror)
+    return BigQueryReporter(tables) if tables else None

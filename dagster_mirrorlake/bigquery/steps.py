@@ -5,16 +5,17 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_mirrorlake.assets.bigquery_figures import (
+from dagster_mirrorlake.bigquery.figures import (
     publication_metadata,
     publication_tags,
     views_words,
 )
-from dagster_mirrorlake.published import PublishedAsset, PublishedModelAsset
+from dagster_mirrorlake.bigquery.published import PublishedAsset, PublishedModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
+from mirrorlake.bigquery.ledger import Publications
+from mirrorlake.bigquery.models import models_in_bigquery
 from mirrorlake.operations.bigquery.opened import open_for
 from mirrorlake.operations.bigquery.publish import PublishedThere, publish_table
-from mirrorlake.operations.models.compiled import models_there
 from mirrorlake.workspace import Workspace
 
 _OUTCOMES = {
@@ -37,7 +38,7 @@ def publish_there(
         workspace: Workspace = mirrored.names.resources(context).mirrorlake.workspace
         if isinstance(mirrored, PublishedModelAsset):
             # One that does not compile may read what a rule hides by now.
-            models_there(workspace.config, lambda: workspace.lake, [mirrored.contract.model])
+            models_in_bigquery(workspace.config, lambda: workspace.lake, [mirrored.contract.model])
         done = publish_table(workspace, contract, open_for(workspace, [contract]))
         shown = _shown(workspace, mirrored, done)
     if done.state == "not loaded":
@@ -53,7 +54,7 @@ def publish_there(
 
 
 def _shown(workspace: Workspace, mirrored: PublishedAsset, done: PublishedThere) -> dict[str, Any]:
-    known = workspace.ledger.publications(mirrored.contract.name)
+    known = Publications(workspace.ledger).of_table(mirrored.contract.name)
     publication = next((one for one in known if one.id == done.job), None)
     if publication is None:
         return {}

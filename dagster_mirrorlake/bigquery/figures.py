@@ -13,10 +13,10 @@ from dagster_mirrorlake.assets.columns import (
     key_of,
     own_description,
 )
-from dagster_mirrorlake.published import PublishedAsset, PublishedModelAsset
+from dagster_mirrorlake.bigquery.published import PublishedAsset, PublishedModelAsset
+from mirrorlake.bigquery.ledger import JobCosts, Publication
 from mirrorlake.destinations.bigquery.types import FieldJson
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.publications import Publication
 from mirrorlake.operations.bigquery.costs import sum_costs
 from mirrorlake.operations.bigquery.form import PublishedForm
 from mirrorlake.operations.bigquery.publish import PublishedThere
@@ -49,7 +49,7 @@ def shown_number(number: int | None) -> int | str:
 
 def cost_metadata(ledger: Ledger, publication: Publication) -> dict[str, Any]:
     """What the jobs of a load took."""
-    records = ledger.job_costs(publication.submitted_at, [publication.table])
+    records = JobCosts(ledger).since(publication.submitted_at, [publication.table])
     jobs = jobs_of(publication)
     found = sum_costs(one for one in records if one.job in jobs)
     if not found.jobs:

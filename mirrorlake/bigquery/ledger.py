@@ -1,5 +1,5 @@
-"""Publications: versions of a table that were loaded into another home than the lake, by jobs that
-may outlive the run that submitted them."""
+"""Publications: versions of a table that were loaded into BigQuery, by jobs that may outlive the
+run that submitted them; and what jobs cost, as BigQuery's own statistics say it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,41 @@ from typing import Literal, TypeAlias
 import sqlalchemy as sa
 
 from mirrorlake.errors import LedgerError
-from mirrorlake.ledger.database import Database, utc_now
-from mirrorlake.ledger.tables import PUBLICATIONS
+from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.database import utc_now, waits_for_server
+from mirrorlake.ledger.tables import COUNTER, METADATA
 
+PUBLICATIONS = sa.Table(
+    "publications",
+    METADATA,
+    sa.Column("number", COUNTER, primary_key=True, autoincrement=True),
+    sa.Column("id", sa.String(255), nullable=False, unique=True),
+    sa.Column("table_name", sa.String(255), nullable=False, index=True),
+    sa.Column("version", sa.BigInteger, nullable=False),
+    sa.Column("since", sa.BigInteger),
+    sa.Column("why", sa.Text, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("staged", sa.BigInteger),
+    sa.Column("row_count", sa.BigInteger),
+    sa.Column("bytes", sa.BigInteger),
+    sa.Column("form", sa.Text, nullable=False),
+    sa.Column("days", sa.Text),
+    sa.Column("error", sa.Text),
+    sa.Column("submitted_at", sa.DateTime, nullable=False),
+    sa.Column("completed_at", sa.DateTime),
+)
+JOB_COSTS = sa.Table(
+    "job_costs",
+    METADATA,
+    sa.Column("job", sa.String(255), primary_key=True),
+    sa.Column("table_name", sa.String(255), nullable=False, index=True),
+    sa.Column("purpose", sa.String(16), nullable=False),
+    sa.Column("job_type", sa.String(16), nullable=False),
+    sa.Column("recorded_at", sa.DateTime, nullable=False),
+    sa.Column("bytes_processed", sa.BigInteger),
+    sa.Column("bytes_billed", sa.BigInteger),
+    sa.Column("slot_ms", sa.BigInteger),
+)
 PublicationState: TypeAlias = Literal["pending", "success", "errored"]
 
 
@@ -52,12 +84,14 @@ class Publication:
     days: str | None = None
 
 
+@waits_for_server
 class Publications:
-    """The publications in one ledger; a part of `Ledger`."""
+    """The publications in one ledger."""
 
-    _database: Database
+    def __init__(self, ledger: Ledger) -> None:
+        self._database = ledger.database
 
-    def begin_publication(
+    def begin(
         self, stem: str, table: str, version: int, since: int | None, why: str, form: str
     ) -> Publication:
         """Record that a version is about to be loaded. Its id ends in the number of the attempt and
@@ -87,20 +121,18 @@ class Publications:
             ).one()
         return _publication(found)
 
-    def publication_staged(
+    def staged(
         self, id: str, staged: int, rows: int, size: int, days: str | None = None
     ) -> Publication:
         """Record what the files of a publication hold."""
         return self._update(id, staged=staged, row_count=rows, bytes=size, days=days)
 
-    def publication_ended(self, id: str, error: str | None = None) -> Publication:
+    def ended(self, id: str, error: str | None = None) -> Publication:
         """Record that a publication is there, or why it is not."""
         state = "success" if error is None else "errored"
         return self._update(id, state=state, error=error, completed_at=utc_now())
 
-    def newest_publications(
-        self, state: PublicationState | None = None
-    ) -> Mapping[str, Publication]:
+    def newest(self, state: PublicationState | None = None) -> Mapping[str, Publication]:
         """The newest publication of each table that has one, by the table's name.
 
         Args:
@@ -114,7 +146,7 @@ class Publications:
             rows = connection.execute(query).all()
         return {row.table_name: _publication(row) for row in rows}
 
-    def publications(self, table: str) -> Sequence[Publication]:
+    def of_table(self, table: str) -> Sequence[Publication]:
         """All publications of a table, the newest first."""
         query = PUBLICATIONS.select().where(PUBLICATIONS.c.table_name == table)
         with self._database.read() as connection:
@@ -147,4 +179,78 @@ def _publication(row: sa.Row[tuple[object, ...]]) -> Publication:
         error=row.error,
         completed_at=row.completed_at,
         days=row.days,
+    )
+
+
+JobPurpose: TypeAlias = Literal["publish", "check"]
+
+
+@dataclass(frozen=True)
+class JobCostRecord:
+    """What one job took; None where nobody says it.
+
+    Attributes:
+        purpose: ``publish`` or ``check``; job_type: ``load``, ``copy`` or ``query``.
+        recorded_at: when its end was seen (UTC).
+    """
+
+    job: str
+    table: str
+    purpose: JobPurpose
+    job_type: str
+    recorded_at: datetime
+    bytes_processed: int | None
+    bytes_billed: int | None
+    slot_ms: int | None
+
+
+@waits_for_server
+class JobCosts:
+    """The costs of jobs in one ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._database = ledger.database
+
+    def record(
+        self,
+        table: str,
+        purpose: JobPurpose,
+        job: str,
+        job_type: str,
+        took: Mapping[str, int | None],
+    ) -> None:
+        """Record what a job took when it has ended, once.
+
+        Args:
+            took: ``bytes_processed``, ``bytes_billed``, ``slot_ms``.
+        """
+        row = {"table_name": table, "purpose": purpose, "job_type": job_type, **took}
+        with self._database.begin() as connection:
+            one = JOB_COSTS.c.job == job
+            if connection.execute(JOB_COSTS.select().where(one)).first() is None:
+                values = {"job": job, "recorded_at": utc_now(), **row}
+                connection.execute(JOB_COSTS.insert().values(**values))
+
+    def since(
+        self, since: datetime, tables: Sequence[str] | None = None
+    ) -> Sequence[JobCostRecord]:
+        """What was recorded at or after a moment (UTC), oldest first; of all tables by default."""
+        query = JOB_COSTS.select().where(JOB_COSTS.c.recorded_at >= since.replace(tzinfo=None))
+        if tables is not None:
+            query = query.where(JOB_COSTS.c.table_name.in_(tables))
+        with self._database.read() as connection:
+            rows = connection.execute(query.order_by(JOB_COSTS.c.recorded_at)).all()
+        return [_cost_record(row) for row in rows]
+
+
+def _cost_record(row: sa.Row[tuple[object, ...]]) -> JobCostRecord:
+    return JobCostRecord(
+        job=row.job,
+        table=row.table_name,
+        purpose=row.purpose,
+        job_type=row.job_type,
+        recorded_at=row.recorded_at,
+        bytes_processed=row.bytes_processed,
+        bytes_billed=row.bytes_billed,
+        slot_ms=row.slot_ms,
     )

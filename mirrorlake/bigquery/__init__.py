@@ -1,0 +1,22 @@
+"""BigQuery: what the lake shows, loaded there, shown by views, and compared with it.
+
+What belongs here: the section ``bigquery``, Google's clients and BigQuery's types and SQL, loads,
+checks, views, and tables of BigQuery that models read. What doesn't: who may do what with datasets
+(`mirrorlake.permissions`).
+"""
+
+ADDS = {
+    "config.sections": {"bigquery": "mirrorlake.bigquery.config:BigQueryConfig"},
+    "config.problems": {"bigquery": "mirrorlake.bigquery.contract_problems:bigquery_problems"},
+    "ledger.tables": {
+        "publications": "mirrorlake.bigquery.ledger:PUBLICATIONS",
+        "job_costs": "mirrorlake.bigquery.ledger:JOB_COSTS",
+    },
+    "destinations": {"bigquery": "mirrorlake.bigquery.destination:BIGQUERY"},
+    "models: refused": {
+        "bigquery": "mirrorlake.operations.models.publishable:refuse_unpublishable"
+    },
+    "models: external stores": {"bigquery": "mirrorlake.bigquery.external_store:STORE"},
+    "commands: external": {"views": "mirrorlake.cli.bigquery_external:external_views"},
+    "commands: BigQuery": {"bigquery": "mirrorlake.cli.bigquery:bigquery"},
+}
