@@ -8,7 +8,7 @@ from urllib.parse import quote
 from mirrorlake.config import Config, TableContract
 from mirrorlake.config.places import lines_of
 from mirrorlake.destinations.iceberg.folders import table_uri, warehouse_uri
-from mirrorlake.operations.destinations import DESTINATIONS
+from mirrorlake.operations.publishers import PUBLISHERS
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class TablePlace:
 
 def address_of(config: Config) -> str | None:
     """The project in which BigQuery has the tables that are loaded there."""
-    bigquery = DESTINATIONS.added.get("bigquery")
+    bigquery = PUBLISHERS.added.get("bigquery")
     return bigquery.address(config) if bigquery is not None else None
 
 

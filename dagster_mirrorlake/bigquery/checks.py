@@ -15,7 +15,7 @@ from dagster_mirrorlake.checks.step import checks_in_one_step
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.bigquery.check import CheckedThere
+    from mirrorlake.bigquery.check import CheckedThere
 
 EQUALS = "equals_lake"
 
@@ -46,8 +46,8 @@ def build_bigquery_checks(table: PublishedAsset) -> dg.AssetChecksDefinition:
 
 
 def _compared(context: dg.AssetCheckExecutionContext, table: PublishedAsset) -> dg.AssetCheckResult:
-    from mirrorlake.operations.bigquery.check import check_published, estimate_check
-    from mirrorlake.operations.bigquery.opened import open_for
+    from mirrorlake.bigquery.check import check_published, estimate_check
+    from mirrorlake.bigquery.loads.open_clients import open_for
 
     with dagster_errors():
         workspace = table.names.resources(context).mirrorlake.workspace

@@ -14,13 +14,13 @@ from dagster_mirrorlake.assets.columns import (
     own_description,
 )
 from dagster_mirrorlake.bigquery.published import PublishedAsset, PublishedModelAsset
+from mirrorlake.bigquery.api.types import FieldJson
+from mirrorlake.bigquery.costs import sum_costs
 from mirrorlake.bigquery.ledger import JobCosts, Publication
-from mirrorlake.destinations.bigquery.types import FieldJson
+from mirrorlake.bigquery.loads.publish import PublishedThere
+from mirrorlake.bigquery.loads.settle import jobs_of
+from mirrorlake.bigquery.loads.table_form import PublishedForm
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.bigquery.costs import sum_costs
-from mirrorlake.operations.bigquery.form import PublishedForm
-from mirrorlake.operations.bigquery.publish import PublishedThere
-from mirrorlake.operations.bigquery.settle import jobs_of
 from mirrorlake.schema.own_columns import hash_column
 
 PUBLICATION_TAG = "mirrorlake/publication"

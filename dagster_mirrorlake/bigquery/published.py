@@ -1,7 +1,7 @@
 """What is published in BigQuery, as the face has it.
 
 What belongs here: what its steps, checks and sensors need of a table, of whichever kind it is, or
-of a model. What doesn't: loading it (`mirrorlake.operations.bigquery`).
+of a model. What doesn't: loading it (`mirrorlake.bigquery.loads`).
 """
 
 import re
@@ -76,8 +76,8 @@ PublishedAsset: TypeAlias = MirroredTable | MirroredTenants | PublishedModelAsse
 
 
 def busy_published(instance: dg.DagsterInstance, tables: Sequence[PublishedAsset]) -> set[str]:
-    """Those of some tables in BigQuery that a run waits or works for. A table of tenants, and a model,
-    is busy for as long as a run for it is under way."""
+    """Those of some tables in BigQuery that a run waits or works for. A table of tenants, and a
+    model, is busy for as long as a run for it is under way."""
     runs = [*under_way(instance)]
     found = busy_of_runs(instance, runs, [one for one in tables if isinstance(one, MirroredTable)])
     others = [one for one in tables if not isinstance(one, MirroredTable)]

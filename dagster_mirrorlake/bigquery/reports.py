@@ -45,7 +45,7 @@ def find_loaded(
         publication_tags,
     )
     from mirrorlake.bigquery.ledger import Publications
-    from mirrorlake.operations.bigquery.due import loaded_there
+    from mirrorlake.bigquery.loads.due import loaded_there
 
     contracts = [table.contract for table in tables]
     newest = loaded_there(config, Publications(ledger).newest("success"), contracts)

@@ -13,9 +13,9 @@ from dagster_mirrorlake.bigquery.figures import (
 from dagster_mirrorlake.bigquery.published import PublishedAsset, PublishedModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
 from mirrorlake.bigquery.ledger import Publications
+from mirrorlake.bigquery.loads.open_clients import open_for
+from mirrorlake.bigquery.loads.publish import PublishedThere, publish_table
 from mirrorlake.bigquery.models import models_in_bigquery
-from mirrorlake.operations.bigquery.opened import open_for
-from mirrorlake.operations.bigquery.publish import PublishedThere, publish_table
 from mirrorlake.workspace import Workspace
 
 _OUTCOMES = {

@@ -24,8 +24,8 @@ from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.tenants import MirroredTenants
 
 if TYPE_CHECKING:
+    from mirrorlake.bigquery.loads.due import DueThere
     from mirrorlake.destinations.iceberg.locations import SeenHeads
-    from mirrorlake.operations.bigquery.due import DueThere
 
 INTERVAL_SECONDS = 60
 
@@ -58,7 +58,7 @@ def build_unpublished_sensor(
         "them, or whose jobs ran for longer than their run waited.",
     )
     def unpublished(context: dg.SensorEvaluationContext) -> Any:
-        from mirrorlake.operations.bigquery.due import find_unpublished
+        from mirrorlake.bigquery.loads.due import find_unpublished
         from mirrorlake.operations.cursors import cursor_text, read_cursor
 
         now = datetime.now(UTC)

@@ -13,10 +13,10 @@ from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.requests import SCHEDULE_STATUS
 from mirrorlake.bigquery.config import BigQueryConfig
-from mirrorlake.config.declared import permissions_path
+from mirrorlake.permissions.permissions_file import permissions_path
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.bigquery.access_changes import VerifiedAccess
+    from mirrorlake.permissions.access_changes import VerifiedAccess
 
 DECLARED = "as_declared"
 CRON = "40 * * * *"
@@ -75,7 +75,7 @@ def build_permissions_check(names: Names) -> dg.AssetChecksDefinition:
 
 
 def _verified(context: dg.AssetCheckExecutionContext, names: Names) -> dg.AssetCheckResult:
-    from mirrorlake.operations.bigquery.permissions import verify_declared
+    from mirrorlake.permissions.compare import verify_declared
 
     with dagster_errors():
         found = verify_declared(names.resources(context).ledger.contracts)

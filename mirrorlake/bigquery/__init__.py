@@ -12,11 +12,9 @@ ADDS = {
         "publications": "mirrorlake.bigquery.ledger:PUBLICATIONS",
         "job_costs": "mirrorlake.bigquery.ledger:JOB_COSTS",
     },
-    "destinations": {"bigquery": "mirrorlake.bigquery.destination:BIGQUERY"},
-    "models: refused": {
-        "bigquery": "mirrorlake.operations.models.publishable:refuse_unpublishable"
-    },
+    "publishers": {"bigquery": "mirrorlake.bigquery.publisher:BIGQUERY"},
+    "models: refused": {"bigquery": "mirrorlake.bigquery.refused_models:refuse_unpublishable"},
     "models: external stores": {"bigquery": "mirrorlake.bigquery.external_store:STORE"},
-    "commands: external": {"views": "mirrorlake.cli.bigquery_external:external_views"},
-    "commands: BigQuery": {"bigquery": "mirrorlake.cli.bigquery:bigquery"},
+    "commands: external": {"views": "mirrorlake.bigquery.cli_external:external_views"},
+    "commands: BigQuery": {"bigquery": "mirrorlake.bigquery.cli:bigquery"},
 }

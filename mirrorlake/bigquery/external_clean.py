@@ -5,18 +5,18 @@ rule under ``clean`` shows of them. A column that the writer adds is in no view 
 it.
 
 What belongs here: which columns there are, and the view's text. What doesn't: requests
-(`mirrorlake.operations.bigquery.external_views`).
+(`mirrorlake.bigquery.external_views`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mirrorlake.bigquery.api.names import BigQueryTable, in_dataset
+from mirrorlake.bigquery.api.read_types import ColumnJson
+from mirrorlake.bigquery.api.views import as_bigquery
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
-from mirrorlake.destinations.bigquery.names import BigQueryTable, in_dataset
-from mirrorlake.destinations.bigquery.read_types import ColumnJson
-from mirrorlake.destinations.bigquery.views import as_bigquery
 from mirrorlake.merge.statements import view_sql
 from mirrorlake.models.external import ExternalDeclaration, rules_of_view
 from mirrorlake.schema.masking import mask_sql

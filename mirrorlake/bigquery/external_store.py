@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from mirrorlake.bigquery.config import BigQueryConfig
 
 if TYPE_CHECKING:
+    from mirrorlake.bigquery.external_tables import CopiedRows
     from mirrorlake.config import Config
     from mirrorlake.models.external import ExternalDeclaration
     from mirrorlake.models.external_tables import ExternalLook, ExternalTable
-    from mirrorlake.operations.models.bigquery_tables import CopiedRows
 
 
 class _Store:
@@ -27,17 +27,17 @@ class _Store:
         return own is not None and (declared.project or own).casefold() == own.casefold()
 
     def look(self, declared: ExternalDeclaration, config: Config | None) -> ExternalLook:
-        from mirrorlake.operations.models.bigquery_tables import look_at_bigquery
+        from mirrorlake.bigquery.external_tables import look_at_bigquery
 
         return look_at_bigquery(declared, _settings(config))
 
     def refuse_unreadable(self, table: ExternalTable) -> None:
-        from mirrorlake.operations.models.bigquery_tables import refuse_streamed
+        from mirrorlake.bigquery.external_tables import refuse_streamed
 
         refuse_streamed(table)
 
     def copied_rows(self, table: ExternalTable) -> CopiedRows:
-        from mirrorlake.operations.models.bigquery_tables import copied_rows
+        from mirrorlake.bigquery.external_tables import copied_rows
 
         return copied_rows(table)
 
@@ -49,7 +49,7 @@ class _Store:
         return f"{settings.project}.{settings.views_dataset(dataset, 'clean')}.{name}"
 
     def find_other_view(self, look: ExternalLook, config: Config | None) -> str:
-        from mirrorlake.operations.bigquery.external_views import find_other_view
+        from mirrorlake.bigquery.external_views import find_other_view
 
         return find_other_view(look, _settings(config))
 

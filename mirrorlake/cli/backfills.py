@@ -28,7 +28,7 @@ from mirrorlake.cli.work_options import (
 )
 from mirrorlake.config import Config
 from mirrorlake.models.published import published_models
-from mirrorlake.operations.destinations import Loaded, print_published, publish_all
+from mirrorlake.operations.publishers import Loaded, print_published, publish_all
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:

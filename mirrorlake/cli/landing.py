@@ -18,7 +18,7 @@ from mirrorlake.cli.attention import ATTENTION
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
-from mirrorlake.operations.destinations import Loaded, print_published, publish_all
+from mirrorlake.operations.publishers import Loaded, print_published, publish_all
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:

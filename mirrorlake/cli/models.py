@@ -16,8 +16,8 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.external import print_external
 from mirrorlake.cli.model_checks import checks_of, print_checks
 from mirrorlake.errors import ExpectationFailed
-from mirrorlake.operations.destinations import (
-    DESTINATIONS,
+from mirrorlake.operations.publishers import (
+    PUBLISHERS,
     Loaded,
     print_published,
     publish_all,
@@ -83,7 +83,7 @@ def show_command(
 def _as_json(found: ShownModel) -> dict[str, Any]:
     said = asdict(found)
     published = said.pop("published")
-    said |= {name: published.get(name) for name in DESTINATIONS.added}
+    said |= {name: published.get(name) for name in PUBLISHERS.added}
     if found.partition is not None:
         said["partition"]["inputs"] = [_input_as_json(one) for one in found.partition.inputs]
     return said
@@ -123,7 +123,7 @@ def _print(found: ShownModel) -> None:
     console.print(f"State: {_counts(found.states)}.", highlight=False)
     for name, there in found.published.items():
         words = there.error or ("-" if there.rows is None else plural(there.rows, "row"))
-        title = DESTINATIONS.added[name].title
+        title = PUBLISHERS.added[name].title
         console.print(f"In {title}: {there.state}, {escape(words)}.", highlight=False)
     console.print(f"Reads {escape(', '.join(found.reads) or 'no table')}.")
     if found.read_by:

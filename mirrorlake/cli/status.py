@@ -25,7 +25,7 @@ from mirrorlake.errors import LakeError
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.attention import Attention
-    from mirrorlake.operations.destinations import PublicationStatus
+    from mirrorlake.operations.publishers import PublicationStatus
     from mirrorlake.operations.status import TableStatus
 
 
@@ -52,9 +52,9 @@ def status(
     only if every table is loaded, folded, decided on and found equal by its newest check.
     """
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.destinations import other_statuses
     from mirrorlake.operations.monitor import not_right
     from mirrorlake.operations.moved_lake import find_all_moved
+    from mirrorlake.operations.publishers import other_statuses
     from mirrorlake.operations.status import status_of
     from mirrorlake.operations.tenant_status import tenants_status
 
@@ -128,11 +128,11 @@ def _print_status(found: Sequence[TableStatus], of_one: Sequence[TableStatus]) -
 
 
 def _print_published(name: str, published: Mapping[str, PublicationStatus | None]) -> None:
-    """Loads into each destination that run or failed; of one that is there, what is proved."""
-    from mirrorlake.operations.destinations import DESTINATIONS
+    """A publisher's newest load that runs or failed; of one that is there, what is proved."""
+    from mirrorlake.operations.publishers import PUBLISHERS
 
-    for destination, load in published.items():
-        title = DESTINATIONS.added[destination].title
+    for publisher, load in published.items():
+        title = PUBLISHERS.added[publisher].title
         if load is None:
             continue
         if load.state == "success":

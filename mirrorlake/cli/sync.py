@@ -23,7 +23,7 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.tenants import end_partly, print_synced, sync_all
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, LedgerError, MirrorlakeError, SourceHeld
-from mirrorlake.operations.destinations import Loaded, print_published, publish_all
+from mirrorlake.operations.publishers import Loaded, print_published, publish_all
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:

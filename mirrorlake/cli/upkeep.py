@@ -19,7 +19,7 @@ from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Hold, Ledger
-    from mirrorlake.operations.destinations import Failures
+    from mirrorlake.operations.publishers import FailedTables
     from mirrorlake.operations.recover import Recovered
     from mirrorlake.workspace import Leasable, Workspace
 
@@ -172,12 +172,12 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
         sys.exit(failures[0][1].exit_code)
 
 
-def _to_recover(workspace: Workspace, names: Sequence[str]) -> tuple[list[Leasable], Failures]:
+def _to_recover(workspace: Workspace, names: Sequence[str]) -> tuple[list[Leasable], FailedTables]:
     """What is to be recovered; and what has jobs somewhere that nobody may go on with."""
-    from mirrorlake.operations.destinations import DESTINATIONS
+    from mirrorlake.operations.publishers import PUBLISHERS
 
     config = workspace.config
-    besides = [one.unsettled(workspace, names) for one in DESTINATIONS]
+    besides = [one.unsettled(workspace, names) for one in PUBLISHERS]
     others = [name for name in names if not any(name in one.names for one in besides)]
     found = [one for some in besides for one in some.found]
     failures = [one for some in besides for one in some.failures]
@@ -202,11 +202,11 @@ def _recover(workspace: Workspace, contract: Leasable, grace: timedelta) -> Reco
 
 
 def _print_recovered(done: Sequence[Recovered]) -> None:
-    from mirrorlake.operations.destinations import DESTINATIONS
+    from mirrorlake.operations.publishers import PUBLISHERS
 
     there = {
-        name: f"in {destination.title}"
-        for name, destination in DESTINATIONS.added.items()
+        name: f"in {publisher.title}"
+        for name, publisher in PUBLISHERS.added.items()
         if any(one.published.get(name) for one in done)
     }
     columns = ("table", "found committed", "marked errored", "files removed", "MB")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
@@ -33,7 +34,7 @@ def file_sections() -> type[ConfigSections]:
         # One that must say something is None where the file leaves it out.
         must = any(field.is_required() for field in section.model_fields.values())
         kind, default = (section | None, None) if must else (section, section())
-        fields[name] = (kind, Field(default=default, description=section.__doc__))
+        fields[name] = (kind, Field(default=default, description=inspect.getdoc(section)))
     return create_model(
         "ConfigSections", __base__=ConfigSections, __doc__=ConfigSections.__doc__, **fields
     )

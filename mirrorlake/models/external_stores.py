@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mirrorlake.sources.files.parquet_folder import ParquetFile, ParquetFolder
 
 
-class CopiedRows(Protocol):
+class LocalRows(Protocol):
     """A copy of a version, as it is read."""
 
     @property
@@ -56,7 +56,7 @@ class ExternalStore(Protocol):
         """
         ...
 
-    def copied_rows(self, table: ExternalTable) -> CopiedRows:
+    def copied_rows(self, table: ExternalTable) -> LocalRows:
         """The rows of the version that was looked at, as files on this machine.
 
         Raises:

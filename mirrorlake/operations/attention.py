@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from mirrorlake.config import TableContract
 from mirrorlake.ledger import Hold, Ledger
 from mirrorlake.ledger.records import Unproved
-from mirrorlake.operations.destinations import DESTINATIONS
+from mirrorlake.operations.publishers import PUBLISHERS
 from mirrorlake.operations.results import SyncResult
 from mirrorlake.operations.tenant_results import TenantsSynced
 from mirrorlake.runtime.plural import plural
@@ -42,10 +42,8 @@ _LABELS: Final = {
 
 def labels() -> Mapping[str, str]:
     """What is counted of each kind, as it stands behind a number of tables; gravest first. What is
-    not published as it is has the kind of its destination's name."""
-    published = {
-        name: f"not in {one.title} as they are" for name, one in DESTINATIONS.added.items()
-    }
+    not published as it is has its publisher's name as its kind."""
+    published = {name: f"not in {one.title} as they are" for name, one in PUBLISHERS.added.items()}
     return {**_LABELS, **published, "held": "held"}
 
 

@@ -17,7 +17,7 @@ from mirrorlake.operations.attention import (
     gravest_first,
     read_facts,
 )
-from mirrorlake.operations.destinations import PublicationStatus
+from mirrorlake.operations.publishers import PublicationStatus
 from mirrorlake.operations.status import TableStatus
 from mirrorlake.table.meaning import edits_of
 
@@ -44,7 +44,7 @@ def not_right(
 
     Args:
         contracts: of the tables among ``found`` that are no tables of tenants.
-        others: what was published of what is no mirrored table: its name → by destination.
+        others: what was published of what is no mirrored table: its name → by publisher.
 
     Raises:
         LedgerError: the ledger can't be read.
@@ -95,7 +95,7 @@ def _words(state: str) -> str:
 def _of_published(
     name: str, published: Mapping[str, PublicationStatus | None]
 ) -> Iterator[Attention]:
-    for destination, load in published.items():
+    for publisher, load in published.items():
         if load is not None and load.state != "success":
             words = load.error or f"load job {load.job} is {load.state}"
-            yield Attention(name, destination, words)
+            yield Attention(name, publisher, words)

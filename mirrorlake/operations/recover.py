@@ -19,7 +19,6 @@ from mirrorlake.load.copies import kept_indexes
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.resume import files_of
 from mirrorlake.load.verify import drop_kept
-from mirrorlake.operations.destinations import settle_published
 from mirrorlake.operations.moved_layers import refuse_removal
 from mirrorlake.operations.orphans import (
     GRACE,
@@ -27,6 +26,7 @@ from mirrorlake.operations.orphans import (
     refuse_short_grace,
     remove_orphans,
 )
+from mirrorlake.operations.publishers import settle_published
 from mirrorlake.operations.refold import drop_beside
 from mirrorlake.serving.versions import versions_table
 from mirrorlake.workspace import Leasable, Workspace
@@ -41,7 +41,7 @@ class Recovered:
         errored: pending loads that had not; the next sync resumes them, or reads their range
             again.
         repairs: repairs that never reported their end: what they loaded is settled as any load.
-        published: by destination, the state of the newest load there, as its jobs are now; None
+        published: by publisher, the state of its newest load, as its jobs are now; None
             where there is none.
         orphans, bytes: files that no snapshot named, removed.
     """
@@ -55,7 +55,7 @@ class Recovered:
     published: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs, each destination by its name."""
+        """The same for programs, each publisher by its name."""
         found = asdict(self)
         return found | found.pop("published")
 
@@ -112,7 +112,7 @@ def recover_published(workspace: Workspace, one: Leasable) -> Recovered:
     nothing of the lake is looked at.
 
     Raises:
-        MirrorlakeError: a destination can't be asked.
+        MirrorlakeError: a publisher can't be asked.
         LeaseHeld: a live run holds it.
     """
     with workspace.leased(one) as leased:

@@ -23,7 +23,6 @@ from mirrorlake.ledger import (
 )
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.operations.attention import undecided_columns
-from mirrorlake.operations.destinations import PublicationStatus, published_statuses
 from mirrorlake.operations.layer_status import (
     newest_proof,
     open_words,
@@ -31,6 +30,7 @@ from mirrorlake.operations.layer_status import (
     snapshots_proved,
 )
 from mirrorlake.operations.moved_lake import find_all_moved
+from mirrorlake.operations.publishers import PublicationStatus, published_statuses
 from mirrorlake.proof.coverage import ProofStatus, proof_status
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided
@@ -73,7 +73,7 @@ class TableStatus:
             may have what another one had.
         not_mirrored: columns that the last load left out, by ``schema_changes: freeze``.
         suspected_pii: what looks personal in clean, by column without a rule.
-        published: by destination, what was loaded there last; None where nothing was.
+        published: by publisher, what it loaded last; None where it loaded nothing.
         proved: what checks found equal to MySQL, and what has come since; None where none did, or
             something since makes it unknown.
     """
@@ -100,7 +100,7 @@ class TableStatus:
     proved: ProofStatus | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs, each destination by its name."""
+        """The same for programs, each publisher by its name."""
         found = asdict(self)
         return found | found.pop("published")
 

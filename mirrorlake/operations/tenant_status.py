@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.ledger import Hold, Ledger, Load, Refusal, Tenant
-from mirrorlake.operations.destinations import published_statuses
+from mirrorlake.operations.publishers import published_statuses
 from mirrorlake.operations.status import NOT_KNOWN, TableStatus
 from mirrorlake.operations.tenant_looks import TenantLook, read_look
 from mirrorlake.proof.coverage import ProofStatus

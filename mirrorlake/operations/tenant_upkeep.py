@@ -19,10 +19,10 @@ from mirrorlake.destinations.iceberg.tenants import bucket_of
 from mirrorlake.ledger import Tenant
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.reload import load_of
-from mirrorlake.operations.destinations import settle_published
 from mirrorlake.operations.maintain import Ages, Maintained, maintain_lake_table
 from mirrorlake.operations.moved_layers import refuse_removal
 from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
+from mirrorlake.operations.publishers import settle_published
 from mirrorlake.operations.recover import Recovered
 from mirrorlake.table.tenants import clean_of, deduped_of, raw_of
 from mirrorlake.workspace import Workspace

@@ -5,7 +5,8 @@ What belongs here: the file ``permissions.yaml``, what it changes, and the log o
 doesn't: clients of BigQuery (`mirrorlake.bigquery`), above which this stands.
 """
 
+NEEDS = ("bigquery",)
 ADDS = {
     "ledger.tables": {"access_changes": "mirrorlake.permissions.ledger:ACCESS_CHANGES"},
-    "commands: BigQuery": {"permissions": "mirrorlake.cli.permissions:permissions"},
+    "commands: BigQuery": {"permissions": "mirrorlake.permissions.cli:permissions"},
 }

@@ -45,7 +45,7 @@ from mirrorlake.operations.models.elsewhere import look_at_externals
 from mirrorlake.operations.models.own_places import OwnPlaces
 
 REFUSALS: Final[Seam[Callable[[Config], Callable[[Model], None]]]] = Seam("models: refused")
-"""Given the contracts, each gives what raises a `ModelError` of a model that can't be as it says."""
+"""Given the contracts, each gives what raises a `ModelError` of a model that can't be."""
 _MANY = 100_000
 """Objects that are made before Python looks for garbage among the young."""
 

@@ -25,11 +25,11 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.lake_heads import OF_MODELS
 from mirrorlake.models.external_tables import OF_MODEL
 from mirrorlake.models.model import Model, Project
-from mirrorlake.operations.destinations import DESTINATIONS
 from mirrorlake.operations.models.dropped import DROPPED, PartitionDrop
 from mirrorlake.operations.models.dropping import uncovered_keys
 from mirrorlake.operations.models.table_history import key_of_values
 from mirrorlake.operations.models.tables import RECORDED, model_table, table_of_model
+from mirrorlake.operations.publishers import PUBLISHERS
 from mirrorlake.workspace import Workspace
 
 
@@ -43,7 +43,7 @@ class Leftover:
         keys: the partitions.
         rows: of a table, or of partitions, as far as is known.
         kept: why it stays unless it is named; empty of what goes.
-        there: what a destination has of it, and keeps.
+        there: what a publisher has of it, and keeps.
     """
 
     model: str
@@ -82,9 +82,9 @@ def find_leftovers(
 
 def _found(lake: Lake, ledger: Ledger, project: Project) -> Iterator[Leftover]:
     published = {
-        name.removeprefix(OF_MODELS): destination.title
-        for destination in DESTINATIONS
-        for name in destination.loaded(ledger)
+        name.removeprefix(OF_MODELS): publisher.title
+        for publisher in PUBLISHERS
+        for name in publisher.loaded(ledger)
     }
     for model in project.models.values():
         keys = uncovered_keys(lake, model)

@@ -17,11 +17,11 @@ from mirrorlake.models.model import Model, Project
 from mirrorlake.models.project import stored_columns
 from mirrorlake.models.scopes import ScopeValues, kind_of, text_of
 from mirrorlake.models.told_by_conditions import told_by_conditions
-from mirrorlake.operations.destinations import PublicationStatus, other_statuses
 from mirrorlake.operations.models.compiled import scopes_of
 from mirrorlake.operations.models.dropping import gone_keys, uncovered_keys, uncovered_words
 from mirrorlake.operations.models.states import States
 from mirrorlake.operations.models.stream_prices import StreamPrice, stream_prices
+from mirrorlake.operations.publishers import PublicationStatus, other_statuses
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class ShownModel:
         streams: of a stream view, what it reads of each mirrored table.
         retention: how long partitions are kept; ``gone``: how many it keeps no more; ``to_drop``:
             how many of these the table still has.
-        published: by destination, its newest load there.
+        published: by publisher, its newest load.
     """
 
     name: str

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.config import Config, load_config
 from mirrorlake.ledger import (
     FileRecord,
@@ -25,7 +24,6 @@ from mirrorlake.ledger import (
 from mirrorlake.ledger.lake_heads import LakeHead
 from mirrorlake.operations.layer_status import (
     newest_proof,
-    publication_proved,
     snapshot_checks,
     snapshots_proved,
 )
@@ -174,24 +172,6 @@ def test_a_landed_copy_is_proved_as_of_its_newest_check(tmp_path: Path) -> None:
     found = words()
     assert found.startswith("folded, newest check different (1 missing) of snapshot 2026010100")
     assert found.endswith("as of 2026-01-02 09:07")
-
-
-def test_what_bigquery_has_is_proved_as_of_its_newest_check(tmp_path: Path) -> None:
-    ledger = Ledger(f"sqlite:///{tmp_path}/ledger.db")
-    Publications(ledger).ended(Publications(ledger).begin("a", "s.d.t", 7, None, "", "{}").id)
-    assert publication_proved(ledger, "s.d.t") is None
-    now = datetime.now(UTC)
-    proof = LayerProof(
-        *("c", "s.d.t", "bigquery", "equal", "", "", 3, "", 3, "", "deduped 7", 0, "1", now, 0.1)
-    )
-    ledger.record_layer_proofs([proof])
-    found = publication_proved(ledger, "s.d.t")
-    assert found is not None
-    assert (found.rows, found.whole, found.loads_since) == (3, True, 0)
-    Publications(ledger).ended(Publications(ledger).begin("a", "s.d.t", 8, 7, "", "{}").id)
-    found = publication_proved(ledger, "s.d.t")
-    assert found is not None
-    assert found.words.endswith(", 1 load since")
 
 
 def test_tenants_are_proved_as_of_the_oldest_of_their_checks(tmp_path: Path) -> None:

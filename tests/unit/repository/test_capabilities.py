@@ -72,18 +72,25 @@ def test_everything_added_is_there_and_has_its_seam(package: str) -> None:
                 assert hasattr(import_module(module), attribute), reference
 
 
+def with_those_above(name: str) -> tuple[str, ...]:
+    """A capability, and those that need it."""
+    needs = {one: getattr(import_module(f"mirrorlake.{one}"), "NEEDS", ()) for one in CAPABILITIES}
+    above = (one for one in CAPABILITIES if name in needs[one])
+    return (name, *(other for one in above for other in with_those_above(one)))
+
+
 @pytest.mark.parametrize("name", CAPABILITIES)
 def test_one_can_be_taken_out(name: str, tmp_path: Path) -> None:
     """Every other module can be imported; its commands and its sections are gone, no other."""
-    take_out((name,), tmp_path)
+    names = with_those_above(name)
+    take_out(names, tmp_path)
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{IMPORT_ALL}"
     command = [sys.executable, "-I", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     commands, sections = json.loads(done.stdout)
-    adds = additions()[name]
-    gone = {n for seam, some in adds.items() for n in some if seam in TITLES}
+    adds = [additions()[one] for one in names]
+    gone = {n for some in adds for seam, added in some.items() for n in added if seam in TITLES}
     assert set(commands) == set(cli.commands) - gone
-    assert set(sections) == set(config_schema()["properties"]) - set(
-        adds.get("config.sections", {})
-    )
+    without = {section for some in adds for section in some.get("config.sections", {})}
+    assert set(sections) == set(config_schema()["properties"]) - without
