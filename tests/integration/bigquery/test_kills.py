@@ -67,10 +67,11 @@ def test_recover_settles_what_was_submitted(
     sync_table(workspace, contract)
     killed(workspace.config.path, "bigquery.load_submitted")
     [pending] = status_of(workspace.config, workspace.ledger, [contract])
-    assert pending.bigquery is not None
-    assert pending.bigquery.state == "pending"
+    load = pending.published["bigquery"]
+    assert load is not None
+    assert load.state == "pending"
     # It waits for no job, and its own may run for a moment.
-    while (state := recover_table(workspace, contract).bigquery) == "pending":
+    while (state := recover_table(workspace, contract).published["bigquery"]) == "pending":
         pass
     assert state == "success"
     assert len(rows_there(cloud, dataset)) == 50

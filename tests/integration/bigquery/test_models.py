@@ -14,12 +14,13 @@ from click.testing import CliRunner
 
 from mirrorlake.bigquery.check import CheckedThere, check_published
 from mirrorlake.bigquery.loads.publish import PublishedThere, publish_table
+from mirrorlake.bigquery.models import models_in_bigquery
 from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import OF_BIGQUERY
 from mirrorlake.models.published import PublishedModel
-from mirrorlake.operations.models.compiled import compile_project, models_there
+from mirrorlake.operations.models.compiled import compile_project
 from mirrorlake.operations.models.runs import run_model
 from mirrorlake.operations.models.states import States
 from mirrorlake.operations.sync import sync_table
@@ -127,7 +128,7 @@ def made(
             sql(TABLE, HUNDRED)
             cloud.client().create_dataset(dataset)
             sync_table(workspace, workspace.config.table("t"))
-        (contract,), broken = models_there(workspace.config, lambda: workspace.lake)
+        (contract,), broken = models_in_bigquery(workspace.config, lambda: workspace.lake)
         assert not broken
         return Made(workspace, contract, place, cloud)
 

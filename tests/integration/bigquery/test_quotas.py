@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mirrorlake.bigquery.api.client import BigQuery
+from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.bigquery.ledger import Publications
-from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.errors import BigQueryError
 from mirrorlake.runtime import google
 from mirrorlake.workspace import Workspace

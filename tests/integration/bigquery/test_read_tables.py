@@ -16,8 +16,9 @@ import pytest
 from mirrorlake.bigquery import external_tables as bigquery_tables
 from mirrorlake.bigquery.api import reader
 from mirrorlake.bigquery.api.reader import BigQueryReader, TableSeen
+from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.bigquery.external_tables import copied_rows
-from mirrorlake.config.settings import BigQueryConfig
+from mirrorlake.config import Config
 from mirrorlake.errors import BigQueryError, ModelError
 from mirrorlake.models.external import read_external
 from mirrorlake.models.external_tables import ExternalTable
@@ -120,14 +121,14 @@ def look(made: str, tmp_path: Path) -> Look:
         path = tmp_path / "models" / "ext" / "made.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.format(table=f"{PROJECT}.{made}.made"))
-        return look_at(read_external(path), NO_LAKE, OwnPlaces(bigquery=settings))
+        contracts = Config.model_construct(added={"bigquery": settings} if settings else {})
+        return look_at(read_external(path), NO_LAKE, OwnPlaces(config=contracts))
 
     return look
 
 
 def copied(table: ExternalTable) -> list[dict[str, Any]]:
-    assert table.there is not None
-    copy = copied_rows(table, table.there)
+    copy = copied_rows(table)
     files = [Path(copy.folder.store.describe(one.path)) for one in copy.files]
     found = [row for file in files for row in pq.read_table(file).to_pylist()]
     return sorted(found, key=lambda row: row["id"])
@@ -216,8 +217,7 @@ def test_many_rows_are_read_page_by_page_into_files_of_a_size(
     monkeypatch.setattr(reader, "PAGE_ROWS", 500)
     table = look()
     assert [row["id"] for row in copied(table)] == list(range(1, 5001))
-    assert table.there is not None
-    assert (pages.count, len(copied_rows(table, table.there).files) > 1) == (10, True)
+    assert (pages.count, len(copied_rows(table).files) > 1) == (10, True)
 
 
 # --- what can't be ---------------------------------------------------------------------------------
@@ -250,11 +250,11 @@ def test_the_contract_says_project_and_location_where_the_file_does_not(
     with pytest.raises(ModelError, match=r"made\.yaml:2:8: nothing says which project"):
         look(short)
     settings = BigQueryConfig(project=PROJECT, bucket=BUCKET, location="us")
-    assert look(short, settings).there is not None
+    assert look(short, settings).stored is not None
     elsewhere = settings.model_copy(update={"location": "EU"})
     with pytest.raises(ModelError, match=r"is in US, and the contract's bigquery.location is EU"):
         look(short, elsewhere)
-    assert look(short + "location: US\n", elsewhere).there is not None
+    assert look(short + "location: US\n", elsewhere).stored is not None
 
 
 @pytest.mark.full

@@ -142,8 +142,9 @@ def test_land_publishes_and_status_says_so(
     found = CliRunner().invoke(cli, ["land", "--config", path])
     assert "1 of 1 in BigQuery as the lake shows them" in found.stdout
     [status] = status_of(made.workspace.config, made.workspace.ledger, [made.contract])
-    assert status.bigquery is not None
-    assert status.bigquery.state == "success"
+    load = status.published["bigquery"]
+    assert load is not None
+    assert load.state == "success"
     found = CliRunner().invoke(cli, ["bigquery", "check", "t", "--config", path])
     assert (found.exit_code, "equal" in found.stdout) == (0, True)
     made.cloud.client().delete_dataset(f"{made.dataset}__views_clean", delete_contents=True)

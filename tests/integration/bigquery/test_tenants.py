@@ -173,10 +173,11 @@ def test_a_killed_load_is_settled(name: str, tenants: Tenants, cloud: Cloud) -> 
     tenants.sync(databases=frozenset({tenants.name("b")}))
     killed(tenants.config().path, name, "orders")
     with tenants.opened() as (workspace, table):
-        settled = recover_tenants(workspace, table).bigquery
+        settled = recover_tenants(workspace, table).published["bigquery"]
         [status] = tenants_status(workspace.ledger, [table])
-        assert status.bigquery is not None
-        assert status.bigquery.state == settled
+        load = status.published["bigquery"]
+        assert load is not None
+        assert load.state == settled
     assert published(tenants).rows == 29
     assert there(cloud, tenants, "id", "email") == tenants.mysql("id", "email")
     assert left_over(cloud, tenants.prefix, "orders") == []

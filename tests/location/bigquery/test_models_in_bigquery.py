@@ -12,8 +12,8 @@ import pytest
 from dagster_mirrorlake.location import load_definitions
 from mirrorlake.bigquery.loads.open_clients import open_for
 from mirrorlake.bigquery.loads.publish import publish_table
+from mirrorlake.bigquery.models import models_in_bigquery
 from mirrorlake.config import load_config
-from mirrorlake.operations.models.compiled import models_there
 from mirrorlake.workspace import Workspace
 from tests.location.bigquery.test_bigquery import with_section
 from tests.location.test_sensors import Ticks
@@ -121,7 +121,7 @@ def test_a_model_that_was_computed_is_published_and_reported(
         shim.running = False
         config = load_config(path)
         with Workspace.open(config) as workspace:
-            [model], _ = models_there(config, lambda: workspace.lake)
+            [model], _ = models_in_bigquery(config, lambda: workspace.lake)
             assert publish_table(workspace, model, open_for(workspace, [model])).rows == 2
         [event] = heard.reported(KEY)
         assert event.metadata["dagster/row_count"].value == 2
