@@ -15,7 +15,7 @@ from dagster_mirrorlake.checks.step import checks_in_one_step
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 
 if TYPE_CHECKING:
-    from mirrorlake.bigquery.check import CheckedThere
+    from mirrorlake.bigquery.check import BigQueryVerdict
 
 EQUALS = "equals_lake"
 
@@ -68,7 +68,7 @@ def _compared(context: dg.AssetCheckExecutionContext, table: PublishedAsset) -> 
     return result if as_of is None else as_of.noted(result)
 
 
-def _shown(found: "CheckedThere") -> dict[str, Any]:
+def _shown(found: "BigQueryVerdict") -> dict[str, Any]:
     from dagster_mirrorlake.bigquery.figures import shown_number
 
     cost = found.cost

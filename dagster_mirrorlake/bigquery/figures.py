@@ -17,7 +17,7 @@ from dagster_mirrorlake.bigquery.published import PublishedAsset, PublishedModel
 from mirrorlake.bigquery.api.types import FieldJson
 from mirrorlake.bigquery.costs import sum_costs
 from mirrorlake.bigquery.ledger import JobCosts, Publication
-from mirrorlake.bigquery.loads.publish import PublishedThere
+from mirrorlake.bigquery.loads.publish import PublishOutcome
 from mirrorlake.bigquery.loads.settle import jobs_of
 from mirrorlake.bigquery.loads.table_form import PublishedForm
 from mirrorlake.ledger import Ledger
@@ -87,7 +87,7 @@ def publication_metadata(
     return found
 
 
-def views_words(done: PublishedThere) -> str:
+def views_words(done: PublishOutcome) -> str:
     """What became of the views."""
     return ", ".join(f"{kind}: {state}" for kind, state in done.views.items()) or "none"
 

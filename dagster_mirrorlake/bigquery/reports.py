@@ -45,10 +45,10 @@ def find_loaded(
         publication_tags,
     )
     from mirrorlake.bigquery.ledger import Publications
-    from mirrorlake.bigquery.loads.due import loaded_there
+    from mirrorlake.bigquery.loads.due import newest_in_bigquery
 
     contracts = [table.contract for table in tables]
-    newest = loaded_there(config, Publications(ledger).newest("success"), contracts)
+    newest = newest_in_bigquery(config, Publications(ledger).newest("success"), contracts)
     wiped = assets_without_record(instance, [table.key("bigquery") for table in tables])
     new = [
         table

@@ -14,7 +14,7 @@ from dagster_mirrorlake.bigquery.published import PublishedAsset, PublishedModel
 from dagster_mirrorlake.resources.failures import dagster_errors
 from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.bigquery.loads.open_clients import open_for
-from mirrorlake.bigquery.loads.publish import PublishedThere, publish_table
+from mirrorlake.bigquery.loads.publish import PublishOutcome, publish_table
 from mirrorlake.bigquery.models import models_in_bigquery
 from mirrorlake.workspace import Workspace
 
@@ -25,7 +25,7 @@ _OUTCOMES = {
 }
 
 
-def publish_there(
+def load_table(
     context: dg.AssetExecutionContext, mirrored: PublishedAsset
 ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetObservation]:
     """Bring BigQuery to the version of deduped, or of a model, that the lake shows.
@@ -53,7 +53,7 @@ def publish_there(
     yield dg.MaterializeResult(metadata=shown, tags=publication_tags(done.job or ""))
 
 
-def _shown(workspace: Workspace, mirrored: PublishedAsset, done: PublishedThere) -> dict[str, Any]:
+def _shown(workspace: Workspace, mirrored: PublishedAsset, done: PublishOutcome) -> dict[str, Any]:
     known = Publications(workspace.ledger).of_table(mirrored.contract.name)
     publication = next((one for one in known if one.id == done.job), None)
     if publication is None:
@@ -65,5 +65,5 @@ def _shown(workspace: Workspace, mirrored: PublishedAsset, done: PublishedThere)
     }
 
 
-STEPS = {"bigquery": publish_there}
+STEPS = {"bigquery": load_table}
 """By layer."""

@@ -24,7 +24,7 @@ from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.tenants import MirroredTenants
 
 if TYPE_CHECKING:
-    from mirrorlake.bigquery.loads.due import DueThere
+    from mirrorlake.bigquery.loads.due import DueLoad
     from mirrorlake.destinations.iceberg.locations import SeenHeads
 
 INTERVAL_SECONDS = 60
@@ -82,13 +82,13 @@ def build_unpublished_sensor(
 
 
 def _requests(
-    tables: Sequence[PublishedAsset], due: "Sequence[DueThere]", requested: Mapping[str, datetime]
+    tables: Sequence[PublishedAsset], due: "Sequence[DueLoad]", requested: Mapping[str, datetime]
 ) -> list[dg.RunRequest]:
     """A run per source, or group of tenants, and one for models. Deduped's blocking checks, which
     tenants have none of, are part of it: what they keep from a chain's run is kept from this one.
     Of a model nothing is in the lake that is not as expected."""
     by_name = {table.contract.name: table for table in tables}
-    by_source: dict[str, list[DueThere]] = {}
+    by_source: dict[str, list[DueLoad]] = {}
     for one in due:
         by_source.setdefault(_whose(by_name[one.contract.name]), []).append(one)
     requests: list[dg.RunRequest] = []

@@ -1,4 +1,4 @@
-"""BigQuery: what the lake shows, loaded there, shown by views, and compared with it.
+"""BigQuery: loads what the lake shows, makes views of it, and compares the two.
 
 What belongs here: the section ``bigquery``, Google's clients and BigQuery's types and SQL, loads,
 checks, views, and tables of BigQuery that models read. What doesn't: who may do what with datasets

@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from mirrorlake.bigquery.api.client import BigQuery
 from mirrorlake.bigquery.api.job_costs import JobCost
-from mirrorlake.bigquery.api.names import BigQueryTable, table_there
+from mirrorlake.bigquery.api.names import BigQueryTable, bigquery_table
 from mirrorlake.bigquery.api.statements import digest_sql
 from mirrorlake.bigquery.lake_digest import digest_rows
 from mirrorlake.bigquery.loads.published_contracts import PublishedContract, lake_table_of
-from mirrorlake.bigquery.loads.settle import publications_there, record_cost, settle_newest
+from mirrorlake.bigquery.loads.settle import publications_into, record_cost, settle_newest
 from mirrorlake.bigquery.loads.table_form import PublishedForm
 from mirrorlake.destinations.base import EVERY_ROW, Identifier
 from mirrorlake.destinations.iceberg.stream import read_rows
@@ -37,7 +37,7 @@ CheckedAs: TypeAlias = Literal["equal", "different", "undecided"]
 
 
 @dataclass(frozen=True)
-class CheckedThere:
+class BigQueryVerdict:
     """The verdict on one table.
 
     Attributes:
@@ -45,7 +45,7 @@ class CheckedThere:
         words: what was found, or why it can't be decided; '' where it is equal.
         version: the lake's version that was compared.
         rows, digest: of BigQuery's table; lake_rows, lake_digest: of the lake's.
-        cost: what the query took there; None where none was made.
+        cost: what the query took of BigQuery; None where none was made.
     """
 
     table: str
@@ -74,7 +74,7 @@ class CheckEstimate:
 
 def check_published(
     workspace: Workspace, contract: PublishedContract, bigquery: BigQuery
-) -> CheckedThere:
+) -> BigQueryVerdict:
     """Compare every row of the version that was loaded last, and keep the verdict.
 
     Raises:
@@ -99,52 +99,54 @@ def estimate_check(contract: PublishedContract, bigquery: BigQuery) -> CheckEsti
     Raises:
         BigQueryError: BigQuery can't be asked.
     """
-    target = table_there(bigquery.config.project, lake_table_of(contract))
-    there = bigquery.fields_of(target)
-    read = None if there is None else bigquery.estimate(digest_sql(str(target), there))
+    target = bigquery_table(bigquery.config.project, lake_table_of(contract))
+    fields = bigquery.fields_of(target)
+    read = None if fields is None else bigquery.estimate(digest_sql(str(target), fields))
     return CheckEstimate(contract.name, read)
 
 
-def _compare(workspace: Workspace, contract: PublishedContract, bigquery: BigQuery) -> CheckedThere:
-    """The verdict on what the newest load brought there."""
+def _compare(
+    workspace: Workspace, contract: PublishedContract, bigquery: BigQuery
+) -> BigQueryVerdict:
+    """The verdict on what the newest load brought."""
     table, name = lake_table_of(contract), contract.name
-    target = table_there(bigquery.config.project, table)
-    newest = next(iter(publications_there(workspace.ledger, name, target)), None)
+    target = bigquery_table(bigquery.config.project, table)
+    newest = next(iter(publications_into(workspace.ledger, name, target)), None)
     if newest is None:
-        return CheckedThere(name, "undecided", "it was never loaded into BigQuery")
+        return BigQueryVerdict(name, "undecided", "it was never loaded into BigQuery")
     if newest.state != "success":
         words = f"its last load into BigQuery is {newest.state}"
-        return CheckedThere(name, "undecided", words)
+        return BigQueryVerdict(name, "undecided", words)
     form = PublishedForm.from_json(newest.form)
     if not form.is_under(workspace.config.privacy.hash_key):
         words = "its hashes were loaded under another privacy.hash_key: publish it first"
-        return CheckedThere(name, "undecided", words, newest.version)
+        return BigQueryVerdict(name, "undecided", words, newest.version)
     rows = _lake_rows(workspace, table, newest.version, form)
     if rows is None:
         words = "the lake no longer has the version that was loaded"
-        return CheckedThere(name, "undecided", words, newest.version)
-    there = bigquery.fields_of(target)
-    if there != form.columns:
-        return CheckedThere(name, "different", _of_columns(target, there), newest.version)
+        return BigQueryVerdict(name, "undecided", words, newest.version)
+    fields = bigquery.fields_of(target)
+    if fields != form.columns:
+        return BigQueryVerdict(name, "different", _of_columns(target, fields), newest.version)
     job = f"mirrorlake_check_{uuid.uuid4().hex}"
     found, cost = bigquery.read_counted(job, digest_sql(str(target), form.columns))
     return _verdict(name, newest.version, found, digest_rows(rows), cost)
 
 
 def _verdict(
-    table: str, version: int, there: tuple[int, ...], lake: tuple[int, ...], cost: JobCost
-) -> CheckedThere:
-    equal = there == lake
-    words = f"BigQuery has {plural(there[0], 'row')}, the lake {lake[0]:,}"
-    if not equal and there[0] == lake[0]:
-        words = f"{plural(there[0], 'row')} on both sides, and not the same ones"
-    return CheckedThere(
+    table: str, version: int, bigquery: tuple[int, ...], lake: tuple[int, ...], cost: JobCost
+) -> BigQueryVerdict:
+    equal = bigquery == lake
+    words = f"BigQuery has {plural(bigquery[0], 'row')}, the lake {lake[0]:,}"
+    if not equal and bigquery[0] == lake[0]:
+        words = f"{plural(bigquery[0], 'row')} on both sides, and not the same ones"
+    return BigQueryVerdict(
         table=table,
         verdict="equal" if equal else "different",
         words="" if equal else words,
         version=version,
-        rows=there[0],
-        digest=_digest(there),
+        rows=bigquery[0],
+        digest=_digest(bigquery),
         lake_rows=lake[0],
         lake_digest=_digest(lake),
         cost=cost,
@@ -163,8 +165,8 @@ def _lake_rows(
     return (form.shown(batch.select(form.read), hash_key) for batch in batches)
 
 
-def _of_columns(target: BigQueryTable, there: object) -> str:
-    if there is None:
+def _of_columns(target: BigQueryTable, fields: object) -> str:
+    if fields is None:
         return f"table {target} is not in BigQuery any more"
     return f"table {target} has other columns than it was loaded with"
 
@@ -173,7 +175,7 @@ def _digest(sums: tuple[int, ...]) -> str:
     return "".join(f"{part:016x}" for part in sums[1:])
 
 
-def _proof(found: CheckedThere, started: datetime, seconds: float) -> LayerProof:
+def _proof(found: BigQueryVerdict, started: datetime, seconds: float) -> LayerProof:
     layer = "model" if found.table.startswith(OF_MODELS) else "deduped"
     return LayerProof(
         check_id=uuid.uuid4().hex,

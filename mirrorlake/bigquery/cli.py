@@ -23,9 +23,9 @@ from mirrorlake.config import Config
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
-    from mirrorlake.bigquery.check import CheckedThere, CheckEstimate
+    from mirrorlake.bigquery.check import BigQueryVerdict, CheckEstimate
     from mirrorlake.bigquery.costs import TableCosts
-    from mirrorlake.bigquery.loads.publish import PublishedThere
+    from mirrorlake.bigquery.loads.publish import PublishOutcome
     from mirrorlake.bigquery.loads.published_contracts import PublishedContract
 
 
@@ -48,7 +48,7 @@ def publish(tables: Sequence[str], config_path: Path, as_json: bool, no_wait: bo
 
     config = open_contract(config_path)
     wait = timedelta(0) if no_wait else timedelta.max
-    chosen, broken = chosen_there(config, tables)
+    chosen, broken = chosen_published(config, tables)
     done, failures = publish_all(config, chosen, wait)
     failures += broken
     if as_json:
@@ -78,7 +78,7 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool, dry_run: bool
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
-    chosen, broken = chosen_there(config, tables)
+    chosen, broken = chosen_published(config, tables)
     with Workspace.open(config) as workspace:
         client = open_for(workspace, chosen)
         if dry_run:
@@ -109,7 +109,7 @@ def costs(tables: Sequence[str], config_path: Path, as_json: bool, days: int) ->
     from mirrorlake.ledger import Ledger
 
     config = open_contract(config_path)
-    names = [contract.name for contract in chosen_there(config, tables)[0]]
+    names = [contract.name for contract in chosen_published(config, tables)[0]]
     since = datetime.now(UTC) - timedelta(days=days)
     found = costs_of(Ledger(config.ledger.url, config.ledger.wait), names, since)
     if as_json:
@@ -118,15 +118,15 @@ def costs(tables: Sequence[str], config_path: Path, as_json: bool, days: int) ->
         _print_costs(found)
 
 
-def chosen_there(
+def chosen_published(
     config: Config, names: Sequence[str]
 ) -> tuple[tuple[PublishedContract, ...], list[tuple[str, MirrorlakeError]]]:
     """The contracts of these names, of any mode, of tenants, and models; all that are published in
-    BigQuery without a name. And, without one, the models that are to be there and do not compile,
-    with the reason.
+    BigQuery without a name. And, without one, those models that are to be published and do not
+    compile, with the reason.
 
     Raises:
-        ConfigError: a name is nobody's, or nothing is published there.
+        ConfigError: a name is nobody's, or nothing is published in BigQuery.
         ModelError: a model that is named does not compile.
     """
     from mirrorlake.bigquery.models import models_in_bigquery
@@ -153,7 +153,7 @@ def _named(config: Config, name: str) -> PublishedContract:
     return tenants[0] if tenants else config.contract(name)
 
 
-def print_published(done: Sequence[PublishedThere]) -> None:
+def print_published(done: Sequence[PublishOutcome]) -> None:
     """A table for people of what was loaded, and a line of what was not."""
     table = show.table("table", "BigQuery", "loaded", "of rows", "MB", "as", "because…")
     moved = [one for one in done if one.how is not None]
@@ -205,7 +205,7 @@ def _print_costs(found: Sequence[TableCosts]) -> None:
     show.console.print(table)
 
 
-def _print_checked(found: Sequence[CheckedThere]) -> None:
+def _print_checked(found: Sequence[BigQueryVerdict]) -> None:
     table = show.table("table", "verdict", "rows there", "rows in the lake", "found…")
     for one in found:
         counts = ("-" if n is None else f"{n:,}" for n in (one.rows, one.lake_rows))

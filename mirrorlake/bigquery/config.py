@@ -11,7 +11,7 @@ from mirrorlake.config.added_sections import AddedSection
 from mirrorlake.config.fields import Duration
 from mirrorlake.config.settings import PROJECT
 
-ViewsThere: TypeAlias = Literal["clean", "full"]
+ViewKind: TypeAlias = Literal["clean", "full"]
 
 
 class BigQueryConfig(AddedSection):
@@ -29,11 +29,11 @@ class BigQueryConfig(AddedSection):
     wait: Duration = timedelta(seconds=30)
     """How long `mirrorlake sync` waits for a table's jobs; those that run longer are settled by a
     later one."""
-    views: tuple[ViewsThere, ...] = ("clean",)
+    views: tuple[ViewKind, ...] = ("clean",)
     """Which views of each table are made, each in a dataset of its own: ``clean``, by the rules on
     columns, and ``full``, of all columns as they are."""
 
-    def views_dataset(self, dataset: str, views: ViewsThere) -> str:
+    def views_dataset(self, dataset: str, views: ViewKind) -> str:
         """Where the views of a dataset's tables are."""
         return f"{dataset}__views_{views}"
 

@@ -1,5 +1,5 @@
 """What can only be checked once every default is filled in: contracts against the section
-``bigquery``, and against each other there."""
+``bigquery``, and against each other in BigQuery."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _in_bigquery(sections: ConfigSections, tables: tuple[TableContract, ...]) ->
 
 
 def _laid_out(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:
-    """A layout in BigQuery is of a table that is there, by a column that is there."""
+    """A layout is of a table that is loaded into BigQuery, by a column that is."""
     loaded = {table.path for table in _loaded(sections, tables)}
     wanted = {
         path_of(contract): (

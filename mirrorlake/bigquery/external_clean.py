@@ -43,16 +43,16 @@ def view_of(declared: ExternalDeclaration, settings: BigQueryConfig) -> BigQuery
 
 
 def clean_view(
-    declared: ExternalDeclaration, table: BigQueryTable, there: Sequence[ColumnJson]
+    declared: ExternalDeclaration, table: BigQueryTable, bigquery_columns: Sequence[ColumnJson]
 ) -> tuple[tuple[str, ...], str]:
     """The names of a view's columns, and its text in BigQuery's SQL.
 
     Args:
-        there: the table's columns as BigQuery has them. Of one that is missing the type is unknown,
-            and the view can't be made.
+        bigquery_columns: those of the table. Of one that is missing the type is unknown, and the
+            view can't be made.
     """
     columns = shown_columns(declared)
     types = dict.fromkeys(columns, "STRING")
-    types |= {column["name"]: str(column["type"]) for column in there}
+    types |= {column["name"]: str(column["type"]) for column in bigquery_columns}
     select = view_sql(columns.items(), Identifier(table.dataset, table.name))
     return tuple(columns), as_bigquery(select, table, types)

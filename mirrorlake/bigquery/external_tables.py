@@ -4,7 +4,7 @@ The copy is a folder of Parquet files beside the contract file, under a name tha
 table's version and the columns that are declared: what was read once is not read again, by no model
 and no run. Spark reads the copy as it reads any folder of Parquet.
 
-What belongs here: from a declaration to what is there, and to files. What doesn't: requests
+What belongs here: from a declaration to BigQuery's table, and to files. What doesn't: requests
 (`mirrorlake.bigquery.api.reader`).
 """
 
@@ -124,11 +124,11 @@ def _other_location(
 
 
 def _other_columns(declared: ExternalDeclaration, seen: TableSeen) -> Iterator[ModelError]:
-    there = {column["name"]: column for column in seen.columns}
+    columns = {column["name"]: column for column in seen.columns}
     for one in declared.columns:
-        column = there.get(one.name)
+        column = columns.get(one.name)
         if column is None:
-            near = nearest(one.name, there)
+            near = nearest(one.name, columns)
             yield declared.wrong(f"{seen.table} has no column {one.name}{near}", one.place)
             continue
         words = _unlike(column, one)

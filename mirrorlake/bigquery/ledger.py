@@ -52,12 +52,12 @@ PublicationState: TypeAlias = Literal["pending", "success", "errored"]
 
 @dataclass(frozen=True)
 class Publication:
-    """One attempt to bring a table there as a version of the lake has it.
+    """One attempt to bring a version of a lake table to BigQuery.
 
     Attributes:
         id: what the ids of its jobs begin with.
         version: the lake's version of the table.
-        since: the version that was there before, of which only the changes are loaded; None: all
+        since: the version that BigQuery had before: only changes since are loaded; None: all
             rows are.
         why: why so, in words.
         staged: rows of its files; None until they are written. rows: those of the table with it.
@@ -128,7 +128,7 @@ class Publications:
         return self._update(id, staged=staged, row_count=rows, bytes=size, days=days)
 
     def ended(self, id: str, error: str | None = None) -> Publication:
-        """Record that a publication is there, or why it is not."""
+        """Record that a publication succeeded, or why it did not."""
         state = "success" if error is None else "errored"
         return self._update(id, state=state, error=error, completed_at=utc_now())
 

@@ -15,8 +15,8 @@ from mirrorlake.operations.models.compiled import compile_project, models_folder
 def models_in_bigquery(
     config: Config, lake: Callable[[], Lake], names: Sequence[str] = ()
 ) -> tuple[tuple[PublishedModel, ...], Mapping[str, ModelError]]:
-    """The models that are published in BigQuery and compile; and why others that are to be there
-    do not. One that does not may read what a rule hides by now, so it is not loaded.
+    """The models that are published in BigQuery and compile; and why others that are to be
+    published do not. One that does not may read what a rule hides by now, so it is not loaded.
 
     Args:
         lake: opens it; not called where no file asks for BigQuery.
@@ -27,12 +27,12 @@ def models_in_bigquery(
         LakeError: the lake can't be read.
     """
     declared, _ = read_declarations(models_folder(config))
-    there = {one.name for one in declared if one.in_bigquery}
-    if not there and not names:
+    published = {one.name for one in declared if one.in_bigquery}
+    if not published and not names:
         return (), {}
     project, _ = compile_project(config, lake())
     if not names:
-        broken = {name: why for name, why in project.unfinished.items() if name in there}
+        broken = {name: why for name, why in project.unfinished.items() if name in published}
         return published_models(one.declaration for one in project.models.values()), broken
     chosen = [project.model(name).declaration for name in names]
     for one in chosen:

@@ -21,7 +21,7 @@ from mirrorlake.operations.publishers import (
 from mirrorlake.proof.coverage import ProofStatus
 
 if TYPE_CHECKING:
-    from mirrorlake.bigquery.loads.publish import PublishedThere
+    from mirrorlake.bigquery.loads.publish import PublishOutcome
     from mirrorlake.bigquery.loads.published_contracts import PublishedContract
     from mirrorlake.workspace import Leasable, Workspace
 
@@ -35,12 +35,12 @@ class _BigQuery(Publisher):
 
     def publish(
         self, config: Config, chosen: Sequence[Leasable]
-    ) -> tuple[Sequence[PublishedThere], FailedTables]:
+    ) -> tuple[Sequence[PublishOutcome], FailedTables]:
         from mirrorlake.bigquery.loads.publish import publish_all
 
         return publish_all(config, _in_bigquery(chosen))
 
-    def print_published(self, done: Sequence[PublishedThere]) -> None:
+    def print_published(self, done: Sequence[PublishOutcome]) -> None:
         from mirrorlake.bigquery.cli import print_published
 
         print_published(done)

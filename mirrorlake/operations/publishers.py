@@ -77,13 +77,13 @@ class Publisher(ABC):
 
     @abstractmethod
     def address(self, config: Config) -> str | None:
-        """What stands there before a table's namespace; None where the file does not say it."""
+        """What stands before a table's namespace in that place; None where the file says none."""
 
     @abstractmethod
     def publish(
         self, config: Config, chosen: Sequence[Leasable]
     ) -> tuple[Sequence[Any], FailedTables]:
-        """Publish those of some tables that are to be there; what became of each, a dataclass.
+        """Publish those of some tables that are to be published; what became of each, a dataclass.
         One that fails does not stop the others."""
 
     @abstractmethod

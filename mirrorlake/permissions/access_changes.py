@@ -96,11 +96,11 @@ def unknown_outcome(error: BigQueryError, what: str = "it") -> BigQueryError:
     )
 
 
-def settle_changes(ledger: Ledger, place: str, there: frozenset[Grant]) -> None:
+def settle_changes(ledger: Ledger, place: str, granted: frozenset[Grant]) -> None:
     """Record how changes ended whose run died before it could, by what is there now."""
     for change in AccessChanges(ledger).newest_first(place, pending=True):
         adds, removes = ({_grant(one) for one in part} for part in (change.adds, change.removes))
-        if adds <= there and not removes & there:
+        if adds <= granted and not removes & granted:
             AccessChanges(ledger).ended(change.number, "applied", "seen by a later run")
         else:
             words = f"the run that began it died, and {place} is not as it would be after it"

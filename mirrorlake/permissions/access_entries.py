@@ -46,12 +46,12 @@ class AccessChange:
         return bool(self.adds or self.removes)
 
 
-def change_between(there: frozenset[Grant], declared: frozenset[Grant]) -> AccessChange:
+def change_between(granted: frozenset[Grant], declared: frozenset[Grant]) -> AccessChange:
     """What is to be added to what is there, and removed from it."""
-    return AccessChange(tuple(sorted(declared - there)), tuple(sorted(there - declared)))
+    return AccessChange(tuple(sorted(declared - granted)), tuple(sorted(granted - declared)))
 
 
-def refusal_of(there: frozenset[Grant], declared: frozenset[Grant], runner: str) -> str | None:
+def refusal_of(granted: frozenset[Grant], declared: frozenset[Grant], runner: str) -> str | None:
     """Why what is declared may not be applied, as a sentence; None where it may.
 
     Args:
@@ -60,7 +60,7 @@ def refusal_of(there: frozenset[Grant], declared: frozenset[Grant], runner: str)
     if not any(grant.role == OWNER for grant in declared):
         return "no owner is declared: applying this would remove the last one"
     kept = [grant.role for grant in declared if grant.principal == runner]
-    for grant in sorted(there - declared):
+    for grant in sorted(granted - declared):
         if grant.principal == runner and not any(covers(role, grant.role) for role in kept):
             return f"applying this would take {grant.role} from {runner}, which applies it"
     return None

@@ -65,15 +65,15 @@ class AccessRequests(BigQuery):
         google = library("google.cloud.bigquery")
         place = {"projectId": self.config.project, "datasetId": read.dataset}
         # Google refuses the request where the dataset's etag is another one by then.
-        there = google.Dataset.from_api_repr({"datasetReference": place, "etag": read.etag})
-        there.access_entries = [
+        changed = google.Dataset.from_api_repr({"datasetReference": place, "etag": read.etag})
+        changed.access_entries = [
             google.AccessEntry.from_api_repr(entry_of(grant)) for grant in sorted(grants)
         ]
         mode = library("google.cloud.bigquery.enums").UpdateMode.UPDATE_ACL
         with translated(f"dataset {self.config.project}.{read.dataset}"):
             try:
                 self._warehouse.update_dataset(
-                    there, ["access_entries"], retry=patience("bigquery"), update_mode=mode
+                    changed, ["access_entries"], retry=patience("bigquery"), update_mode=mode
                 )
             except Exception as error:
                 if getattr(error, "code", None) != 412:

@@ -242,14 +242,14 @@ def _there(bigquery: AccessRequests, dataset: str) -> DatasetAccess:
     return found
 
 
-def _allowed(declared: DatasetPermissions, there: frozenset[Grant], runner: str) -> AccessChange:
+def _allowed(declared: DatasetPermissions, granted: frozenset[Grant], runner: str) -> AccessChange:
     """What is to be changed.
 
     Raises:
         ConfigError: it may not be: nothing was changed.
     """
-    change = change_between(there, declared.grants)
-    refused = refusal_of(there, declared.grants, runner) if change else None
+    change = change_between(granted, declared.grants)
+    refused = refusal_of(granted, declared.grants, runner) if change else None
     if refused is not None:
         raise ConfigError(
             f"{declared.place}: datasets.{declared.dataset}: {refused}",

@@ -36,12 +36,12 @@ class MemberChange:
     """One request: a member that comes, goes, or has another role.
 
     Attributes:
-        there: the membership that goes or changes; None: it comes.
+        membership: the membership that goes or changes; None: it comes.
         role: the role from then on; None: it goes.
     """
 
     principal: str
-    there: Membership | None
+    membership: Membership | None
     role: str | None
 
     @property
@@ -52,7 +52,7 @@ class MemberChange:
     @property
     def removes(self) -> tuple[Grant, ...]:
         """The grant that is not there any more."""
-        return () if self.there is None else (self.there.grant,)
+        return () if self.membership is None else (self.membership.grant,)
 
     @property
     def unnests(self) -> bool:
@@ -62,16 +62,16 @@ class MemberChange:
     @property
     def falls(self) -> bool:
         """Whether the member may do less from then on."""
-        before = RANKS[self.there.grant.role] if self.there is not None else 0
+        before = RANKS[self.membership.grant.role] if self.membership is not None else 0
         return (RANKS[self.role] if self.role is not None else 0) < before
 
 
 def changes_between(
-    there: Iterable[Membership], declared: frozenset[Grant]
+    members: Iterable[Membership], declared: frozenset[Grant]
 ) -> tuple[MemberChange, ...]:
     """What brings a group's members to those that are declared: first those who join or are
     promoted, so that there is an owner at every moment."""
-    before = {one.principal: one for one in there}
+    before = {one.principal: one for one in members}
     after = {grant.principal: grant.role for grant in declared}
     found = [
         MemberChange(principal, before.get(principal), after.get(principal))
@@ -81,23 +81,25 @@ def changes_between(
     return tuple(sorted(found, key=lambda one: (one.falls, one.principal)))
 
 
-def kept_owners(there: Iterable[Membership], declared: frozenset[Grant]) -> frozenset[Grant]:
+def kept_owners(members: Iterable[Membership], declared: frozenset[Grant]) -> frozenset[Grant]:
     """Owners who stay as they are, though nobody declares them: a file that names no owner of a
     group says nothing of its owners."""
     if any(grant.role == "owner" for grant in declared):
         return frozenset()
     named = {grant.principal for grant in declared}
-    owners = (one.grant for one in there if one.grant.role == "owner")
+    owners = (one.grant for one in members if one.grant.role == "owner")
     return frozenset(grant for grant in owners if grant.principal not in named)
 
 
-def lockout_of(there: Sequence[Membership], declared: frozenset[Grant], runner: str) -> str | None:
+def lockout_of(
+    members: Sequence[Membership], declared: frozenset[Grant], runner: str
+) -> str | None:
     """Why what is to be would lock out the account that applies it, or everybody, as a sentence;
     None: it does not."""
-    owned = any(one.grant.role == "owner" for one in there)
+    owned = any(one.grant.role == "owner" for one in members)
     if owned and not any(grant.role == "owner" for grant in declared):
         return "applying this would remove its last owner"
-    for one in there:
+    for one in members:
         kept = max(
             (RANKS[grant.role] for grant in declared if grant.principal == runner), default=0
         )

@@ -82,17 +82,17 @@ class CloudIdentity:
         self, group: str, change: MemberChange
     ) -> tuple[str, str, dict[str, Any] | None, int]:
         """Verb, path, body, and the status that says that the member came or went meanwhile."""
-        if change.there is None:
+        if change.membership is None:
             with _translated(group, missing=True):
                 path = f"{self._name(group)}/memberships"
             key = {"id": change.principal.partition(":")[2]}
             body = {"preferredMemberKey": key, "roles": _named(_names(change.role))}
             return "POST", path, body, 409
         if change.role is None:
-            return "DELETE", change.there.name, None, 404
-        wanted, has = _names(change.role), change.there.roles
+            return "DELETE", change.membership.name, None, 404
+        wanted, has = _names(change.role), change.membership.roles
         body = {"addRoles": _named(wanted - has), "removeRoles": sorted(has - wanted)}
-        return "POST", f"{change.there.name}:modifyMembershipRoles", body, 404
+        return "POST", f"{change.membership.name}:modifyMembershipRoles", body, 404
 
     def _name(self, group: str) -> str:
         """``groups/…``, as Google names a group."""

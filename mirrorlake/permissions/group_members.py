@@ -50,10 +50,10 @@ class GroupPlan:
     stays: frozenset[Grant] = frozenset()
 
     @classmethod
-    def between(cls, declared: GroupPermissions, there: Sequence[Membership]) -> GroupPlan:
+    def between(cls, declared: GroupPermissions, members: Sequence[Membership]) -> GroupPlan:
         """What brings the group from what is there to what is declared."""
-        stays = kept_owners(there, declared.members)
-        return cls(declared, changes_between(there, declared.members | stays), stays)
+        stays = kept_owners(members, declared.members)
+        return cls(declared, changes_between(members, declared.members | stays), stays)
 
     def shown(self) -> AccessPlan:
         """The same as it is shown."""
@@ -71,9 +71,9 @@ def plan_groups(
     """
     found: list[GroupPlan] = []
     for one in declared:
-        there = directory.members(one.address)
-        plan = GroupPlan.between(one, there)
-        refused = lockout_of(there, one.members | plan.stays, runner)
+        members = directory.members(one.address)
+        plan = GroupPlan.between(one, members)
+        refused = lockout_of(members, one.members | plan.stays, runner)
         if refused is not None:
             raise ConfigError(
                 f"{one.place}: groups.{one.address}: {refused}",
@@ -139,8 +139,8 @@ class _Applied:
 
     def unnest(self) -> None:
         """Take groups out of this one."""
-        there = self.directory.members(self.plan.declared.address)
-        settle_changes(self.ledger, self.plan.declared.principal, _grants(there))
+        members = self.directory.members(self.plan.declared.address)
+        settle_changes(self.ledger, self.plan.declared.principal, _grants(members))
         for change in self.plan.changes:
             if change.unnests:
                 self._make(change)
@@ -172,9 +172,9 @@ class _Applied:
 
     def _look(self) -> None:
         declared = self.plan.declared
-        there = self.directory.members(declared.address)
-        wanted = declared.members | kept_owners(there, declared.members)
-        left = change_between(_grants(there), wanted)
+        members = self.directory.members(declared.address)
+        wanted = declared.members | kept_owners(members, declared.members)
+        left = change_between(_grants(members), wanted)
         if left:
             raise _NotYetError(difference_words(left))
 
@@ -210,5 +210,5 @@ def _shown(
     return AccessPlan(declared.principal, records(adds), records(removes), kept)
 
 
-def _grants(there: Sequence[Membership]) -> frozenset[Grant]:
-    return frozenset(one.grant for one in there)
+def _grants(members: Sequence[Membership]) -> frozenset[Grant]:
+    return frozenset(one.grant for one in members)

@@ -65,7 +65,7 @@ class TableLayout:
 
 
 @dataclass(frozen=True)
-class TableThere:
+class TableDescription:
     """A table, or a view, as BigQuery has it.
 
     Attributes:
@@ -168,14 +168,14 @@ class BigQuery:
             return TableLayout(clustered=clustered)
         return TableLayout(str(parted.field or ""), str(parted.type_ or ""), clustered)
 
-    def find(self, table: BigQueryTable) -> TableThere | None:
+    def find(self, table: BigQueryTable) -> TableDescription | None:
         """A table, or a view; None where there is nothing of this name."""
         with translated(f"table {table}"):
             found = self._unless_missing(self._warehouse.get_table, str(table))
         if found is None:
             return None
         fields = canonical(field.to_api_repr() for field in found.schema)
-        return TableThere(fields, str(found.view_query or ""))
+        return TableDescription(fields, str(found.view_query or ""))
 
     def write_view(self, view: BigQueryTable, sql: str) -> None:
         """Make a view, or replace it in one step."""

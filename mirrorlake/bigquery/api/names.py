@@ -26,7 +26,7 @@ class BigQueryTable:
         return f"{self.project}.{self.dataset}.{self.name}"
 
 
-def table_there(project: str, identifier: Identifier) -> BigQueryTable:
+def bigquery_table(project: str, identifier: Identifier) -> BigQueryTable:
     """The table that shows a lake table's rows: its namespace is the dataset.
 
     Raises:

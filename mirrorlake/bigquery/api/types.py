@@ -28,10 +28,10 @@ class FieldJson(TypedDict):
 
 
 def fields_of(table: str, schema: pa.Schema) -> list[FieldJson]:
-    """The columns of a table there, in the lake's order.
+    """The columns of a table in BigQuery, in the lake's order.
 
     Raises:
-        TypeRefused: a column's type or name can't be there; the first one.
+        TypeRefused: BigQuery can't have a column's type or name; the first one.
     """
     return [_field(table, field) for field in schema]
 

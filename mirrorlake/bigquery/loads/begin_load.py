@@ -1,6 +1,6 @@
 """One table of the lake, brought to BigQuery as the version that the lake shows: one publication.
 
-What belongs here: a load's beginning. What doesn't: which table a contract has there
+What belongs here: a load's beginning. What doesn't: which table of BigQuery a contract has
 (`mirrorlake.bigquery.loads.publish`), and what became of a load's jobs
 (`mirrorlake.bigquery.loads.settle`).
 """
@@ -37,21 +37,21 @@ def begin_load(
     target: BigQueryTable,
     shown: ShownTable,
     known: Sequence[Publication],
-    there: list[FieldJson] | None,
+    bigquery_fields: list[FieldJson] | None,
     datasets: Iterable[str],
 ) -> Publication:
     """Submit what brings BigQuery to the version that the lake shows.
 
     Args:
-        known: what was loaded of it there, the newest first.
-        there: the columns that BigQuery has now; None: no table.
-        datasets: those that must be there.
+        known: what was loaded of it into BigQuery, the newest first.
+        bigquery_fields: the columns that BigQuery has now; None: no table.
+        datasets: those that must exist.
     """
     bigquery.refuse_missing(datasets)
     ledger = workspace.ledger
     base = base_of(bigquery, known)
     rows = workspace.lake.count_rows(shown.identifier) or 0
-    choice = choose(workspace.lake, shown.table, rows, shown.form, base, there)
+    choice = choose(workspace.lake, shown.table, rows, shown.form, base, bigquery_fields)
     begun = Publications(ledger).begin(
         publication_stem(target, shown.version),
         shown.name,

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from mirrorlake.bigquery.api.names import table_there
+from mirrorlake.bigquery.api.names import bigquery_table
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.bigquery.ledger import Publication, Publications
 from mirrorlake.bigquery.loads.published_contracts import PublishedContract, lake_table_of
-from mirrorlake.bigquery.loads.settle import went_there
+from mirrorlake.bigquery.loads.settle import went_into
 from mirrorlake.config import Config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger import Ledger
@@ -25,7 +25,7 @@ RETRY_AFTER = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
-class DueThere:
+class DueLoad:
     """A table to be published, and why.
 
     Attributes:
@@ -37,7 +37,7 @@ class DueThere:
     why: str
 
 
-def loaded_there(
+def newest_in_bigquery(
     config: Config, newest: Mapping[str, Publication], contracts: Sequence[PublishedContract]
 ) -> dict[str, Publication]:
     """Of the newest publications those that went where the contract says now, by table."""
@@ -48,7 +48,7 @@ def loaded_there(
         publication = newest.get(contract.name)
         if publication is None or not contract.in_bigquery:
             continue
-        if went_there(publication, table_there(project, lake_table_of(contract))):
+        if went_into(publication, bigquery_table(project, lake_table_of(contract))):
             found[contract.name] = publication
     return found
 
@@ -60,7 +60,7 @@ def find_unpublished(
     contracts: Sequence[PublishedContract],
     requested: Mapping[str, datetime],
     now: datetime,
-) -> Iterator[DueThere]:
+) -> Iterator[DueLoad]:
     """The tables whose publication is due. A table that a live run holds is not: that run, or the
     next look, will see to it.
 
@@ -72,7 +72,7 @@ def find_unpublished(
         LakeError: a table of the lake can't be read.
         LedgerError: the ledger can't be read.
     """
-    newest = loaded_there(config, Publications(ledger).newest(), contracts)
+    newest = newest_in_bigquery(config, Publications(ledger).newest(), contracts)
     for contract in contracts:
         version = head(lake_table_of(contract))
         if version is None:
@@ -85,11 +85,11 @@ def find_unpublished(
         if not why or ledger.is_held(contract.name):
             continue
         if before is None or now - before >= again:
-            yield DueThere(contract, version, why)
+            yield DueLoad(contract, version, why)
 
 
 def _why(publication: Publication | None, version: int) -> str:
-    """Why a version has to be published; '' where it is there."""
+    """Why a version has to be published; '' where BigQuery has it."""
     if publication is None:
         return "it was never loaded into BigQuery"
     if publication.state == "pending":

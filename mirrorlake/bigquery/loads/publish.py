@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from mirrorlake.bigquery.api.client import BigQuery
-from mirrorlake.bigquery.api.names import table_there
+from mirrorlake.bigquery.api.names import bigquery_table
 from mirrorlake.bigquery.ledger import Publication, Publications
 from mirrorlake.bigquery.loads.begin_load import begin_load, refuse_failed, was_loaded
 from mirrorlake.bigquery.loads.open_clients import open_for
 from mirrorlake.bigquery.loads.published_contracts import PublishedContract, lake_table_of, terms_of
-from mirrorlake.bigquery.loads.settle import publications_there, settle, settle_newest
+from mirrorlake.bigquery.loads.settle import publications_into, settle, settle_newest
 from mirrorlake.bigquery.loads.table_form import ShownTable, form_of
 from mirrorlake.bigquery.loads.views import ViewState, renew_views
 from mirrorlake.config import Config
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class PublishedThere:
+class PublishOutcome:
     """What became of one table.
 
     Attributes:
@@ -57,14 +57,14 @@ class PublishedThere:
 
 def publish_all(
     config: Config, contracts: Sequence[PublishedContract], wait: timedelta | None = None
-) -> tuple[list[PublishedThere], list[tuple[str, MirrorlakeError]]]:
+) -> tuple[list[PublishOutcome], list[tuple[str, MirrorlakeError]]]:
     """Publish tables one after the other; their results, and the failures by table. One that fails
     does not stop the others.
 
     Args:
         wait: how long each table's jobs are waited for; as the contract file says by default.
     """
-    done: list[PublishedThere] = []
+    done: list[PublishOutcome] = []
     failures: list[tuple[str, MirrorlakeError]] = []
     if not contracts:
         return done, failures
@@ -86,14 +86,14 @@ def publish_table(
     contract: PublishedContract,
     bigquery: BigQuery,
     wait: timedelta | None = None,
-) -> PublishedThere:
+) -> PublishOutcome:
     """Bring BigQuery to the version of deduped, or of a model, that the lake shows.
 
-    Jobs of an earlier run are settled first. The table there is changed by one job at the end, or
+    Jobs of an earlier run are settled first. BigQuery's table is changed by one job at the end, or
     not at all.
 
     Raises:
-        TypeRefused: a column can't be there exactly; nothing was loaded.
+        TypeRefused: BigQuery can't have a column exactly; nothing was loaded.
         BigQueryError: the load failed, or Google can't be reached; the next call begins again, or
             goes on with jobs that run.
         LakeError: the lake can't be read.
@@ -111,31 +111,31 @@ def publish_table(
 
 def _publish(
     workspace: Workspace, contract: PublishedContract, bigquery: BigQuery, patience: float
-) -> PublishedThere:
-    target = table_there(bigquery.config.project, lake_table_of(contract))
+) -> PublishOutcome:
+    target = bigquery_table(bigquery.config.project, lake_table_of(contract))
     ledger = workspace.ledger
     before = Publications(ledger).newest().get(contract.name)
     newest = settle_newest(workspace, contract, bigquery, patience)
     shown = _shown(workspace, contract)
     if shown is None:
-        return PublishedThere(contract.name, "not loaded")
-    there = bigquery.fields_of(target)
-    views = renew_views(workspace, contract, shown.table, bigquery, target, there)
+        return PublishOutcome(contract.name, "not loaded")
+    bigquery_fields = bigquery.fields_of(target)
+    views = renew_views(workspace, contract, shown.table, bigquery, target, bigquery_fields)
     if newest is not None and newest.state == "pending":
         return _result(newest, views)
-    known = publications_there(ledger, contract.name, target)
-    if there is not None and known and was_loaded(shown, known[0]):
+    known = publications_into(ledger, contract.name, target)
+    if bigquery_fields is not None and known and was_loaded(shown, known[0]):
         unchanged = known[0] == before
         return _unchanged(known[0], views) if unchanged else _result(known[0], views)
     datasets = [target.dataset]
     if not isinstance(contract, PublishedModel):
         datasets += bigquery.config.views_datasets(target.dataset)
-    begun = begin_load(workspace, bigquery, target, shown, known, there, datasets)
+    begun = begin_load(workspace, bigquery, target, shown, known, bigquery_fields, datasets)
     ended = settle(bigquery, ledger, target, begun, patience)
     refuse_failed(contract.name, ended)
     if ended.state == "success":
-        there = bigquery.fields_of(target)
-        again = renew_views(workspace, contract, shown.table, bigquery, target, there)
+        bigquery_fields = bigquery.fields_of(target)
+        again = renew_views(workspace, contract, shown.table, bigquery, target, bigquery_fields)
         made: dict[str, ViewState] = {k: "made" for k, state in views.items() if state == "made"}
         views = again | made
     return _result(ended, views)
@@ -151,8 +151,8 @@ def _shown(workspace: Workspace, contract: PublishedContract) -> ShownTable | No
     return ShownTable(contract.name, identifier, table, snapshot.snapshot_id, form)
 
 
-def _unchanged(newest: Publication, views: Mapping[str, ViewState]) -> PublishedThere:
-    return PublishedThere(
+def _unchanged(newest: Publication, views: Mapping[str, ViewState]) -> PublishOutcome:
+    return PublishOutcome(
         newest.table,
         "unchanged",
         rows=newest.rows,
@@ -162,8 +162,8 @@ def _unchanged(newest: Publication, views: Mapping[str, ViewState]) -> Published
     )
 
 
-def _result(publication: Publication, views: Mapping[str, ViewState]) -> PublishedThere:
-    return PublishedThere(
+def _result(publication: Publication, views: Mapping[str, ViewState]) -> PublishOutcome:
+    return PublishOutcome(
         table=publication.table,
         state=publication.state,
         how="all rows" if publication.since is None else "changes",

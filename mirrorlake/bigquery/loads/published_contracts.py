@@ -37,7 +37,7 @@ def lake_table_of(contract: PublishedContract) -> Identifier:
 
 
 def terms_of(contract: PublishedContract, table: LakeTable) -> FormTerms:
-    """What a contract says of its table there; a key of tenants has the tenant's columns, too.
+    """What a contract says of its table in BigQuery. A key of tenants has the tenant's columns.
 
     Raises:
         LakeError: the table has the name of a model, and is not the model's.

@@ -16,9 +16,9 @@ from mirrorlake.bigquery.api.client import BigQuery, JobLook
 from mirrorlake.bigquery.api.job_costs import JobCost
 from mirrorlake.bigquery.api.names import (
     BigQueryTable,
+    bigquery_table,
     publication_stem,
     staging_of,
-    table_there,
 )
 from mirrorlake.bigquery.api.statements import (
     bounds_sql,
@@ -67,13 +67,13 @@ def jobs_of(publication: Publication) -> tuple[str, ...]:
     return load_job(publication), write_job(publication)
 
 
-def publications_there(ledger: Ledger, table: str, target: BigQueryTable) -> Sequence[Publication]:
+def publications_into(ledger: Ledger, table: str, target: BigQueryTable) -> Sequence[Publication]:
     """What was loaded of a table into ``target``, the newest first. What was loaded under another
     project or dataset, as the contract had it then, is not among it."""
-    return [one for one in Publications(ledger).of_table(table) if went_there(one, target)]
+    return [one for one in Publications(ledger).of_table(table) if went_into(one, target)]
 
 
-def went_there(publication: Publication, target: BigQueryTable) -> bool:
+def went_into(publication: Publication, target: BigQueryTable) -> bool:
     """Whether a publication is one of a load into ``target``: neither of a load into another place,
     nor of views over raw, as releases before 0.1.0 could make them in a table's place."""
     stem = f"{publication_stem(target, publication.version)}_"
@@ -111,7 +111,7 @@ def settle_newest(
     newest = Publications(workspace.ledger).newest().get(contract.name)
     if newest is None or newest.state != "pending":
         return newest
-    target = table_there(bigquery.config.project, lake_table_of(contract))
+    target = bigquery_table(bigquery.config.project, lake_table_of(contract))
     return settle(bigquery, workspace.ledger, target, newest, patience)
 
 
@@ -164,9 +164,9 @@ def _step(
         return publication, True
     if written.state == "failed":
         return _end(bigquery, ledger, target, publication, written.error, loaded, written), False
-    there = bigquery.count(target)
+    counted = bigquery.count(target)
     failpoint("bigquery.counted")
-    words = None if there == publication.rows else _miscounted(target, there, publication.rows)
+    words = None if counted == publication.rows else _miscounted(target, counted, publication.rows)
     return _end(bigquery, ledger, target, publication, words, loaded, written), False
 
 
@@ -179,9 +179,9 @@ def _write(
 ) -> Publication:
     """Submit the job that brings loaded rows into the table, if they are all there."""
     staging = staging_of(target, publication.id)
-    there = bigquery.count(staging)
-    if there != publication.staged:
-        words = _miscounted(staging, there, publication.staged)
+    counted = bigquery.count(staging)
+    if counted != publication.staged:
+        words = _miscounted(staging, counted, publication.staged)
         return _end(bigquery, ledger, target, publication, words, loaded)
     try:
         if publication.since is None:
@@ -201,12 +201,12 @@ def _drop_other_layout(bigquery: BigQuery, staging: BigQueryTable, target: BigQu
     """Drop a table that is partitioned or clustered otherwise than the one that is to replace it,
     and a view: BigQuery copies over none but a table of the same layout."""
     found = bigquery.find(target)
-    there = bigquery.layout_of(target) if found is not None else None
+    layout = bigquery.layout_of(target) if found is not None else None
     if found is not None and found.sql:
         logger.warning("view %s becomes a table: it is dropped, and made", target)
         bigquery.drop(target)
         failpoint("bigquery.dropped")
-    elif there is not None and there != bigquery.layout_of(staging):
+    elif layout is not None and layout != bigquery.layout_of(staging):
         logger.warning("table %s gets another layout: it is dropped, and made again", target)
         bigquery.drop(target)
         failpoint("bigquery.dropped")
@@ -251,6 +251,6 @@ def _end(
     return Publications(ledger).ended(publication.id, error)
 
 
-def _miscounted(table: BigQueryTable, there: int | None, expected: int | None) -> str:
-    found = "is not there" if there is None else f"has {plural(there, 'row')}"
+def _miscounted(table: BigQueryTable, counted: int | None, expected: int | None) -> str:
+    found = "is not there" if counted is None else f"has {plural(counted, 'row')}"
     return f"after the job had ended, table {table} {found}; {expected:,} were loaded"

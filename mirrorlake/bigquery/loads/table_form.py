@@ -29,11 +29,11 @@ _DATED = frozenset({"DATE", "DATETIME", "TIMESTAMP"})
 
 @dataclass(frozen=True)
 class PublishedForm:
-    """The columns of a table there, and what tells its rows apart.
+    """The columns of a table in BigQuery, and what tells its rows apart.
 
     Attributes:
         columns: in the lake's order, then the hashes of columns with ``pii: hash``.
-        key: none where the lake's key is not, or not exactly, there.
+        key: none where BigQuery has not the lake's key, or not exactly.
         withheld: the columns that are not loaded (``pii: drop``), as the lake names them.
         hashed: the columns whose hashes are loaded; under: the fingerprint of the hash key.
         parts: the columns by which a model's table is partitioned in the lake: its partitions are
@@ -116,7 +116,7 @@ class ShownTable:
 
 @dataclass(frozen=True)
 class FormTerms:
-    """What a contract says of its table there.
+    """What a contract says of its table in BigQuery.
 
     Attributes:
         name: the contract's.
@@ -137,7 +137,7 @@ def form_of(terms: FormTerms, table: LakeTable, hash_key: SecretStr | None) -> P
     """What of a lake table goes to BigQuery.
 
     Raises:
-        TypeRefused: a column's type or name can't be there.
+        TypeRefused: BigQuery can't have a column's type or name.
         ConfigError: a column is to be hashed, and can't be, or there is no key; or it can't be
             partitioned by the column that the contract names.
     """

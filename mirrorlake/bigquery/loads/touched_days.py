@@ -38,11 +38,11 @@ class DaysTouched:
     def add(self, values: pa.Array | pa.ChunkedArray) -> None:
         """Add the days of a column of dates or times."""
         self.unset = self.unset or values.null_count > 0
-        there = values.drop_null()
+        dated = values.drop_null()
         if pa.types.is_date32(values.type):
-            found = there.cast(pa.int32()).to_numpy()
+            found = dated.cast(pa.int32()).to_numpy()
         else:
-            found = np.floor_divide(there.cast(pa.int64()).to_numpy(), _DAY)
+            found = np.floor_divide(dated.cast(pa.int64()).to_numpy(), _DAY)
         self.days.update(np.unique(found).tolist())
 
     def ranges(self) -> list[tuple[date, date]]:

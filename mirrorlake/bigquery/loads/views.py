@@ -13,7 +13,7 @@ from mirrorlake.bigquery.api.client import BigQuery
 from mirrorlake.bigquery.api.names import BigQueryTable, in_dataset
 from mirrorlake.bigquery.api.types import FieldJson
 from mirrorlake.bigquery.api.views import as_bigquery
-from mirrorlake.bigquery.config import ViewsThere
+from mirrorlake.bigquery.config import ViewKind
 from mirrorlake.bigquery.loads.published_contracts import (
     MirroredContract,
     PublishedContract,
@@ -38,24 +38,24 @@ def renew_views(
     table: LakeTable,
     bigquery: BigQuery,
     target: BigQueryTable,
-    there: Sequence[FieldJson] | None,
+    bigquery_fields: Sequence[FieldJson] | None,
 ) -> dict[str, ViewState]:
     """See that each view of a table is what it must be; which → what became of it.
 
     Args:
-        there: the columns of the table in BigQuery; None: there is none yet, and no view of it. A
-            model, which is made of what clean shows, has none either.
+        bigquery_fields: the table's columns in BigQuery; None: it has no such table yet, and no
+            view of it. A model, which is made of what clean shows, has none either.
 
     Raises:
         BigQueryError: a view can't be made. One that shows what a rule hides does not stay.
     """
-    if there is None or isinstance(contract, PublishedModel):
+    if bigquery_fields is None or isinstance(contract, PublishedModel):
         return {}
-    types: Mapping[str, str] = {field["name"]: field["type"] for field in there}
+    types: Mapping[str, str] = {field["name"]: field["type"] for field in bigquery_fields}
     states: dict[str, ViewState] = {}
     for kind in bigquery.config.views:
         view = in_dataset(target, bigquery.config.views_dataset(target.dataset, kind))
-        wanted = _wanted(workspace, contract, table, kind, there)
+        wanted = _wanted(workspace, contract, table, kind, bigquery_fields)
         if wanted is not None:
             names, select = wanted
             wanted = names, as_bigquery(select, target, types)
@@ -71,11 +71,11 @@ def _wanted(
     workspace: Workspace,
     contract: MirroredContract,
     table: LakeTable,
-    kind: ViewsThere,
-    there: Sequence[FieldJson],
+    kind: ViewKind,
+    bigquery_fields: Sequence[FieldJson],
 ) -> ViewForm | None:
     """A view as it must be, in Spark's SQL; None: there may be none, until hashes are loaded."""
-    names = [field["name"] for field in there]
+    names = [field["name"] for field in bigquery_fields]
     if kind == "full":
         # Hashes are clean's.
         fields = [field.name for field in table.schema().fields]

@@ -51,22 +51,24 @@ def choose(
     rows: int,
     form: PublishedForm,
     base: Publication | None,
-    there: list[FieldJson] | None,
+    bigquery_fields: list[FieldJson] | None,
 ) -> LoadChoice:
     """How the version that ``table`` was loaded at is brought to BigQuery.
 
     Args:
         rows: how many it has.
         base: what the table in BigQuery is known to be as; None: nothing that is known.
-        there: the columns that BigQuery has now; None: no table.
+        bigquery_fields: the columns that BigQuery has now; None: no table.
 
     Raises:
         LakeError: the lake can't be read.
     """
     if base is None:
-        known = "it is the first load" if there is None else "what BigQuery has is not known"
+        known = (
+            "it is the first load" if bigquery_fields is None else "what BigQuery has is not known"
+        )
         return LoadChoice(known)
-    if reason := _all_because(form, base, there):
+    if reason := _all_because(form, base, bigquery_fields):
         return LoadChoice(reason)
     if _only_rewritten(table, base.version):
         return LoadChoice(
@@ -86,8 +88,8 @@ def choose(
 
 
 def _of_partitions(lake: Connection, table: LakeTable, rows: int, since: int) -> LoadChoice:
-    """How a model's version is brought there: by the partitions that were computed again or went,
-    each as a whole."""
+    """How a model's version is brought to BigQuery: by the partitions that were computed again or
+    went, each as a whole."""
     changes = partitions_since(lake, table, since)
     if changes is None:
         return LoadChoice(_EXPIRED)
@@ -103,16 +105,18 @@ def _of_partitions(lake: Connection, table: LakeTable, rows: int, since: int) ->
     return LoadChoice(size, since, changes)
 
 
-def _all_because(form: PublishedForm, base: Publication, there: list[FieldJson] | None) -> str:
+def _all_because(
+    form: PublishedForm, base: Publication, bigquery_fields: list[FieldJson] | None
+) -> str:
     """Why all rows are loaded, whatever changed; '' where nothing says so."""
-    if there is None:
+    if bigquery_fields is None:
         return "the table is not in BigQuery any more"
     if not form.key and not form.parts:
         return "no key and no partitions of it can be compared in BigQuery"
     before = PublishedForm.from_json(base.form)
     if (before.column, before.per) != (form.column, form.per):
         return "its partitions are others: the table is dropped, and made again"
-    if there != form.columns or before != form:
+    if bigquery_fields != form.columns or before != form:
         return "its columns, its key or its rules are others"
     return ""
 

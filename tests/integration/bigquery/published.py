@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from mirrorlake.bigquery.api.client import BigQuery
-from mirrorlake.bigquery.check import CheckedThere, check_published
+from mirrorlake.bigquery.check import BigQueryVerdict, check_published
 from mirrorlake.bigquery.config import BigQueryConfig
-from mirrorlake.bigquery.loads.publish import PublishedThere, publish_table
+from mirrorlake.bigquery.loads.publish import PublishOutcome, publish_table
 from mirrorlake.config import load_config
 from mirrorlake.models.published import PublishedModel
 from mirrorlake.operations.sync import sync_table
@@ -29,16 +29,16 @@ def client_of(workspace: Workspace) -> BigQuery:
     return BigQuery.open(settings)
 
 
-def published(workspace: Workspace, name: str = "t") -> PublishedThere:
+def published(workspace: Workspace, name: str = "t") -> PublishOutcome:
     return publish_table(workspace, workspace.config.table(name), client_of(workspace))
 
 
-def synced(workspace: Workspace, name: str = "t") -> PublishedThere:
+def synced(workspace: Workspace, name: str = "t") -> PublishOutcome:
     sync_table(workspace, workspace.config.table(name))
     return published(workspace, name)
 
 
-def checked(workspace: Workspace, name: str = "t") -> CheckedThere:
+def checked(workspace: Workspace, name: str = "t") -> BigQueryVerdict:
     return check_published(workspace, workspace.config.table(name), client_of(workspace))
 
 

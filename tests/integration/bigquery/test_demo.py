@@ -17,7 +17,7 @@ from demo.oracle import check_clean, compare_rows
 from demo.oracle_text import read_source
 from demo.shop import create_shop, demo_contract
 from demo.writer import LiveWriter
-from mirrorlake.bigquery.loads.publish import PublishedThere
+from mirrorlake.bigquery.loads.publish import PublishOutcome
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import arrow_schema
@@ -47,7 +47,7 @@ class There:
     place: Place
     writer: LiveWriter
     cloud: Cloud
-    again: dict[str, PublishedThere]
+    again: dict[str, PublishOutcome]
 
     @property
     def contracts(self) -> tuple[TableContract, ...]:

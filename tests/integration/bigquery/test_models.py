@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from mirrorlake.bigquery.check import CheckedThere, check_published
-from mirrorlake.bigquery.loads.publish import PublishedThere, publish_table
+from mirrorlake.bigquery.check import BigQueryVerdict, check_published
+from mirrorlake.bigquery.loads.publish import PublishOutcome, publish_table
 from mirrorlake.bigquery.models import models_in_bigquery
 from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
@@ -82,10 +82,10 @@ class Made:
         model = project.model(self.contract.model)
         run_model(self.workspace, states, model, model.scopes, again=again)
 
-    def publish(self) -> PublishedThere:
+    def publish(self) -> PublishOutcome:
         return publish_table(self.workspace, self.contract, client_of(self.workspace))
 
-    def check(self) -> CheckedThere:
+    def check(self) -> BigQueryVerdict:
         return check_published(self.workspace, self.contract, client_of(self.workspace))
 
     def rows_there(self) -> list[str]:

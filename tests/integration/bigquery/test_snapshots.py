@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner
 
 from mirrorlake.bigquery.check import check_published
-from mirrorlake.bigquery.loads.publish import PublishedThere, publish_table
+from mirrorlake.bigquery.loads.publish import PublishOutcome, publish_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.failpoints import OF_BIGQUERY
@@ -46,10 +46,10 @@ class PublishedFeed(Feed):
         for dataset in (self.dataset, f"{self.dataset}__views_clean"):
             cloud.make_dataset(dataset)
 
-    def published(self) -> PublishedThere:
+    def published(self) -> PublishOutcome:
         return publish_table(self.workspace, self.contract, client_of(self.workspace))
 
-    def arrived(self) -> PublishedThere:
+    def arrived(self) -> PublishOutcome:
         self.arrive()
         return self.published()
 

@@ -12,8 +12,8 @@ import pytest
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_rows
 from demo.oracle_text import read_source
-from mirrorlake.bigquery.check import CheckedThere, check_published
-from mirrorlake.bigquery.loads.publish import PublishedThere, publish_table
+from mirrorlake.bigquery.check import BigQueryVerdict, check_published
+from mirrorlake.bigquery.loads.publish import PublishOutcome, publish_table
 from mirrorlake.destinations.iceberg.model import arrow_schema
 from mirrorlake.failpoints import OF_BIGQUERY
 from mirrorlake.operations.tenant_status import tenants_status
@@ -43,19 +43,19 @@ def tenants(server: EmbeddedServer, place: Place, cloud: Cloud) -> Iterator[Tena
     made.close()
 
 
-def published(tenants: Tenants) -> PublishedThere:
+def published(tenants: Tenants) -> PublishOutcome:
     with tenants.opened() as (workspace, table):
         return publish_table(workspace, table, client_of(workspace))
 
 
-def synced(tenants: Tenants, *only: str) -> PublishedThere:
+def synced(tenants: Tenants, *only: str) -> PublishOutcome:
     """A sync of all tenants, or of these, and a load. One whose table was changed a moment ago is
     read again by the next sync of all, and so counts as changed."""
     assert tenants.sync(databases=frozenset(map(tenants.name, only))).failed == {}
     return published(tenants)
 
 
-def checked(tenants: Tenants) -> CheckedThere:
+def checked(tenants: Tenants) -> BigQueryVerdict:
     with tenants.opened() as (workspace, table):
         return check_published(workspace, table, client_of(workspace))
 

@@ -10,7 +10,7 @@ import pytest
 from mirrorlake.bigquery.api.names import BigQueryTable, publication_stem
 from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.bigquery.loads.due import find_unpublished
-from mirrorlake.bigquery.loads.settle import publications_there
+from mirrorlake.bigquery.loads.settle import publications_into
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger import Ledger
@@ -41,7 +41,7 @@ def test_a_load_counts_for_its_own_table_alone(
     begun = Publications(ledger).begin(stem, "s.d.t", 5, None, "", form)
     Publications(ledger).ended(begun.id)
     target = BigQueryTable("my-project", "s_d", "t")
-    assert bool(publications_there(ledger, "s.d.t", target)) is known
+    assert bool(publications_into(ledger, "s.d.t", target)) is known
 
     def head(table: Identifier) -> int:
         assert table == Identifier("s_d", "t")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from mirrorlake.bigquery.api.names import publication_stem, staging_of, table_there
+from mirrorlake.bigquery.api.names import bigquery_table, publication_stem, staging_of
 from mirrorlake.bigquery.api.statements import (
     digest_sql,
     merge_sql,
@@ -41,7 +41,7 @@ def test_each_column_is_in_the_digest() -> None:
 
 
 def test_ids_of_jobs_are_of_one_version_of_one_table() -> None:
-    tables = [table_there("p", Identifier(n, t)) for n, t in (("a_b", "c"), ("a", "b_c"))]
+    tables = [bigquery_table("p", Identifier(n, t)) for n, t in (("a_b", "c"), ("a", "b_c"))]
     stems = {publication_stem(table, version) for table in tables for version in (1, 12)}
     assert len(stems) == 4
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,180}", stem) for stem in stems)
@@ -51,7 +51,7 @@ def test_ids_of_jobs_are_of_one_version_of_one_table() -> None:
 
 def test_a_table_that_it_cannot_have_is_refused() -> None:
     with pytest.raises(SchemaError, match=r"BigQuery has no table called 'a\$b'"):
-        table_there("p", Identifier("n", "a$b"))
+        bigquery_table("p", Identifier("n", "a$b"))
 
 
 def test_partitions_are_replaced_by_one_statement() -> None:
