@@ -9,9 +9,9 @@ import click
 import dagster as dg
 from pydantic import BaseModel, Field
 
+from mirrorlake.init.from_server import write_first_contract
+from mirrorlake.init.render import lake_and_ledger
 from mirrorlake.runtime.plural import plural
-from mirrorlake.scaffold.from_server import write_first_contract
-from mirrorlake.scaffold.render import lake_and_ledger
 
 CONTRACT = "mirrorlake.yaml"
 _NO_TABLE = """\

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.table import Layer, MirroredTable
-from mirrorlake.ledger import SnapshotRecord
+from mirrorlake.landing.ledger import SnapshotRecord
 
 PUBLISHED, DIGEST = "published at", "digest"
 

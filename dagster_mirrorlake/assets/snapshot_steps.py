@@ -13,7 +13,8 @@ from dagster_mirrorlake.resources.landings import reach_landing
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import format_duration
 from mirrorlake.destinations.iceberg.views import read_view
-from mirrorlake.operations.land import fold_snapshots, take_snapshots
+from mirrorlake.landing.land import fold_snapshots, take_snapshots
+from mirrorlake.landing.ledger import LandedSnapshots
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.workspace import Workspace
 
@@ -50,7 +51,9 @@ def fold(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
         table = workspace.lake.load(deduped_of(contract))
         schema = table.schema() if table is not None else None
         columns = columns_metadata(workspace.ledger, mirrored, "deduped", schema)
-        records = {r.id: publication(r) for r in workspace.ledger.snapshots(contract.name)}
+        records = {
+            r.id: publication(r) for r in LandedSnapshots(workspace.ledger).snapshots(contract.name)
+        }
     for one in done:
         metadata: dict[str, Any] = {
             "dagster/partition_row_count": one.rows,
@@ -82,7 +85,9 @@ def show(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
         view = read_view(workspace.lake, clean_of(contract))
         schema = view.schema if view is not None else None
         columns = columns_metadata(workspace.ledger, mirrored, "clean", schema)
-        records = {partition_key(r): r for r in workspace.ledger.snapshots(contract.name)}
+        records = {
+            partition_key(r): r for r in LandedSnapshots(workspace.ledger).snapshots(contract.name)
+        }
     for key in set(context.partition_keys).intersection(records):
         if published := publication(records[key]):
             context.add_asset_metadata(published, partition_key=key)

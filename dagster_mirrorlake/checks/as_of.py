@@ -19,6 +19,8 @@ from dagster_mirrorlake.checks.snapshot_promises import FRESH
 from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.table import Layer, MirroredTable
 from dagster_mirrorlake.tenants import MirroredTenants
+from mirrorlake.landing.ledger import LandedSnapshots
+from mirrorlake.landing.notices import SnapshotNotices
 from mirrorlake.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -71,13 +73,13 @@ class AsOf:
         name = table.contract.name
         rules = [table.specs[layer].code_version for layer in ("deduped", "clean")]
         found = cls._of(ledger, name, "deduped", _digest(rules))
-        records = ledger.snapshots(name)
+        records = LandedSnapshots(ledger).snapshots(name)
         published = [(r.id, r.number, r.state, r.digest, r.published_at) for r in records]
         rows = [one for one in published if one[-1] is not None]
         found = replace(found, shown=_digest(rows))
         if check != FRESH:
             return found
-        notices = ledger.notices(name).items()
+        notices = SnapshotNotices(ledger).notices(name).items()
         waiting = [(r.id, r.state, r.error) for r in records]
         return found._requested(_digest([waiting, sorted((i, n.text) for i, n in notices)]))
 

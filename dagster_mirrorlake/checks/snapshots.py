@@ -20,6 +20,8 @@ from dagster_mirrorlake.checks.step import checks_in_one_step
 from dagster_mirrorlake.resources.landings import reach_landing
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract, format_duration
+from mirrorlake.landing.ledger import LandedSnapshots
+from mirrorlake.landing.notices import SnapshotNotices
 
 if TYPE_CHECKING:
     from dagster_mirrorlake.checks.verdicts import CheckVerdict
@@ -80,7 +82,7 @@ def _counted(
     workspace: Any, contract: TableContract, key: dg.AssetKey, _: list[int]
 ) -> dg.AssetCheckResult:
     """The newest snapshot's rows against the table's; of copies of one key one row is kept."""
-    from mirrorlake.operations.check_snapshots import count_newest
+    from mirrorlake.landing.check import count_newest
 
     held, rows, lacks, resolved = count_newest(workspace, contract)
     return dg.AssetCheckResult(
@@ -97,7 +99,7 @@ def landed_verdict(workspace: Any, contract: TableContract) -> "CheckVerdict":
     A difference is an error; what only files that are gone could show is a warning.
     """
     from dagster_mirrorlake.checks.verdicts import CheckVerdict
-    from mirrorlake.operations.check_snapshots import (
+    from mirrorlake.landing.check import (
         check_snapshots,
         compared_words,
         difference_lines,
@@ -182,15 +184,17 @@ def _fresh(
 ) -> dg.AssetCheckResult:
     """How long the run's snapshots took from their arrival to their publication, and which others
     wait longer than they may, are refused, or are not in what readers see."""
-    from mirrorlake.operations.land import minutes_of
-    from mirrorlake.sources.files.waiting import find_overdue
+    from mirrorlake.landing.files.waiting import find_overdue
+    from mirrorlake.landing.land import minutes_of
 
     limit = contract.snapshot.fresh_within if contract.snapshot else timedelta(0)
     most = limit.total_seconds() / 60
-    now = workspace.ledger.ledger_clock()
-    records = {record.id: record for record in workspace.ledger.snapshots(contract.name)}
+    now = workspace.ledger.clock()
+    records = {
+        record.id: record for record in LandedSnapshots(workspace.ledger).snapshots(contract.name)
+    }
     took = {one: minutes_of(records[one]) for one in ids if one in records}
-    notices = workspace.ledger.notices(contract.name)
+    notices = SnapshotNotices(workspace.ledger).notices(contract.name)
     waiting = find_overdue(records.values(), notices, limit, now)
     late = [one for one, minutes in took.items() if minutes is not None and minutes > most]
     metadata: dict[str, Any] = {
@@ -217,14 +221,14 @@ def _published(
     workspace: Any, contract: TableContract, key: dg.AssetKey, ids: list[int]
 ) -> dg.AssetCheckResult:
     """Whether the published version knows the run's snapshots, as the ledger numbers them."""
-    from mirrorlake.merge.snapshot.state import read_state
+    from mirrorlake.landing.fold.state import read_state
     from mirrorlake.table.lake_tables import deduped_table
 
     state = read_state(deduped_table(workspace.lake, contract))
     rows: dict[str, int] = {}
     absent: list[str] = []
     for one in ids:
-        record = workspace.ledger.snapshot(contract.name, one)
+        record = LandedSnapshots(workspace.ledger).snapshot(contract.name, one)
         found = state.find(record.number) if record and record.number is not None else None
         if found is None:
             absent.append(f"{one:014d}")

@@ -25,11 +25,11 @@ def land_ready(context: dg.OpExecutionContext, workspace: "Workspace", table: Mi
     Raises:
         LakeError: readers see a version without snapshots that were published: nothing newer is
             folded until somebody decides what becomes of them.
-        MirrorlakeError: see `mirrorlake.operations.land.land_table`.
+        MirrorlakeError: see `mirrorlake.landing.land.land_table`.
     """
-    from mirrorlake.operations.land import RefusedSnapshot, land_table, look_for
-    from mirrorlake.operations.moved_made import put_landing_right
-    from mirrorlake.operations.withdrawn import gap_error
+    from mirrorlake.landing.land import RefusedSnapshot, land_table, look_for
+    from mirrorlake.landing.put_right import put_landing_right
+    from mirrorlake.landing.rolled_back import gap_error
 
     contract = table.contract
     reach_landing(table.names.resources(context), workspace.config, contract)

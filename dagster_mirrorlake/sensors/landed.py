@@ -16,9 +16,11 @@ from dagster_mirrorlake.sensors.requests import STATUS, UNFINISHED
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.translator import SOURCE_TAG
 from mirrorlake.config import format_duration
+from mirrorlake.landing.ledger import LandedSnapshots
+from mirrorlake.landing.notices import SnapshotNotices
 
 if TYPE_CHECKING:
-    from mirrorlake.sources.files.look import Looked
+    from mirrorlake.landing.files.listing import Looked
 
 INTERVAL_SECONDS = 60
 MOST_ATTEMPTS = 5
@@ -62,8 +64,8 @@ def build_landed_sensor(
         description=f"Requests the chain of {contract.name} for each snapshot that landed.",
     )
     def landed(context: dg.SensorEvaluationContext) -> Any:
-        from mirrorlake.sources.files.look import look, place_of
-        from mirrorlake.sources.files.waiting import find_overdue
+        from mirrorlake.landing.files.listing import look, place_of
+        from mirrorlake.landing.files.waiting import find_overdue
 
         under_way = dg.RunsFilter(tags={TABLE_TAG: tag_of(table)}, statuses=UNFINISHED)
         if context.instance.get_run_records(under_way, limit=1):
@@ -74,10 +76,10 @@ def build_landed_sensor(
             reach_landing(resources, ledger.contracts, contract)
             found = look(place_of(ledger.contracts, contract), ledger.ledger)
             limit = contract.snapshot.fresh_within if contract.snapshot else timedelta(0)
-            records = ledger.ledger.snapshots(contract.name)
-            notices = ledger.ledger.notices(contract.name)
+            records = LandedSnapshots(ledger.ledger).snapshots(contract.name)
+            notices = SnapshotNotices(ledger.ledger).notices(contract.name)
             waits = {one.id: one.reason for one in found.waiting}
-            now = ledger.ledger.ledger_clock()
+            now = ledger.ledger.clock()
             overdue = find_overdue(records, notices, limit, now, waits)
         for reason in found.refused.values():
             context.log.warning(reason)

@@ -14,6 +14,7 @@ from dagster_mirrorlake.assets.landed_events import (
 )
 from dagster_mirrorlake.sensors.requests import busy_tables
 from dagster_mirrorlake.table import LAYERS, Layer, MirroredTable
+from mirrorlake.landing.ledger import LandedSnapshots
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger, SnapshotRecord
@@ -74,7 +75,7 @@ class _Looked:
 
 
 def _look(instance: dg.DagsterInstance, ledger: "Ledger", table: MirroredTable) -> _Looked:
-    records = ledger.snapshots(table.contract.name)
+    records = LandedSnapshots(ledger).snapshots(table.contract.name)
     known = set(instance.get_dynamic_partitions(table.dynamic_name))
     green = known if records else set[str]()
     for layer in LAYERS if green else ():

@@ -9,8 +9,8 @@ import pytest
 
 from mirrorlake.errors import SchemaError
 from mirrorlake.operations.doctor import diagnose_contract
-from mirrorlake.operations.preflight import preflight
 from mirrorlake.operations.sync import sync_table
+from mirrorlake.preflight.tables import preflight
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.operations.bigquery.published import (
