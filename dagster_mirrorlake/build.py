@@ -1,6 +1,6 @@
 """A contract file as Dagster's definitions: all of them, or one kind at a time."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
@@ -13,7 +13,6 @@ from dagster_mirrorlake.assets import (
     build_cleanup,
     build_maintenance,
     build_models,
-    build_snapshot_chain,
     build_tenants_chain,
 )
 from dagster_mirrorlake.assets.chain import elsewhere
@@ -21,7 +20,6 @@ from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, source_schema
 from dagster_mirrorlake.checks import (
     build_checks,
     build_external_checks,
-    build_snapshot_checks,
     build_tenant_checks,
 )
 from dagster_mirrorlake.checks.bigquery import (
@@ -52,7 +50,6 @@ from dagster_mirrorlake.sensors import (
     build_cleanup_schedule,
     build_externals_sensor,
     build_failed_sensor,
-    build_landed_sensor,
     build_maintenance_schedule,
     build_models_sensor,
     build_moved_sensor,
@@ -77,10 +74,6 @@ from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comme
 LEDGER_LIMIT = 2.0
 """Seconds that a location waits for its ledger's word as it loads; without it, it loads too."""
 Asset = dg.AssetSpec | dg.AssetsDefinition
-SENSORS: Seam[Callable[[Config, Names, bool], list[dg.SensorDefinition]]] = Seam(
-    "sensors", "dagster_mirrorlake"
-)
-"""Called with the contracts, what definitions are called, and whether they run from the start."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +218,13 @@ class Mirror:
         return frozenset({"gcs"} if url.startswith("gs://") else ())
 
 
+_FACE = "dagster_mirrorlake"
+ASSETS: Seam[Callable[[Mirror], Iterable[Asset]]] = Seam("assets", _FACE)
+CHECKS: Seam[Callable[[Mirror], Iterable[dg.AssetChecksDefinition]]] = Seam("checks", _FACE)
+SENSORS: Seam[Callable[[Mirror], Iterable[dg.SensorDefinition]]] = Seam("sensors", _FACE)
+"""What capabilities add to a mirror's definitions."""
+
+
 def _day_of(contract: TableContract, columns: Mapping[str, str]) -> str | None:
     """Which column tells the day of a table's rows, by its columns at the newest load; None before
     there was one."""
@@ -242,11 +242,6 @@ def build_assets(mirror: Mirror) -> list[Asset]:
     """Every table's chain, every source's cleanup, and the lake's maintenance."""
     return [
         *(asset for table in mirror.tables for asset in _chain(mirror, table)),
-        *(
-            asset
-            for table in mirror.snapshots
-            for asset in build_snapshot_chain(table, mirror.needs(table))
-        ),
         *(build_cleanup(source, tables) for source, tables in mirror.by_source.items()),
         *(asset for tenants in mirror.tenants for asset in build_tenants_chain(tenants)),
         *([build_maintenance(mirror.every, mirror.tenants)] if _has_lake(mirror) else []),
@@ -254,6 +249,7 @@ def build_assets(mirror: Mirror) -> list[Asset]:
         *(external.spec for external in mirror.externals),
         *build_models(mirror.models, mirror.lake_tables, mirror.lake_days),
         *(asset for model in mirror.models_there for asset in elsewhere(model)),
+        *(asset for build in ASSETS for asset in build(mirror)),
     ]
 
 
@@ -278,15 +274,11 @@ def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
     """Every table's checks."""
     return [
         *(check for table in mirror.tables for check in build_checks(table)),
-        *(
-            check
-            for table in mirror.snapshots
-            for check in build_snapshot_checks(table, mirror.needs(table))
-        ),
         *map(build_tenant_checks, mirror.tenants),
         *map(build_external_checks, mirror.externals),
         *map(build_bigquery_checks, mirror.in_bigquery),
         *([build_permissions_check(mirror.names)] if mirror.has_permissions else []),
+        *(check for build in CHECKS for check in build(mirror)),
     ]
 
 
@@ -305,19 +297,15 @@ def build_jobs(mirror: Mirror) -> list[dg.JobDefinition]:
 
 def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
     """What starts runs when something moved or landed, what reports, and what alerts."""
-    config, running, there = mirror.config, mirror.running, mirror.in_bigquery
+    running, there = mirror.running, mirror.in_bigquery
     return [
         build_failed_sensor(mirror.every, mirror.names, mirror.tenants),
         *(
             build_moved_sensor(source, tables, running=running)
             for source, tables in mirror.by_source.items()
         ),
-        *(
-            build_landed_sensor(table, mirror.needs(table), running=running)
-            for table in mirror.snapshots
-        ),
         *(build_tenants_sensor(tenants, running=running) for tenants in mirror.tenants),
-        *(sensor for build in SENSORS for sensor in build(config, mirror.names, running)),
+        *(sensor for build in SENSORS for sensor in build(mirror)),
         *([build_externals_sensor(mirror.externals, running=running)] if mirror.externals else []),
         *([build_models_sensor(mirror.models, running=running)] if mirror.models else []),
         *([build_unfolded_sensor(mirror.tables, running=running)] if mirror.tables else []),

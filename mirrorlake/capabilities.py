@@ -2,8 +2,9 @@
 
 A capability is one package with all of its own inside: its section of the contract file, its ledger
 tables, its commands. The core imports none of it. Each package's `__init__` says in ``ADDS`` what
-it adds and where: seam → name → ``module:attribute``, imported when the seam is first used. To take
-a capability out, delete its folder (and its tests') and its name here.
+it adds and where: seam → name → ``module:attribute``, imported when the seam is first used; one
+that stands on another names it in ``NEEDS``. To take one out, delete its folders (its tests and the
+face's, too) and its name here.
 """
 
 from __future__ import annotations

@@ -4,5 +4,5 @@ What belongs here: statements, tables that change and what is lost, kept, read a
 tenants and models. What doesn't: a schema change that has happened (`mirrorlake.table.continuity`).
 """
 
-NEEDS = ("init", "models")
+NEEDS = ("init",)
 ADDS = {"commands: Look": {"preflight": "mirrorlake.preflight.cli:preflight"}}

@@ -7,9 +7,9 @@ import dagster as dg
 
 from dagster_mirrorlake.assets.columns import columns_metadata, landed_metadata
 from dagster_mirrorlake.assets.keys import ACCEPT_TAG
-from dagster_mirrorlake.assets.landed_events import landed_files, partition_key, publication
+from dagster_mirrorlake.landing.events import landed_files, partition_key, publication
+from dagster_mirrorlake.landing.resource import reach_landing
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.resources.landings import reach_landing
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import format_duration
 from mirrorlake.destinations.iceberg.views import read_view

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from dagster_mirrorlake.checks.as_of import AsOf
-from dagster_mirrorlake.checks.snapshot_promises import (
+from dagster_mirrorlake.checks.step import checks_in_one_step
+from dagster_mirrorlake.landing.as_of import as_of_snapshots
+from dagster_mirrorlake.landing.promises import (
     CHECKS,
     COUNT,
     EXACT,
@@ -16,8 +17,7 @@ from dagster_mirrorlake.checks.snapshot_promises import (
     SUSPECTED,
     UNIQUE,
 )
-from dagster_mirrorlake.checks.step import checks_in_one_step
-from dagster_mirrorlake.resources.landings import reach_landing
+from dagster_mirrorlake.landing.resource import reach_landing
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract, format_duration
 from mirrorlake.landing.ledger import LandedSnapshots
@@ -72,7 +72,7 @@ def _step(
             of_run = {"published", FRESH} & names
             ids = [int(k) for k in context.op_execution_context.partition_keys] if of_run else []
             for name in (name for name in _LOOKS if name in names):
-                as_of = AsOf.of_snapshots(workspace.ledger, table, name)
+                as_of = as_of_snapshots(workspace.ledger, table, name)
                 yield as_of.noted(_LOOKS[name](workspace, contract, key, ids))
 
     return step

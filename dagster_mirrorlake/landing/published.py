@@ -1,52 +1,40 @@
 """Reports published snapshots to Dagster, however they were loaded."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from dagster_mirrorlake.assets.columns import landed_metadata, layer_columns
-from dagster_mirrorlake.assets.landed_events import (
+from dagster_mirrorlake.landing.events import (
     is_landed_reported,
     landed_event,
     partition_key,
 )
+from dagster_mirrorlake.sensors.reports import Reports
 from dagster_mirrorlake.sensors.requests import busy_tables
 from dagster_mirrorlake.table import LAYERS, Layer, MirroredTable
 from mirrorlake.landing.ledger import LandedSnapshots
 
 if TYPE_CHECKING:
-    from mirrorlake.ledger import Ledger, SnapshotRecord
+    from mirrorlake.landing.ledger import SnapshotRecord
+    from mirrorlake.ledger import Ledger
 
 MOST = 100
 """Snapshots that one look reports: each is an event of three layers."""
 
 
-@dataclass
-class Published:
-    """What is to be reported of the tables whose snapshots land.
-
-    Attributes:
-        events: the oldest publication first.
-        opened, ended: by the name of dynamic partitions: keys to add and to remove.
-    """
-
-    events: list[dg.AssetMaterialization] = field(default_factory=list[dg.AssetMaterialization])
-    opened: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
-    ended: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
-
-
 def find_published(
     instance: dg.DagsterInstance, lake: Any, ledger: "Ledger", tables: Sequence[MirroredTable]
-) -> Published:
+) -> Reports:
     """The published snapshots whose partitions are not green yet, because no run reported them.
 
     Dagster's own record says which are: no cursor, no clock. A table that a run is at work on is
     left until it has ended. A snapshot that was published, and that somebody left out for good, is
     a partition no more.
     """
-    found, left = Published(), MOST
+    found, left = Reports(), MOST
     looked = [_look(instance, ledger, table) for table in tables]
     busy = busy_tables(instance, [one.table for one in looked if one.due])
     for one in looked:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from dagster_mirrorlake.checks.snapshot_promises import FRESH
-from dagster_mirrorlake.checks.snapshots import show_overdue, snapshot_check_keys
+from dagster_mirrorlake.landing.checks import show_overdue, snapshot_check_keys
+from dagster_mirrorlake.landing.promises import FRESH
+from dagster_mirrorlake.landing.resource import reach_landing
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.resources.landings import reach_landing
 from dagster_mirrorlake.sensors.requests import STATUS, UNFINISHED
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.translator import SOURCE_TAG

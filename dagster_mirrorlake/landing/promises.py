@@ -1,6 +1,7 @@
 """What the checks of a table of mode ``snapshot`` promise, by name."""
 
-UNIQUE = "unique_key"
+from dagster_mirrorlake.checks.series import UNIQUE
+
 FRESH = "fresh"
 COUNT = "row_count"
 EXACT = "exact_match"
