@@ -107,7 +107,7 @@ def test_strict_ends_with_10_unless_all_is_right(
     place: tuple[Config, Ledger], monkeypatch: pytest.MonkeyPatch, cause: str
 ) -> None:
     config, ledger = place
-    monkeypatch.setattr("mirrorlake.cli.open_contract", lambda _: config)
+    monkeypatch.setattr("mirrorlake.cli.status.open_contract", lambda _: config)
 
     def run(*options: str) -> tuple[int, Any]:
         done = CliRunner().invoke(cli, ["status", *options])
@@ -131,7 +131,7 @@ def test_a_moved_lake_never_ends_with_0(
     place: tuple[Config, Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, ledger = place
-    monkeypatch.setattr("mirrorlake.cli.open_contract", lambda _: config)
+    monkeypatch.setattr("mirrorlake.cli.status.open_contract", lambda _: config)
     assert moved_lake.find_all_moved(config, ledger, config.tables) == {}
     monkeypatch.setattr(
         "mirrorlake.operations.status.find_all_moved",
