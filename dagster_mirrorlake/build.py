@@ -13,14 +13,12 @@ from dagster_mirrorlake.assets import (
     build_cleanup,
     build_maintenance,
     build_models,
-    build_snapshot_chain,
     build_tenants_chain,
 )
 from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, source_schema
 from dagster_mirrorlake.checks import (
     build_checks,
     build_external_checks,
-    build_snapshot_checks,
     build_tenant_checks,
 )
 from dagster_mirrorlake.executor import threads_executor
@@ -44,7 +42,6 @@ from dagster_mirrorlake.sensors import (
     build_cleanup_schedule,
     build_externals_sensor,
     build_failed_sensor,
-    build_landed_sensor,
     build_maintenance_schedule,
     build_models_sensor,
     build_moved_sensor,
@@ -201,7 +198,7 @@ SENSORS: Seam[Callable[[Mirror], Sequence[dg.SensorDefinition]]] = Seam(
 SCHEDULES: Seam[Callable[[Mirror], Sequence[dg.ScheduleDefinition]]] = Seam(
     "schedules", "dagster_mirrorlake"
 )
-REPORTERS: Seam[Callable[[Mirror], Reporter | None]] = Seam("reports", "dagster_mirrorlake")
+REPORTERS: Seam[Callable[[Mirror], Reporter | None]] = Seam("reporters", "dagster_mirrorlake")
 """What the sensor `partitions` reports besides; None of a mirror that has none of it."""
 
 
@@ -222,11 +219,6 @@ def build_assets(mirror: Mirror) -> list[Asset]:
     """Every table's chain, every source's cleanup, and the lake's maintenance."""
     return [
         *(asset for table in mirror.tables for asset in _chain(mirror, table)),
-        *(
-            asset
-            for table in mirror.snapshots
-            for asset in build_snapshot_chain(table, mirror.needs(table))
-        ),
         *(build_cleanup(source, tables) for source, tables in mirror.by_source.items()),
         *(asset for tenants in mirror.tenants for asset in build_tenants_chain(tenants)),
         *([build_maintenance(mirror.every, mirror.tenants)] if _has_lake(mirror) else []),
@@ -257,11 +249,6 @@ def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
     """Every table's checks."""
     return [
         *(check for table in mirror.tables for check in build_checks(table)),
-        *(
-            check
-            for table in mirror.snapshots
-            for check in build_snapshot_checks(table, mirror.needs(table))
-        ),
         *map(build_tenant_checks, mirror.tenants),
         *map(build_external_checks, mirror.externals),
         *(check for build in CHECKS for check in build(mirror)),
@@ -291,10 +278,6 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
         *(
             build_moved_sensor(source, tables, running=running)
             for source, tables in mirror.by_source.items()
-        ),
-        *(
-            build_landed_sensor(table, mirror.needs(table), running=running)
-            for table in mirror.snapshots
         ),
         *(build_tenants_sensor(tenants, running=running) for tenants in mirror.tenants),
         *(sensor for build in SENSORS for sensor in build(mirror)),

@@ -5,7 +5,7 @@ What belongs here: keys, partitions, what an asset is called and shown as. What 
 table is loaded or folded (`mirrorlake.operations.sync`).
 """
 
-from dagster_mirrorlake.assets.chain import build_chain, build_snapshot_chain
+from dagster_mirrorlake.assets.chain import build_chain
 from dagster_mirrorlake.assets.cleanup import build_cleanup
 from dagster_mirrorlake.assets.maintenance import build_maintenance
 from dagster_mirrorlake.assets.models import build_models
@@ -16,6 +16,5 @@ __all__ = [
     "build_cleanup",
     "build_maintenance",
     "build_models",
-    "build_snapshot_chain",
     "build_tenants_chain",
 ]

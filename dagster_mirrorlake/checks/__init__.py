@@ -6,7 +6,6 @@ of the check's step, never a check that failed.
 """
 
 from dagster_mirrorlake.checks.externals import build_external_checks
-from dagster_mirrorlake.checks.snapshots import build_snapshot_checks
 from dagster_mirrorlake.checks.table import (
     blocking_check_keys,
     build_checks,
@@ -19,7 +18,6 @@ __all__ = [
     "blocking_check_keys",
     "build_checks",
     "build_external_checks",
-    "build_snapshot_checks",
     "build_tenant_checks",
     "chain_check_keys",
     "proof_check_keys",

@@ -13,11 +13,11 @@ from itertools import groupby
 import dagster as dg
 
 from dagster_mirrorlake.checks.as_of import AsOf
-from dagster_mirrorlake.checks.snapshot_promises import CHECKS as OF_SNAPSHOTS
 from dagster_mirrorlake.checks.table import all_check_keys
 from dagster_mirrorlake.checks.tenants import CHECKS as OF_TENANTS
 from dagster_mirrorlake.table import MirroredTable, layer_named
 from dagster_mirrorlake.tenants import MirroredTenants
+from mirrorlake.capabilities import Seam
 from mirrorlake.ledger import Ledger
 
 
@@ -31,6 +31,12 @@ class CheckedAsset:
     as_of: Callable[[Ledger, str], AsOf | None]
 
 
+OF_MODES: Seam[Callable[[MirroredTable], Iterator[CheckedAsset]]] = Seam(
+    "checked assets", "dagster_mirrorlake"
+)
+"""By the name of a mode that a capability adds."""
+
+
 def checked_assets(
     tables: Sequence[MirroredTable],
     snapshots: Sequence[MirroredTable] = (),
@@ -40,8 +46,7 @@ def checked_assets(
     for table in tables:
         yield from _layers(table)
     for landed in snapshots:
-        key = landed.key("deduped")
-        yield CheckedAsset(key, _keys(key, OF_SNAPSHOTS), partial(_of_snapshots, landed))
+        yield from (asset for of_mode in OF_MODES for asset in of_mode(landed))
     for one in tenants:
         key = one.key("deduped")
         yield CheckedAsset(key, _keys(key, OF_TENANTS), partial(_of_tenants, one))
@@ -60,10 +65,6 @@ def _keys(key: dg.AssetKey, names: Sequence[str] | dict[str, str]) -> list[dg.As
 
 def _of_layer(table: MirroredTable, layer: str, ledger: Ledger, check: str) -> AsOf:
     return AsOf.now(ledger, table, layer_named(layer), check)
-
-
-def _of_snapshots(table: MirroredTable, ledger: Ledger, check: str) -> AsOf:
-    return AsOf.of_snapshots(ledger, table, check)
 
 
 def _of_tenants(tenants: MirroredTenants, ledger: Ledger, check: str) -> AsOf:

@@ -31,7 +31,7 @@ from dagster_mirrorlake.sensors.model_reports import (
     unreported_partitions,
     unreported_verdicts,
 )
-from dagster_mirrorlake.sensors.published import find_published
+from dagster_mirrorlake.sensors.reports import REPORTS, Reports
 from dagster_mirrorlake.sensors.requests import UNFINISHED
 from dagster_mirrorlake.sensors.tenant_reports import find_shown
 from dagster_mirrorlake.sensors.tenants import sensor_workspace
@@ -167,7 +167,9 @@ def _look(context: dg.SensorEvaluationContext, mirrored: _Mirrored) -> dg.Sensor
     _, newest = materialized_since(instance, None)
     done = _report_tables(instance, lake, ledger, mirrored.tables, before, now)
     confirmed = list(confirmed_clean(instance, ledger, mirrored.tables, before.unchanged, now))
-    published = find_published(instance, lake, ledger, mirrored.snapshots)
+    published = Reports()
+    for find in REPORTS:
+        published.add(find(instance, lake, ledger, mirrored.snapshots))
     loaded, reported = list[dg.AssetMaterialization](), dict[str, dict[str, str]]()
     for name, reporter in mirrored.reporters.items():
         known = before.published.get(name, {})

@@ -17,20 +17,17 @@ from mirrorlake.cli import show
 from mirrorlake.cli.backfills import backfill, invalidate
 from mirrorlake.cli.external import external
 from mirrorlake.cli.generate import models_group
-from mirrorlake.cli.init import init
 from mirrorlake.cli.lake import lake
-from mirrorlake.cli.landing import export, land
 from mirrorlake.cli.machine import doctor, warm
 from mirrorlake.cli.model_tests import test_command
 from mirrorlake.cli.models import run_command, show_command
 from mirrorlake.cli.plans import plan
-from mirrorlake.cli.preflight import preflight
 from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.readers import readers
 from mirrorlake.cli.refold import refold, rekey
 from mirrorlake.cli.repair import repair
 from mirrorlake.cli.shapes import schema
-from mirrorlake.cli.snapshots import clone, maintain, publish
+from mirrorlake.cli.snapshots import clone, maintain
 from mirrorlake.cli.status import status
 from mirrorlake.cli.sync import sync
 from mirrorlake.cli.tenants import tenants
@@ -89,21 +86,28 @@ def config_schema_command() -> None:
 
 
 _CORE: dict[str, tuple[click.Command, ...]] = {
-    "Start": (init, plan, doctor),
+    "Start": (plan, doctor),
     "Every day": (sync, status, gaps, backfill, hold),
     "Prove and repair": (check, repair, proof, readers, refold, recover),
-    "Look": (schema, tenants, preflight),
+    "Look": (schema, tenants),
     "Models": (run_command, show_command, test_command, models_group, invalidate, external),
-    "Snapshots": (land, publish, clone, export),
+    "Snapshots": (clone,),
     "BigQuery": (),
     "Upkeep": (maintain, lake, accept, rekey, ledger, config, warm),
 }
+
+
+def _opens(command: click.Command) -> bool:
+    """Sorts first what a newcomer begins with."""
+    return command.name != "init"
+
+
 SECTIONS = {
-    title: (*commands, *Seam[click.Command](f"commands: {title}"))
+    title: sorted((*commands, *Seam[click.Command](f"commands: {title}")), key=_opens)
     for title, commands in _CORE.items()
 }
 """Every command, by what it is for: a newcomer's first, most used first; those that capabilities
-add last."""
+add behind the core's."""
 for _commands in SECTIONS.values():
     for _command in _commands:
         cli.add_command(_command)

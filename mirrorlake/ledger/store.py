@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
@@ -12,7 +12,6 @@ from mirrorlake.ledger.chunks import Chunks
 from mirrorlake.ledger.columns import Columns
 from mirrorlake.ledger.costs import Costs
 from mirrorlake.ledger.database import Database, waits_for_server
-from mirrorlake.ledger.decisions import SnapshotDecisions
 from mirrorlake.ledger.dirty import DirtyMarks
 from mirrorlake.ledger.files import Files
 from mirrorlake.ledger.folds import Folds
@@ -31,7 +30,6 @@ from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.repairs import Repairs
 from mirrorlake.ledger.reports import Reports
 from mirrorlake.ledger.settled import Settled
-from mirrorlake.ledger.snapshots import Snapshots
 from mirrorlake.ledger.stamps import Stamps
 from mirrorlake.ledger.tenants import Tenants
 
@@ -54,8 +52,6 @@ class Ledger(
     Repairs,
     Reports,
     Settled,
-    Snapshots,
-    SnapshotDecisions,
     Costs,
     DirtyMarks,
     Files,
@@ -83,6 +79,11 @@ class Ledger(
     def shown_url(url: str) -> str:
         """A ledger's URL as it may be shown: without its password."""
         return sa.make_url(url).render_as_string(hide_password=True)
+
+    def clock(self) -> datetime:
+        """Now (UTC) by the ledger's clock: what it times everything by."""
+        with self._database.read() as connection:
+            return self._database.now(connection).replace(tzinfo=UTC)
 
     def lease(self, table: str, run_id: str) -> AbstractContextManager[Lease]:
         """Hold one table for writing; renewed in the background until the block ends.

@@ -321,50 +321,6 @@ PROOF_OFFSETS = sa.Table(
     sa.Column("table_name", sa.String(255), primary_key=True),
     sa.Column("next_lo", sa.Text),
 )
-SNAPSHOTS = sa.Table(
-    "landed_snapshots",
-    METADATA,
-    sa.Column("table_name", sa.String(255), primary_key=True),
-    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("state", sa.String(16), nullable=False),
-    sa.Column("number", sa.BigInteger),
-    sa.Column("fingerprint", sa.String(64), nullable=False),
-    sa.Column("digest", sa.String(64), nullable=False),
-    sa.Column("files", sa.Integer, nullable=False),
-    sa.Column("bytes", sa.BigInteger, nullable=False),
-    sa.Column("rows_read", sa.BigInteger),
-    sa.Column("bad", sa.BigInteger, nullable=False),
-    sa.Column("attempts", sa.Integer, nullable=False),
-    sa.Column("seen_at", sa.DateTime, nullable=False),
-    sa.Column("changed_at", sa.DateTime, nullable=False),
-    sa.Column("published_at", sa.DateTime),
-    sa.Column("error", sa.Text),
-)
-LANDED_FILES = sa.Table(
-    "landed_files",
-    METADATA,
-    sa.Column("table_name", sa.String(255), primary_key=True),
-    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("path", sa.Text, nullable=False),
-    sa.Column("bytes", sa.BigInteger, nullable=False),
-    sa.Column("version", sa.Text, nullable=False),
-    sa.Column("digest", sa.Text, nullable=False),
-    sa.Column("rows_read", sa.BigInteger),
-    sa.Column("bad", sa.BigInteger, nullable=False),
-)
-SNAPSHOT_NOTICES = sa.Table(
-    "snapshot_notices",
-    METADATA,
-    sa.Column("table_name", sa.String(255), primary_key=True),
-    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("about", sa.String(64), nullable=False),
-    sa.Column("text", sa.Text, nullable=False),
-    sa.Column("reported_at", sa.DateTime),
-    sa.Column("acknowledged_at", sa.DateTime),
-)
-
-
 TENANTS = sa.Table(
     "tenants",
     METADATA,

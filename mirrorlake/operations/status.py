@@ -6,10 +6,11 @@ What belongs here: what `mirrorlake status` shows. What doesn't: looking for dif
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from mirrorlake.capabilities import Seam
 from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.ledger import (
@@ -23,12 +24,6 @@ from mirrorlake.ledger import (
 )
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.operations.attention import undecided_columns
-from mirrorlake.operations.layer_status import (
-    newest_proof,
-    open_words,
-    snapshot_checks,
-    snapshots_proved,
-)
 from mirrorlake.operations.moved_lake import find_all_moved
 from mirrorlake.operations.publishers import PublicationStatus, published_statuses
 from mirrorlake.proof.coverage import ProofStatus, proof_status
@@ -130,6 +125,14 @@ class _Known:
     moved: Mapping[str, Sequence[MovedTable]]
 
 
+RowsOf: TypeAlias = Callable[[TableContract], tuple[int | None, str | None]]
+"""The rows that deduped has, None where there is no table; and why they can't be read, where they
+can't."""
+OF_MODES: Seam[Callable[[Ledger, TableContract, str, RowsOf], TableStatus]] = Seam("status")
+"""By the name of a mode that a capability adds: a table's status, from what the ledger says and
+what is said of it if it moved, '' if it did not."""
+
+
 def status_of(
     config: Config, ledger: Ledger, contracts: Sequence[TableContract]
 ) -> list[TableStatus]:
@@ -163,12 +166,23 @@ def status_of(
         moved=find_all_moved(config, ledger, contracts),
     )
     counts = _Counts(config, ledger)
-    found = [
-        (_snapshot_status if contract.landed else _status)(ledger, contract, known, counts)
-        for contract in contracts
-    ]
+    found = [_of_any(ledger, contract, known, counts) for contract in contracts]
     ledger.record_counts(counts.counted)
     return found
+
+
+def _of_any(ledger: Ledger, contract: TableContract, known: _Known, counts: _Counts) -> TableStatus:
+    status = OF_MODES.added.get(contract.mode)
+    if status is None:
+        found = _status(ledger, contract, known, counts)
+    else:
+        moved = "; ".join(one.said for one in known.moved.get(contract.name, ()))
+        found = status(ledger, contract, moved, counts.rows_of)
+    return replace(
+        found,
+        suspected_pii=_suspected(contract, known),
+        published=known.published(contract.name),
+    )
 
 
 def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Counts) -> TableStatus:
@@ -202,42 +216,11 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         held_for=hold.reason if hold else None,
         held_columns=undecided_columns(contract, known) if good else (),
         not_mirrored=_left_out(contract, known),
-        suspected_pii=_suspected(contract, known),
-        published=known.published(name),
     )
 
 
 NOT_KNOWN = "not known: it moved"
 """Of a table that other hands changed: what was proved of it was proved of other rows."""
-
-
-def _snapshot_status(
-    ledger: Ledger, contract: TableContract, known: _Known, counts: _Counts
-) -> TableStatus:
-    """A table of mode ``snapshot``: its newest snapshot, and the newest verdict on its rows."""
-    records = ledger.snapshots(contract.name)
-    newest = records[-1] if records else None
-    times = [r.published_at for r in records if r.published_at is not None]
-    rows, damage = counts.rows_of(contract) if times else (None, None)
-    moved = "; ".join(one.said for one in known.moved.get(contract.name, ()))
-    published = [r for r in records if r.state == "published" and r.number is not None]
-    proof = newest_proof(ledger, contract.name, "deduped") if published and not damage else None
-    proved = None if moved else snapshots_proved(proof, published)
-    state = newest.state if newest else "never loaded"
-    return TableStatus(
-        table=contract.name,
-        mode=contract.mode,
-        state="moved" if moved else state,
-        last_load=max(times).isoformat(timespec="seconds") if times else None,
-        rows=rows,
-        freshness=ledger.ledger_clock() - max(times) if times and not moved else None,
-        checks=damage or (NOT_KNOWN if moved else snapshot_checks(proof, proved, bool(published))),
-        proved=proved,
-        error=moved or open_words(records, ledger.notices(contract.name)),
-        originals={},
-        suspected_pii=_suspected(contract, known),
-        published=known.published(contract.name),
-    )
 
 
 def _iso(moment: datetime) -> str:

@@ -17,7 +17,8 @@ from dagster_mirrorlake.build import Mirror, build_asset_checks
 from dagster_mirrorlake.checks.checked_assets import CheckedAsset, checked_assets
 from dagster_mirrorlake.checks.shown_again import materialized_since, show_again
 from mirrorlake.config import Config, load_config
-from mirrorlake.ledger import FileRecord, Ledger, SeenSnapshot, Tenant
+from mirrorlake.landing.ledger import FileRecord, LandedSnapshots, SeenSnapshot
+from mirrorlake.ledger import Ledger, Tenant
 from mirrorlake.operations.tenant_reports import record_shown
 
 TEXT = """
@@ -88,9 +89,11 @@ class Place:
 
 
 def land(ledger: Ledger, number: int) -> None:
-    ledger.see_snapshots("feed.d.f", [SeenSnapshot(number, "f", 1, 10)])
-    ledger.land_snapshot("feed.d.f", number, number, "x", [FileRecord("p", 10, "", "", 3)])
-    ledger.publish_snapshots("feed.d.f", [number])
+    LandedSnapshots(ledger).see_snapshots("feed.d.f", [SeenSnapshot(number, "f", 1, 10)])
+    LandedSnapshots(ledger).land_snapshot(
+        "feed.d.f", number, number, "x", [FileRecord("p", 10, "", "", 3)]
+    )
+    LandedSnapshots(ledger).publish_snapshots("feed.d.f", [number])
 
 
 def show_tenants(ledger: Ledger, load: int) -> None:

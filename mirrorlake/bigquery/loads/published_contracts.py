@@ -14,10 +14,9 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.partition_changes import identity_columns
 from mirrorlake.errors import LakeError
-from mirrorlake.merge.snapshot.shape import SNAPSHOT
 from mirrorlake.models.external_tables import OF_MODEL
 from mirrorlake.models.published import PublishedModel
-from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE, VERSION
+from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SNAPSHOT, SOURCE, VERSION
 from mirrorlake.table.clean_rules import rules_of
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.new_columns import held_columns, held_now

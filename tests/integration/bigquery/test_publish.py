@@ -10,8 +10,8 @@ import pytest
 from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.errors import SchemaError
 from mirrorlake.operations.doctor import diagnose_contract
-from mirrorlake.operations.preflight import preflight
 from mirrorlake.operations.sync import sync_table
+from mirrorlake.preflight.tables import preflight
 from mirrorlake.workspace import Workspace
 from tests.integration.bigquery.published import (
     FIFTY,

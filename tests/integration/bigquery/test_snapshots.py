@@ -17,13 +17,13 @@ from mirrorlake.bigquery.loads.publish import PublishOutcome, publish_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.failpoints import OF_BIGQUERY
-from mirrorlake.merge.snapshot.publish import roll_table_back
+from mirrorlake.landing.fold.publish import roll_table_back
 from mirrorlake.operations.status import status_of
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 from tests.integration.bigquery.published import address, client_of, killed, left_over
 from tests.integration.conftest import Place, share_session
-from tests.integration.operations.test_landing import BIG, IDS, Feed, line
+from tests.integration.landing.test_landing import BIG, IDS, Feed, line
 from tests.support.bigquery.cloud import Cloud
 
 pytestmark = pytest.mark.live

@@ -23,13 +23,15 @@ from mirrorlake.backups.restore import Restored
 from mirrorlake.cli.main import cli
 from mirrorlake.cli.reports import DIFFERENT, UNDECIDED
 from mirrorlake.config import load_config
+from mirrorlake.init.from_server import Written
+from mirrorlake.landing.export import Exported
+from mirrorlake.landing.first_contract.write import LandingWritten
+from mirrorlake.landing.land import Arrived
 from mirrorlake.ledger import LayerProof
 from mirrorlake.operations.accept import Accepted
 from mirrorlake.operations.backfill import Filled
-from mirrorlake.operations.export import Exported
 from mirrorlake.operations.gaps import Stretch
 from mirrorlake.operations.history import History
-from mirrorlake.operations.land import Arrived
 from mirrorlake.operations.publishers import PUBLISHERS
 from mirrorlake.operations.recover import Recovered
 from mirrorlake.operations.refold import Refolded, Remade
@@ -38,8 +40,6 @@ from mirrorlake.operations.results import SyncResult
 from mirrorlake.operations.status import TableStatus
 from mirrorlake.proof.stale import AgedProof
 from mirrorlake.runtime.doctor import Diagnosis
-from mirrorlake.scaffold.from_landing import LandingWritten
-from mirrorlake.scaffold.from_server import Written
 
 ROOT = Path(__file__).parents[3]
 CLI = ROOT / "docs" / "cli.md"
