@@ -27,7 +27,6 @@ from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.kept import KeptModel
 from mirrorlake.models.kept_files import KeptModels, kept_folder
 from mirrorlake.models.known import known_models
-from mirrorlake.models.mirrored_places import mirrored_places
 from mirrorlake.models.model_files import FOLDER
 from mirrorlake.models.parse import table_name
 from mirrorlake.models.partition_times import kept_and_gone
@@ -35,6 +34,7 @@ from mirrorlake.models.partitions import PartitionIndex
 from mirrorlake.models.products import DayRange, ScopeProduct
 from mirrorlake.models.project_functions import read_functions
 from mirrorlake.models.scopes import ScopeValues, text_of
+from mirrorlake.serving.mirrored_places import mirrored_places
 
 logger = logging.getLogger("mirrorlake.models")
 

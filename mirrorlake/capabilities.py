@@ -13,7 +13,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Final, Generic, TypeVar, cast
 
-CAPABILITIES: Final = ("alerts", "backups")
+CAPABILITIES: Final = ("alerts", "backups", "models")
 """The capabilities that are there: packages of `mirrorlake`, and of the face where they show."""
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ import dagster as dg
 
 from dagster_mirrorlake.assets.targets import target_of
 from dagster_mirrorlake.models import ModelAsset
-from mirrorlake.ledger.model_checks import CheckedExpectation, PartitionChecks
+from mirrorlake.models.ledger import CheckedExpectation, ModelRecords, PartitionChecks
 from mirrorlake.models.model import Model
 from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.operations.models.checks import newest_checks, result_of
@@ -35,7 +35,7 @@ def report_checks(
     names = {one.name for one in context.selected_asset_check_keys}
     if not names:
         return
-    checks = states.ledger.model_checks(model.name)
+    checks = ModelRecords(states.ledger).checks(model.name)
     of_main, refused = newest_checks(checks, states.records(model))
     for scope in scopes:
         key = model.key_of(scope)
@@ -57,7 +57,7 @@ def missing_verdicts(
         LakeError: the lake can't be read.
         LedgerError: the ledger can't be read.
     """
-    checks = states.ledger.model_checks(model.name) if model.expectations else ()
+    checks = ModelRecords(states.ledger).checks(model.name) if model.expectations else ()
     of_main, _ = newest_checks(checks, states.records(model))
     names = {one.name for one in model.expectations}
     keys = [dg.AssetCheckKey(asset.key, name) for name in sorted(names)]

@@ -10,10 +10,11 @@ import dagster as dg
 
 from dagster_mirrorlake.models import ModelAsset
 from dagster_mirrorlake.sensors.requests import under_way
+from mirrorlake.models.ledger import ModelRecords
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
-    from mirrorlake.ledger.model_partitions import ModelPartition
+    from mirrorlake.models.ledger import ModelPartition
     from mirrorlake.models.model import Model
     from mirrorlake.operations.models.states import States
 
@@ -41,7 +42,7 @@ def incomplete_models(
     that a run is at work on: it reports them itself. Nothing is compiled."""
     found: list[ModelAsset] = []
     for model in models:
-        known = ledger.model_partitions(model.declaration.name)
+        known = ModelRecords(ledger).partitions(model.declaration.name)
         there = _materialized(instance, model) if known else set[str]()
         keys = {model.by_name[name] for name in known if name in model.by_name}
         # The location may have been loaded before some of them existed.

@@ -18,8 +18,8 @@ from mirrorlake.config import Config
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.models.mirrored_places import Contract
     from mirrorlake.operations.models.generate import GeneratedModel
+    from mirrorlake.serving.mirrored_places import Contract
 
 _REFUSED = 2
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from mirrorlake.cli import show as shown
+from mirrorlake.models.ledger import ModelRecords
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.ledger.model_checks import PartitionChecks
+    from mirrorlake.models.ledger import PartitionChecks
     from mirrorlake.operations.models.checks import ShownExpectation
     from mirrorlake.operations.models.states import States
 
@@ -44,7 +45,7 @@ def checks_of(states: States, name: str, key: str | None) -> ShownChecks:
     model = states.project.models[name]
     if not model.expectations:
         return ShownChecks((), ())
-    checks = states.ledger.model_checks(model.name)
+    checks = ModelRecords(states.ledger).checks(model.name)
     published = states.records(model)
     of_main, refused = newest_checks(checks, published)
     looks = [one[key] for one in (of_main, refused) if key in one]

@@ -150,8 +150,6 @@ def _counts(states: Mapping[str, int]) -> str:
 
 
 def _print_partition(found: ShownPartition) -> None:
-    from mirrorlake.operations.models.show import compressed
-
     console = shown.console
     why = f": {found.why}" if found.why else ""
     console.print(f"Partition {found.key or '(the only one)'} is {found.state}{why}.", markup=False)
@@ -168,14 +166,13 @@ def _print_partition(found: ShownPartition) -> None:
     if found.readers:
         table = shown.table("read by", "partitions…", "state")
         for name, keys in found.readers.items():
-            table.add_row(escape(name), escape(compressed(keys)), _counts(found.states[name]))
+            table.add_row(escape(name), escape(shown.compressed(keys)), _counts(found.states[name]))
         console.print(table)
 
 
 def _partitions_of(one: Input) -> str:
     from mirrorlake.models.dependencies import ModelInput
     from mirrorlake.models.external_tables import ExternalInput
-    from mirrorlake.operations.models.show import compressed
 
     if isinstance(one, ExternalInput):
         if not one.bounded:
@@ -183,7 +180,7 @@ def _partitions_of(one: Input) -> str:
         said = (", ".join(f"{name} {values}" for name, values in m) for m in one.mentions)
         return "; ".join(dict.fromkeys(said)) or "none"
     if isinstance(one, ModelInput):
-        words = compressed(one.keys)
+        words = shown.compressed(one.keys)
         return words if one.bounded or len(one.keys) < 2 else f"all: {words}"
     if not one.bounded:
         return "all" if one.column is None else f"all days of {one.column}"

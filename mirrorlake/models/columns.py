@@ -57,6 +57,20 @@ class Relation:
         return Relation(tuple(_may_lack(f) for f in self.fields), self.hidden)
 
 
+def relation_of(table: str, columns: Iterable[tuple[str, str, bool]]) -> Relation:
+    """A stored table's columns for a query, each its own origin.
+
+    Args:
+        columns: name, type, and whether it may be NULL.
+    """
+    return Relation(
+        tuple(
+            NamedValue(name, Typed(kind, nullable, frozenset({Origin(table, name.lower())})))
+            for name, kind, nullable in columns
+        )
+    )
+
+
 def _may_lack(found: NamedValue) -> NamedValue:
     value = found.value
     return NamedValue(found.name, Typed(value.type, True, value.origins))

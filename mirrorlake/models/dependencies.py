@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import cast
 
-from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.external_tables import ExternalInput, ExternalTable
 from mirrorlake.models.model import Model, Project
@@ -30,6 +29,7 @@ from mirrorlake.models.reach import TableReach, reach
 from mirrorlake.models.rules import MirrorRule, ModelRule, ReadRule, TableRule, at_day
 from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.models.spans import Interval
+from mirrorlake.serving.catalogue import Catalogue, MirroredTable
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from mirrorlake.destinations.bigquery.reader import TableSeen
 from mirrorlake.errors import ModelError
-from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
+from mirrorlake.models.columns import Relation, relation_of
 from mirrorlake.models.external import ExternalDeclaration
 from mirrorlake.models.spans import ValueSet
 from mirrorlake.sources.files.parquet_folder import ParquetFile, ParquetFolder
@@ -73,16 +73,9 @@ class ExternalTable:
 
     @cached_property
     def relation(self) -> Relation:
-        """Its declared columns for a query; each is its own origin."""
-        return Relation(
-            tuple(
-                NamedValue(
-                    one.name,
-                    Typed(one.type, one.nullable, frozenset({Origin(self.name, one.name.lower())})),
-                )
-                for one in self.declaration.columns
-            )
-        )
+        """Its declared columns for a query."""
+        declared = self.declaration.columns
+        return relation_of(self.name, ((one.name, one.type, one.nullable) for one in declared))
 
     def reached(self, mentions: Reached) -> tuple[ParquetFile, ...]:
         """The files that may have rows that some mention depends on."""

@@ -16,7 +16,7 @@ from sqlglot import exp
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ModelError
 from mirrorlake.models.bound import BoundQuery
-from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
+from mirrorlake.models.columns import NamedValue, Relation, Typed, relation_of
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.expectations import Expectation
 from mirrorlake.models.external_tables import ExternalTable
@@ -92,20 +92,9 @@ class Model:
 
     @property
     def relation(self) -> Relation:
-        """Its columns for a query that reads it; each is its own origin."""
-        return Relation(
-            tuple(
-                NamedValue(
-                    one.name,
-                    Typed(
-                        one.value.type,
-                        one.value.nullable,
-                        frozenset({Origin(self.name, one.name.lower())}),
-                    ),
-                )
-                for one in self.fields
-            )
-        )
+        """Its columns for a query that reads it."""
+        fields = ((one.name, one.value.type, one.value.nullable) for one in self.fields)
+        return relation_of(self.name, fields)
 
     @cached_property
     def by_key(self) -> Mapping[str, ScopeValues]:

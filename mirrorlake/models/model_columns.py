@@ -12,7 +12,6 @@ from sqlglot import exp
 
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ModelError
-from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.clock import STEP, is_unsteady, unsteady_words
 from mirrorlake.models.columns import NamedValue, Origin, Typed
 from mirrorlake.models.declaration import Declaration
@@ -23,6 +22,7 @@ from mirrorlake.models.model import BoundModel
 from mirrorlake.models.place import at
 from mirrorlake.models.python_columns import PythonFields
 from mirrorlake.models.told_by_conditions import hidden_columns
+from mirrorlake.serving.catalogue import Catalogue
 
 
 def fields_of(

@@ -25,7 +25,6 @@ from mirrorlake.errors import ModelError
 from mirrorlake.models.binder import bind
 from mirrorlake.models.bound_expectations import expectations_of
 from mirrorlake.models.broken import Broken, place_of
-from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.clock import refuse_unsteady
 from mirrorlake.models.columns import NamedValue, Origin
 from mirrorlake.models.declaration import Declaration
@@ -45,6 +44,7 @@ from mirrorlake.models.python_columns import python_fields
 from mirrorlake.models.readable import ReadableTables
 from mirrorlake.models.rules import RuleBook
 from mirrorlake.models.streams import refuse_half_streamed
+from mirrorlake.serving.catalogue import Catalogue
 
 
 def compile_models(

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.columns import Relation
+from mirrorlake.models.columns import Relation, relation_of
 from mirrorlake.models.external_tables import Externals, ExternalTable
 from mirrorlake.models.kept import hash_of, offer_of, plain_fields
 from mirrorlake.models.model import Model
+from mirrorlake.serving.catalogue import Catalogue
 
 
 class ReadableTables:
@@ -49,7 +49,7 @@ class ReadableTables:
                 f"{name} has no columns yet: its table was never loaded",
                 next_step=f"mirrorlake sync {table.contract.name}",
             )
-        return table.relation if table is not None else None
+        return relation_of(name, table.columns) if table is not None else None
 
     def offer(self, name: str) -> str:
         """A hash of all that what is found of a reader depends on; each table is looked at once."""

@@ -17,9 +17,8 @@ from mirrorlake.config.fields import nearest
 from mirrorlake.config.yaml_file import Path as YamlPath
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ModelError
-from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.cells import Cell, CellRefused, cell
-from mirrorlake.models.columns import NamedValue, Relation, Typed
+from mirrorlake.models.columns import NamedValue, Relation, Typed, relation_of
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.external_tables import Externals
 from mirrorlake.models.given_columns import TestReading, compare_columns, typed_columns
@@ -29,6 +28,7 @@ from mirrorlake.models.parse import table_name
 from mirrorlake.models.project import compile_model
 from mirrorlake.models.readable import ReadableTables
 from mirrorlake.models.scopes import ScopeValues, text_of
+from mirrorlake.serving.catalogue import Catalogue
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Fitting:
         if name in self._project.externals:
             return self._project.externals[name].relation
         table = self._catalogue.table(name)
-        return table.relation if table is not None and table.columns else None
+        return relation_of(name, table.columns) if table is not None and table.columns else None
 
     def _model(self, declared: Declaration, given: Mapping[str, Relation]) -> Model:
         if not given:

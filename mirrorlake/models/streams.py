@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlglot import exp
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.model import Model
 from mirrorlake.models.parse import table_name
 from mirrorlake.models.place import at
+from mirrorlake.serving.catalogue import Catalogue
 
 
 def refuse_half_streamed(

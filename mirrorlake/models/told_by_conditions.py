@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from mirrorlake.models.bound import Trace
-from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.columns import Origin
 from mirrorlake.models.external_tables import ExternalTable
 from mirrorlake.models.model import Model
 from mirrorlake.models.place import at
+from mirrorlake.serving.catalogue import Catalogue
 
 _EQUAL = (exp.EQ, exp.NullSafeEQ, exp.In, exp.Like, exp.ILike, exp.RegexpLike)
 

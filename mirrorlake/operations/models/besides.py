@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.clock import reads_the_day
+from mirrorlake.models.ledger import ModelPartition
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.scopes import ScopeValues, text_of
 

@@ -15,10 +15,14 @@ from dataclasses import dataclass, field
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ExpectationFailed
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger.model_checks import CheckedExpectation, PartitionChecks
-from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.merge.staging import branch_sql
 from mirrorlake.models.expectations import Expectation
+from mirrorlake.models.ledger import (
+    CheckedExpectation,
+    ModelPartition,
+    ModelRecords,
+    PartitionChecks,
+)
 from mirrorlake.models.model import Model
 from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.operations.models.looks import PartitionLook, look_at_rows
@@ -117,7 +121,7 @@ class Checking:
 
     def _record(self, checks: Sequence[PartitionChecks]) -> None:
         published = {key: one.snapshot_id for key, one in self.published().items()}
-        self.workspace.ledger.record_model_checks(checks, published)
+        ModelRecords(self.workspace.ledger).record_checks(checks, published)
 
 
 def failure_of(model: Model, refused: Sequence[PartitionChecks]) -> ExpectationFailed:

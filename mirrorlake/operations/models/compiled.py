@@ -22,7 +22,6 @@ from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.iceberg.folders import warehouse_uri
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
-from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.declaration import (
     Declaration,
     read_declarations,
@@ -43,6 +42,7 @@ from mirrorlake.models.scopes import ScopeValues, shown_text, text_of
 from mirrorlake.operations.models.elsewhere import look_at_externals
 from mirrorlake.operations.models.own_places import OwnPlaces
 from mirrorlake.operations.models.publishable import refuse_unpublishable
+from mirrorlake.serving.catalogue import Catalogue
 
 _MANY = 100_000
 """Objects that are made before Python looks for garbage among the young."""
@@ -59,14 +59,17 @@ def has_model(config: Config, name: str) -> bool:
 
 
 def compile_project(
-    config: Config, lake: Lake, now: datetime | None = None
+    config: Config, lake: Lake, now: datetime | None = None, catalogue: Catalogue | None = None
 ) -> tuple[Project, Catalogue]:
     """Compile the models beside a contract file; what is found of each is kept beside it, too.
+
+    Args:
+        catalogue: the mirror's tables, where somebody has looked at them.
 
     Raises:
         LakeError: the lake can't be read; what is wrong with files and queries is in the project.
     """
-    catalogue = Catalogue(config, lake)
+    catalogue = catalogue or Catalogue(config, lake)
     with _few_collections():
         folder = models_folder(config)
         (declared, lost), (declarations, unread) = read_externals(folder), read_declarations(folder)

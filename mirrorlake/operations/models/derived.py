@@ -13,11 +13,11 @@ from datetime import date
 
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ModelError
-from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.dependencies import Input, MirrorInput, ModelInput, inputs_of
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.scopes import ScopeValues, text_of
 from mirrorlake.operations.models.compiled import scopes_of
+from mirrorlake.serving.catalogue import Catalogue
 
 CHOICES = ("all", "direct", "none")
 """How what derives from something is chosen, but for a list of models."""

@@ -18,7 +18,7 @@ from datetime import date, timedelta
 from sqlglot.dialects.spark import Spark
 
 from mirrorlake.destinations.base import as_sql_identifier
-from mirrorlake.models.catalogue import MirroredTable
+from mirrorlake.serving.catalogue import MirroredTable
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMES = ("created_day", "day_of_creation", "generated_created_day")

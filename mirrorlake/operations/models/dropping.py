@@ -12,6 +12,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.partition_drop import drop_before
 from mirrorlake.failpoints import failpoint
 from mirrorlake.models.evaluate import Constant
+from mirrorlake.models.ledger import ModelRecords
 from mirrorlake.models.model import Model
 from mirrorlake.models.partition_times import time_name
 from mirrorlake.models.retention import moment_of, values_of
@@ -83,7 +84,7 @@ def drop_gone(workspace: Workspace, model: Model) -> tuple[str, ...]:
     if keys:
         # Forgotten first: a record that outlived its rows would be believed if they were kept
         # longer one day. A record whose rows are there still is found again by their commit.
-        workspace.ledger.forget_model_partitions(model.name, keys)
+        ModelRecords(workspace.ledger).forget_partitions(model.name, keys)
         failpoint("model.forgotten")
         workspace.check_lease()
         first = moment_of(_first_kept(model))

@@ -17,11 +17,11 @@ from datetime import UTC, date, datetime, timedelta
 from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.records import age_of
-from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.dependencies import MirrorInput
 from mirrorlake.models.model import Model
 from mirrorlake.operations.gaps import find_stretches
 from mirrorlake.operations.models.states import PartitionState, States
+from mirrorlake.serving.catalogue import Catalogue
 
 MOST_AT_ONCE = 1_000
 """Partitions of one model that are named at once; the others follow when these are computed."""

@@ -21,9 +21,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.statistics import file_range
 from mirrorlake.errors import ModelError
 from mirrorlake.ledger import Ledger
-from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.declaration import Declaration, read_declaration
-from mirrorlake.models.mirrored_places import Contract
 from mirrorlake.models.model_files import FOLDER, model_name
 from mirrorlake.models.project import compile_models
 from mirrorlake.operations.models.domain_models import (
@@ -36,6 +34,8 @@ from mirrorlake.operations.models.domain_models import (
 from mirrorlake.runtime.cache import write_whole
 from mirrorlake.schema.own_columns import DATABASE, SOURCE
 from mirrorlake.schema.versions import FIRST_CREATED
+from mirrorlake.serving.catalogue import Catalogue, MirroredTable
+from mirrorlake.serving.mirrored_places import Contract
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.source_columns import recorded_columns
 from mirrorlake.table.streamed import why_nothing_to_add

@@ -5,7 +5,7 @@ not compile any more breaks, and so does what loses a column or gives one of ano
 changes otherwise is computed again. Nothing is written, and Spark is not started.
 
 What belongs here: models. What doesn't: what a mirrored table will have
-(`mirrorlake.operations.models.altered`), and what is said of the table itself.
+(`mirrorlake.operations.altered_tables`), and what is said of the table itself.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from dataclasses import replace
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.columns import broken_columns
 from mirrorlake.models.external_tables import Externals
+from mirrorlake.models.ledger import ModelRecords
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.project import compile_models
 from mirrorlake.models.readings import ColumnReading, readings, table_places
+from mirrorlake.operations.altered_tables import AlteredCatalogue, AlteredColumn
 from mirrorlake.operations.forecasts import forecast_partitions
-from mirrorlake.operations.models.altered import AlteredCatalogue, AlteredColumn
-from mirrorlake.operations.models.impacted import ImpactWord, ModelImpact, ReadPlace
+from mirrorlake.operations.reader_impacts import ImpactWord, ModelImpact, ReadPlace
 
 
 def impacts_of(project: Project, catalogue: AlteredCatalogue) -> list[ModelImpact]:
@@ -68,7 +69,7 @@ def with_costs(impact: ModelImpact, model: Model, ledger: Ledger) -> ModelImpact
     """
     if impact.what == "reads" or not impact.compiles:
         return impact
-    records = ledger.model_partitions(model.name)
+    records = ModelRecords(ledger).partitions(model.name)
     keys = [key for key in records if key in model.by_key]
     forecast = forecast_partitions(records, keys)
     return replace(impact, partitions=len(keys), forecast=forecast)

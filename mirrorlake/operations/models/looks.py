@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LakeError
-from mirrorlake.ledger.model_checks import CheckedExpectation
 from mirrorlake.models.expectations import Expectation
+from mirrorlake.models.ledger import CheckedExpectation
 from mirrorlake.models.model import Model
 from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.operations.models.pandera_schemas import broken_by, load_schema

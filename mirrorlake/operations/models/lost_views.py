@@ -9,9 +9,9 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import LakeDamaged
-from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.model import Model
 from mirrorlake.operations.models.tables import model_table
+from mirrorlake.serving.catalogue import Catalogue, MirroredTable
 from mirrorlake.table.streamed import streamed_of, why_nothing_to_add
 
 

@@ -12,38 +12,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.columns import broken_columns
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.readings import readings
+from mirrorlake.operations.computed import ModelChange
 from mirrorlake.operations.models.tables import RECORDED
-
-PlannedChange = Literal["added", "unchanged", "changed", "breaking", "removed"]
-CODES: Mapping[PlannedChange, int] = {
-    "unchanged": 0,
-    "added": 0,
-    "changed": 10,
-    "removed": 10,
-    "breaking": 20,
-}
-
-
-@dataclass(frozen=True)
-class ModelChange:
-    """What became of one model since it was run last.
-
-    Attributes:
-        words: what changed of it, one thing each.
-        readers: where models read what breaks: ``file:line:column: model reads column``.
-    """
-
-    model: str
-    change: PlannedChange
-    words: tuple[str, ...] = ()
-    readers: tuple[str, ...] = ()
 
 
 def record_model(ledger: Ledger, model: Model) -> None:

@@ -24,6 +24,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.lake_heads import OF_MODELS
 from mirrorlake.models.external_tables import OF_MODEL
+from mirrorlake.models.ledger import ModelRecords
 from mirrorlake.models.model import Model, Project
 from mirrorlake.operations.models.dropped import DROPPED, PartitionDrop
 from mirrorlake.operations.models.dropping import uncovered_keys
@@ -85,7 +86,7 @@ def _found(lake: Lake, ledger: Ledger, project: Project) -> Iterator[Leftover]:
     for model in project.models.values():
         keys = uncovered_keys(lake, model)
         if keys:
-            records = ledger.model_partitions(model.name)
+            records = ModelRecords(ledger).partitions(model.name)
             rows = [records[key].rows if key in records else None for key in keys]
             known = [one for one in rows if one is not None]
             kept = _SNAPSHOT if model.declaration.is_snapshot else ""
@@ -103,7 +104,7 @@ def _found(lake: Lake, ledger: Ledger, project: Project) -> Iterator[Leftover]:
         if table is None or table.properties.get(OF_MODEL) != name:
             yield Leftover(name, "record", there=there)
             continue
-        rows = sum(one.rows for one in ledger.model_partitions(name).values())
+        rows = sum(one.rows for one in ModelRecords(ledger).partitions(name).values())
         yield Leftover(name, "table", rows=rows, kept=kept, there=there)
 
 
@@ -143,7 +144,7 @@ def _drop_partitions(workspace: Workspace, model: Model, keys: Sequence[str]) ->
         return
     parts = [values for values in partitions_there(table) if key_of_values(model, values) in wanted]
     # Forgotten first: a record that outlived its rows would be believed if they came back one day.
-    workspace.ledger.forget_model_partitions(model.name, wanted)
+    ModelRecords(workspace.ledger).forget_partitions(model.name, wanted)
     failpoint("model.forgotten")
     workspace.check_lease()
     said = PartitionDrop("", "", workspace.run_id, tuple(sorted(wanted)))
@@ -164,6 +165,7 @@ def _drop_model(workspace: Workspace, one: Leftover) -> None:
         if table is not None and table.properties.get(OF_MODEL) == one.model:
             workspace.check_lease()
             lake.drop(identifier)
-    ledger.forget_model_partitions(one.model, ledger.model_partitions(one.model).keys())
+    records = ModelRecords(ledger)
+    records.forget_partitions(one.model, records.partitions(one.model).keys())
     ledger.forget_marks([mark.mark_id for mark in ledger.dirty_marks(one.model)])
     ledger.forget_definition(f"{RECORDED}{one.model}")

@@ -26,8 +26,8 @@ from mirrorlake.destinations.iceberg.session_settings import activate
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import CommitConflict, ExpectationFailed, LakeError, LandingError, ModelError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
+from mirrorlake.models.ledger import ModelPartition, ModelRecords
 from mirrorlake.models.model import Model
 from mirrorlake.models.scopes import ScopeValues
 from mirrorlake.models.taken import is_over
@@ -36,13 +36,13 @@ from mirrorlake.operations.models.dropping import drop_gone, uncovered_keys, unc
 from mirrorlake.operations.models.lake_names import within_lake
 from mirrorlake.operations.models.lost_views import lost_view
 from mirrorlake.operations.models.model_schemas import load_schemas
+from mirrorlake.operations.models.moved_tables import put_model_right
 from mirrorlake.operations.models.plans import record_model
 from mirrorlake.operations.models.rows import batch_condition, batch_rows, row_errors
 from mirrorlake.operations.models.states import States
 from mirrorlake.operations.models.stream_views import stream_sql
 from mirrorlake.operations.models.table_history import PARTITIONS, keys_there, recorded_by
 from mirrorlake.operations.models.tables import model_table, prepare_table
-from mirrorlake.operations.moved_made import put_model_right
 from mirrorlake.serving.views import show_next_table
 from mirrorlake.workspace import Workspace
 
@@ -205,7 +205,7 @@ def _show_rebuilt(
         return []
     show_next_table(workspace, checking.table, model_table(model))
     record_model(workspace.ledger, model)
-    workspace.ledger.record_model_partitions(done)
+    ModelRecords(workspace.ledger).record_partitions(done)
     states.made_again(model)
     return done
 
@@ -325,7 +325,7 @@ def _compute(
     seconds = round((time.monotonic() - begun) / len(batch), 3)
     found = [replace(one, seconds=seconds) for one in recorded_by(model, table, words, commit)]
     if not checking.is_beside:
-        workspace.ledger.record_model_partitions(found)
+        ModelRecords(workspace.ledger).record_partitions(found)
     failpoint("model.recorded")
     return found
 
@@ -401,7 +401,7 @@ def _run_view(
         seconds=round(time.monotonic() - begun, 3),
         run_id=workspace.run_id,
     )
-    workspace.ledger.record_model_partitions([found])
+    ModelRecords(workspace.ledger).record_partitions([found])
     record_model(workspace.ledger, model)
     states.forget(model, "")
     if watch is not None:

@@ -6,7 +6,7 @@ What belongs here: the answers. What doesn't: what a query means (`mirrorlake.mo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mirrorlake.errors import ModelError
@@ -218,14 +218,3 @@ def _sql_of(model: Model, scope: ScopeValues) -> str:
         f"-- {one.name}\n{bound_sql(sql, model.bound, scope, (one.start, one.end))};"
         for one in code.inputs
     )
-
-
-def compressed(keys: Sequence[str]) -> str:
-    """Names of partitions for people: the first, the last, and how many.
-
-    >>> compressed(["day=2024-05-01", "day=2024-05-02", "day=2024-05-03"])
-    'day=2024-05-01 … day=2024-05-03 (3)'
-    """
-    if len(keys) > 2:
-        return f"{keys[0]} … {keys[-1]} ({len(keys):,})"
-    return ", ".join(keys) or "none"

@@ -20,8 +20,6 @@ from typing import Literal
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.dirty import DirtyMark
-from mirrorlake.ledger.model_partitions import ModelPartition
-from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.dependencies import (
     Input,
     MirrorInput,
@@ -31,6 +29,7 @@ from mirrorlake.models.dependencies import (
 )
 from mirrorlake.models.evaluate import Constant
 from mirrorlake.models.external_tables import ExternalInput
+from mirrorlake.models.ledger import ModelPartition, ModelRecords
 from mirrorlake.models.model import Model, Project
 from mirrorlake.models.partition_times import time_name
 from mirrorlake.models.scopes import ScopeValues
@@ -47,6 +46,7 @@ from mirrorlake.operations.models.lost_views import lost_view
 from mirrorlake.operations.models.table_history import keys_there, records_that_stand
 from mirrorlake.operations.models.tables import model_table
 from mirrorlake.operations.models.versions import Versions
+from mirrorlake.serving.catalogue import Catalogue
 
 StateWord = Literal["computed", "stale", "missing", "missed"]
 """Missed is a partition that was never computed, and can't be any more."""
@@ -409,7 +409,7 @@ class States:
         return found
 
     def _read(self, model: Model) -> dict[str, ModelPartition]:
-        known = self.ledger.model_partitions(model.name)
+        known = ModelRecords(self.ledger).partitions(model.name)
         if model.declaration.is_view:
             return known
         table = self.lake.load(model_table(model))

@@ -12,8 +12,8 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.ledger import Ledger
 from mirrorlake.merge.streamed import after_of
-from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.model import Model
+from mirrorlake.serving.catalogue import Catalogue, MirroredTable
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.streamed import streamed_of, why_nothing_to_add
 

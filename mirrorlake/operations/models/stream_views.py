@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.models.binding import bound_sql
-from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.models.mentions import written_instead
 from mirrorlake.models.model import Model
 from mirrorlake.operations.models.lost_views import streamed_tables
 from mirrorlake.operations.resolve import refuse_unloaded, resolve_table
+from mirrorlake.serving.catalogue import Catalogue, MirroredTable
 from mirrorlake.serving.streamed import (
     make_streamed,
     refuse_unfolded,

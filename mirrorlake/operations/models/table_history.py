@@ -22,8 +22,8 @@ from mirrorlake.destinations.iceberg.statistics import (
 )
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.dirty import DirtyMark
-from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.evaluate import Constant
+from mirrorlake.models.ledger import ModelPartition, ModelRecords
 from mirrorlake.models.model import Model
 from mirrorlake.operations.models.dropped import PartitionDrop
 from mirrorlake.operations.models.tables import model_table
@@ -42,11 +42,11 @@ def settle_records(lake: Lake, ledger: Ledger, model: Model) -> None:
     table = lake.load(model_table(model))
     if table is None or model.declaration.is_view:
         return
-    known = ledger.model_partitions(model.name)
+    known = ModelRecords(ledger).partitions(model.name)
     identity = str(table.metadata.table_uuid)
     here = {key: one for key, one in known.items() if one.table == identity}
     stands, foreign = records_that_stand(model, table, here, ledger)
-    ledger.forget_model_partitions(model.name, known.keys() - stands.keys())
+    ModelRecords(ledger).forget_partitions(model.name, known.keys() - stands.keys())
     marked = {(one.key, one.reason) for one in ledger.dirty_marks(model.name)}
     declaration = uuid.uuid4().hex[:12]
     ledger.declare_invalid(
@@ -96,7 +96,7 @@ def records_that_stand(
         }
         if fresh:  # how many rows each has is read from the commit's files
             news = [each for each in recorded_by(model, table, said, one) if each.key in fresh]
-            ledger.record_model_partitions(news)
+            ModelRecords(ledger).record_partitions(news)
             found |= {record.key: record for record in news}
     # A commit that is there and that main does not lead to was set back; one that is not there has
     # expired: it is older than all that are.

@@ -25,7 +25,6 @@ from mirrorlake.destinations.iceberg.session_settings import cores_of
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LakeError, ModelError
-from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.cells import Cell, shown
 from mirrorlake.models.declaration import Declaration
 from mirrorlake.models.model import Project
@@ -34,6 +33,7 @@ from mirrorlake.models.ready_tests import Fitting, ReadyTest
 from mirrorlake.operations.models.given_rows import MOST_ROWS, given_tables, taken_rows
 from mirrorlake.operations.models.model_schemas import schema_problems
 from mirrorlake.operations.models.rows import partition_rows
+from mirrorlake.serving.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

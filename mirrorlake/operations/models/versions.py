@@ -25,7 +25,7 @@ from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, histo
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.moved_days import MovedDays
-from mirrorlake.models.catalogue import Catalogue
+from mirrorlake.serving.catalogue import Catalogue
 
 Periods = Sequence[tuple[date | None, date | None]]
 

@@ -19,7 +19,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ExpectationFailed, LakeError
 from mirrorlake.failpoints import OF_EXPECTATIONS
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.model_checks import PartitionChecks
+from mirrorlake.models.ledger import ModelRecords, PartitionChecks
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.operations.test_models import run
@@ -87,7 +87,9 @@ def refused(config: Path, *arguments: str) -> tuple[ExpectationFailed, str]:
 
 def checks_of(config: Path, model: str) -> dict[str, PartitionChecks]:
     """Partition → what was found of it last."""
-    return {one.key: one for one in Ledger(load_config(config).ledger.url).model_checks(model)}
+    return {
+        one.key: one for one in ModelRecords(Ledger(load_config(config).ledger.url)).checks(model)
+    }
 
 
 def broken(one: PartitionChecks) -> dict[str, str]:

@@ -23,6 +23,7 @@ from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.failpoints import OF_MODELS
 from mirrorlake.ledger import Ledger
+from mirrorlake.models.ledger import ModelRecords
 from mirrorlake.operations.models.compiled import compile_project
 from mirrorlake.operations.models.states import States
 from mirrorlake.operations.models.table_history import PARTITIONS, settle_records
@@ -272,7 +273,7 @@ def test_a_lost_ledger_finds_the_partitions_in_their_commits(config: Path, place
     with sa.create_engine(ledger).begin() as connection:
         connection.execute(sa.text("DELETE FROM model_partitions"))
     assert computed(config, "daily", "shop=Paris") == {"daily": []}
-    found = Ledger(ledger).model_partitions(f"m_{config.parent.name}.daily")
+    found = ModelRecords(Ledger(ledger)).partitions(f"m_{config.parent.name}.daily")
     assert {key: one.rows for key, one in found.items()} == {
         "sold_day=2024-02-28/shop=Paris": 1,
         "sold_day=2024-02-29/shop=Paris": 1,

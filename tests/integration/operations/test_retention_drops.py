@@ -15,7 +15,7 @@ from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable, history
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.tables import MODEL_PARTITIONS
+from mirrorlake.models.ledger import MODEL_PARTITIONS
 from mirrorlake.operations.models.compiled import compile_project
 from mirrorlake.operations.models.table_history import settle_records
 from mirrorlake.workspace import Workspace

@@ -10,7 +10,7 @@ import pytest
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.tables import MODEL_PARTITIONS
+from mirrorlake.models.ledger import MODEL_PARTITIONS
 from tests.integration.conftest import Place
 from tests.integration.hands import LakePart, purged
 from tests.integration.operations.test_models import (

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from mirrorlake.cli import show
 from mirrorlake.cli.models import runs_table
-from mirrorlake.ledger.model_partitions import ModelPartition
+from mirrorlake.models.ledger import ModelPartition
 from mirrorlake.operations.models.runs import ModelRun
 
 CELLS = st.one_of(

@@ -9,7 +9,7 @@ import pytest
 
 from mirrorlake.ledger import Lease, Ledger, Window
 from mirrorlake.ledger.dirty import DirtyMark
-from mirrorlake.ledger.model_partitions import ModelPartition
+from mirrorlake.models.ledger import ModelPartition, ModelRecords
 
 TABLE = "s.shop.t"
 OF_TABLE = DirtyMark("m1", "d1", TABLE, "a wrong rate", "ann@host", first=date(2026, 1, 1))
@@ -56,9 +56,11 @@ def test_a_mark_goes_with_the_record_of_the_partition_that_answers_it(ledger: Le
     later = DirtyMark("m3", "d2", "m.daily", "", "ann@host", key="day=2026-01-01")
     ledger.declare_invalid([OF_MODEL, later])
     # The run saw the first one alone.
-    ledger.record_model_partitions([computed("day=2026-01-01", "m2"), computed("day=2026-01-02")])
+    ModelRecords(ledger).record_partitions(
+        [computed("day=2026-01-01", "m2"), computed("day=2026-01-02")]
+    )
     assert [one.mark_id for one in ledger.dirty_marks()] == ["m3"]
-    assert set(ledger.model_partitions("m.daily")) == {"day=2026-01-01", "day=2026-01-02"}
+    assert set(ModelRecords(ledger).partitions("m.daily")) == {"day=2026-01-01", "day=2026-01-02"}
 
 
 def test_a_mark_stays_where_the_record_could_not_be_written(ledger: Ledger) -> None:
@@ -66,9 +68,9 @@ def test_a_mark_stays_where_the_record_could_not_be_written(ledger: Ledger) -> N
     broken = computed("day=2026-01-02")
     object.__setattr__(broken, "inputs", object())
     with pytest.raises(TypeError):
-        ledger.record_model_partitions([computed("day=2026-01-01", "m2"), broken])
+        ModelRecords(ledger).record_partitions([computed("day=2026-01-01", "m2"), broken])
     assert [one.mark_id for one in ledger.dirty_marks()] == ["m2"]
-    assert ledger.model_partitions("m.daily") == {}
+    assert ModelRecords(ledger).partitions("m.daily") == {}
 
 
 def test_marks_are_written_all_or_none(ledger: Ledger) -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.ledger.model_checks import CheckedExpectation, PartitionChecks
-from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.expectations import Expectation
+from mirrorlake.models.ledger import CheckedExpectation, ModelPartition, PartitionChecks
 from mirrorlake.operations.models.checks import show_expectations
 from tests.unit.models.test_project import Compiled, compiled, contract, problem  # noqa: F401
 

@@ -26,8 +26,8 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.models.dependencies import EVERY_DAY, MirrorInput, ModelInput, inputs_of, unbounded
+from mirrorlake.models.ledger import ModelPartition, ModelRecords
 from mirrorlake.models.model import Project
 from mirrorlake.models.project import compile_models, stored_columns
 from mirrorlake.operations.models.compiled import compile_project, scopes_of
@@ -433,7 +433,7 @@ def test_a_stale_view_has_its_reason_and_what_is_stale_is_said_to_be(
     ledger = Ledger(config.ledger.url)
     prints = {one.name: one.fingerprint for one in project.models.values()}
     made = {"m.first": "another", "m.second": prints["m.second"], "m.third": prints["m.third"]}
-    ledger.record_model_partitions(
+    ModelRecords(ledger).record_partitions(
         [
             ModelPartition(name, "", print_, "", 0, {}, 0, 1.0, "run")
             for name, print_ in made.items()

@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.config import load_config
+from mirrorlake.config import Config, load_config
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Lease, Ledger, Window
 from mirrorlake.operations.contract_changes import TableChange, plan_contracts
+from mirrorlake.operations.models.computed import ComputedModels
+from mirrorlake.operations.models.states import States
 from mirrorlake.operations.recorded_contracts import record_contract, recorded_contracts
+from mirrorlake.serving.catalogue import Catalogue
 from tests.unit.models.test_project import CONTRACT, Compiled
 from tests.unit.operations.test_invalid import RECEIPT, day
 
@@ -22,6 +26,10 @@ MEANING = {
     "mode": "append", "raw": "s_d__raw", "key": ["id"], "cursor": "sold_at", "by_time": True,
     "start": "2024-01-01",
 }  # fmt: skip
+
+
+def catalogue_of(config: Config) -> Catalogue:
+    return Catalogue(config, Lake(config.lake))
 
 
 @pytest.fixture
@@ -41,7 +49,9 @@ def changes(compiled: Compiled, contract: Path) -> Changes:
         contract.write_text(CONTRACT.replace(before, after))
         project = compiled(**models)
         catalogue: Any = compiled.catalogue  # type: ignore[attr-defined]
-        found = plan_contracts(load_config(contract), ledger, catalogue, project)
+        config = load_config(contract)
+        states = States(project, catalogue, Lake(config.lake), ledger)
+        found = plan_contracts(config, ledger, catalogue, [ComputedModels(config, states)])
         return next(one for one in found if one.table == table)
 
     return run
@@ -145,13 +155,14 @@ def test_a_table_that_an_older_release_loaded(contract: Path, compiled: Compiled
     load_id = ledger.create_load("s.d.sales", Window("initial", None, None, day(2)))
     load = ledger.start_load(load_id, Lease("s.d.sales", "o", 1), "run", "t_v_1", None)
     ledger.finish_load(load, 1, replace(RECEIPT, meaning=MEANING))
-    found = plan_contracts(config, ledger, compiled.catalogue if compiled() else None, compiled())  # type: ignore[attr-defined]
+    compiled()
+    found = plan_contracts(config, ledger, catalogue_of(config), [])
     (sales,) = [one for one in found if one.table == "s.d.sales"]
     assert sales.change == "unchanged"
     assert sales.words == ("only mode, key and cursor are known of what it was loaded by",)
     contract.write_text(CONTRACT.replace("mode: append", "mode: incremental"))
     config = load_config(contract)
-    found = plan_contracts(config, ledger, compiled.catalogue, compiled())  # type: ignore[attr-defined]
+    found = plan_contracts(config, ledger, catalogue_of(config), [])
     (sales,) = [one for one in found if one.table == "s.d.sales"]
     assert (sales.change, sales.words) == (
         "changed",
@@ -173,8 +184,8 @@ def test_what_another_release_had_otherwise_is_no_change(
     recorded = recorded_contracts(ledger)["s.d.people"]
     recorded["columns"] = {"email": {"pii": "mask", "gone": 7}}
     ledger.record_definition("contract s.d.people", json.dumps(recorded))
-    project = compiled()
-    found = plan_contracts(config, ledger, compiled.catalogue, project)  # type: ignore[attr-defined]
+    compiled()
+    found = plan_contracts(config, ledger, catalogue_of(config), [])
     known = [one for one in found if one.table != "s.d.never"]
     assert known == [TableChange(f"s.d.{name}", "unchanged") for name in ("people", "sales")]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 from mirrorlake.ledger import Cost, Load, Window
-from mirrorlake.ledger.model_partitions import ModelPartition
+from mirrorlake.models.ledger import ModelPartition
 from mirrorlake.operations.forecasts import (
     RECENT,
     Forecast,

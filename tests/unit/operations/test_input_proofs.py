@@ -11,7 +11,7 @@ import pytest
 from mirrorlake.config import load_config
 from mirrorlake.ledger import Lease, Ledger, Proof, Window
 from mirrorlake.models.dependencies import EVERY_DAY, MirrorInput
-from mirrorlake.operations.input_proofs import InputProofs
+from mirrorlake.operations.models.input_proofs import InputProofs
 from tests.unit.models.test_project import Compiled
 from tests.unit.operations.test_invalid import RECEIPT
 

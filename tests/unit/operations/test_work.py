@@ -16,12 +16,14 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ConfigError, ModelError
 from mirrorlake.ledger import Lease, Ledger, Window
 from mirrorlake.ledger.dirty import DirtyMark
-from mirrorlake.ledger.model_partitions import ModelPartition
+from mirrorlake.models.ledger import ModelPartition, ModelRecords
 from mirrorlake.operations.backfill_windows import WorkRequest
 from mirrorlake.operations.forecasts import Forecast
+from mirrorlake.operations.models.computed import ComputedModels
 from mirrorlake.operations.models.runs import refuse_waiting
 from mirrorlake.operations.models.states import States
-from mirrorlake.operations.work import Work, find_work, looked_at_again
+from mirrorlake.operations.models.work import ModelWork, looked_at_again
+from mirrorlake.operations.work import Work, find_work
 from mirrorlake.operations.work_plans import plan_work
 from tests.unit.models.test_project import DAYS, Compiled
 from tests.unit.operations.test_invalid import RECEIPT
@@ -68,7 +70,7 @@ class World:
             inputs = states.inputs(model, model.by_key[key])
             one = ModelPartition(name, key, model.fingerprint, uuid, 7, inputs, 3, 2.0, "run")
             found.append(one)
-        self.ledger.record_model_partitions(found)
+        ModelRecords(self.ledger).record_partitions(found)
 
     def load(self, table: str, window: Window, *, folded: bool = True) -> None:
         load_id = self.ledger.create_load(table, window)
@@ -88,7 +90,8 @@ class World:
         models = tuple(name for name in targets if name in self.project.models)
         tables = tuple(self.config.table(name) for name in targets if name not in models)
         request = WorkRequest(tables, models, which, **more)
-        return find_work(self.config, self.ledger, self.project, states, request, TODAY)
+        computed = [ComputedModels(self.config, states)]
+        return find_work(self.config, self.ledger, computed, request, TODAY)
 
 
 @pytest.fixture
@@ -101,8 +104,12 @@ def shown(work: Work) -> list[tuple[str, list[str]]]:
     of_tables = [
         (w[0].contract.table, [f"{one.first:%d}-{one.last:%d}" for one in w]) for w in work.windows
     ]
-    of_models = [(one.model.name, [state.key for state in one.states]) for one in work.models]
-    return [*of_tables, *((c.table, ["fold"]) for c in work.folds), *of_models]
+    computed = [(one.target, [state.key for state in one.states]) for one in of_models(work)]
+    return [*of_tables, *((c.table, ["fold"]) for c in work.folds), *computed]
+
+
+def of_models(work: Work) -> list[ModelWork]:
+    return [one for one in work.partitions if isinstance(one, ModelWork)]
 
 
 INITIAL = Window("initial", None, None, date(2024, 3, 3))
@@ -119,7 +126,7 @@ def test_partitions_that_are_missing_come_after_those_that_they_wait_for(world: 
     assert world.find("m.two").nothing
     again = world.find("m.two", which="all")
     assert shown(again) == [("m.two", TWO_KEYS)]
-    assert again.models[0].again
+    assert of_models(again)[0].again
 
 
 def test_what_was_declared_invalid_and_holds_something(world: World) -> None:
@@ -133,7 +140,7 @@ def test_what_was_declared_invalid_and_holds_something(world: World) -> None:
     assert shown(world.find("sales", which="invalid")) == [("sales", ["01-02"])]
     work = world.find("m.daily", which="invalid")
     assert shown(work) == [("sales", ["01-02"]), ("m.daily", DAY_KEYS[:2])]  # it waits for them
-    (state, *_) = work.models[0].states
+    (state, *_) = of_models(work)[0].states
     assert (state.word, state.why) == ("stale", "declared invalid: a wrong rate")
     assert state.waits == ("s.d.sales 2024-03-01 to 2024-03-02, declared invalid",)
     assert work.reasons["s.d.sales"] == "declared invalid: a wrong rate"
@@ -242,10 +249,10 @@ def test_what_a_load_makes_stale_is_taken_in(world: World) -> None:
     world.mark("m.two", TWO_KEYS[0])
     work = world.find(which="invalid")
     assert shown(work) == [("m.two", TWO_KEYS[:1])]
-    record = world.ledger.model_partitions("m.daily")[DAY_KEYS[0]]
-    world.ledger.record_model_partitions([replace(record, inputs={"s_d.sales": "older"})])
+    record = ModelRecords(world.ledger).partitions("m.daily")[DAY_KEYS[0]]
+    ModelRecords(world.ledger).record_partitions([replace(record, inputs={"s_d.sales": "older"})])
     states = world.states()
-    again = looked_at_again(work, world.project, states)
+    again = looked_at_again(of_models(work), world.project, states)
     assert [(one.model.name, [s.key for s in one.states]) for one in again] == [
         ("m.daily", DAY_KEYS[:1]),
         ("m.two", TWO_KEYS[:1]),
@@ -260,8 +267,8 @@ def test_a_plan_has_what_each_step_takes_and_what_is_not_proved(world: World) ->
     for key in DAY_KEYS[:2]:
         world.mark("m.daily", key)
     work = world.find("m.two", which="missing")
-    states = world.states()
-    plan = plan_work(work, world.ledger, world.lake, states, TODAY)
+    computed = [ComputedModels(world.config, world.states())]
+    plan = plan_work(work, world.ledger, computed, TODAY)
     steps = [(one.step, one.target, one.partitions) for one in plan.steps]
     assert steps == [
         ("load", "s.d.sales", 2),

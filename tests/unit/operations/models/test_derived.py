@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 
 from mirrorlake.config import load_config
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ConfigError, ModelError
 from mirrorlake.ledger import Lease, Ledger, Window
-from mirrorlake.operations.models.declare import InvalidTarget, declare, plan_declaration
+from mirrorlake.operations.computed import NamedPartitions
+from mirrorlake.operations.declare import declare, plan_declaration
+from mirrorlake.operations.models.computed import ComputedModels
 from mirrorlake.operations.models.derived import Origins, chosen_keys, derived
+from mirrorlake.operations.models.states import States
 from tests.unit.models.test_project import DAYS, Compiled
 from tests.unit.operations.test_invalid import RECEIPT
 
@@ -127,8 +131,9 @@ def plan(compiled: Compiled, contract: Path, name: str, choice: str = "all", **t
     ledger = Ledger(config.ledger.url)
     project = compiled(**MODELS)
     catalogue = compiled.catalogue  # type: ignore[attr-defined]
-    meant = InvalidTarget(name, target.pop("values", {}), **target)
-    return ledger, plan_declaration(config, ledger, project, catalogue, meant, choice, THIRD)
+    meant = NamedPartitions(name, target.pop("values", {}), **target)
+    computed = [ComputedModels(config, States(project, catalogue, Lake(config.lake), ledger))]
+    return ledger, plan_declaration(config, ledger, computed, meant, choice, THIRD)
 
 
 def load_sales(contract: Path, *, mode: str = "initial") -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.model_partitions import ModelPartition
+from mirrorlake.models.ledger import ModelPartition, ModelRecords
 from mirrorlake.models.model import Project
 from mirrorlake.models.readings import readings, table_places
-from mirrorlake.operations.models.altered import AlteredCatalogue, AlteredTable
+from mirrorlake.operations.altered_tables import AlteredCatalogue, AlteredTable
 from mirrorlake.operations.models.impact import impacts_of, with_costs
-from mirrorlake.operations.models.impacted import ModelImpact
+from mirrorlake.operations.reader_impacts import ModelImpact
 from tests.unit.models.test_project import DAYS, Compiled
 
 SALES = (
@@ -194,7 +194,7 @@ def test_what_is_computed_again_is_counted(compiled: Compiled, contract: Path) -
             ("day=2024-03-01", 2, 1.0), ("day=2024-03-02", 5, 2.0), ("day=1999-01-01", 99, 99.0),
         )
     ]  # fmt: skip
-    ledger.record_model_partitions(records)
+    ModelRecords(ledger).record_partitions(records)
     text = f"---\n{DAYS}\n---\nSELECT SUM(amount) AS total FROM s_d.sales WHERE DATE(sold_at) = day"
     project, (one,) = impacts(compiled, changed(amount="double"), m__a=text)
     found = with_costs(one, project.models["m.a"], ledger)

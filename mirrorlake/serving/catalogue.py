@@ -1,10 +1,10 @@
-"""What models can read of the mirror: deduped and clean of every table, as the lake has them now.
+"""What can be read of the mirror: deduped and clean of every table, as the lake has them now.
 
 Nothing is read of their rows, and no Spark is started. A table that was never loaded has no columns
 yet, and is said to be so.
 
 What belongs here: columns, the day of a row, and what the contract says of them. What doesn't:
-models (`mirrorlake.models.project`).
+who reads them (capabilities).
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, spark_types
 from mirrorlake.destinations.iceberg.views import read_view
-from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
-from mirrorlake.models.mirrored_places import Contract, ReadLayer, mirrored_places
 from mirrorlake.schema.own_columns import ORIGINAL
+from mirrorlake.serving.mirrored_places import Contract, ReadLayer, mirrored_places
 
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 
@@ -39,18 +38,6 @@ class MirroredTable:
     contract: Contract
     columns: tuple[tuple[str, str, bool], ...]
     day: str | None
-
-    @property
-    def relation(self) -> Relation:
-        """Its columns for a query; each is its own origin."""
-        return Relation(
-            tuple(
-                NamedValue(
-                    name, Typed(kind, nullable, frozenset({Origin(self.name, name.lower())}))
-                )
-                for name, kind, nullable in self.columns
-            )
-        )
 
     @property
     def is_hashed(self) -> bool:

@@ -2,7 +2,7 @@
 derives from it, as somebody chooses.
 
 What belongs here: from words to dirty marks. What doesn't: which partitions derive
-(`mirrorlake.operations.models.derived`), and putting it right (`mirrorlake.operations.work`).
+(`mirrorlake.operations.computed`), and putting it right (`mirrorlake.operations.work`).
 """
 
 from __future__ import annotations
@@ -10,33 +10,16 @@ from __future__ import annotations
 import getpass
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from mirrorlake.config import Config, TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.errors import ConfigError, ModelError
+from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.dirty import DirtyMark
-from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.model import Project
-from mirrorlake.operations.models.derived import Origins, chosen_keys, derived
-
-
-@dataclass(frozen=True)
-class InvalidTarget:
-    """What is declared invalid.
-
-    Attributes:
-        values: of a model, name → value of its partitions.
-        first, last: days, both included; None: without an end there.
-    """
-
-    name: str
-    values: Mapping[str, str]
-    first: date | None = None
-    last: date | None = None
+from mirrorlake.operations.computed import Computed, NamedPartitions
 
 
 @dataclass(frozen=True)
@@ -63,16 +46,16 @@ class Declared:
 def plan_declaration(
     config: Config,
     ledger: Ledger,
-    project: Project,
-    catalogue: Catalogue,
-    target: InvalidTarget,
+    computed: Sequence[Computed],
+    target: NamedPartitions,
     choice: str,
     today: date,
 ) -> Declared:
     """What would be declared invalid; nothing is written.
 
     Args:
-        choice: as `mirrorlake.operations.models.derived.derived` takes it.
+        computed: what derives is looked for in it.
+        choice: as `mirrorlake.operations.computed.Computed.derived` takes it.
         today: UTC.
 
     Raises:
@@ -80,29 +63,10 @@ def plan_declaration(
             what derives from it can't be said.
     """
     declaration = uuid.uuid4().hex[:12]
-    external = project.externals.get(target.name.lower())
-    if external is not None:
-        raise ModelError(
-            f"{external.name} is made elsewhere ({external.declaration.path}): nothing here makes "
-            "it again",
-            next_step="Declare a model that reads it invalid",
-        )
-    if target.name.lower() in (*project.models, *project.unfinished):
-        model = project.model(target.name)
-        if model.declaration.is_snapshot:
-            raise ModelError(
-                f"{model.name} is a snapshot: what it holds is what was there then",
-                next_step=f"`mirrorlake run {model.name} --again` takes its newest partition again",
-            )
-        if model.declaration.is_view:
-            raise ModelError(
-                f"{model.name} is a view: it has no rows of its own",
-                next_step="Declare what it reads, or what reads it",
-            )
-        keys = chosen_keys(model, target.values, target.first, target.last)
-        origins = Origins(model=model.name, keys=frozenset(keys))
-        found = {model.name: keys, **derived(project, catalogue, origins, choice)}
-        return Declared(declaration, model.name, None, None, found, reads_again=False)
+    for one in computed:
+        own = one.declared(target, choice)
+        if own is not None:
+            return Declared(declaration, own[0], None, None, own[1], reads_again=False)
     contract = _contract(config, target)
     reads_again = isinstance(contract, TableContract) and not contract.landed
     first, last = _days(ledger, contract, target, today) if reads_again else (None, None)
@@ -110,7 +74,11 @@ def plan_declaration(
         first, last = target.first, target.last
     names = (contract.namespaces.deduped, contract.namespaces.clean)
     tables = frozenset(str(Identifier(space, contract.table)).lower() for space in names)
-    partitions = derived(project, catalogue, Origins(tables, (first, last)), choice)
+    partitions = {
+        name: keys
+        for one in computed
+        for name, keys in one.derived(tables, (first, last), choice).items()
+    }
     if not reads_again and not partitions:
         raise ConfigError(
             f"{contract.name} is not loaded by days, and no chosen model derives from it: nothing "
@@ -142,7 +110,7 @@ def declare(ledger: Ledger, declared: Declared, reason: str) -> None:
     ledger.declare_invalid(marks)
 
 
-def _contract(config: Config, target: InvalidTarget) -> TableContract | TenantTable:
+def _contract(config: Config, target: NamedPartitions) -> TableContract | TenantTable:
     tenants = config.split_tenants([target.name])
     contract = tenants[0] if tenants else config.contract(target.name)
     if target.values:
@@ -160,7 +128,7 @@ def _loaded_by(contract: TableContract | TenantTable) -> str:
 
 
 def _days(
-    ledger: Ledger, contract: TableContract | TenantTable, target: InvalidTarget, today: date
+    ledger: Ledger, contract: TableContract | TenantTable, target: NamedPartitions, today: date
 ) -> tuple[date | None, date | None]:
     """The days of a table that is read from a server, as it has them.
 

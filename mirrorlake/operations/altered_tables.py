@@ -15,9 +15,9 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import spark_types
 from mirrorlake.destinations.iceberg.tables import current_schema
 from mirrorlake.merge.statements import Layer, clean_layer, deduped_layer
-from mirrorlake.models.catalogue import Catalogue, MirroredTable
 from mirrorlake.schema.lattice import is_promoted
 from mirrorlake.schema.versions import name_in
+from mirrorlake.serving.catalogue import Catalogue, MirroredTable
 from mirrorlake.table.resolve import ResolvedTable
 
 LakeColumns: TypeAlias = "tuple[tuple[str, str, bool], ...]"

@@ -15,44 +15,15 @@ from datetime import date, timedelta
 
 from mirrorlake.config import TableContract, TenantTable
 from mirrorlake.ledger import Ledger
-from mirrorlake.models.catalogue import Catalogue
 from mirrorlake.models.dependencies import Input, MirrorInput
-from mirrorlake.operations.invalid import period_words
+from mirrorlake.operations.planned_steps import UnprovedInput
 from mirrorlake.proof.covered import is_covered
 from mirrorlake.proof.days import Proved, proved_days
 from mirrorlake.proof.stale import aged_proofs
 from mirrorlake.runtime.plural import plural
+from mirrorlake.serving.catalogue import Catalogue
 
 _DAY = timedelta(days=1)
-
-
-@dataclass(frozen=True)
-class UnprovedInput:
-    """What some partitions read of a mirrored table that is not proved to be equal.
-
-    Attributes:
-        table: ``source.database.table``, or of tenants ``group.table``.
-        why: in a few words.
-        days: how many days it is about, the ``first`` and the ``last`` of them; None where it is
-            about the whole table.
-        partitions: how many of the partitions read some of it.
-    """
-
-    table: str
-    why: str
-    days: int | None
-    first: date | None
-    last: date | None
-    partitions: int
-
-    @property
-    def words(self) -> str:
-        """What is read, and why it is not proved."""
-        what = self.table
-        if self.days is not None:
-            many = plural(self.days, "day")
-            what = f"{many} of {self.table} ({period_words((self.first, self.last))})"
-        return f"{what}: {self.why}"
 
 
 @dataclass(frozen=True)
