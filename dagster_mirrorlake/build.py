@@ -70,7 +70,7 @@ from dagster_mirrorlake.translator import MirrorlakeTranslator
 from mirrorlake.capabilities import Seam
 from mirrorlake.config import Config, TableContract, permissions_path
 from mirrorlake.ledger.glance import definitions_now, first_days
-from mirrorlake.models.published import published_model
+from mirrorlake.models.bigquery.published import published_model
 from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comment
 

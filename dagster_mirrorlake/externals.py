@@ -17,13 +17,13 @@ from dagster_mirrorlake.names import Names
 from mirrorlake.config import Config
 from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.errors import ModelError
-from mirrorlake.models.external import (
+from mirrorlake.models.files.external_table import (
     EXTERNAL_CHECKS,
     ExternalDeclaration,
     external_files,
     read_external,
 )
-from mirrorlake.models.model_files import FOLDER
+from mirrorlake.models.files.model_files import FOLDER
 
 logger = logging.getLogger("mirrorlake.models")
 

@@ -6,7 +6,7 @@ or one of these for each dimension, where that is exactly what they say; and eve
 not. What a run reads is decided by the engine, whatever stands here.
 
 What belongs here: from rules to mappings. What doesn't: how rules are found
-(`mirrorlake.models.rules`), and what assets are called (`dagster_mirrorlake.models`).
+(`mirrorlake.models.cache.scope_rules`), and what assets are called (`dagster_mirrorlake.models`).
 """
 
 import calendar
@@ -18,10 +18,8 @@ from functools import cached_property
 
 import dagster as dg
 
-from mirrorlake.models.evaluate import Constant
-from mirrorlake.models.kept import KeptModel
-from mirrorlake.models.partitions import PartitionIndex
-from mirrorlake.models.rules import (
+from mirrorlake.models.cache.model import KeptModel
+from mirrorlake.models.cache.scope_rules import (
     MentionBounds,
     MirrorRule,
     ModelRule,
@@ -30,8 +28,10 @@ from mirrorlake.models.rules import (
     moved,
     shifts,
 )
-from mirrorlake.models.scopes import ScopeValues, text_of
-from mirrorlake.models.spans import Interval, ValueSet
+from mirrorlake.models.row_filters.value_sets import Interval, ValueSet
+from mirrorlake.models.scope_values.comprehension import ScopeValues, text_of
+from mirrorlake.models.scope_values.partition_index import PartitionIndex
+from mirrorlake.models.spark_sql.constants import Constant
 
 EVERYTHING = dg.AllPartitionMapping()
 MOST_RULES = 400

@@ -22,18 +22,18 @@ from dagster_mirrorlake.model_mappings import Side
 from dagster_mirrorlake.names import Names
 from mirrorlake.config import Config
 from mirrorlake.errors import ModelError
-from mirrorlake.models.declaration import Declaration, model_files, read_declaration
-from mirrorlake.models.evaluate import Constant
-from mirrorlake.models.kept import KeptModel
-from mirrorlake.models.kept_files import KeptModels, kept_folder
-from mirrorlake.models.known import known_models
-from mirrorlake.models.model_files import FOLDER
-from mirrorlake.models.parse import table_name
-from mirrorlake.models.partition_times import kept_and_gone
-from mirrorlake.models.partitions import PartitionIndex
-from mirrorlake.models.products import DayRange, ScopeProduct
-from mirrorlake.models.project_functions import read_functions
-from mirrorlake.models.scopes import ScopeValues, text_of
+from mirrorlake.models.cache.files import KeptModels, kept_folder
+from mirrorlake.models.cache.model import KeptModel
+from mirrorlake.models.cache.unchanged_models import known_models
+from mirrorlake.models.compile.partition_times import kept_and_gone
+from mirrorlake.models.files.declaration import Declaration, model_files, read_declaration
+from mirrorlake.models.files.functions import read_functions
+from mirrorlake.models.files.model_files import FOLDER
+from mirrorlake.models.scope_values.comprehension import ScopeValues, text_of
+from mirrorlake.models.scope_values.on_demand import DayRange, ScopeProduct
+from mirrorlake.models.scope_values.partition_index import PartitionIndex
+from mirrorlake.models.spark_sql.constants import Constant
+from mirrorlake.models.spark_sql.parser import table_name
 from mirrorlake.serving.mirrored_places import mirrored_places
 
 logger = logging.getLogger("mirrorlake.models")

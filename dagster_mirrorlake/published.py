@@ -17,7 +17,7 @@ from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.tenants import MirroredTenants
 from dagster_mirrorlake.translator import LAYER_TAG, Layer
-from mirrorlake.models.published import PublishedModel
+from mirrorlake.models.bigquery.published import PublishedModel
 
 
 @dataclass(frozen=True)

@@ -106,8 +106,8 @@ def _maintained_models(
 ) -> "Iterator[list[Maintained]]":
     """Models that are computed at this moment are left for the next time, too."""
     from mirrorlake.errors import LeaseHeld, MirrorlakeError
-    from mirrorlake.operations.models.compiled import compile_readable
-    from mirrorlake.operations.models.upkeep import maintain_model, stored_models
+    from mirrorlake.models.contract_models import compile_readable
+    from mirrorlake.models.upkeep.maintain import maintain_model, stored_models
 
     project, *_ = compile_readable(workspace.config, workspace.lake)
     for name in stored_models(workspace, project):

@@ -11,11 +11,11 @@ import dagster as dg
 
 from dagster_mirrorlake.assets.targets import target_of
 from dagster_mirrorlake.models import ModelAsset
+from mirrorlake.models.checks.before_publishing import newest_checks, result_of
+from mirrorlake.models.compile.model import Model
 from mirrorlake.models.ledger import CheckedExpectation, ModelRecords, PartitionChecks
-from mirrorlake.models.model import Model
-from mirrorlake.models.scopes import ScopeValues
-from mirrorlake.operations.models.checks import newest_checks, result_of
-from mirrorlake.operations.models.states import States
+from mirrorlake.models.partition_states.states import States
+from mirrorlake.models.scope_values.comprehension import ScopeValues
 
 
 def report_checks(

@@ -11,13 +11,13 @@ from dagster_mirrorlake.assets.model_checks import report_checks
 from dagster_mirrorlake.models import ModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 from mirrorlake.errors import ExpectationFailed, ModelError
-from mirrorlake.models.model import Model, Project
-from mirrorlake.models.project import stored_columns
-from mirrorlake.models.scopes import ScopeValues
-from mirrorlake.operations.models.checks import Checking
-from mirrorlake.operations.models.compiled import compile_project
-from mirrorlake.operations.models.runs import ModelRun, run_model
-from mirrorlake.operations.models.states import States
+from mirrorlake.models.checks.before_publishing import Checking
+from mirrorlake.models.compile.model import Model, Project
+from mirrorlake.models.compile.project import stored_columns
+from mirrorlake.models.compute.run import ModelRun, run_model
+from mirrorlake.models.contract_models import compile_project
+from mirrorlake.models.partition_states.states import States
+from mirrorlake.models.scope_values.comprehension import ScopeValues
 from mirrorlake.workspace import Workspace
 
 Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization]

@@ -15,7 +15,7 @@ from dagster_mirrorlake.checks.step import checks_in_one_step
 from dagster_mirrorlake.externals import ExternalAsset
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.models.external_checks import CheckedExternal
+    from mirrorlake.models.checks.external_tables import CheckedExternal
 
 
 def build_external_checks(external: ExternalAsset) -> dg.AssetChecksDefinition:
@@ -48,8 +48,8 @@ def look_and_check(external: ExternalAsset, resource: Any) -> "CheckedExternal":
     Raises:
         MirrorlakeError: it can't be looked at.
     """
-    from mirrorlake.operations.models.external_checks import check_external
-    from mirrorlake.operations.models.own_places import OwnPlaces
+    from mirrorlake.models.checks.external_tables import check_external
+    from mirrorlake.models.external_sources.own_places import OwnPlaces
 
     own = OwnPlaces.of(resource.contracts)
     return check_external(external.declaration, resource.lake, own, datetime.now(UTC))

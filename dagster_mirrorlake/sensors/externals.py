@@ -13,8 +13,8 @@ from dagster_mirrorlake.resources.failures import dagster_errors
 from mirrorlake.errors import MirrorlakeError
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.models.external_checks import CheckedExternal
-    from mirrorlake.operations.models.observed import ExternalSeen
+    from mirrorlake.models.checks.external_tables import CheckedExternal
+    from mirrorlake.models.show.external import ExternalSeen
 
 INTERVAL_SECONDS = 300
 _DATA_VERSION = "dagster/data_version"

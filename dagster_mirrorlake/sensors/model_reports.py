@@ -14,9 +14,9 @@ from mirrorlake.models.ledger import ModelRecords
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
+    from mirrorlake.models.compile.model import Model
     from mirrorlake.models.ledger import ModelPartition
-    from mirrorlake.models.model import Model
-    from mirrorlake.operations.models.states import States
+    from mirrorlake.models.partition_states.states import States
 
 MOST_REPORTED = 500
 """Materialisations in one tick, and verdicts; the next one goes on."""
@@ -28,8 +28,8 @@ def compile_states(resource: Any, ledger: "Ledger") -> "States":
     Args:
         resource: the lake's, with the contracts.
     """
-    from mirrorlake.operations.models.compiled import compile_project
-    from mirrorlake.operations.models.states import States
+    from mirrorlake.models.contract_models import compile_project
+    from mirrorlake.models.partition_states.states import States
 
     project, catalogue = compile_project(resource.contracts, resource.lake)
     return States(project, catalogue, resource.lake, ledger)

@@ -16,13 +16,13 @@ from dagster_mirrorlake.sensors.model_reports import (
     unreported_verdicts,
 )
 from dagster_mirrorlake.sensors.requests import RANGE_END, RANGE_START, STATUS, under_way
-from mirrorlake.models.scopes import text_of
+from mirrorlake.models.scope_values.comprehension import text_of
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.models.model import Model
-    from mirrorlake.operations.models.due import DueModel
-    from mirrorlake.operations.models.states import PartitionState, States
+    from mirrorlake.models.compile.model import Model
+    from mirrorlake.models.partition_states.due import DueModel
+    from mirrorlake.models.partition_states.states import PartitionState, States
 
 INTERVAL_SECONDS = 60
 MOST_RANGES = 5
@@ -63,7 +63,7 @@ def build_models_sensor(models: Sequence[ModelAsset], *, running: bool) -> dg.Se
 def _requested(
     context: dg.SensorEvaluationContext, models: Sequence[ModelAsset], states: "States"
 ) -> dg.SensorResult:
-    from mirrorlake.operations.models.due import find_due
+    from mirrorlake.models.partition_states.due import find_due
 
     known = {model.declaration.name: model for model in models}
     busy = _busy(context.instance, known)

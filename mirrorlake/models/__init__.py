@@ -5,18 +5,18 @@ What doesn't: which tables the mirror has (`mirrorlake.serving.catalogue`), and 
 """
 
 ADDS = {
-    "computed": {"models": "mirrorlake.operations.models.computed:ComputedModels"},
-    "recover": {"models": "mirrorlake.operations.models.jobs_in_bigquery:models_to_recover"},
-    "lake.properties": {"models": "mirrorlake.models.external_tables:OF_MODEL"},
+    "computed": {"models": "mirrorlake.models.computed:ComputedModels"},
+    "recover": {"models": "mirrorlake.models.recover:models_to_recover"},
+    "lake.properties": {"models": "mirrorlake.models.external_sources.tables:OF_MODEL"},
     "ledger.tables": {
         "model_partitions": "mirrorlake.models.ledger:MODEL_PARTITIONS",
         "model_checks": "mirrorlake.models.ledger:MODEL_CHECKS",
     },
     "commands: Models": {
-        "run": "mirrorlake.cli.models:run_command",
-        "show": "mirrorlake.cli.models:show_command",
-        "test": "mirrorlake.cli.model_tests:test_command",
-        "models": "mirrorlake.cli.generate:models_group",
-        "external": "mirrorlake.cli.external:external",
+        "run": "mirrorlake.models.cli.run_and_show:run_command",
+        "show": "mirrorlake.models.cli.run_and_show:show_command",
+        "test": "mirrorlake.models.cli.test:test_command",
+        "models": "mirrorlake.models.cli.generate:models_group",
+        "external": "mirrorlake.models.cli.external:external",
     },
 }

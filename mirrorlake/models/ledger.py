@@ -2,8 +2,8 @@
 computed and from what, and what its expectations said of its rows.
 
 What belongs here: the records. What doesn't: whether a partition is still what it should be
-(`mirrorlake.operations.models.states`), and looking at rows
-(`mirrorlake.operations.models.checks`).
+(`mirrorlake.models.partition_states.states`), and looking at rows
+(`mirrorlake.models.checks.before_publishing`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tables of the mirror as they would be: after a migration, or under a contract that changed.
 
 What belongs here: columns of deduped and clean, as a fold will make them. What doesn't: models
-(`mirrorlake.operations.models.impact`).
+(`mirrorlake.models.changes.impact`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What becomes of a model when tables of the mirror get other columns, as a value.
 
-What belongs here: types. What doesn't: finding it out (`mirrorlake.operations.models.impact`).
+What belongs here: types. What doesn't: finding it out (`mirrorlake.models.changes.impact`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger import Ledger
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
-from tests.integration.operations.test_models import run, write_models
+from tests.integration.models.test_models import run, write_models
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
 from tests.support.command import COMMAND
 

@@ -14,10 +14,10 @@ from mirrorlake.cli.main import cli
 from mirrorlake.cli.plans import markdown_cell
 from mirrorlake.config import load_config
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.models.plans import record_model
+from mirrorlake.models.changes.since_run import record_model
 from mirrorlake.operations.recorded_contracts import record_contract
 from tests.unit.models.test_project import CONTRACT, DAYS, Compiled
-from tests.unit.operations.test_work import INITIAL, World
+from tests.unit.models.test_work import INITIAL, World
 
 DAILY = (
     f"---\n{DAYS}\n---\nSELECT store, SUM(amount) AS amount FROM s_d__clean.sales\n"

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from mirrorlake.cli import show
-from mirrorlake.cli.models import runs_table
+from mirrorlake.models.cli.run_and_show import runs_table
+from mirrorlake.models.compute.run import ModelRun
 from mirrorlake.models.ledger import ModelPartition
-from mirrorlake.operations.models.runs import ModelRun
 
 CELLS = st.one_of(
     st.text("ab 1,-_.é漢🙂:[]\\\t\n", max_size=12),

@@ -23,12 +23,13 @@ from benchmarks.generated_models import (
 )
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.models import kept, project
-from mirrorlake.models.dependencies import external_inputs, inputs_of, unbounded
-from mirrorlake.models.kept_files import KeptModels, kept_folder
-from mirrorlake.models.model import Project
-from mirrorlake.models.rule_texts import plain_rules, read_rules
-from mirrorlake.operations.models.compiled import compile_project
+from mirrorlake.models.cache import model as kept
+from mirrorlake.models.cache.files import KeptModels, kept_folder
+from mirrorlake.models.cache.scope_rules_json import plain_rules, read_rules
+from mirrorlake.models.compile import project
+from mirrorlake.models.compile.dependencies import external_inputs, inputs_of, unbounded
+from mirrorlake.models.compile.model import Project
+from mirrorlake.models.contract_models import compile_project
 from tests.unit.models.test_rules import COLUMNS, CONTRACT
 
 NOW = datetime(2024, 4, 1, tzinfo=UTC)
