@@ -4,19 +4,18 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_mirrorlake.names import Names
+from dagster_mirrorlake.build import Mirror
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.requests import STATUS
 from mirrorlake.alerts.config import AlertsConfig
-from mirrorlake.config import Config
 
 INTERVAL_SECONDS = 60
 
 
-def build_alerts_sensors(config: Config, named: Names, running: bool) -> list[dg.SensorDefinition]:
+def build_alerts_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
     """The sensor that notifies the contract file's hooks; none where there is no hook. It starts no
     run, queries no source."""
-    hooks = config.section(AlertsConfig).hooks
+    hooks, named = mirror.config.section(AlertsConfig).hooks, mirror.names
     if not hooks:
         return []
 
@@ -24,7 +23,7 @@ def build_alerts_sensors(config: Config, named: Names, running: bool) -> list[dg
         name=named.of("alerts"),
         minimum_interval_seconds=INTERVAL_SECONDS,
         required_resource_keys=named.all_of({"ledger"}),
-        default_status=STATUS[running],
+        default_status=STATUS[mirror.running],
         description="Tells the alert hooks which tables became late or failing, once, and when "
         f"that is over: {', '.join(hooks)}.",
     )

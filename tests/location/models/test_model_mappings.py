@@ -19,7 +19,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, DecimalType, NestedField, StringType, TimestampType
 
 from dagster_mirrorlake.build import build_definitions
-from dagster_mirrorlake.models import ModelAsset, mirror_models
+from dagster_mirrorlake.models.model_asset import ModelAsset, mirror_models
 from dagster_mirrorlake.names import Names
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake

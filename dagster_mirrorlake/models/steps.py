@@ -7,8 +7,8 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.columns import COLUMN_LINEAGE, COLUMN_SCHEMA
-from dagster_mirrorlake.assets.model_checks import report_checks
-from dagster_mirrorlake.models import ModelAsset
+from dagster_mirrorlake.models.expectation_checks import report_checks
+from dagster_mirrorlake.models.model_asset import ModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 from mirrorlake.errors import ExpectationFailed, ModelError
 from mirrorlake.models.checks.before_publishing import Checking

@@ -2,10 +2,10 @@
 
 Nothing is asked of the lake when a location loads: keys, partitions and what is read are known from
 the files, and which partitions of an input a partition reads is what was found when the models were
-compiled last (`dagster_mirrorlake.model_mappings`); before that, all.
+compiled last (`dagster_mirrorlake.models.partition_mappings`); before that, all.
 
 What belongs here: what a model is called, its partitions, and what it reads. What doesn't: running
-it (`dagster_mirrorlake.assets.model_steps`).
+it (`dagster_mirrorlake.models.steps`).
 """
 
 import logging
@@ -18,7 +18,7 @@ from itertools import pairwise
 import dagster as dg
 from sqlglot import exp
 
-from dagster_mirrorlake.model_mappings import Side
+from dagster_mirrorlake.models.partition_mappings import Side
 from dagster_mirrorlake.names import Names
 from mirrorlake.config import Config
 from mirrorlake.errors import ModelError
@@ -130,7 +130,7 @@ class ModelAsset:
 
     @property
     def spec(self) -> dg.AssetSpec:
-        """Without what it reads: see `dagster_mirrorlake.assets.models`."""
+        """Without what it reads: see `dagster_mirrorlake.models.assets`."""
         declared, code = self.declaration, self.declaration.python
         line = 1 if code is None else code.function.line
         reference = dg.LocalFileCodeReference(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_mirrorlake.checks.step import checks_in_one_step
-from dagster_mirrorlake.externals import ExternalAsset
+from dagster_mirrorlake.models.external_asset import ExternalAsset
 
 if TYPE_CHECKING:
     from mirrorlake.models.checks.external_tables import CheckedExternal

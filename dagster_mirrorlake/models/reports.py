@@ -3,12 +3,14 @@ computed by the command line or under another instance, or wiped in the UI.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from dagster_mirrorlake.models import ModelAsset
+from dagster_mirrorlake.models.model_asset import ModelAsset
+from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.sensors.requests import under_way
 from mirrorlake.models.ledger import ModelRecords
 
@@ -20,6 +22,31 @@ if TYPE_CHECKING:
 
 MOST_REPORTED = 500
 """Materialisations in one tick, and verdicts; the next one goes on."""
+
+
+@dataclass(frozen=True)
+class ModelReporter:
+    """Reports partitions of models. To compile them takes seconds where there are many: it is done
+    where the ledger has more partitions than Dagster."""
+
+    models: Sequence[ModelAsset]
+
+    @property
+    def names(self) -> Names:
+        """What the mirror's definitions are called."""
+        return self.models[0].names
+
+    def find(
+        self, instance: dg.DagsterInstance, resources: Any, *, verdicts: bool
+    ) -> tuple[list[dg.AssetMaterialization], list[dg.AssetCheckEvaluation]]:
+        """Partitions that Dagster has no record of, and verdicts on those it has since a look."""
+        ledger = resources.ledger.ledger
+        lacking = incomplete_models(instance, ledger, self.models)
+        if not lacking and not verdicts:
+            return [], []
+        states = compile_states(resources.lake, ledger)
+        events = list(unreported_partitions(instance, lacking, states))
+        return events, list(unreported_verdicts(instance, self.models, states)) if verdicts else []
 
 
 def compile_states(resource: Any, ledger: "Ledger") -> "States":
@@ -101,7 +128,7 @@ def unreported_verdicts(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """What was found of what these partitions expect, where this instance has no record of it: a
     verdict is about a materialisation, so it comes after the report of its partition."""
-    from dagster_mirrorlake.assets.model_checks import missing_verdicts
+    from dagster_mirrorlake.models.expectation_checks import missing_verdicts
 
     compiled = ((model, states.project.models.get(model.declaration.name)) for model in models)
     found = (

@@ -1,7 +1,7 @@
 """Tables that are made elsewhere as external assets: what models read of them hangs below.
 
 Nothing is asked of the lake or a store when a location loads; a sensor observes and checks them
-(`dagster_mirrorlake.sensors.externals`).
+(`dagster_mirrorlake.models.external_sensor`).
 
 What belongs here: what such a table is called, and what its file says. What doesn't: looking at it.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from dagster_mirrorlake.models import asset_owners, model_key
+from dagster_mirrorlake.models.model_asset import asset_owners, model_key
 from dagster_mirrorlake.names import Names
 from mirrorlake.config import Config
 from mirrorlake.config.settings import BigQueryConfig

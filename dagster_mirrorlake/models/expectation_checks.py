@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from dagster_mirrorlake.assets.targets import target_of
-from dagster_mirrorlake.models import ModelAsset
+from dagster_mirrorlake.models.model_asset import ModelAsset
 from mirrorlake.models.checks.before_publishing import newest_checks, result_of
 from mirrorlake.models.compile.model import Model
 from mirrorlake.models.ledger import CheckedExpectation, ModelRecords, PartitionChecks

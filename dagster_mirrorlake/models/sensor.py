@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from dagster_mirrorlake.models import ModelAsset
-from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.sensors.model_reports import (
+from dagster_mirrorlake.models.model_asset import ModelAsset
+from dagster_mirrorlake.models.reports import (
     compile_states,
     unreported_partitions,
     unreported_verdicts,
 )
+from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.requests import RANGE_END, RANGE_START, STATUS, under_way
 from mirrorlake.models.scope_values.comprehension import text_of
 from mirrorlake.runtime.plural import plural

@@ -6,7 +6,8 @@ or one of these for each dimension, where that is exactly what they say; and eve
 not. What a run reads is decided by the engine, whatever stands here.
 
 What belongs here: from rules to mappings. What doesn't: how rules are found
-(`mirrorlake.models.cache.scope_rules`), and what assets are called (`dagster_mirrorlake.models`).
+(`mirrorlake.models.cache.scope_rules`), and what assets are called
+(`dagster_mirrorlake.models.model_asset`).
 """
 
 import calendar

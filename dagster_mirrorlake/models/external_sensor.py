@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from dagster_mirrorlake.checks.externals import look_and_check, verdicts_of
-from dagster_mirrorlake.externals import ExternalAsset
+from dagster_mirrorlake.models.external_asset import ExternalAsset
+from dagster_mirrorlake.models.external_checks import look_and_check, verdicts_of
 from dagster_mirrorlake.resources.failures import dagster_errors
 from mirrorlake.errors import MirrorlakeError
 

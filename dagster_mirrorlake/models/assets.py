@@ -5,8 +5,8 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_mirrorlake.model_mappings import EVERYTHING, Side, mapping_of
-from dagster_mirrorlake.models import ModelAsset
+from dagster_mirrorlake.models.model_asset import ModelAsset
+from dagster_mirrorlake.models.partition_mappings import EVERYTHING, Side, mapping_of
 from dagster_mirrorlake.step_tags import step_tags
 
 
@@ -65,7 +65,7 @@ def _asset(
         context: dg.AssetExecutionContext, config: ModelRunConfig
     ) -> Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization]:
         # What a step does is imported when it runs: locations load faster.
-        from dagster_mirrorlake.assets.model_steps import run
+        from dagster_mirrorlake.models.steps import run
 
         yield from run(context, model, keys, again=config.again)
 
