@@ -64,7 +64,7 @@ def offer_of(fields: Sequence[NamedValue], partition_by: Sequence[str]) -> str:
 def compiler() -> str:
     """A hash of the source that finds what is kept."""
     found = hashlib.sha256(f"{sys.version_info[:2]} {version('sqlglot')}".encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         found.update(path.read_bytes())
     return found.hexdigest()[:32]
 

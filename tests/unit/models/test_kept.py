@@ -369,3 +369,19 @@ def test_a_thousand_generated_models_are_read_back(
     tmp_path: Path, bound: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert_a_project_is_read_back(generated(tmp_path, 1_000, monkeypatch), bound, 1_000)
+
+
+def test_what_was_found_holds_for_the_source_of_the_whole_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not for that of the cache's own room alone: another binder finds something else."""
+    read: set[str] = set()
+    whole = Path.read_bytes
+
+    def seen(path: Path) -> bytes:
+        read.add(f"{path.parent.name}/{path.name}")
+        return whole(path)
+
+    monkeypatch.setattr(Path, "read_bytes", seen)
+    kept.compiler.__wrapped__()
+    assert {"spark_sql/binder.py", "files/declaration.py", "compile/project.py"} <= read
