@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import dagster as dg
 
@@ -12,17 +12,14 @@ from dagster_mirrorlake.assets import (
     build_chain,
     build_cleanup,
     build_maintenance,
-    build_models,
     build_tenants_chain,
 )
 from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, source_schema
 from dagster_mirrorlake.checks import (
     build_checks,
-    build_external_checks,
     build_tenant_checks,
 )
 from dagster_mirrorlake.executor import threads_executor
-from dagster_mirrorlake.externals import ExternalAsset, mirror_externals
 from dagster_mirrorlake.jobs import (
     build_backfill_errored,
     build_hold,
@@ -33,17 +30,13 @@ from dagster_mirrorlake.jobs import (
     build_repair,
     build_sync,
 )
-from dagster_mirrorlake.model_mappings import Side
-from dagster_mirrorlake.models import ModelAsset, mirror_models
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.places import TablePlace, address_of, table_places
 from dagster_mirrorlake.resources import build_resources
 from dagster_mirrorlake.sensors import (
     build_cleanup_schedule,
-    build_externals_sensor,
     build_failed_sensor,
     build_maintenance_schedule,
-    build_models_sensor,
     build_moved_sensor,
     build_partitions_sensor,
     build_proof_schedule,
@@ -51,7 +44,7 @@ from dagster_mirrorlake.sensors import (
     build_tenants_sensor,
     build_unfolded_sensor,
 )
-from dagster_mirrorlake.sensors.partitions import Reporter
+from dagster_mirrorlake.sensors.partitions import PublicationReporter, Reporter
 from dagster_mirrorlake.table import MirroredTable, mirrored_tables
 from dagster_mirrorlake.tenants import MirroredTenants, mirrored_tenants
 from dagster_mirrorlake.translator import MirrorlakeTranslator
@@ -64,6 +57,7 @@ from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comme
 LEDGER_LIMIT = 2.0
 """Seconds that a location waits for its ledger's word as it loads; without it, it loads too."""
 Asset = dg.AssetSpec | dg.AssetsDefinition
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -82,6 +76,7 @@ class Mirror:
     translator: MirrorlakeTranslator = field(default_factory=MirrorlakeTranslator)
     running: bool = False
     name: str | None = None
+    _made: dict[object, object] = field(default_factory=dict[object, object], compare=False)
 
     @cached_property
     def names(self) -> Names:
@@ -106,7 +101,7 @@ class Mirror:
             *(self.config.tables, self.translator, self.first_days, self.names),
             places=self._places,
             comments=comments,
-            days_of={c.name: _day_of(c, self.source_columns) for c in self.config.tables},
+            days_of={c.name: self.day_of(c) for c in self.config.tables},
         )
 
     @cached_property
@@ -122,49 +117,21 @@ class Mirror:
         project = address_of(self.config)
         return mirrored_tenants(self.config.tenants, self.translator, self.names, project)
 
-    @cached_property
-    def models(self) -> Sequence[ModelAsset]:
-        """The SQL models beside the contract file."""
-        return mirror_models(self.config, self.names)
-
-    @cached_property
-    def externals(self) -> Sequence[ExternalAsset]:
-        """The tables beside the contract file that are made elsewhere."""
-        return mirror_externals(self.config, self.names)
-
-    @property
-    def lake_days(self) -> Mapping[str, Side]:
-        """The partitions of what a query may call deduped and clean of a table, where a column of
-        its rows decides them."""
-        found: dict[str, Side] = {}
-        for one in self.tables:
-            contract, which = one.contract, _day_of(one.contract, self.source_columns)
-            column = {"cursor": contract.cursor, "created": contract.created}.get(which or "")
-            if column is None or contract.copies or contract.rereads:
-                continue
-            for namespace in (contract.namespaces.deduped, contract.namespaces.clean):
-                side = Side(one.partitions_def, (column.lower(),))
-                found[f"{namespace}.{contract.table}".lower()] = side
-        return found
-
-    @property
-    def lake_tables(self) -> Mapping[str, dg.AssetKey]:
-        """What a query may call deduped and clean of each table, and tables made elsewhere; and the
-        asset of each."""
-        found: dict[str, dg.AssetKey] = {}
-        for layer in ("deduped", "clean"):
-            for one in self.every:
-                namespace = getattr(one.contract.namespaces, layer)
-                found[f"{namespace}.{one.contract.table}".lower()] = one.key(layer)
-            for one in self.tenants:
-                namespace = getattr(one.table.namespaces, layer)
-                found[f"{namespace}.{one.table.table}".lower()] = one.key(layer)
-        return found | {one.declaration.name: one.key for one in self.externals}
-
     @property
     def every(self) -> Sequence[MirroredTable]:
         """All of them but those of tenants."""
         return [*self.tables, *self.snapshots]
+
+    def day_of(self, contract: TableContract) -> str | None:
+        """Which column tells the day of a table's rows, by its columns at the newest load; None
+        before there was one."""
+        return _day_of(contract, self.source_columns)
+
+    def once(self, make: "Callable[[Mirror], T]") -> T:
+        """What somebody makes of it, made once."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return cast("T", self._made[make])
 
     @cached_property
     def _places(self) -> Mapping[str, TablePlace]:
@@ -198,8 +165,14 @@ SENSORS: Seam[Callable[[Mirror], Sequence[dg.SensorDefinition]]] = Seam(
 SCHEDULES: Seam[Callable[[Mirror], Sequence[dg.ScheduleDefinition]]] = Seam(
     "schedules", "dagster_mirrorlake"
 )
-REPORTERS: Seam[Callable[[Mirror], Reporter | None]] = Seam("reporters", "dagster_mirrorlake")
-"""What the sensor `partitions` reports besides; None of a mirror that has none of it."""
+COMPUTED: Seam[Callable[[Mirror], Sequence[Reporter]]] = Seam(
+    "computed reports", "dagster_mirrorlake"
+)
+"""What the sensor `partitions` reports of what is computed from tables."""
+PUBLICATIONS: Seam[Callable[[Mirror], PublicationReporter | None]] = Seam(
+    "publication reports", "dagster_mirrorlake"
+)
+"""The same of what is published elsewhere; None of a mirror that publishes nothing there."""
 
 
 def _day_of(contract: TableContract, columns: Mapping[str, str]) -> str | None:
@@ -222,8 +195,6 @@ def build_assets(mirror: Mirror) -> list[Asset]:
         *(build_cleanup(source, tables) for source, tables in mirror.by_source.items()),
         *(asset for tenants in mirror.tenants for asset in build_tenants_chain(tenants)),
         *([build_maintenance(mirror.every, mirror.tenants)] if _has_lake(mirror) else []),
-        *(external.spec for external in mirror.externals),
-        *build_models(mirror.models, mirror.lake_tables, mirror.lake_days),
         *(asset for build in ASSETS for asset in build(mirror)),
     ]
 
@@ -250,7 +221,6 @@ def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
     return [
         *(check for table in mirror.tables for check in build_checks(table)),
         *map(build_tenant_checks, mirror.tenants),
-        *map(build_external_checks, mirror.externals),
         *(check for build in CHECKS for check in build(mirror)),
     ]
 
@@ -271,8 +241,9 @@ def build_jobs(mirror: Mirror) -> list[dg.JobDefinition]:
 def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
     """What starts runs when something moved or landed, what reports, and what alerts."""
     running = mirror.running
-    made = {name: build(mirror) for name, build in REPORTERS.added.items()}
-    reporters = {name: one for name, one in made.items() if one is not None}
+    reporters = [one for build in COMPUTED for one in build(mirror)]
+    made = {name: build(mirror) for name, build in PUBLICATIONS.added.items()}
+    publications = {name: one for name, one in made.items() if one is not None}
     return [
         build_failed_sensor(mirror.every, mirror.names, mirror.tenants),
         *(
@@ -281,16 +252,14 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
         ),
         *(build_tenants_sensor(tenants, running=running) for tenants in mirror.tenants),
         *(sensor for build in SENSORS for sensor in build(mirror)),
-        *([build_externals_sensor(mirror.externals, running=running)] if mirror.externals else []),
-        *([build_models_sensor(mirror.models, running=running)] if mirror.models else []),
         *([build_unfolded_sensor(mirror.tables, running=running)] if mirror.tables else []),
         *(
             [
                 build_partitions_sensor(
-                    *(mirror.tables, mirror.snapshots, mirror.tenants, mirror.models, reporters)
+                    *(mirror.tables, mirror.snapshots, mirror.tenants, publications, reporters)
                 )
             ]
-            if _has_lake(mirror) or reporters or mirror.models
+            if _has_lake(mirror) or publications or reporters
             else []
         ),
     ]

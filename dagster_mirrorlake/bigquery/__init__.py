@@ -8,5 +8,5 @@ ADDS = {
     "checks": {"bigquery": "dagster_mirrorlake.bigquery.checks:bigquery_checks"},
     "sensors": {"unpublished": "dagster_mirrorlake.bigquery.unpublished:unpublished_sensors"},
     "schedules": {"bigquery": "dagster_mirrorlake.bigquery.schedule:bigquery_schedules"},
-    "reporters": {"bigquery": "dagster_mirrorlake.bigquery.reports:bigquery_reporter"},
+    "publication reports": {"bigquery": "dagster_mirrorlake.bigquery.reports:bigquery_reporter"},
 }

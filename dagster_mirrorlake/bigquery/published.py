@@ -14,14 +14,15 @@ import dagster as dg
 
 from dagster_mirrorlake.assets.layer import layer_asset
 from dagster_mirrorlake.build import Mirror
-from dagster_mirrorlake.models import ModelAsset
+from dagster_mirrorlake.models.definitions import mirrored_models
+from dagster_mirrorlake.models.model_asset import ModelAsset
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.sensors.requests import busy_of_runs, under_way
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.tenants import MirroredTenants
 from dagster_mirrorlake.translator import LAYER_TAG, Layer
 from mirrorlake.bigquery.config import BigQueryConfig
-from mirrorlake.models.published import PublishedModel, published_model
+from mirrorlake.models.bigquery.published import PublishedModel, published_model
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def published_models(mirror: Mirror) -> list[PublishedModelAsset]:
     settings = mirror.config.written_section(BigQueryConfig)
     if settings is None:
         return []
-    found = ((one, published_model(one.declaration)) for one in mirror.models)
+    found = ((one, published_model(one.declaration)) for one in mirror.once(mirrored_models))
     return [PublishedModelAsset(one, m, settings.project) for one, m in found if m is not None]
 
 

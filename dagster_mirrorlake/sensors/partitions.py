@@ -21,16 +21,9 @@ from dagster_mirrorlake.assets.unchanged import confirmed_clean
 from dagster_mirrorlake.checks.checked_assets import CheckedAsset, checked_assets
 from dagster_mirrorlake.checks.shown_again import materialized_since, show_again
 from dagster_mirrorlake.event_log import write_materializations
-from dagster_mirrorlake.models import ModelAsset
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.forgotten import COMPARED_EVERY, find_forgotten
-from dagster_mirrorlake.sensors.model_reports import (
-    compile_states,
-    incomplete_models,
-    unreported_partitions,
-    unreported_verdicts,
-)
 from dagster_mirrorlake.sensors.reports import REPORTS, Reports
 from dagster_mirrorlake.sensors.requests import UNFINISHED
 from dagster_mirrorlake.sensors.tenant_reports import find_shown
@@ -56,9 +49,9 @@ _DAY = timedelta(days=1)
 class LakeCursor:
     """What is remembered: how far reports have come (a cursor of its own, as text), and the day
     (ISO) for which the partitions of copied tables were set right; by table, until when (ISO) it
-    was reported to be unchanged; by table of tenants, what was reported of it; by reporter of a
-    capability, what it reported of each table; whether partitions of models were reported, of which
-    the next look reports verdicts."""
+    was reported to be unchanged; by table of tenants, what was reported of it; by publisher, what
+    was reported of each table; whether partitions of models were reported, of which the next look
+    reports verdicts."""
 
     reports: str = ""
     day: str = ""
@@ -72,7 +65,26 @@ class LakeCursor:
 
 
 class Reporter(Protocol):
-    """What a capability reports to Dagster, and whose verdicts stay shown."""
+    """Reports to Dagster what a capability computes."""
+
+    @property
+    def names(self) -> Names:
+        """What the mirror's definitions are called."""
+        ...
+
+    def find(
+        self, instance: dg.DagsterInstance, resources: Any, *, verdicts: bool
+    ) -> tuple[list[dg.AssetMaterialization], list[dg.AssetCheckEvaluation]]:
+        """Partitions of the lake that Dagster has no record of; and verdicts on them.
+
+        Args:
+            verdicts: whether the last look reported partitions: theirs are due.
+        """
+        ...
+
+
+class PublicationReporter(Protocol):
+    """What a publisher reports to Dagster, and whose verdicts stay shown."""
 
     @property
     def names(self) -> Names:
@@ -99,26 +111,26 @@ class Reporter(Protocol):
 @dataclass(frozen=True)
 class _Mirrored:
     """What the sensor reports: tables that are read from a server, those whose snapshots land,
-    those that many databases have, models, and what BigQuery has of all of these."""
+    those that many databases have, what is computed from them, and what BigQuery has of all of
+    these."""
 
     tables: Sequence[MirroredTable]
     snapshots: Sequence[MirroredTable]
     tenants: Sequence[MirroredTenants]
-    reporters: Mapping[str, Reporter]
-    models: Sequence[ModelAsset]
+    publications: Mapping[str, PublicationReporter]
+    reporters: Sequence[Reporter]
 
     @property
     def names(self) -> Names:
-        every = [
-            *(*self.tables, *self.snapshots, *self.tenants, *self.reporters.values(), *self.models)
-        ]
+        others = (*self.publications.values(), *self.reporters)
+        every = [*self.tables, *self.snapshots, *self.tenants, *others]
         return every[0].names
 
     @property
     def checked(self) -> Iterator[CheckedAsset]:
         """The assets whose verdicts stay shown."""
         yield from checked_assets(self.tables, self.snapshots, self.tenants)
-        for reporter in self.reporters.values():
+        for reporter in self.publications.values():
             yield from reporter.checked()
 
 
@@ -126,8 +138,8 @@ def build_partitions_sensor(
     tables: Sequence[MirroredTable],
     snapshots: Sequence[MirroredTable] = (),
     tenants: Sequence[MirroredTenants] = (),
-    models: Sequence[ModelAsset] = (),
-    reporters: Mapping[str, Reporter] = MappingProxyType({}),
+    publications: Mapping[str, PublicationReporter] = MappingProxyType({}),
+    reporters: Sequence[Reporter] = (),
 ) -> dg.SensorDefinition:
     """The sensor that makes partitions say what is in the lake. It starts no run, no Spark, and
     queries no source; it is on unless somebody turns it off.
@@ -136,10 +148,10 @@ def build_partitions_sensor(
         tables: those that are read from a server.
         snapshots: those whose snapshots land.
         tenants: those that many databases have.
-        models: those of the mirror.
-        reporters: what capabilities report, by their names.
+        publications: what was published elsewhere than in the lake, by publisher.
+        reporters: of what is computed from tables.
     """
-    mirrored = _Mirrored(tables, snapshots, tenants, reporters, models)
+    mirrored = _Mirrored(tables, snapshots, tenants, publications, reporters)
     names = mirrored.names
 
     @dg.sensor(
@@ -171,12 +183,12 @@ def _look(context: dg.SensorEvaluationContext, mirrored: _Mirrored) -> dg.Sensor
     for find in REPORTS:
         published.add(find(instance, lake, ledger, mirrored.snapshots))
     loaded, reported = list[dg.AssetMaterialization](), dict[str, dict[str, str]]()
-    for name, reporter in mirrored.reporters.items():
+    for name, reporter in mirrored.publications.items():
         known = before.published.get(name, {})
         events, reported[name] = reporter.find(instance, resources.lake.contracts, ledger, known)
         loaded += events
     shown, of_tenants = _find_tenants(context, mirrored, before)
-    of_models, verdicts = _find_models(instance, resources, mirrored, before)
+    of_models, verdicts = _find_computed(instance, resources, mirrored, before)
     others = [*(event for _, _, event in confirmed), *published.events, *shown, *loaded, *of_models]
     write_materializations(instance, others)
     start = newest if before.shown is None else before.shown
@@ -221,21 +233,20 @@ def _find_tenants(
     )
 
 
-def _find_models(
+def _find_computed(
     instance: dg.DagsterInstance, resources: Any, mirrored: _Mirrored, before: LakeCursor
 ) -> tuple[list[dg.AssetMaterialization], list[dg.AssetCheckEvaluation]]:
-    """Partitions of models that Dagster has no record of, and the verdicts on those that the last
-    look reported. To compile the models takes seconds where there are many: once in a minute, where
-    the ledger has more partitions than Dagster."""
-    if not mirrored.models or not (before.models or before.looks % COMPARED_EVERY == 0):
-        return [], []
-    ledger, models = resources.ledger.ledger, mirrored.models
-    lacking = incomplete_models(instance, ledger, models)
-    if not lacking and not before.models:
-        return [], []
-    states = compile_states(resources.lake, ledger)
-    events = list(unreported_partitions(instance, lacking, states))
-    return events, list(unreported_verdicts(instance, models, states)) if before.models else []
+    """Partitions that Dagster has no record of, and the verdicts on those that the last look
+    reported: looked for once in a minute, as to compile models takes seconds where there are
+    many."""
+    events: list[dg.AssetMaterialization] = []
+    verdicts: list[dg.AssetCheckEvaluation] = []
+    if before.models or before.looks % COMPARED_EVERY == 0:
+        for one in mirrored.reporters:
+            some, of_some = one.find(instance, resources, verdicts=before.models)
+            events += some
+            verdicts += of_some
+    return events, verdicts
 
 
 @dataclass

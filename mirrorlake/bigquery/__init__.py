@@ -5,6 +5,7 @@ checks, views, and tables of BigQuery that models read. What doesn't: who may do
 (`mirrorlake.permissions`).
 """
 
+NEEDS = ("models",)
 ADDS = {
     "config.sections": {"bigquery": "mirrorlake.bigquery.config:BigQueryConfig"},
     "config.problems": {"bigquery": "mirrorlake.bigquery.contract_problems:bigquery_problems"},

@@ -131,7 +131,7 @@ def chosen_published(
     """
     from mirrorlake.bigquery.models import models_in_bigquery
     from mirrorlake.destinations.iceberg.lake import Lake
-    from mirrorlake.operations.models.compiled import has_model
+    from mirrorlake.models.contract_models import has_model
 
     of_models = [name for name in names if has_model(config, name)]
     tables = [_named(config, name) for name in names if name not in of_models]

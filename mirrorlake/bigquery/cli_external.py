@@ -19,7 +19,7 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
-    from mirrorlake.models.external import ExternalDeclaration
+    from mirrorlake.models.files.external_table import ExternalDeclaration
 
 
 @click.command("views")
@@ -32,12 +32,12 @@ def external_views(names: Sequence[str], config_path: Path, as_json: bool) -> No
     One that is there as it must be is left alone.
     """
     from mirrorlake.bigquery.external_views import keep_clean_view
-    from mirrorlake.cli.external import chosen_externals
     from mirrorlake.destinations.iceberg.lake import Lake
-    from mirrorlake.models.external import read_externals
-    from mirrorlake.operations.models.compiled import models_folder
-    from mirrorlake.operations.models.elsewhere import compare_declared
-    from mirrorlake.operations.models.own_places import OwnPlaces
+    from mirrorlake.models.cli.external import chosen_externals
+    from mirrorlake.models.contract_models import models_folder
+    from mirrorlake.models.external_sources.inspect import compare_declared
+    from mirrorlake.models.external_sources.own_places import OwnPlaces
+    from mirrorlake.models.files.external_table import read_externals
 
     config = open_contract(config_path)
     lake, own = Lake(config.lake), OwnPlaces.of(config)

@@ -18,7 +18,7 @@ from mirrorlake.bigquery.api.views import as_bigquery
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.merge.statements import view_sql
-from mirrorlake.models.external import ExternalDeclaration, rules_of_view
+from mirrorlake.models.files.external_table import ExternalDeclaration, rules_of_view
 from mirrorlake.schema.masking import mask_sql
 
 

@@ -10,8 +10,8 @@ from mirrorlake.bigquery.config import BigQueryConfig
 if TYPE_CHECKING:
     from mirrorlake.bigquery.external_tables import CopiedRows
     from mirrorlake.config import Config
-    from mirrorlake.models.external import ExternalDeclaration
-    from mirrorlake.models.external_tables import ExternalLook, ExternalTable
+    from mirrorlake.models.external_sources.tables import ExternalLook, ExternalTable
+    from mirrorlake.models.files.external_table import ExternalDeclaration
 
 
 class _Store:

@@ -33,10 +33,10 @@ from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.config.fields import nearest
 from mirrorlake.destinations.iceberg.durable import flush_files
 from mirrorlake.errors import BigQueryError, LandingError, MachineError, ModelError
-from mirrorlake.models.declared_columns import HeaderColumn
-from mirrorlake.models.external import ExternalDeclaration
-from mirrorlake.models.external_tables import ExternalLook, ExternalTable
-from mirrorlake.operations.models.arrow_types import arrow_type
+from mirrorlake.models.external_sources.arrow_types import arrow_type
+from mirrorlake.models.external_sources.tables import ExternalLook, ExternalTable
+from mirrorlake.models.files.declared_columns import HeaderColumn
+from mirrorlake.models.files.external_table import ExternalDeclaration
 from mirrorlake.runtime.cache import cache_lock
 from mirrorlake.sources.files.folder_store import FolderStore
 from mirrorlake.sources.files.parquet_folder import ParquetFile, ParquetFolder

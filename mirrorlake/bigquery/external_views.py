@@ -16,8 +16,8 @@ from mirrorlake.bigquery.external_clean import clean_view, view_of
 from mirrorlake.bigquery.external_tables import seen_of
 from mirrorlake.bigquery.loads.views import ViewForm, ViewState, keep_view
 from mirrorlake.config import Config
-from mirrorlake.models.external import ExternalDeclaration
-from mirrorlake.models.external_tables import ExternalLook
+from mirrorlake.models.external_sources.tables import ExternalLook
+from mirrorlake.models.files.external_table import ExternalDeclaration
 
 
 def keep_clean_view(

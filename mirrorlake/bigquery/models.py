@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from mirrorlake.config.contract import Config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
-from mirrorlake.models.declaration import read_declarations
-from mirrorlake.models.published import PublishedModel, published_models
-from mirrorlake.operations.models.compiled import compile_project, models_folder
+from mirrorlake.models.bigquery.published import PublishedModel, published_models
+from mirrorlake.models.contract_models import compile_project, models_folder
+from mirrorlake.models.files.declaration import read_declarations
 
 
 def models_in_bigquery(

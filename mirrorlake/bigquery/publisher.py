@@ -59,7 +59,7 @@ class _BigQuery(Publisher):
     def unsettled(self, workspace: Workspace, names: Sequence[str]) -> Unsettled:
         """Models; those that do not compile, and have jobs, nobody may settle."""
         from mirrorlake.bigquery.models import models_in_bigquery
-        from mirrorlake.operations.models.compiled import has_model
+        from mirrorlake.models.contract_models import has_model
 
         config = workspace.config
         of_models = [name for name in names if has_model(config, name)]
@@ -94,7 +94,7 @@ BIGQUERY: Final = _BigQuery()
 def _in_bigquery(chosen: Sequence[Leasable]) -> list[PublishedContract]:
     """Those of some tables and models that are published in BigQuery."""
     from mirrorlake.config import TableContract, TenantTable
-    from mirrorlake.models.published import PublishedModel
+    from mirrorlake.models.bigquery.published import PublishedModel
 
     kinds = TableContract | TenantTable | PublishedModel
     return [one for one in chosen if isinstance(one, kinds) and one.in_bigquery]

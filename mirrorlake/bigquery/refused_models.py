@@ -16,9 +16,9 @@ from mirrorlake.bigquery.api.types import fields_of
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.config.contract import Config
 from mirrorlake.errors import ModelError, TypeRefused
-from mirrorlake.models.model import Model
-from mirrorlake.models.place import at
-from mirrorlake.operations.models.arrow_types import arrow_type
+from mirrorlake.models.compile.model import Model
+from mirrorlake.models.external_sources.arrow_types import arrow_type
+from mirrorlake.models.spark_sql.node_places import at
 
 _DATED = ("date", "timestamp", "timestamp_ntz")
 _STEP = "Publish this model in the lake alone, or select something else"

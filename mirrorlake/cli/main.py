@@ -15,12 +15,8 @@ from mirrorlake import __version__
 from mirrorlake.capabilities import Seam
 from mirrorlake.cli import show
 from mirrorlake.cli.backfills import backfill, invalidate
-from mirrorlake.cli.external import external
-from mirrorlake.cli.generate import models_group
 from mirrorlake.cli.lake import lake
 from mirrorlake.cli.machine import doctor, warm
-from mirrorlake.cli.model_tests import test_command
-from mirrorlake.cli.models import run_command, show_command
 from mirrorlake.cli.plans import plan
 from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.readers import readers
@@ -90,7 +86,7 @@ _CORE: dict[str, tuple[click.Command, ...]] = {
     "Every day": (sync, status, gaps, backfill, hold),
     "Prove and repair": (check, repair, proof, readers, refold, recover),
     "Look": (schema, tenants),
-    "Models": (run_command, show_command, test_command, models_group, invalidate, external),
+    "Models": (invalidate,),
     "Snapshots": (clone,),
     "BigQuery": (),
     "Upkeep": (maintain, lake, accept, rekey, ledger, config, warm),

@@ -157,11 +157,11 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
     done: list[Recovered] = []
     with Workspace.open(config) as workspace:
         chosen, failures = _to_recover(workspace, tables)
-        for contract in chosen:
+        for one in chosen:
             try:
-                done.append(_recover(workspace, contract, timedelta(hours=grace)))
+                done.append(one.recover(timedelta(hours=grace)))
             except MirrorlakeError as error:
-                failures.append((contract.name, error))
+                failures.append((one.name, error))
     if as_json:
         errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
         show.print_json({"tables": [one.as_json() for one in done], "errors": errors})

@@ -24,7 +24,7 @@ from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import BigQueryError
 from mirrorlake.merge.statements import view_sql
-from mirrorlake.models.published import PublishedModel
+from mirrorlake.models.bigquery.published import PublishedModel
 from mirrorlake.serving.clean_select import clean_select
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace

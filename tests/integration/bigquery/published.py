@@ -12,7 +12,7 @@ from mirrorlake.bigquery.check import BigQueryVerdict, check_published
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.bigquery.loads.publish import PublishOutcome, publish_table
 from mirrorlake.config import load_config
-from mirrorlake.models.published import PublishedModel
+from mirrorlake.models.bigquery.published import PublishedModel
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.support.bigquery.cloud import Cloud

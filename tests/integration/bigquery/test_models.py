@@ -19,10 +19,10 @@ from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import OF_BIGQUERY
-from mirrorlake.models.published import PublishedModel
-from mirrorlake.operations.models.compiled import compile_project
-from mirrorlake.operations.models.runs import run_model
-from mirrorlake.operations.models.states import States
+from mirrorlake.models.bigquery.published import PublishedModel
+from mirrorlake.models.compute.run import run_model
+from mirrorlake.models.contract_models import compile_project
+from mirrorlake.models.partition_states.states import States
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.bigquery.published import (

@@ -20,13 +20,13 @@ from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.bigquery.external_tables import copied_rows
 from mirrorlake.config import Config
 from mirrorlake.errors import BigQueryError, ModelError
-from mirrorlake.models.external import read_external
-from mirrorlake.models.external_tables import ExternalTable
-from mirrorlake.operations.models.elsewhere import look_at, look_at_externals
-from mirrorlake.operations.models.observed import observe
-from mirrorlake.operations.models.own_places import OwnPlaces
+from mirrorlake.models.external_sources.inspect import look_at, look_at_externals
+from mirrorlake.models.external_sources.own_places import OwnPlaces
+from mirrorlake.models.external_sources.tables import ExternalTable
+from mirrorlake.models.files.external_table import read_external
+from mirrorlake.models.show.external import observe
 from tests.integration.conftest import Place
-from tests.integration.operations.test_models import (  # noqa: F401 – fixtures
+from tests.integration.models.test_models import (  # noqa: F401 – fixtures
     computed,
     config,
     rows_of,

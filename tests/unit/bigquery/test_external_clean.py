@@ -9,7 +9,7 @@ import pytest
 from mirrorlake.bigquery.api.names import BigQueryTable
 from mirrorlake.bigquery.external_clean import clean_view
 from mirrorlake.errors import ModelError
-from mirrorlake.models.external import ExternalDeclaration, read_external
+from mirrorlake.models.files.external_table import ExternalDeclaration, read_external
 
 TABLE = BigQueryTable("proj", "app", "events")
 EVENTS = """format: bigquery

@@ -11,7 +11,7 @@ import yaml
 from mirrorlake.bigquery.models import models_in_bigquery
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.operations.models.compiled import compile_project
+from mirrorlake.models.contract_models import compile_project
 
 Compile = Callable[..., str]
 HEADER = "---\npublish: [lake, bigquery]\n---\n"

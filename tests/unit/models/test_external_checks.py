@@ -18,17 +18,17 @@ from mirrorlake.bigquery.api.reader import StreamedRows, TableSeen
 from mirrorlake.cli.main import cli
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import MirrorlakeError, ModelError
-from mirrorlake.models.external import ExternalDeclaration, read_external
-from mirrorlake.models.external_tables import ExternalTable
-from mirrorlake.operations.models import observed
-from mirrorlake.operations.models.elsewhere import look_at
-from mirrorlake.operations.models.external_checks import (
+from mirrorlake.models.checks.external_tables import (
     check_external,
     fresh_verdict,
     row_count_verdict,
 )
-from mirrorlake.operations.models.observed import ExternalSeen, observe
-from mirrorlake.operations.models.own_places import OwnPlaces
+from mirrorlake.models.external_sources.inspect import look_at
+from mirrorlake.models.external_sources.own_places import OwnPlaces
+from mirrorlake.models.external_sources.tables import ExternalTable
+from mirrorlake.models.files.external_table import ExternalDeclaration, read_external
+from mirrorlake.models.show import external as observed
+from mirrorlake.models.show.external import ExternalSeen, observe
 from tests.unit.models.test_external import (  # noqa: F401 - fixtures
     LAKE,
     THERE,
