@@ -96,8 +96,11 @@ def _in_bigquery(chosen: Sequence[Leasable]) -> list[PublishedContract]:
     from mirrorlake.config import TableContract, TenantTable
     from mirrorlake.models.bigquery.published import PublishedModel
 
-    kinds = TableContract | TenantTable | PublishedModel
-    return [one for one in chosen if isinstance(one, kinds) and one.in_bigquery]
+    return [
+        one
+        for one in chosen
+        if isinstance(one, TableContract | TenantTable | PublishedModel) and one.in_bigquery
+    ]
 
 
 def _status(ledger: Ledger, newest: Publication) -> PublicationStatus:

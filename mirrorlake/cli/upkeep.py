@@ -159,7 +159,7 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
         chosen, failures = _to_recover(workspace, tables)
         for one in chosen:
             try:
-                done.append(one.recover(timedelta(hours=grace)))
+                done.append(_recover(workspace, one, timedelta(hours=grace)))
             except MirrorlakeError as error:
                 failures.append((one.name, error))
     if as_json:
