@@ -32,7 +32,7 @@ from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LakeError, LandingError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.copies import kept_indexes
-from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.resume import files_of
 from mirrorlake.merge.snapshot.state import STATE, names_of, state_folder, version_state
 from mirrorlake.merge.snapshot.tables import TARGET_BYTES
@@ -129,7 +129,7 @@ def maintain_table(
         kept, indexes = frozenset[str](), frozenset[str]()
         held = held_versions(workspace.lake, contract)
         if not contract.landed:
-            settle_loads(workspace.ledger, workspace.lake, contract.name, contract.namespaces.raw)
+            settle_loads(leased, contract)
             kept = files_of(workspace.ledger.chunked_load(contract.name))
             indexes = kept_indexes(workspace.ledger, contract.name)
         found: list[Maintained] = []

@@ -15,7 +15,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.integrity import layers_of
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.load.copies import kept_indexes
-from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.resume import files_of
 from mirrorlake.load.verify import drop_kept
 from mirrorlake.models.published import PublishedModel
@@ -74,7 +74,7 @@ def recover_table(
     with workspace.leased(contract, wait=wait) as leased:
         namespace = contract.namespaces.raw
         repairs = workspace.ledger.interrupt_repairs(contract.name)
-        settled = settle_loads(workspace.ledger, workspace.lake, contract.name, namespace)
+        settled = settle_loads(leased, contract)
         pending = {load.load_id for load in settled}
         published = settle_published(leased, contract)
         states = {load.load_id: load.state for load in workspace.ledger.loads(contract.name)}

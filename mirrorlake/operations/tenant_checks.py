@@ -19,7 +19,7 @@ from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Tenant, TenantPlace
-from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.merge.tenant_shapes import (
     LISTED,
@@ -64,7 +64,7 @@ def check_tenants(
     """
     began = datetime.now(UTC)
     with workspace.leased(table) as leased:
-        settle_loads(leased.ledger, leased.lake, table.name, table.namespaces.raw)
+        settle_loads(leased, table)
         known = leased.ledger.tenants(table.name)
         _refuse_none(table, known)
         refuse_unknown(table.name, databases, known)

@@ -17,7 +17,7 @@ from mirrorlake.destinations.iceberg.commit import LOAD_ID
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.tenants import bucket_of
 from mirrorlake.ledger import Tenant
-from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.reload import load_of
 from mirrorlake.operations.maintain import Ages, Maintained, maintain_lake_table
 from mirrorlake.operations.moved_layers import refuse_removal
@@ -44,7 +44,7 @@ def recover_tenants(
     with workspace.leased(table, wait=wait) as leased:
         refuse_removal(leased, table)
         ledger, lake = workspace.ledger, workspace.lake
-        settled = settle_loads(ledger, lake, table.name, table.namespaces.raw)
+        settled = settle_loads(leased, table)
         states = {load.load_id: load.state for load in ledger.loads(table.name)}
         committed = sum(states[load.load_id] == "success" for load in settled)
         published = settle_published(leased, table)
@@ -80,7 +80,7 @@ def maintain_tenants(
     refuse_short_grace(workspace.config, ages.grace)
     with workspace.leased(table, wait=wait) as leased:
         refuse_removal(leased, table)
-        settle_loads(leased.ledger, leased.lake, table.name, table.namespaces.raw)
+        settle_loads(leased, table)
         tenants = list(leased.ledger.tenants(table.name).values())
         found: list[Maintained] = []
         for identifier, layer in _tables(leased, table):

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.errors import LedgerError, MirrorlakeError, SourceError, SourceHeld
 from mirrorlake.ledger import Ledger, Tenant, TenantPlace
-from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.load.tenants.protocol import load_tenants
 from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
@@ -92,7 +92,7 @@ def sync_tenants(
     started = time.monotonic()
     with workspace.leased(table) as leased:
         repaired = put_right(leased, table) if leased.moved else []
-        settle_loads(leased.ledger, leased.lake, table.name, table.namespaces.raw)
+        settle_loads(leased, table)
         with _recorded_refusal(leased.ledger, table):
             survey, look = _look(leased, table)
         # A name that a person mistyped is no fault of the table's.

@@ -228,7 +228,8 @@ class TenantHistories(RuleBasedStateMachine):
                 self._alter(at, f"ADD COLUMN late{next(_numbers)} INT DEFAULT 7")
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("mirrorlake.load.tenants.protocol.failpoint", alter)
+            for module in ("tenants.protocol", "load_run"):
+                patched.setattr(f"mirrorlake.load.{module}.failpoint", alter)
             found = self.tenants.sync(accept_smaller=True)
         refused = {name.partition(".")[2] for name in found.failed}
         assert refused <= {database}

@@ -22,24 +22,12 @@ from typing import Any
 import pyarrow as pa
 from pymysql.connections import Connection
 
-from mirrorlake.destinations.base import Commit, Identifier
-from mirrorlake.destinations.iceberg.commit import (
-    ATTEMPT,
-    LOAD_ID,
-    NUMBER,
-    RECEIPT,
-    WINDOW,
-    commit_load,
-    delete_files,
-    find_load,
-    head_of,
-)
+from mirrorlake.destinations.iceberg.commit import delete_files
 from mirrorlake.destinations.iceberg.data_files import WrittenFile
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
 from mirrorlake.destinations.iceberg.tables import has_original
 from mirrorlake.destinations.iceberg.tenants import ensure_raw_tenants
 from mirrorlake.errors import (
-    CommitUnknown,
     MirrorlakeError,
     NotProved,
     ReadGivenUp,
@@ -52,11 +40,11 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, Receipt, TenantPlace, Window
 from mirrorlake.load.chunk_planner import batch_rows
 from mirrorlake.load.chunk_statements import ChunkPlan
-from mirrorlake.load.raw_files import record_written
+from mirrorlake.load.load_run import LoadRun, Steps
 from mirrorlake.load.tenants.batches import Batch, plan_batches
-from mirrorlake.load.tenants.digests import form_of
 from mirrorlake.load.tenants.read import ReadBatch, find_unequal, read_batch
 from mirrorlake.load.tenants.readable import find_unreadable, locked
+from mirrorlake.load.verify import form_of_rows
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.report import digest_text
 from mirrorlake.proof.rows import RowForm
@@ -73,6 +61,10 @@ from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
+STEPS = Steps(
+    *("tenants.created", "tenants.pending"),
+    *("tenants.before_commit", "tenants.committed", "tenants.success"),
+)
 ATTEMPTS = 3
 PAUSE_SECONDS = 1.0
 
@@ -126,61 +118,41 @@ def load_tenants(
         CommitConflict: the raw table moved; nothing was committed.
         LeaseHeld: another run took the table over; nothing was committed.
     """
-    ledger, lake, lead = workspace.ledger, workspace.lake, plans[0]
+    lead = plans[0]
     needing = next((plan for plan in plans if has_original(plan.columns)), lead)
-    table = ensure_raw_tenants(lake, lead.raw, needing.columns, name, lead.version)
-    load_id = ledger.create_load(name, Window("full", None, None, datetime.now(UTC).date()))
-    failpoint("tenants.created")
-    parent = head_of(lake, lead.raw)
-    lease = workspace.held_lease()
-    load = ledger.start_load(load_id, lease, workspace.run_id, lead.raw.name, parent)
-    failpoint("tenants.pending")
+    table = ensure_raw_tenants(workspace.lake, lead.raw, needing.columns, name, lead.version)
+    window = Window("full", None, None, datetime.now(UTC).date())
+    run = LoadRun.begin(workspace, name, lead.raw, window, STEPS)
     expected = sum(plan.table.estimated_rows for plan in plans)
-    pace = Pace(name, load.load_id, expected, progress)
-    reader = _Reader(workspace, table, load, servers, before, pace)
+    pace = Pace(name, run.load.load_id, expected, progress)
+    reader = _Reader(run, table, servers, before, pace)
     started = time.monotonic()
     try:
         for batch in plan_batches(plans):
             reader.take(batch)
         pace.finish()
         if not reader.copies:
-            ledger.fail_load(load, "none of its tenants could be read")
+            workspace.ledger.fail_load(run.load, "none of its tenants could be read")
             return TenantsLoaded(None, {}, reader.failed)
         receipt = reader.receipt()
-        commit = Commit(
-            identifier=lead.raw,
-            parent=load.parent_snapshot,
-            paths=[file.path for file in reader.files],
-            metrics={file.path: file.metrics for file in reader.files},
-            properties={
-                LOAD_ID: load.load_id,
-                ATTEMPT: str(load.attempt),
-                RECEIPT: receipt.to_json(),
-                WINDOW: load.window.to_json(),
-                NUMBER: str(load.seq),
-            },
-        )
-        workspace.check_lease()
-        record_written(ledger, load, table.location(), commit.metrics)
-        failpoint("tenants.before_commit")
-        snapshot = commit_load(lake, commit) if commit.paths else None
-        failpoint("tenants.committed")
+        files = {file.path: file.metrics for file in reader.files}
+        snapshot = run.commit(receipt, files, table.location())
     except BaseException as error:
-        _give_up(workspace, lead, load, reader.files, error)
+        run.give_up(error, (file.path for file in reader.files))
         raise
-    ledger.finish_load(load, snapshot, receipt)
-    failpoint("tenants.success")
+    run.succeed(snapshot, receipt)
     seconds = time.monotonic() - started
-    return TenantsLoaded(load, reader.copies, reader.failed, receipt.rows, receipt.bytes, seconds)
+    return TenantsLoaded(
+        run.load, reader.copies, reader.failed, receipt.rows, receipt.bytes, seconds
+    )
 
 
 @dataclass
 class _Reader:
     """Reads batch after batch; a tenant that can't be taken leaves nothing."""
 
-    workspace: Workspace
+    run: LoadRun
     table: LakeTable
-    load: Load
     servers: Mapping[str, str]
     before: Mapping[TenantPlace, int]
     pace: Pace
@@ -226,9 +198,8 @@ class _Reader:
             if unreadable:
                 self._leave(batch, unreadable)
                 return
-            form = None
-            if plan.contract.verify:
-                form = form_of(connection, plan, self.table)
+            verify = plan.contract.verify
+            form = form_of_rows(connection, plan, self.table) if verify else None
             chunk = self._chunk(batch, form)
             numbers = read_numbers_in(connection, batch.databases, plan.table.name)
             found = self._patiently(batch, chunk, form)
@@ -270,6 +241,7 @@ class _Reader:
     def _chunk(self, batch: Batch, form: RowForm | None) -> ChunkPlan:
         plan, schema = batch.lead, arrow_schema(self.table.schema())
         own = [field for field in schema if field.name not in (SOURCE, DATABASE)]
+        load = self.run.load
         number, self._numbers = self._numbers, self._numbers + 1
         return ChunkPlan(
             source=plan.source,
@@ -279,12 +251,12 @@ class _Reader:
             schema=pa.schema(own),
             location=self.table.location(),
             storage=dict(self.table.io.properties),
-            load_id=self.load.load_id,
-            attempt=self.load.attempt,
-            seq=self.load.seq,
+            load_id=load.load_id,
+            attempt=load.attempt,
+            seq=load.seq,
             number=number,
             where="",
-            day=self.load.window.day,
+            day=load.window.day,
             day_column=None,
             cursor=None,
             server=self.servers[plan.source.name],
@@ -343,8 +315,7 @@ class _Reader:
         self, batch: Batch, chunk: ChunkPlan, found: ReadBatch, form: RowForm
     ) -> dict[str, MirrorlakeError]:
         """The tenants whose rows in the files are not what MySQL said."""
-        source = found.source or ()
-        spark = self.workspace.spark
+        source, spark = found.source or (), self.run.workspace.spark
         unequal = find_unequal(batch, chunk, found.files, form, source, spark)
         return {
             batch.databases[number]: _not_proved(batch.plans[number], source[number], lake)
@@ -352,9 +323,7 @@ class _Reader:
         }
 
     def _discard(self, files: Sequence[WrittenFile]) -> None:
-        identifier = self.table.name()
-        paths = [file.path for file in files]
-        delete_files(self.workspace.lake, Identifier(*identifier[-2:]), paths)
+        delete_files(self.run.workspace.lake, self.run.raw, [file.path for file in files])
 
     def receipt(self) -> Receipt:
         """What the load saw."""
@@ -430,26 +399,3 @@ def _not_proved(plan: ResolvedTable, source: Tally, lake: Tally) -> NotProved:
         table=plan.name,
         next_step="Nothing of it is visible: sync again, and report it if it stays",
     )
-
-
-def _give_up(
-    workspace: Workspace,
-    plan: ResolvedTable,
-    load: Load,
-    files: Sequence[WrittenFile],
-    error: BaseException,
-) -> None:
-    """Record a failure; files go only once the table's history is seen not to name the load, and
-    nobody can still be making its commit."""
-    lake = workspace.lake
-    if isinstance(error, CommitUnknown):
-        logger.warning("load %s: left to be settled: %s", load.load_id, error)
-        return
-    try:
-        landed = find_load(lake, plan.raw, load.load_id) is not None
-    except MirrorlakeError as unseen:
-        logger.warning("load %s: left to be settled: %s", load.load_id, unseen)
-        return
-    reason = str(error) if isinstance(error, MirrorlakeError) else type(error).__name__
-    if not landed and workspace.ledger.fail_load(load, reason):
-        delete_files(lake, plan.raw, [file.path for file in files])
