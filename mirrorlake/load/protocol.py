@@ -54,6 +54,7 @@ from mirrorlake.load.reread import Reread, tombstones_of
 from mirrorlake.load.resume import ChunkCut, basis_of, find_cut, plan_cut, start_of
 from mirrorlake.load.row_index import DeltaGivenUp
 from mirrorlake.load.runner import reads_on_spark, run_chunks
+from mirrorlake.load.select_rows import SELECT
 from mirrorlake.load.shrink_guard import refuse_smaller, refuse_smaller_history
 from mirrorlake.load.table_held import check_table_held
 from mirrorlake.load.verify import commit_proved, form_of_rows, is_verified
@@ -232,7 +233,7 @@ class _WindowLoad:
             job_id = spark.application_id() if reads_on_spark(left, spark) else ""
             if job_id:
                 workspace.ledger.record_job(load, job_id)
-            for found in run_chunks(left, plan.name, spark, pace, guard.heed, record):
+            for found in run_chunks(left, SELECT, spark, pace, guard.heed, record):
                 receipts.append(found)
         return pace.finish()
 

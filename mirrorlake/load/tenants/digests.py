@@ -16,7 +16,8 @@ from pymysql.connections import Connection
 
 from mirrorlake.errors import MirrorlakeError, SourceError, TableLocked
 from mirrorlake.ledger import TenantPlace
-from mirrorlake.load.tenants.batches import Batch, digests_statement, plan_batches, tallies
+from mirrorlake.load.select_rows import tallies_of
+from mirrorlake.load.tenants.batches import Batch, digests_statement, plan_batches
 from mirrorlake.load.tenants.readable import locked, wait_briefly
 from mirrorlake.load.verify import form_of_rows
 from mirrorlake.proof.ranges import Tally
@@ -76,7 +77,7 @@ def _read(connection: Connection[Any], batch: Batch, form: RowForm, found: Tenan
     places = [(plan.source.name, plan.table.database) for plan in batch.plans]
     found.forms |= dict.fromkeys(places, form)
     try:
-        [answer] = rows_of(connection, digests_statement(batch, form, NO_LOAD))
+        [answer] = rows_of(connection, digests_statement(batch, form.source_digest, NO_LOAD))
     except SourceError as error:
         waited = isinstance(error, TableLocked)
         if error.retryable and not waited:
@@ -89,4 +90,4 @@ def _read(connection: Connection[Any], batch: Batch, form: RowForm, found: Tenan
         for half in batch.halves():
             _read(connection, half, form, found)
         return
-    found.tallies |= dict(zip(places, tallies(answer), strict=True))
+    found.tallies |= dict(zip(places, tallies_of(answer), strict=True))

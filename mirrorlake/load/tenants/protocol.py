@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -23,7 +21,6 @@ import pyarrow as pa
 from pymysql.connections import Connection
 
 from mirrorlake.destinations.iceberg.commit import delete_files
-from mirrorlake.destinations.iceberg.data_files import WrittenFile
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
 from mirrorlake.destinations.iceberg.tables import has_original
 from mirrorlake.destinations.iceberg.tenants import ensure_raw_tenants
@@ -37,10 +34,13 @@ from mirrorlake.errors import (
     TableLocked,
 )
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger import Load, Receipt, TenantPlace, Window
-from mirrorlake.load.chunk_planner import batch_rows
+from mirrorlake.ledger import Load, TenantPlace, Window
+from mirrorlake.load.chunk_plans import chunk_plans
+from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.load_run import LoadRun, Steps
+from mirrorlake.load.receipts import summed
+from mirrorlake.load.runner import patiently
 from mirrorlake.load.tenants.batches import Batch, plan_batches
 from mirrorlake.load.tenants.read import ReadBatch, find_unequal, read_batch
 from mirrorlake.load.tenants.readable import find_unreadable, locked
@@ -66,7 +66,6 @@ STEPS = Steps(
     *("tenants.before_commit", "tenants.committed", "tenants.success"),
 )
 ATTEMPTS = 3
-PAUSE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -134,11 +133,11 @@ def load_tenants(
         if not reader.copies:
             workspace.ledger.fail_load(run.load, "none of its tenants could be read")
             return TenantsLoaded(None, {}, reader.failed)
-        receipt = reader.receipt()
-        files = {file.path: file.metrics for file in reader.files}
+        receipt = summed(reader.receipts)
+        files = {path: metrics for one in reader.receipts for path, metrics in one.metrics}
         snapshot = run.commit(receipt, files, table.location())
     except BaseException as error:
-        run.give_up(error, (file.path for file in reader.files))
+        run.give_up(error, (path for one in reader.receipts for path in one.paths))
         raise
     run.succeed(snapshot, receipt)
     seconds = time.monotonic() - started
@@ -160,8 +159,7 @@ class _Reader:
     failed: dict[TenantPlace, MirrorlakeError] = field(
         default_factory=dict[TenantPlace, MirrorlakeError]
     )
-    files: list[WrittenFile] = field(default_factory=list[WrittenFile])
-    _read: list[ReadBatch] = field(default_factory=list[ReadBatch])
+    receipts: list[ChunkReceipt] = field(default_factory=list[ChunkReceipt])
     _lost: dict[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
     _given_up: dict[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
     _numbers: int = 0
@@ -202,7 +200,7 @@ class _Reader:
             form = form_of_rows(connection, plan, self.table) if verify else None
             chunk = self._chunk(batch, form)
             numbers = read_numbers_in(connection, batch.databases, plan.table.name)
-            found = self._patiently(batch, chunk, form)
+            found = self._patiently(batch, chunk)
             bad: dict[str, MirrorlakeError] = {}
             try:
                 bad = self._refused(batch, found, connection)
@@ -211,15 +209,14 @@ class _Reader:
                 if form is not None and not bad:
                     bad = self._unequal(batch, chunk, found, form)
             except BaseException:
-                self._discard(found.files)
+                self._discard(found.receipt.paths)
                 raise
         failpoint("tenants.written")
         if bad:
-            self._discard(found.files)
+            self._discard(found.receipt.paths)
             self._leave(batch, bad)
             return
-        self._read.append(found)
-        self.files += found.files
+        self.receipts.append(found.receipt)
         for number, one in enumerate(batch.plans):
             digest = None if found.source is None else digest_text(found.source[number])
             place = (one.source.name, one.table.database)
@@ -239,55 +236,29 @@ class _Reader:
             self.failed[plan.source.name, plan.table.database] = error
 
     def _chunk(self, batch: Batch, form: RowForm | None) -> ChunkPlan:
-        plan, schema = batch.lead, arrow_schema(self.table.schema())
-        own = [field for field in schema if field.name not in (SOURCE, DATABASE)]
-        load = self.run.load
-        number, self._numbers = self._numbers, self._numbers + 1
-        return ChunkPlan(
-            source=plan.source,
-            database=plan.table.database,
-            table=plan.table.name,
-            columns=plan.columns,
-            schema=pa.schema(own),
-            location=self.table.location(),
-            storage=dict(self.table.io.properties),
-            load_id=load.load_id,
-            attempt=load.attempt,
-            seq=load.seq,
-            number=number,
-            where="",
-            day=load.window.day,
-            day_column=None,
-            cursor=None,
-            server=self.servers[plan.source.name],
-            batch_rows=batch_rows(plan),
-            iceberg=self.table.schema().model_dump_json(),
-            digest=form.source_digest if form else None,
-        )
+        plan, number = batch.lead, self._numbers
+        server, self._numbers = self.servers[plan.source.name], number + 1
+        [chunk] = chunk_plans(plan, self.run.load, self.table, server, [""], form)
+        own = [one for one in chunk.schema if one.name not in (SOURCE, DATABASE)]
+        # What is measured is one table: it says nothing of a batch.
+        return replace(chunk, schema=pa.schema(own), number=number, near=False, widest=())
 
-    def _patiently(self, batch: Batch, chunk: ChunkPlan, form: RowForm | None) -> ReadBatch:
+    def _patiently(self, batch: Batch, chunk: ChunkPlan) -> ReadBatch:
         """`read_batch`, tried again where a later attempt may not fail."""
-        schema = arrow_schema(self.table.schema())
-        for number in range(ATTEMPTS):
-            again = replace(chunk, retry=number)
-            try:
-                with ExitStack() as watching:
-                    heed = _heedless
-                    if len(batch.plans) == 1:
-                        place = (batch.lead.source, chunk.database, chunk.table, chunk.load_id)
-                        heed = watching.enter_context(Guard(*place)).heed
-                    found = read_batch(batch, again, schema, form, self.pace.advance, heed)
-            except SourceError as error:
-                last = number + 1 == ATTEMPTS or batch.lead.source.name in self._lost
-                # Which one is locked is found by smaller batches, not by waiting again.
-                if last or not error.retryable or error.column or isinstance(error, TableLocked):
-                    raise
-                logger.warning("table %s: %s Tried again", chunk.name, error)
-                time.sleep(PAUSE_SECONDS * 2**number)
-            else:
-                self._lost.pop(batch.lead.source.name, None)
-                return found
-        raise AssertionError("unreachable")
+        schema, source = arrow_schema(self.table.schema()), batch.lead.source.name
+        alone = (batch.lead.source, chunk.database, chunk.table, chunk.load_id)
+
+        def read(plan: ChunkPlan) -> ReadBatch:
+            if len(batch.plans) > 1:
+                return read_batch(batch, plan, schema, self.pace.advance)
+            with Guard(*alone) as guard:
+                return read_batch(batch, plan, schema, self.pace.advance, guard.heed)
+
+        # Which one is locked is found by smaller batches, not by waiting again.
+        attempts = 1 if source in self._lost else ATTEMPTS
+        found = patiently(chunk, read, attempts=attempts, at_once=(TableLocked,))
+        self._lost.pop(source, None)
+        return found
 
     def _refused(
         self, batch: Batch, found: ReadBatch, connection: Connection[Any]
@@ -316,43 +287,14 @@ class _Reader:
     ) -> dict[str, MirrorlakeError]:
         """The tenants whose rows in the files are not what MySQL said."""
         source, spark = found.source or (), self.run.workspace.spark
-        unequal = find_unequal(batch, chunk, found.files, form, source, spark)
+        unequal = find_unequal(batch, chunk, found.receipt.paths, form, source, spark)
         return {
             batch.databases[number]: _not_proved(batch.plans[number], source[number], lake)
             for number, lake in unequal.items()
         }
 
-    def _discard(self, files: Sequence[WrittenFile]) -> None:
-        delete_files(self.run.workspace.lake, self.run.raw, [file.path for file in files])
-
-    def receipt(self) -> Receipt:
-        """What the load saw."""
-        first = min(self._read, key=lambda one: one.moment)
-        originals: Counter[str] = Counter()
-        for one in self._read:
-            originals.update(one.originals)
-        verified = all(one.source is not None for one in self._read)
-        digests = [tally.digest for one in self._read for tally in one.source or ()]
-        return Receipt(
-            rows=sum(copy.rows for copy in self.copies.values()),
-            bytes=sum(file.bytes for file in self.files),
-            files=len(self.files),
-            digest=f"{sum(one.digest for one in self._read) % 2**64:016x}",
-            moment=first.moment.isoformat(sep=" "),
-            hi=None,
-            server=first.server,
-            position=first.position,
-            originals=sum(originals.values()),
-            future=0,
-            query_seconds=round(max(one.query_seconds for one in self._read), 3),
-            read_bytes=sum(one.read_bytes for one in self._read),
-            original_columns=dict(sorted(originals.items())),
-            source_digest=digest_text(Tally(0, sum(digests))) if verified else None,
-        )
-
-
-def _heedless() -> None:
-    pass
+    def _discard(self, paths: Sequence[str]) -> None:
+        delete_files(self.run.workspace.lake, self.run.raw, paths)
 
 
 def _definitions(columns: Sequence[Column]) -> list[tuple[object, ...]]:
