@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mirrorlake.config import TableContract
+from mirrorlake.config.contract import Mirrored, TenantTable
 from mirrorlake.destinations.base import Destination, Identifier
 from mirrorlake.destinations.iceberg.commit import snapshot_property, statistics_of
 from mirrorlake.destinations.iceberg.folder_metadata import refuse_unknown_metadata
@@ -44,6 +45,7 @@ from mirrorlake.operations.orphans import (
     refuse_short_grace,
     remove_orphans,
 )
+from mirrorlake.operations.tenant_upkeep import drop_old_copies
 from mirrorlake.operations.unchanged import stamp_kept
 from mirrorlake.serving.streamed import held_versions
 from mirrorlake.serving.versions import versions_table
@@ -107,9 +109,10 @@ class Ages:
 
 
 def maintain_table(
-    workspace: Workspace, contract: TableContract, ages: Ages | None = None, *, wait: bool = True
+    workspace: Workspace, contract: Mirrored, ages: Ages | None = None, *, wait: bool = True
 ) -> list[Maintained]:
-    """Compact, expire and clean up all lake tables of one contract.
+    """Compact, expire and clean up all lake tables of one contract; of tenants, take the files of
+    old copies out of raw first.
 
     A step that fails leaves its table as it was, is reported in ``error``, and does not stop the
     others.
@@ -139,11 +142,13 @@ def maintain_table(
                 if workspace.lake.load(identifier) is not None:
                     leased.check_lease()
                     loaded = {}
-                    if layer == "raw":
+                    if layer == "raw" and isinstance(contract, TenantTable):
+                        drop_old_copies(leased, contract, identifier)
+                    elif layer == "raw":
                         loaded = loaded_files(workspace.ledger, contract, identifier.name)
                     parts = (ages, kept, indexes, held, loaded)
                     found.append(maintain_lake_table(workspace, identifier, layer, *parts))
-        if contract.source in workspace.config.landings:
+        if isinstance(contract, TableContract) and contract.source in workspace.config.landings:
             found.append(_expire_landed(workspace, contract))
         return found
 
@@ -167,7 +172,7 @@ def _expire_landed(workspace: Workspace, contract: TableContract) -> Maintained:
     return Maintained(place.store.describe(place.folder.path), "landing", before, after, 0, 0)
 
 
-def list_tables(workspace: Workspace, contract: TableContract) -> Iterator[tuple[Identifier, str]]:
+def list_tables(workspace: Workspace, contract: Mirrored) -> Iterator[tuple[Identifier, str]]:
     """The lake tables that a contract may have, with their layers: rows before what is beside
     them."""
     spaces = contract.namespaces

@@ -41,8 +41,9 @@ from mirrorlake.proof.rows import lake_sum
 from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.own_columns import DATABASE, LOAD, ORIGINAL, SOURCE
 from mirrorlake.sources.mysql.change_stamps import ChangeStamp, why_unchanged
+from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.tenants import deduped_of, terms_of
+from mirrorlake.table.tenants import terms_of
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
