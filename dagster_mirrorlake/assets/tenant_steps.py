@@ -26,7 +26,7 @@ from mirrorlake.operations.tenant_reports import read_shown
 from mirrorlake.operations.tenant_results import SyncTerms, TenantsSynced
 from mirrorlake.operations.tenant_versions import tenant_shapes_of
 from mirrorlake.operations.tenants import sync_tenants
-from mirrorlake.table.tenants import deduped_of
+from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 
 Events = Iterator[dg.MaterializeResult[Any]]

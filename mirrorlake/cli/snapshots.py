@@ -124,7 +124,6 @@ def _maintenance(
     from mirrorlake.operations.maintain import maintain_table
     from mirrorlake.operations.models.compiled import compile_readable, has_model
     from mirrorlake.operations.models.upkeep import maintain_model, stored_models
-    from mirrorlake.operations.tenant_upkeep import maintain_tenants
 
     config = workspace.config
     models = [name.lower() for name in tables if has_model(config, name)]
@@ -133,7 +132,7 @@ def _maintenance(
     for contract in contracts if tables else (*config.tables, *config.snapshots):
         yield contract.name, partial(maintain_table, workspace, contract, ages)
     for table in config.split_tenants(others) if tables else config.tenants:
-        yield table.name, partial(maintain_tenants, workspace, table, ages)
+        yield table.name, partial(maintain_table, workspace, table, ages)
     if models or not tables:
         project, *_ = compile_readable(config, workspace.lake)
         for name in stored_models(workspace, project):

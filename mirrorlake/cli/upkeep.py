@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
-from mirrorlake.config import Config, TenantTable
+from mirrorlake.config import Config
 from mirrorlake.errors import ConfigError, MirrorlakeError
 from mirrorlake.ledger.lake_heads import OF_MODELS
 from mirrorlake.models.published import PublishedModel
@@ -210,15 +210,10 @@ def _with_jobs(
 
 def _recover(workspace: Workspace, contract: PublishedContract, grace: timedelta) -> Recovered:
     from mirrorlake.operations.recover import recover_model, recover_table
-    from mirrorlake.operations.tenant_upkeep import recover_tenants
 
-    match contract:
-        case PublishedModel():
-            return recover_model(workspace, contract)
-        case TenantTable():
-            return recover_tenants(workspace, contract, grace)
-        case _:
-            return recover_table(workspace, contract, grace)
+    if isinstance(contract, PublishedModel):
+        return recover_model(workspace, contract)
+    return recover_table(workspace, contract, grace)
 
 
 def _print_recovered(done: Sequence[Recovered]) -> None:

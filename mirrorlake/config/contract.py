@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 from pydantic import ConfigDict, Field, SecretStr
 
@@ -140,6 +140,17 @@ class TableContract(Section):
         return self.loads.rereads
 
     @property
+    def replaces_all(self) -> bool:
+        """Whether the newest load leaves no row of those before it: a copy, and what MySQL deleted
+        goes."""
+        return self.copies and self.deletes == "remove"
+
+    @property
+    def by_keys(self) -> bool:
+        """Whether single rows can be read again."""
+        return bool(self.key) and not self.copies
+
+    @property
     def name(self) -> str:
         """``source.database.table``: unique in a config."""
         return f"{self.source}.{self.database}.{self.table}"
@@ -240,6 +251,11 @@ class TenantTable(Section):
         return "bigquery" in self.publish
 
     @property
+    def landed(self) -> bool:
+        """Never: each tenant is copied from its server."""
+        return False
+
+    @property
     def name(self) -> str:
         """``group.table``: unique in a config."""
         return f"{self.group}.{self.table}"
@@ -252,6 +268,9 @@ class TenantTable(Section):
     def has(self, database: str) -> bool:
         """Whether a database is one of the tenants."""
         return matches(self.databases, database) and not matches(self.left_out, database)
+
+
+Mirrored: TypeAlias = TableContract | TenantTable
 
 
 class Config(Section):

@@ -129,8 +129,7 @@ def may_write_changes(plan: ResolvedTable) -> bool:
     contract = plan.contract
     return (
         bool(plan.key)
-        and contract.copies
-        and contract.deletes == "remove"
+        and contract.replaces_all
         and not plan.keeps_aliases
         and plan.entity is None
         and not {*plan.key} & (floating | unplaced)

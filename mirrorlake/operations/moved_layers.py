@@ -128,8 +128,7 @@ def _command(contract: Recorded) -> str:
     """What works on a table, or a model, of this kind."""
     if isinstance(contract, ModelTable):
         return f"run {contract.model}"
-    landed = isinstance(contract, TableContract) and contract.landed
-    return f"{'land' if landed else 'sync'} {contract.name}"
+    return f"{'land' if contract.landed else 'sync'} {contract.name}"
 
 
 def refuse_unread(ledger: Ledger, contract: TableContract) -> None:

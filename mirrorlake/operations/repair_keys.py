@@ -16,7 +16,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.ledger import Load, Window
 from mirrorlake.load.attempt import LoadTerms
-from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.protocol import load_window
 from mirrorlake.load.reread import Reread, unplaced, written
 from mirrorlake.operations.fold import fold_layers
@@ -62,7 +62,7 @@ def reread_keys(
         plan = resolve_table(workspace, contract, connection)
         with workspace.leased(contract) as leased:
             put_right(leased, contract, plan.key)
-            settle_loads(leased.ledger, leased.lake, plan.name, contract.namespaces.raw)
+            settle_loads(leased, contract)
             refuse_new_version(workspace, plan)
             target = resolve_target(workspace, contract, connection)
             window = Window("repair", None, None, target.position.clock.date())

@@ -21,7 +21,7 @@ from mirrorlake.errors import (
 )
 from mirrorlake.ledger import Load
 from mirrorlake.load.attempt import LoadTerms
-from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.protocol import load_window
 from mirrorlake.load.receipts import still_open
 from mirrorlake.load.verify import form_of_rows
@@ -194,9 +194,8 @@ def _run_chain(
     with session(source, contract.database) as connection:
         plan = resolve_table(workspace, contract, connection)
         with workspace.leased(contract) as leased:
-            parts = (leased.ledger, leased.lake, contract.name, contract.namespaces.raw)
             repaired = put_right(leased, contract, plan.key) if leased.moved else []
-            settled = len(settle_loads(*parts))
+            settled = len(settle_loads(leased, contract))
             compared = look if look is not None and not leased.moved else None
             unchanged = _find_equal(leased, connection, plan, compared) if compared else None
             if fold:

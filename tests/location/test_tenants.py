@@ -32,7 +32,7 @@ from mirrorlake.operations.tenant_looks import MassDrop, TenantLook, record_look
 from mirrorlake.operations.tenant_verdicts import CleanChecked, TenantsChecked, TenantVerdict
 from mirrorlake.operations.tenants import sync_tenants
 from mirrorlake.schema.versions import schema_version
-from mirrorlake.table.tenants import deduped_of
+from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 from tests.location.contracts import PASSWORD, USER
 from tests.location.partitions_tick import events_since, newest_event

@@ -97,7 +97,7 @@ def layers_of_table(ledger: Ledger, contract: Recorded) -> list[tuple[str, Ident
         return [("model", contract.identifier)]
     spaces = contract.namespaces
     found = [("deduped", Identifier(spaces.deduped, contract.table))]
-    if isinstance(contract, TableContract) and contract.landed:
+    if contract.landed:
         return found
     if contract.clean == "table":
         found.append(("clean", Identifier(spaces.clean, contract.table)))

@@ -20,7 +20,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import list_branches
 from mirrorlake.destinations.iceberg.commit import LOAD_ID
 from mirrorlake.errors import CommitConflict, NotProved
-from mirrorlake.load import chunk_task, protocol, verify
+from mirrorlake.load import protocol, select_rows, verify
 from mirrorlake.operations.orphans import remove_orphans
 from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.resolve import resolve_table
@@ -142,10 +142,12 @@ def test_what_is_not_as_mysql_said_is_never_shown(
     contract, name = workspace.config.table("copies"), raw(workspace, "copies")
     sync_table(workspace, contract)
     before = lake_rows(workspace, name.namespace, name.name)
-    honest, branches = chunk_task.exact_rows, set[str]()
+    honest, branches = select_rows.exact_rows, set[str]()
     for plant, words in (FAULTS[fault] for fault in faults):
         with monkeypatch.context() as patch:
-            patch.setattr(chunk_task, "exact_rows", lambda *told, plant=plant: plant(honest(*told)))
+            patch.setattr(
+                select_rows, "exact_rows", lambda *told, plant=plant: plant(honest(*told))
+            )
             with pytest.raises(NotProved) as caught:
                 load_table(workspace, contract)
         error = caught.value
@@ -178,7 +180,7 @@ def test_a_first_load_of_which_every_row_is_lost(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contract = workspace.config.table("firsts")
-    monkeypatch.setattr(chunk_task, "gathered", lambda batches: iter(list(batches)[:0]))
+    monkeypatch.setattr(select_rows, "gathered", lambda batches: iter(list(batches)[:0]))
     with pytest.raises(NotProved, match="3 rows in MySQL and 0 in the lake"):
         sync_table(workspace, contract)
     table = workspace.lake.load(raw(workspace, "firsts"))
@@ -263,7 +265,7 @@ def test_a_load_of_several_chunks_names_the_one_that_differs(
 ) -> None:
     sql("INSERT INTO firsts (v) SELECT seq FROM seq_1_to_400")
     monkeypatch.setattr(protocol, "ROWS_PER_CHUNK", 100)
-    honest = chunk_task.exact_rows
+    honest = select_rows.exact_rows
 
     def plant(plan: Any, *rest: Any) -> pa.Table:
         rows = honest(plan, *rest)
@@ -271,7 +273,7 @@ def test_a_load_of_several_chunks_names_the_one_that_differs(
 
     contract = workspace.config.table("firsts")
     with monkeypatch.context() as patch:
-        patch.setattr(chunk_task, "exact_rows", plant)
+        patch.setattr(select_rows, "exact_rows", plant)
         with pytest.raises(NotProved, match="1 of its chunks differ") as caught:
             sync_table(workspace, contract)
     assert len(caught.value.differences) == 1
@@ -330,8 +332,8 @@ def test_a_small_load_that_is_not_as_mysql_said_is_never_shown(
     contract, name = tidy.config.table("tidy"), raw(tidy, "tidy")
     sync_table(tidy, contract)
     before = lake_rows(tidy, name.namespace, name.name)
-    honest, plant = chunk_task.exact_rows, FAULTS[fault][0]
-    monkeypatch.setattr(chunk_task, "exact_rows", lambda *told: plant(honest(*told)))
+    honest, plant = select_rows.exact_rows, FAULTS[fault][0]
+    monkeypatch.setattr(select_rows, "exact_rows", lambda *told: plant(honest(*told)))
     with pytest.raises(NotProved) as caught:
         load_table(tidy, contract)
     assert lake_rows(tidy, name.namespace, name.name) == before

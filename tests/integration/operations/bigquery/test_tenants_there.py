@@ -16,9 +16,9 @@ from mirrorlake.destinations.iceberg.model import arrow_schema
 from mirrorlake.failpoints import OF_BIGQUERY
 from mirrorlake.operations.bigquery.check import CheckedThere, check_published
 from mirrorlake.operations.bigquery.publish import PublishedThere, publish_table
+from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.tenant_status import tenants_status
-from mirrorlake.operations.tenant_upkeep import recover_tenants
-from mirrorlake.table.tenants import deduped_of
+from mirrorlake.table.lake_tables import deduped_of
 from tests.integration.conftest import Place
 from tests.integration.operations.bigquery.every_type import COLUMNS, ROWS
 from tests.integration.operations.bigquery.published import address, client_of, killed, left_over
@@ -173,7 +173,7 @@ def test_a_killed_load_is_settled(name: str, tenants: Tenants, cloud: Cloud) -> 
     tenants.sync(databases=frozenset({tenants.name("b")}))
     killed(tenants.config().path, name, "orders")
     with tenants.opened() as (workspace, table):
-        settled = recover_tenants(workspace, table).bigquery
+        settled = recover_table(workspace, table).bigquery
         [status] = tenants_status(workspace.ledger, [table])
         assert status.bigquery is not None
         assert status.bigquery.state == settled
