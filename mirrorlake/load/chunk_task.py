@@ -26,11 +26,20 @@ from mirrorlake.destinations.iceberg.originals import count_originals
 from mirrorlake.errors import LakeError, SourceError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.chunk_receipt import ChunkReceipt
-from mirrorlake.load.chunk_statements import ChunkPlan, digest_statement, measured, select_statement
+from mirrorlake.load.chunk_statements import (
+    HASH,
+    ChunkPlan,
+    digest_statement,
+    keys_statement,
+    measured,
+    select_statement,
+)
 from mirrorlake.load.convert import check_witness, exact_rows
 from mirrorlake.load.delta import RowSink, made_complete
 from mirrorlake.load.digest import digest_of
+from mirrorlake.load.file_proof import FileProofs
 from mirrorlake.load.row_index import DeltaGivenUp
+from mirrorlake.proof.row_hashes import Compared, sum_of
 from mirrorlake.runtime.memory import give_back
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.connect import SourcePosition, read_position, session
@@ -95,60 +104,95 @@ def _take_in(plan: ChunkPlan, report: OnRows | None, heed: Heed | None) -> ReadC
         DeltaGivenUp: see `RowSink`.
     """
     plan, seen = _looked_at(plan)
-    files = PartFiles(plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg)
-    question = Question(digest_statement(plan)) if plan.digest else None
+    aside = HASH if plan.hashes else None
+    files = PartFiles(
+        plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg, aside=aside
+    )
+    question = _question(plan)
     tally = ChunkTally(plan, seen)
     io = open_storage(plan.storage, plan.location)
     sink = RowSink(plan.copy, files, io, plan.location, f"{plan.stem}.index")
-    with _removed_on_failure(plan, sink):
+    proofs = FileProofs(plan, plan.hashes) if plan.hashes else None
+    with _removed_on_failure(plan, sink, proofs):
         for found in gathered(_read(plan, seen, question, heed)):
             rows = exact_rows(plan, found, seen.position)
             tally.add(rows, sink.add(rows))
+            if proofs is not None:
+                proofs.begin(sink.closed())
             if report is not None:
                 report(rows.num_rows, rows.nbytes)
         tally.end_of_query()
         sink.end()
-    return ReadChunk(plan, sink, tally, question)
+    return ReadChunk(plan, sink, tally, question, proofs)
+
+
+def _question(plan: ChunkPlan) -> Question | None:
+    """What the server is asked of a chunk, in the state that is then read."""
+    if plan.hashes is not None:
+        return Question(keys_statement(plan, plan.hashes))
+    return Question(digest_statement(plan)) if plan.digest else None
 
 
 class ReadChunk:
     """A chunk whose rows are all here, and not all written: the server is not needed any more."""
 
     def __init__(
-        self, plan: ChunkPlan, sink: RowSink, tally: ChunkTally, question: Question | None
+        self,
+        plan: ChunkPlan,
+        sink: RowSink,
+        tally: ChunkTally,
+        question: Question | None,
+        proofs: FileProofs | None,
     ) -> None:
         self._plan, self._sink, self._tally, self._question = plan, sink, tally, question
+        self._proofs = proofs
 
     def finish(self) -> ChunkReceipt:
-        """Write what is held; return once the files are closed, and on the disk where that is a
-        local one. On any failure they are removed.
+        """Write what is held; return once the files are closed, on the disk where that is a local
+        one, and compared with what the server said of their rows. On any failure they are removed.
 
         Raises:
-            LakeError: a file could not be written.
+            LakeError: a file could not be written, or not be read again.
         """
-        with _removed_on_failure(self._plan, self._sink):
+        seen = None
+        with _removed_on_failure(self._plan, self._sink, self._proofs):
             written = self._sink.finish()
+            if self._proofs is not None:
+                seen = self._proofs.end(self._sink.closed())
         if self._plan.near:
             give_back()
         failpoint("chunk.written")
         receipt = self._tally.receipt(written)
         if self._question is None:
             return receipt
-        rows, digest = self._question.answer
         # No sum of no rows; nor of rows of which the server could digest none, which the proof
         # finds.
-        return dataclasses.replace(receipt, source_rows=rows or 0, source_digest=digest or 0)
+        rows, answer = (number or 0 for number in self._question.answer)
+        if seen is None:
+            return dataclasses.replace(receipt, source_rows=rows, source_digest=answer)
+        return dataclasses.replace(
+            receipt,
+            source_rows=rows,
+            source_keys=answer,
+            source_digest=self._tally.hashes,
+            proved=seen == Compared(rows, answer),
+        )
 
     def discard(self) -> None:
         """Remove what was written of it; never raises."""
+        if self._proofs is not None:
+            self._proofs.stop()
         self._sink.discard()
 
 
 @contextmanager
-def _removed_on_failure(plan: ChunkPlan, sink: RowSink) -> Iterator[None]:
+def _removed_on_failure(
+    plan: ChunkPlan, sink: RowSink, proofs: FileProofs | None
+) -> Iterator[None]:
     """A chunk's files are removed where the block fails."""
     try:
-        yield
+        with _stopped_on_failure(proofs):
+            yield
     except OSError as error:
         sink.discard()
         raise LakeError(
@@ -159,6 +203,17 @@ def _removed_on_failure(plan: ChunkPlan, sink: RowSink) -> Iterator[None]:
         ) from error
     except BaseException:
         sink.discard()
+        raise
+
+
+@contextmanager
+def _stopped_on_failure(proofs: FileProofs | None) -> Iterator[None]:
+    """Nothing reads a chunk's files any more where the block fails."""
+    try:
+        yield
+    except BaseException:
+        if proofs is not None:
+            proofs.stop()
         raise
 
 
@@ -212,6 +267,8 @@ class ChunkTally:
         self._rows = self._written = self._bytes = self._digest = self._future = 0
         self._originals: Counter[str] = Counter()
         self._high: Any = None
+        self.hashes = 0
+        """The sum of the hashes that came with the rows."""
 
     def add(self, rows: pa.Table, written: pa.Table) -> None:
         plan = self._plan
@@ -219,6 +276,8 @@ class ChunkTally:
         self._written += written.num_rows
         self._bytes += rows.nbytes
         self._digest += digest_of(written.select([e.name for e in plan.columns]))
+        if plan.hashes is not None:
+            self.hashes += sum_of(rows.column(HASH))
         if ORIGINAL in rows.schema.names:
             self._originals.update(count_originals(rows.column(ORIGINAL)))
         self._future += _count_future(plan, rows, self._seen.clock)

@@ -68,6 +68,25 @@ def tally_of(cells: Sequence[tuple[Column, Form]], batches: Iterable[Any]) -> Ta
     return _tally(_joined(texts), (_plain(cells, batch) for batch in batches))
 
 
+def hashes_of(
+    cells: Sequence[tuple[Column, Form]], key: Sequence[int], rows: Any
+) -> tuple[Any, list[bytes]]:
+    """Each row's digest, and the form of its key, in the order of the rows.
+
+    Args:
+        key: which cells are the key's.
+
+    Raises:
+        NoForm: a value has none here.
+    """
+    texts = [sql_of(column, form, f"c{n}") for n, (column, form) in enumerate(cells)]
+    digest = f"('0x' || left(sha256({_joined(texts)}), 16))::UBIGINT"
+    of_key = _joined([texts[n] for n in key])
+    found = _ask(f"SELECT {digest} AS h, {of_key} AS k FROM rows", _plain(cells, rows))  # noqa: S608
+    keys = pc.cast(found.column("k"), pa.binary()).to_pylist()
+    return found.column("h").to_numpy(), keys
+
+
 def sql_of(column: Column, form: Form, name: str) -> str:
     """DuckDB's SQL of a cell's form over a column as `_plain` gives it; never NULL."""
     if form.iceberg in ("float", "double"):

@@ -111,7 +111,7 @@ def _placed(form: RowForm, batches: Iterable[Any]) -> Iterator[Any]:
     for batch in batches:
         rows = pa.Table.from_batches([batch])
         if form.originals:
-            _refuse_originals(rows)
+            refuse_originals(rows)
         yield rows
 
 
@@ -159,7 +159,7 @@ def _within(target: Target, parts: Sequence[Part], span: Span, batch: Any) -> An
     """The rows of a batch that are compared."""
     rows = pa.Table.from_batches([batch])
     if target.rows.originals:
-        _refuse_originals(rows)
+        refuse_originals(rows)
     if any(rows.column(part.column.name).null_count for part in parts):
         raise NoForm
     if target.flags:
@@ -171,7 +171,12 @@ def _within(target: Target, parts: Sequence[Part], span: Span, batch: Any) -> An
     return rows
 
 
-def _refuse_originals(rows: Any) -> None:
+def refuse_originals(rows: Any) -> None:
+    """See that no row keeps an original.
+
+    Raises:
+        NoForm: one does.
+    """
     kept = pc.fill_null(pc.list_value_length(rows.column(ORIGINALS)), 0)
     if pc.any(pc.greater(kept, 0)).as_py():
         raise NoForm
