@@ -21,15 +21,13 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 
 from mirrorlake.proof.canonical import ORIGINALS
-from mirrorlake.proof.duckdb_forms import NoForm, hashes_of
+from mirrorlake.proof.duckdb_forms import NoForm, gathered, hashes_of
 from mirrorlake.proof.hashing import source_hash
 from mirrorlake.proof.local_side import refuse_originals
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
-AT_ONCE = 130_000
-"""Rows that are hashed at once."""
 _COMMA = ",',',"
 _DIGITS = 16
 
@@ -110,7 +108,7 @@ def compare_rows(hashes: RowHashes, batches: Iterable[pa.RecordBatch], said: Any
     found, place = Compared(), 0
     cells = list(zip(hashes.columns, hashes.rows.cells, strict=True))
     try:
-        for rows in _gathered(batches):
+        for rows in gathered(pa.Table.from_batches([batch]) for batch in batches):
             if hashes.rows.originals:
                 refuse_originals(rows)
             own, keys = hashes_of(cells, hashes.key_places, rows)
@@ -146,15 +144,3 @@ def sum_of(hashes: Any) -> int:
     values = hashes.drop_null().to_numpy()
     high, low = values >> np.uint64(32), values & np.uint64(0xFFFFFFFF)
     return (int(high.sum()) << 32) + int(low.sum())
-
-
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.Table]:
-    held, count = list[pa.RecordBatch](), 0
-    for batch in batches:
-        held.append(batch)
-        count += batch.num_rows
-        if count >= AT_ONCE:
-            yield pa.Table.from_batches(held)
-            held, count = [], 0
-    if count:
-        yield pa.Table.from_batches(held)

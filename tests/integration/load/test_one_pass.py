@@ -220,4 +220,6 @@ def test_what_is_proved_says_so_and_needs_no_spark(
 
     for task in tasks:
         with table.io.new_input(task.file.file_path).open() as stream:
-            assert pq.ParquetFile(stream).schema_arrow.names == [f.name for f in table.schema().fields]
+            assert pq.ParquetFile(stream).schema_arrow.names == [
+                f.name for f in table.schema().fields
+            ]
