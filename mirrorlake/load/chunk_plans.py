@@ -8,8 +8,8 @@ from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
 from mirrorlake.ledger.records import Load
 from mirrorlake.load.chunk_planner import batch_rows, brings_many, equality_columns, widest_columns
 from mirrorlake.load.chunk_statements import ChunkPlan
-from mirrorlake.proof.row_hashes import row_hashes
 from mirrorlake.proof.rows import RowForm
+from mirrorlake.proof.server_hashes import server_hashes
 from mirrorlake.table.resolve import ResolvedTable
 
 
@@ -28,7 +28,7 @@ def chunk_plans(
         rows: the form by which the server digests the rows; None: it does not. Rows with a key
             come with their hashes, others are digested beforehand.
     """
-    hashes = row_hashes(plan.table, rows, plan.key) if rows and plan.key else None
+    hashes = server_hashes(plan.table, rows, plan.key) if rows and plan.key else None
     cursor = plan.cursor.name if plan.cursor else None
     schema = arrow_schema(table.schema())
     return [

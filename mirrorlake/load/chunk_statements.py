@@ -13,7 +13,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.load.delta import CopyPlan
-from mirrorlake.proof.row_hashes import RowHashes
+from mirrorlake.proof.server_hashes import ServerHashes
 from mirrorlake.schema.versions import Exact
 from mirrorlake.sources.mysql.connect import SourcePosition, rows_of
 from mirrorlake.sources.mysql.introspect import read_sizes
@@ -83,7 +83,7 @@ class ChunkPlan:
     equality_columns: tuple[Equality, ...] = ()
     iceberg: str | None = None
     digest: str | None = None
-    hashes: RowHashes | None = None
+    hashes: ServerHashes | None = None
     batch_rows: int = BATCH_ROWS
     near: bool = False
     widest: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ def digest_statement(plan: ChunkPlan) -> str:
     return _statement(plan, f"COUNT(*), SUM({plan.digest})")
 
 
-def keys_statement(plan: ChunkPlan, hashes: RowHashes) -> str:
+def keys_statement(plan: ChunkPlan, hashes: ServerHashes) -> str:
     """How many rows a chunk has, and the sum of their keys' numbers, as the server says."""
     return _statement(plan, f"COUNT(*), SUM({hashes.of_key})")
 

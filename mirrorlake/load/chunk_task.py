@@ -39,7 +39,7 @@ from mirrorlake.load.delta import RowSink, made_complete
 from mirrorlake.load.digest import digest_of
 from mirrorlake.load.file_proof import FileProofs
 from mirrorlake.load.row_index import DeltaGivenUp
-from mirrorlake.proof.row_hashes import Compared, sum_of
+from mirrorlake.proof.server_hashes import Compared, sum_of
 from mirrorlake.runtime.memory import give_back
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.connect import SourcePosition, read_position, session

@@ -15,7 +15,7 @@ import pyarrow.compute as _compute
 
 from mirrorlake.errors import SourceError
 from mirrorlake.load.chunk_statements import HASH, ChunkPlan, is_projected
-from mirrorlake.proof.row_hashes import numbers_of
+from mirrorlake.proof.server_hashes import numbers_of
 from mirrorlake.schema.own_columns import (
     DAY,
     DELETED,

@@ -18,7 +18,7 @@ from mirrorlake.destinations.iceberg.data_files import WrittenFile
 from mirrorlake.destinations.iceberg.model import open_storage
 from mirrorlake.errors import LakeError
 from mirrorlake.load.chunk_statements import ChunkPlan
-from mirrorlake.proof.row_hashes import UNKNOWN, Compared, RowHashes, compare_rows
+from mirrorlake.proof.server_hashes import UNKNOWN, Compared, ServerHashes, compare_rows
 
 MOST_WAITING = 4
 """So many closed files may wait: then the read waits for them."""
@@ -33,7 +33,7 @@ class FileProofs:
         LakeError: a file could not be read again.
     """
 
-    def __init__(self, plan: ChunkPlan, hashes: RowHashes) -> None:
+    def __init__(self, plan: ChunkPlan, hashes: ServerHashes) -> None:
         self._plan, self._hashes = plan, hashes
         self._pool: ThreadPoolExecutor | None = None
         self._waiting = deque[Future[Compared]]()

@@ -52,7 +52,7 @@ from mirrorlake.load.attempt import Attempt
 from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.proof.differences import Formatter
 from mirrorlake.proof.loaded import (
-    Chunks,
+    SaidOfChunks,
     Unseen,
     equals_locally,
     find_differences,
@@ -166,7 +166,7 @@ def commit_proved(
     raise _moved(raw, parent)
 
 
-def _refuse_nothing(attempt: Attempt, chunks: Chunks) -> None:
+def _refuse_nothing(attempt: Attempt, chunks: SaidOfChunks) -> None:
     """See that MySQL has no row where nothing was read.
 
     Raises:
@@ -235,7 +235,7 @@ def _dropped_if_not(lake: Lake, raw: Identifier, branch: str) -> Generator[None]
         raise
 
 
-def _sum(chunks: Chunks) -> Tally:
+def _sum(chunks: SaidOfChunks) -> Tally:
     return sum((tally for _, tally in chunks.values()), NOTHING)
 
 
@@ -328,7 +328,7 @@ def _unseen(
     attempt: Attempt,
     rows: RowForm,
     snapshot: int,
-    chunks: Chunks,
+    chunks: SaidOfChunks,
     receipts: Sequence[ChunkReceipt],
 ) -> Unseen:
     plan = attempt.plan

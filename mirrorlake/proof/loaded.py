@@ -47,7 +47,7 @@ LOCAL_ROWS = 100_000_000
 MOST = 20
 """Rows that differ and are looked for, at most, in as many chunks as it takes."""
 _CHUNK = "mirror_chunk_"
-Chunks = Mapping[int, tuple[str | None, Tally]]
+SaidOfChunks = Mapping[int, tuple[str | None, Tally]]
 """Of each chunk by number, its condition in MySQL, where that is known, and its rows and digest
 there."""
 
@@ -72,7 +72,7 @@ class Unseen:
     snapshot: int
     load: Load
     rows: RowForm
-    chunks: Chunks
+    chunks: SaidOfChunks
     keys: Mapping[int, int] = field(default_factory=dict[int, int])
     sums_suffice: bool = True
 

@@ -33,7 +33,7 @@ _DIGITS = 16
 
 
 @dataclass(frozen=True)
-class RowHashes:
+class ServerHashes:
     """How a table's rows are hashed, and its keys digested.
 
     Attributes:
@@ -93,13 +93,13 @@ class Compared:
 UNKNOWN = Compared(equal=False)
 
 
-def row_hashes(table: SourceTable, rows: RowForm, key: Iterable[str]) -> RowHashes:
+def server_hashes(table: SourceTable, rows: RowForm, key: Iterable[str]) -> ServerHashes:
     """How the rows of a table with a key are hashed."""
     columns = {column.name: column for column in table.columns}
-    return RowHashes(rows, tuple(columns[cell.name] for cell in rows.cells), tuple(key))
+    return ServerHashes(rows, tuple(columns[cell.name] for cell in rows.cells), tuple(key))
 
 
-def compare_rows(hashes: RowHashes, batches: Iterable[pa.RecordBatch], said: Any) -> Compared:
+def compare_rows(hashes: ServerHashes, batches: Iterable[pa.RecordBatch], said: Any) -> Compared:
     """Hash rows of a file, and compare each with what the server said of it.
 
     Args:
