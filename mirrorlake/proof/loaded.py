@@ -30,7 +30,7 @@ from mirrorlake.ledger.records import Load
 from mirrorlake.proof.canonical import ORIGINALS
 from mirrorlake.proof.compare import KeyCut, candidates, cut_for, read_lake, read_source
 from mirrorlake.proof.differences import Difference, compare_counts, compare_rows
-from mirrorlake.proof.local_side import tally_rows
+from mirrorlake.proof.local_side import LOCAL_ROWS, tally_rows
 from mirrorlake.proof.mysql_side import SourceSide, read_bounds, read_packet
 from mirrorlake.proof.ranges import NOTHING, Range, Tally, ordered_column, plan_grid
 from mirrorlake.proof.rows import RowForm, row_form
@@ -42,8 +42,6 @@ from mirrorlake.sources.mysql.connect import read_position
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
-LOCAL_ROWS = 100_000_000
-"""Loads of up to this many rows are digested without Spark: a row takes about 2 µs of two cores."""
 MOST = 20
 """Rows that differ and are looked for, at most, in as many chunks as it takes."""
 _CHUNK = "mirror_chunk_"
