@@ -104,7 +104,7 @@ class TableContract(Section):
     repair_limit: int = 1_000
     """How many rows it may repair by itself."""
     verify: bool = True
-    """Whether full copies and first loads are proved before they are visible."""
+    """Whether loads are proved before they are visible."""
     columns: Mapping[str, ColumnRule] = {}
     lake_names: Mapping[str, str] = Field(default={}, exclude=True)
     """MySQL's name of a column → the lake's, where they differ (``name_in_lake``). Everything else

@@ -25,12 +25,14 @@ from mirrorlake.destinations.iceberg.originals import count_originals
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.chunk_receipt import ChunkReceipt
-from mirrorlake.load.chunk_statements import ChunkPlan
+from mirrorlake.load.chunk_statements import HASH, ChunkPlan
 from mirrorlake.load.delta import RowSink, made_complete
 from mirrorlake.load.digest import digest_of
+from mirrorlake.load.file_proof import FileProofs
 from mirrorlake.load.row_index import DeltaGivenUp
 from mirrorlake.load.row_source import Rows, RowSource
 from mirrorlake.proof.ranges import NOTHING
+from mirrorlake.proof.server_hashes import Compared, sum_of
 from mirrorlake.runtime.memory import give_back
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.connect import SourcePosition
@@ -106,19 +108,25 @@ def _take_in(
     found = source.read(plan, heed)
     plan = found.part
     tally, sink = ChunkTally(plan, found.seen), _sink_of(plan, files)
-    with removed_on_failure(plan, sink):
+    proofs = FileProofs(plan, plan.hashes) if plan.hashes else None
+    with removed_on_failure(plan, sink, proofs):
         for rows in found.batches:
             tally.add(rows, sink.add(rows))
+            if proofs is not None:
+                proofs.begin(sink.closed())
             if report is not None:
                 report(rows.num_rows, rows.nbytes)
         tally.end_of_query()
         sink.end()
-    return ReadChunk(found, sink, tally)
+    return ReadChunk(found, sink, tally, proofs)
 
 
 def _sink_of(plan: ChunkPlan, files: PartFiles | None) -> RowSink:
     if files is None:
-        files = PartFiles(plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg)
+        aside = HASH if plan.hashes else None
+        files = PartFiles(
+            plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg, aside=aside
+        )
     io = open_storage(plan.storage, plan.location)
     return RowSink(plan.copy, files, io, plan.location, f"{plan.stem}.index")
 
@@ -126,18 +134,23 @@ def _sink_of(plan: ChunkPlan, files: PartFiles | None) -> RowSink:
 class ReadChunk:
     """A chunk whose rows are all here, and not all written: its source is not needed any more."""
 
-    def __init__(self, rows: Rows, sink: RowSink, tally: ChunkTally) -> None:
-        self.rows, self._sink, self._tally = rows, sink, tally
+    def __init__(
+        self, rows: Rows, sink: RowSink, tally: ChunkTally, proofs: FileProofs | None
+    ) -> None:
+        self.rows, self._sink, self._tally, self._proofs = rows, sink, tally, proofs
 
     def finish(self) -> ChunkReceipt:
-        """Write what is held; return once the files are closed, and on the disk where that is a
-        local one. On any failure they are removed.
+        """Write what is held; return once the files are closed, on the disk where that is a local
+        one, and compared with what the server said of their rows. On any failure they are removed.
 
         Raises:
-            LakeError: a file could not be written.
+            LakeError: a file could not be written, or not be read again.
         """
-        with removed_on_failure(self.rows.part, self._sink):
+        seen = None
+        with removed_on_failure(self.rows.part, self._sink, self._proofs):
             written = self._sink.finish()
+            if self._proofs is not None:
+                seen = self._proofs.end(self._sink.closed())
         if self.rows.part.near:
             give_back()
         failpoint("chunk.written")
@@ -145,18 +158,31 @@ class ReadChunk:
         if self.rows.tallies is None:
             return receipt
         said = sum(self.rows.tallies(), NOTHING)
-        return dataclasses.replace(receipt, source_rows=said.rows, source_digest=said.digest)
+        if seen is None:
+            return dataclasses.replace(receipt, source_rows=said.rows, source_digest=said.digest)
+        return dataclasses.replace(
+            receipt,
+            source_rows=said.rows,
+            source_keys=said.digest,
+            source_digest=self._tally.hashes,
+            proved=seen == Compared(said.rows, said.digest),
+        )
 
     def discard(self) -> None:
         """Remove what was written of it; never raises."""
+        if self._proofs is not None:
+            self._proofs.stop()
         self._sink.discard()
 
 
 @contextmanager
-def removed_on_failure(plan: ChunkPlan, sink: RowSink | PartFiles) -> Iterator[None]:
-    """A chunk's files are removed where the block fails."""
+def removed_on_failure(
+    plan: ChunkPlan, sink: RowSink | PartFiles, proofs: FileProofs | None = None
+) -> Iterator[None]:
+    """A chunk's files are removed where the block fails, and nothing reads them any more."""
     try:
-        yield
+        with _stopped_on_failure(proofs):
+            yield
     except OSError as error:
         sink.discard()
         raise LakeError(
@@ -170,6 +196,17 @@ def removed_on_failure(plan: ChunkPlan, sink: RowSink | PartFiles) -> Iterator[N
         raise
 
 
+@contextmanager
+def _stopped_on_failure(proofs: FileProofs | None) -> Iterator[None]:
+    """Nothing reads a chunk's files any more where the block fails."""
+    try:
+        yield
+    except BaseException:
+        if proofs is not None:
+            proofs.stop()
+        raise
+
+
 class ChunkTally:
     """What a chunk's receipt reports of its rows, counted as they come."""
 
@@ -180,6 +217,8 @@ class ChunkTally:
         self._rows = self._written = self._bytes = self._digest = self._future = 0
         self._originals: Counter[str] = Counter()
         self._high: Any = None
+        self.hashes = 0
+        """The sum of the hashes that came with the rows."""
 
     def add(self, rows: pa.Table, written: pa.Table) -> None:
         plan = self._plan
@@ -187,6 +226,8 @@ class ChunkTally:
         self._written += written.num_rows
         self._bytes += rows.nbytes
         self._digest += digest_of(written.select([e.name for e in plan.columns]))
+        if plan.hashes is not None:
+            self.hashes += sum_of(rows.column(HASH))
         if ORIGINAL in rows.schema.names:
             self._originals.update(count_originals(rows.column(ORIGINAL)))
         self._future += _count_future(plan, rows, self._seen.clock)

@@ -342,6 +342,11 @@ def write_tombstones(
         originals={},
         future=0,
         query_seconds=0.0,
+        # They are no rows of MySQL's: there is nothing to compare.
+        source_rows=None if seen.source_rows is None else 0,
+        source_digest=None if seen.source_digest is None else 0,
+        source_keys=None,
+        proved=seen.proved,
     )
 
 

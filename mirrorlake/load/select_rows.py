@@ -10,7 +10,13 @@ import pyarrow as pa
 from pymysql.connections import Connection
 
 from mirrorlake.errors import SourceError
-from mirrorlake.load.chunk_statements import ChunkPlan, digest_statement, measured, select_statement
+from mirrorlake.load.chunk_statements import (
+    ChunkPlan,
+    digest_statement,
+    keys_statement,
+    measured,
+    select_statement,
+)
 from mirrorlake.load.convert import check_witness, exact_rows
 from mirrorlake.load.row_source import Rows, RowSource
 from mirrorlake.proof.ranges import Tally
@@ -32,7 +38,7 @@ class SelectRows:
             seen = look_at(connection, part)
             part = measured(connection, part)
         statement = partial(self._statement, part, seen)
-        question = Question(self._digests(part, part.digest)) if part.digest else None
+        question = self._question(part)
         found = gathered(read_rows(part, statement, seen, question, heed, near=part.near))
         rows = (self._exact(part, one, seen) for one in found)
         if question is None:
@@ -41,6 +47,12 @@ class SelectRows:
 
     def _statement(self, part: ChunkPlan, seen: SourcePosition, session: int | None) -> str:
         return select_statement(part, seen, session)
+
+    def _question(self, part: ChunkPlan) -> Question | None:
+        """What the server is asked of the rows, in the state that is then read."""
+        if part.hashes is not None:
+            return Question(keys_statement(part, part.hashes))
+        return Question(self._digests(part, part.digest)) if part.digest else None
 
     def _digests(self, part: ChunkPlan, digest: str) -> str:  # noqa: ARG002 - a subclass takes it
         return digest_statement(part)

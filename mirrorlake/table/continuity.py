@@ -166,6 +166,8 @@ def stamp_receipt(
         meaning=meaning.to_fields(),
         began=load.seq if begins else (before.began if before else 0),
         identity=identity,
+        all_proved=receipt.source_digest is not None
+        and (whole or (before is not None and before.all_proved)),
     )
 
 
