@@ -53,7 +53,7 @@ def test_from_sqlite_to_postgres_and_back(
     there = raw_project.beside("there")
     on_postgres(there, postgres, database)
     there.ok("restore", first["where"])
-    assert "is of another lake" in there.refused("restore", first["where"])
+    assert "is restored already" in there.refused("restore", first["where"])
     sql("INSERT INTO t VALUES (5, 1)")
     assert there.load() == 5  # its numbers go on after the restored ones
     # Somebody else's table in the same catalog stays where it is, and out of the backup.
