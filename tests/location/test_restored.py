@@ -50,7 +50,7 @@ class Storage:
     def keep(self) -> None:
         """The copy that docs/backup.md names, while Dagster runs."""
         if self.server is not None:
-            self._sql("CREATE DATABASE kept TEMPLATE dagster")
+            self.server.put_database("kept", "dagster")
             return
         for path in self.home.rglob("*.db"):
             to = self.home.with_name("kept") / path.relative_to(self.home)
@@ -60,23 +60,16 @@ class Storage:
 
     def lose(self) -> None:
         if self.server is not None:
-            self._sql("DROP DATABASE dagster WITH (FORCE)", "CREATE DATABASE dagster")
+            self.server.put_database("dagster")
             return
         shutil.rmtree(self.home)
 
     def put_back(self) -> None:
         if self.server is not None:
-            self._sql("DROP DATABASE dagster WITH (FORCE)")
-            self._sql("CREATE DATABASE dagster TEMPLATE kept")
+            self.server.put_database("dagster", "kept")
             return
         shutil.rmtree(self.home)
         shutil.copytree(self.home.with_name("kept"), self.home)
-
-    def _sql(self, *statements: str) -> None:
-        assert self.server is not None
-        with self.server.admin() as admin:
-            for statement in statements:
-                admin.execute(statement)
 
     def _on_postgres(self, name: str) -> dg.DagsterInstance:
         assert self.server is not None
@@ -100,8 +93,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]
         server = None
         if request.param == "postgres":
             server = running.enter_context(running_postgres())
-            with server.admin() as admin:
-                admin.execute("CREATE DATABASE dagster")
+            server.put_database("dagster")
         yield Storage(tmp_path / "dagster", server)
 
 

@@ -80,7 +80,7 @@ class Kinds:
         found: dict[str, list[tuple[Any, ...]]] = {}
         for row in rows(orders.namespaces.deduped, "orders"):
             found.setdefault(row["_mirror_database"], []).append((row["id"], row["name"]))
-        assert {k: sorted(v) for k, v in found.items()} == self.tenants.mysql("id", "name")
+        assert {k: sorted(v, key=str) for k, v in found.items()} == self.tenants.mysql("id", "name")
         deduped = config.snapshot_table("t").namespaces.deduped
         assert {row["id"]: row["v"] for row in rows(deduped, "t")} == self.landed
         missing = set(self.landed) - set(range(self.number, self.number + 3))

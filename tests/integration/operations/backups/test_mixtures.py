@@ -21,13 +21,12 @@ from demo.embedded import EmbeddedServer
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.operations.backups.conftest import START, TABLES
+from tests.integration.operations.backups.databases import Databases, on_postgres
 from tests.integration.projects import RawProject
-from tests.support.postgres import PASSWORD, USER, Postgres, running_postgres
+from tests.support.postgres import PASSWORD, Postgres, running_postgres
 
 Sql = Callable[..., Any]
 AGES = ("same", "older", "lost")
-FILES = {"ledger": "ledger.db", "catalog": "lake/catalog.db"}
-PARTS = tuple(FILES)
 OFTEN: dict[tuple[str, str, str], list[str]] = {
     ("same", "older", "same"): [],
     ("older", "older", "same"): [],
@@ -38,39 +37,6 @@ OFTEN: dict[tuple[str, str, str], list[str]] = {
     ("same", "lost", "lost"): ["restore"],
 }
 STEPS = re.compile(r"`mirrorlake (ledger rebuild|lake find|restore)`")
-
-
-@dataclass
-class Databases:
-    """Where ledger and catalog are: SQLite files of the project, or databases of a server."""
-
-    project: RawProject
-    server: Postgres | None = None
-
-    def keep(self, age: str) -> None:
-        for part in PARTS if self.server else ():
-            self._sql(f"CREATE DATABASE {part}_{age} TEMPLATE {part}_now")
-
-    def put(self, part: str, age: str, kept: Path) -> None:
-        """Put the part of an age in the place of what is there."""
-        if self.server:
-            of = "template0" if age == "lost" else f"{part}_{age}"
-            self._sql(
-                f"DROP DATABASE IF EXISTS {part}_now WITH (FORCE)",
-                f"CREATE DATABASE {part}_now TEMPLATE {of}",
-            )
-            return
-        path = self.project.folder / FILES[part]
-        path.unlink(missing_ok=True)
-        if age != "lost":
-            path.parent.mkdir(exist_ok=True)
-            shutil.copy(kept / age / FILES[part], path)
-
-    def _sql(self, *statements: str) -> None:
-        assert self.server
-        with self.server.admin() as admin:
-            for statement in statements:
-                admin.execute(statement)
 
 
 @dataclass
@@ -138,9 +104,6 @@ def databases(
         if request.param == "postgres":
             server = running.enter_context(running_postgres())
             monkeypatch.setenv("PG_PASSWORD", PASSWORD)
-            with server.admin() as admin:
-                for part in PARTS:
-                    admin.execute(f"CREATE DATABASE {part}_now")
         yield server
 
 
@@ -165,11 +128,7 @@ def parts(
     write_contract(folder / "mirrorlake.yaml", server.port, {database: {"tables": tables}})
     project = RawProject(folder, server, database)
     if databases is not None:
-        url = f"postgresql://{USER}:${{env:PG_PASSWORD}}@127.0.0.1:{databases.port}"
-        project.set(
-            lake={"warehouse": "lake", "catalog": {"uri": f"{url}/catalog_now"}},
-            ledger={"url": f"{url}/ledger_now"},
-        )
+        on_postgres(project, databases, "now")
     made = Parts(tmp_path / "parts", project, sql, Databases(project, databases))
     project.load()
     made.change()

@@ -135,7 +135,7 @@ def test_a_restore_over_a_finished_one_says_so(
         assert project.load() == 4
         assert "is restored already" in project.refused("restore", str(backup))
     second = copy.ok("backup", str(backup.parent))["where"]
-    assert "is another one than the backup's" in raw_project.refused("restore", second)
+    assert "is of another lake than the backup's" in raw_project.refused("restore", second)
     assert "is not empty" in copy.refused("restore", second)
 
 

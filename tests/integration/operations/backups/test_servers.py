@@ -15,9 +15,10 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
 from mirrorlake.sources.files.gcs_store import gcs_client
 from tests.integration.conftest import Place
+from tests.integration.operations.backups.databases import on_postgres
 from tests.integration.projects import RawProject
 from tests.support.gcs_process import emulator_process
-from tests.support.postgres import PASSWORD, USER, Postgres, running_postgres
+from tests.support.postgres import PASSWORD, Postgres, running_postgres
 
 Sql = Callable[..., Any]
 
@@ -26,18 +27,6 @@ Sql = Callable[..., Any]
 def postgres() -> Iterator[Postgres]:
     with running_postgres() as server:
         yield server
-
-
-def on_postgres(project: RawProject, server: Postgres, name: str) -> None:
-    """Let a project have its ledger and its catalog in databases that are made here."""
-    with server.admin() as admin:
-        for part in ("ledger", "catalog"):
-            admin.execute(f"CREATE DATABASE {part}_{name}")
-    url = f"postgresql://{USER}:${{env:PG_PASSWORD}}@127.0.0.1:{server.port}"
-    project.set(
-        lake={"warehouse": "lake", "catalog": {"uri": f"{url}/catalog_{name}"}},
-        ledger={"url": f"{url}/ledger_{name}"},
-    )
 
 
 def test_from_sqlite_to_postgres_and_back(
