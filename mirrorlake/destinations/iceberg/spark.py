@@ -22,8 +22,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import make_url
-
 from mirrorlake.config.settings import SparkConfig
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.cloud_client import in_cloud_storage
@@ -43,7 +41,7 @@ from mirrorlake.runtime.jars import ensure_jars
 from mirrorlake.runtime.java import java_environment
 from mirrorlake.runtime.launch import hidden_settings
 from mirrorlake.runtime.permissions import HADOOP_UMASK, UMASKS, Permissions, hadoop_umask, held
-from mirrorlake.runtime.replaced_file import FileMark, file_of, mark_of
+from mirrorlake.runtime.replaced_file import FileMark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,10 +105,9 @@ class LazySpark:
     def _of_now(self, session: SparkSession) -> SparkSession:
         """The session; its catalog is opened again where another file has the place of the SQLite
         file that it keeps open. A server's session is its own to look after."""
-        file = file_of(make_url(self._lake.catalog_uri())) if not self._config.connect else None
-        if file is None:
-            return session
-        now = mark_of(file)
+        now = None if self._config.connect else self._lake.catalog_mark()
+        if now is None:
+            return session  # opening a file that is gone would make an empty one
         if self._catalogs.setdefault(id(session), now) != now:
             java: Any = session
             java._jsparkSession.sessionState().catalogManager().reset()

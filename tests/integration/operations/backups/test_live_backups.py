@@ -235,5 +235,7 @@ class Mixed:
             if done[-1] == "restore":
                 self._restore(backup)
             else:
-                assert self.project.run(*done[-1].split()).exit_code in (0, 6)
+                # Of raw the same error says that a refold is not what helps.
+                code = self.project.run(*done[-1].split()).exit_code
+                assert code in (0, 6) or done[-1] == "refold", (done, said)
         return done
