@@ -18,6 +18,7 @@ from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.operations.backups import make
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.operations.backups.conftest import START
@@ -181,3 +182,32 @@ def test_tenants_landings_and_models_are_restored_and_moved(kinds: Kinds, tmp_pa
     kinds.bring(copy)
     kinds.assert_exact(copy)
     assert copy.ok("status")
+
+
+@pytest.mark.full
+def test_a_ledger_that_is_older_than_the_catalog_of_all_kinds(
+    kinds: Kinds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lake that was never at rest: everything is brought between the ledger's copy and the look
+    at the catalog."""
+    project = kinds.project
+    kinds.change()
+    kinds.bring(project)
+    monkeypatch.setattr(make, "_LOOKS", 1)
+    copied = make.copy_ledger
+
+    def busy(*given: Any) -> None:
+        copied(*given)
+        kinds.change()
+        kinds.bring(project)
+
+    monkeypatch.setattr(make, "copy_ledger", busy)
+    made = project.ok("backup", str(tmp_path / "backups"))
+    assert not made["one_moment"]
+    copy = project.beside("copy")
+    shutil.copytree(project.folder / "models", copy.folder / "models")
+    assert copy.ok("restore", made["where"])["found"] == 1
+    for _ in range(2):
+        kinds.bring(copy)
+        kinds.assert_exact(copy)
+        kinds.change()

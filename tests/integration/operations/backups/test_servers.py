@@ -50,6 +50,7 @@ def test_from_sqlite_to_postgres_and_back(
     lake.make_namespace("others")
     elsewhere = f"file://{tmp_path}/others/t"
     lake.catalog.create_table(("others", "t"), pa.schema([("id", pa.int64())]), elsewhere)
+    monkeypatch.setenv("PATH", "")  # no tool of Postgres' own
     second = there.ok("backup", str(tmp_path / "two"))
     assert second["others"] == 1
     new = tmp_path / "moved"
