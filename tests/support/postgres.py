@@ -75,6 +75,17 @@ class Postgres:
             autocommit=True,
         )
 
+    def put_database(self, name: str, template: str = "template0") -> None:
+        """Have a database be a copy of another one, in place of what it was. Whoever is connected
+        to either is thrown out."""
+        with self.admin() as admin:
+            admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+                (template,),
+            )
+            admin.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+
 
 def unpacked() -> Path:
     """The server's files in the cache folder, unpacked from the jar once."""
