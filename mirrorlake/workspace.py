@@ -61,6 +61,7 @@ class Workspace:
         lease: None until `leased` took a table's.
         moved: with a lease: its lake tables that are not as our last commit left them. Who puts one
             right says so by `accept`.
+        views: with a lease: its views that other hands had changed, and that were made again.
     """
 
     config: Config
@@ -70,6 +71,7 @@ class Workspace:
     run_id: str
     lease: Lease | None = None
     moved: tuple[MovedTable, ...] = ()
+    views: list[str] = field(default_factory=list[str], repr=False, compare=False)
     _accepted: set[Identifier] = field(default_factory=set["Identifier"], repr=False, compare=False)
     _closing: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
     _closed: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
@@ -140,7 +142,7 @@ class Workspace:
                 yield replace(self, lease=lease)
                 return
             moved = tuple(find_moved_tables(self.config.lake, self.lake, self.ledger, contract))
-            leased = replace(self, lease=lease, moved=moved, _accepted=set())
+            leased = replace(self, lease=lease, moved=moved, views=[], _accepted=set())
             try:
                 yield leased
             finally:

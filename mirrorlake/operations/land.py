@@ -33,7 +33,7 @@ from mirrorlake.operations.landed_exchanges import record_landed_exchanges
 from mirrorlake.operations.recorded_contracts import record_contract
 from mirrorlake.operations.withdrawn import find_withdrawn, refuse_over_gap
 from mirrorlake.schema.own_columns import ORIGINAL
-from mirrorlake.serving.views import declares
+from mirrorlake.serving.views import is_as_written
 from mirrorlake.sources.files.columns import LandedSchema
 from mirrorlake.sources.files.land import TakenSnapshot, is_verdict, open_taken, take
 from mirrorlake.sources.files.look import Looked, look, place_of
@@ -349,8 +349,9 @@ def make_clean_view(workspace: Workspace, contract: TableContract, schema: Lande
     text = f"SELECT {', '.join(columns)} FROM {deduped_of(contract).sql}"  # noqa: S608
     view = clean_of(contract)
     name = f"view {view}"
-    declared = declares(workspace.lake, view, {of: kind for of, kind, _ in clean})
-    if workspace.ledger.definition(name) == text and declared:
+    types = {of: kind for of, kind, _ in clean}
+    known = workspace.ledger.definition(name) == text
+    if known and is_as_written(workspace.lake, view, text, types):
         return
     for words in why_held(workspace.ledger, contract, held):
         logger.warning("table %s: %s", contract.name, words)

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.base import Destination, Identifier
+from mirrorlake.destinations.base import SIDES, Destination, Identifier
 from mirrorlake.destinations.iceberg.commit import snapshot_property, statistics_of
 from mirrorlake.destinations.iceberg.folder_metadata import refuse_unknown_metadata
 from mirrorlake.destinations.iceberg.lake import Lake
@@ -179,8 +179,8 @@ def list_tables(workspace: Workspace, contract: TableContract) -> Iterator[tuple
     yield Identifier(spaces.deduped, contract.table), "deduped"
     yield Identifier(spaces.clean, contract.table), "clean"
     if contract.landed:
-        for name in ("cells", "missing"):
-            yield Identifier(f"{spaces.deduped}__side", f"{contract.table}__{name}"), "side"
+        for name in SIDES:
+            yield Identifier(spaces.deduped, contract.table).beside(name), "side"
 
 
 def maintain_lake_table(

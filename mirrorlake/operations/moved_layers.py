@@ -102,11 +102,20 @@ def put_right(
     return found
 
 
-def accept_made(workspace: Workspace) -> None:
-    """Record that the fold made every layer again that was marked for it."""
+def accept_made(workspace: Workspace, contract: Recorded, found: Sequence[str]) -> list[str]:
+    """Record that the fold made every layer again that was marked for it, and every view that
+    other hands had changed; what was found in all, in words.
+
+    Args:
+        found: what `put_right` said of the same lease.
+    """
     for one in workspace.moved:
         if one.layer != "raw":
             workspace.accept(one.identifier)
+    views = [f"table {contract.name}: {words}" for words in workspace.views]
+    if views:
+        note_put_right(workspace.ledger, contract.name, views, before=found)
+    return [*found, *views]
 
 
 def refuse_moved(workspace: Workspace, contract: Recorded, *layers: str) -> None:

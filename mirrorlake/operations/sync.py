@@ -209,7 +209,7 @@ def _run_chain(
                 plan, loads = _load_again(leased, connection, plan, terms, days)
             folded = fold_layers(leased, plan) if fold else ()
             if fold:
-                accept_made(leased)
+                repaired = accept_made(leased, contract, repaired)
             if folded and (counted := leased.lake.counted(plan.deduped)):
                 # While the table is at hand: `status` would have to open it.
                 leased.ledger.record_counts({plan.name: counted})
