@@ -43,6 +43,7 @@ class NextLoad:
         compared: whether the mirror was just found equal, though the table was rebuilt.
         reason: why it reads the whole table; '' where it does not.
         last: the load that it continues; None where it reads the whole table.
+        silent: what a DDL changed that no cursor tells, in words; '' of nothing.
     """
 
     course: Course
@@ -51,6 +52,7 @@ class NextLoad:
     reason: str
     last: Load | None
     compared: bool = False
+    silent: str = ""
 
     def window(self, plan: ResolvedTable, clock: datetime, ahead: Any) -> Window:
         """Its window, as `plan_window` says; after a comparison it begins where that ended."""
@@ -101,8 +103,7 @@ def plan_next_load(
         last = ledger.last_load(plan.name, "success", moving=True)
         found = NextLoad(found.course.goes_on(), False, False, "", last, compared=True)
     mark_course(plan, ledger, server, found.course)
-    mark_silent_changes(plan, ledger, server)
-    return found
+    return replace(found, silent=mark_silent_changes(plan, ledger, server))
 
 
 def _is_equal(workspace: Workspace, plan: ResolvedTable, course: Course) -> bool:

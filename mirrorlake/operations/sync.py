@@ -23,7 +23,7 @@ from mirrorlake.ledger import Load
 from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.protocol import load_window
-from mirrorlake.load.receipts import still_open
+from mirrorlake.load.receipts import recovered_words, still_open
 from mirrorlake.load.verify import form_of_rows
 from mirrorlake.merge.fold import folds_by_spark
 from mirrorlake.operations.courses import plan_next_load
@@ -221,7 +221,8 @@ def _run_chain(
     if unchanged is not None:
         return unchanged_result(unchanged, settled, len(folded), seconds)
     result = result_of(contract, loads, settled, len(folded), seconds)
-    return replace(result, put_right=tuple(repaired))
+    words = {"changed": "".join(leased.changes), "held_back": "".join(leased.holding)}
+    return replace(result, put_right=tuple(repaired), **words)
 
 
 def _starting_spark(
@@ -360,8 +361,10 @@ def _load(
     record_exchanged(ledger, plan.contract, plan.exchanged)
     columns = source_columns(plan.table, plan.columns)
     record_source_columns(ledger, plan.contract, columns, plan.table.comment)
-    for words in change_words(plan.contract, plan.version, ledger.schema_versions(plan.name)):
-        logger.warning("table %s: %s", plan.name, words)
+    versions = ledger.schema_versions(plan.name)
+    if changed := change_words(plan.contract, plan.version, versions) or upcoming.silent:
+        workspace.changes[:] = [changed]
+        logger.warning("table %s: %s", plan.name, changed)
     note_left_out(ledger, plan.name, plan.left_out)
     if plan.gone:
         logger.warning("table %s: %s", plan.name, gone_words(plan.gone))
@@ -378,6 +381,7 @@ def _load(
         hold_streamed(workspace, plan)
     if reach is not None:
         found = still_open(plan, reach.open, last, windows[0]) if reach.open else NOTHING_OPEN
+        workspace.holding[:] = [words] if (words := recovered_words(plan, found)) else []
         terms = replace(terms, open_writes=found, shown=reach.shown, clock_ahead=reach.ahead)
     return [load_window(workspace, connection, plan, window, terms) for window in windows]
 

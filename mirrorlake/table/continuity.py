@@ -188,17 +188,17 @@ def _definition_name(plan: ResolvedTable) -> str:
     return f"definition {plan.name}"
 
 
-def mark_silent_changes(plan: ResolvedTable, ledger: Ledger, server: str) -> None:
-    """See whether a DDL changed values without moving a cursor; the table is then unproved."""
+def mark_silent_changes(plan: ResolvedTable, ledger: Ledger, server: str) -> str:
+    """See whether a DDL changed values without moving a cursor; the table is then unproved. What it
+    changed, in words; '' where nothing."""
     if plan.contract.copies:
-        return
+        return ""
     name = _definition_name(plan)
     now = definition_of(plan.table, {exact.name for exact in plan.columns})
     if ledger.definition(name) == now:
-        return
+        return ""
     if reason := find_silent_changes(plan, ledger):
         # Marked first: a death in between marks it again.
-        logger.warning("table %s: %s", plan.name, reason)
         ledger.mark_unproved(plan.name, server, reason)
     if plan.table.unseen_rules:
         logger.warning(
@@ -207,6 +207,7 @@ def mark_silent_changes(plan: ResolvedTable, ledger: Ledger, server: str) -> Non
             plan.name,
         )
     ledger.record_definition(name, now)
+    return reason
 
 
 def _by_contract(plan: ResolvedTable, ledger: Ledger, course: Course) -> Course:
