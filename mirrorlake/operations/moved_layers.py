@@ -6,6 +6,8 @@
                     | version is there      |
     any but raw     | rows by other hands,  | our version is shown again at once; what other hands
                     | ours is there         | left stays under a tag for `KEPT`
+    any but raw     | gone, and its         | registered again at once, unless another name has it
+                    | metadata is there     |
     deduped, clean  | any other             | made again from raw, in one commit; readers keep what
                     |                       | they see until then, and the tag stays as above
     raw             | gone, and its         | refused: `mirrorlake lake find`
@@ -76,7 +78,7 @@ def put_right(
     lost: dict[Identifier, list[Load]] = {}
     waiting: list[MovedTable] = []
     for one in workspace.moved:
-        if done := show_ours(workspace, one):
+        if done := show_ours(workspace, one, register=one.layer != "raw"):
             found.append(f"{_words(contract, one)}: {done}")
         elif one.layer == "raw":
             lost[one.identifier] = _find_lost(workspace, contract, one)
@@ -186,7 +188,8 @@ def show_ours(workspace: Workspace, one: MovedTable, *, register: bool = False) 
     if one.layer != "raw" and _take_back(workspace, one):
         return f"it shows that version again; theirs is kept for {KEPT.days} days"
     gone = one.recorded if register and one.how == "gone" else None
-    if gone is not None and _name_recorded(workspace.lake, one.identifier, gone):
+    elsewhere = gone is not None and _is_elsewhere(workspace, one.identifier)
+    if gone is not None and not elsewhere and _name_recorded(workspace.lake, one.identifier, gone):
         workspace.accept(one.identifier)
         return "it is registered again"
     return ""
@@ -268,11 +271,23 @@ def _retire(workspace: Workspace, identifier: Identifier, uuid: str) -> None:
     """Let the files of a layer go that is in the catalog no more; unless it is there by another
     name, as far as that can be told."""
     lake, at = workspace.lake, workspace.lake.location(identifier)
-    named = metadata_locations(workspace.config.lake)
-    if named is None or any(one.startswith(f"{at}/") for one in named.values()):
+    if _is_elsewhere(workspace, identifier):
         return
     with lake.translated(identifier):
         retire_uuids(open_storage(lake.catalog.properties, at), at, [uuid])
+
+
+def _is_elsewhere(workspace: Workspace, identifier: Identifier) -> bool:
+    """Whether a table that is gone from its name is in the catalog by another: two tables over the
+    same files would remove each other's."""
+    lake, at = workspace.lake, workspace.lake.location(identifier)
+    named = metadata_locations(workspace.config.lake)
+    if named is None:  # only the catalog itself can say
+        with lake.translated(identifier):
+            paths = lake.catalog.list_tables(identifier.namespace)
+            others = (path for path in paths if tuple(path) != identifier.path)
+            return any(lake.catalog.load_table(path).location() == at for path in others)
+    return any(one.startswith(f"{at}/") for one in named.values())
 
 
 # --- raw ------------------------------------------------------------------------------------------
