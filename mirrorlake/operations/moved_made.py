@@ -26,8 +26,8 @@ from mirrorlake.errors import LakeError
 from mirrorlake.merge.snapshot.state import read_state
 from mirrorlake.merge.snapshot.tables import without_lost
 from mirrorlake.operations.moved_lake import find_all_moved
-from mirrorlake.operations.moved_layers import show_ours
 from mirrorlake.operations.put_right import note_put_right
+from mirrorlake.operations.show_ours import show_ours
 from mirrorlake.operations.withdrawn import find_withdrawn
 from mirrorlake.serving.views import is_as_written, restore_view
 from mirrorlake.table.lake_tables import clean_of, deduped_of

@@ -361,10 +361,10 @@ def _load(
     record_exchanged(ledger, plan.contract, plan.exchanged)
     columns = source_columns(plan.table, plan.columns)
     record_source_columns(ledger, plan.contract, columns, plan.table.comment)
-    versions = ledger.schema_versions(plan.name)
-    if changed := change_words(plan.contract, plan.version, versions) or upcoming.silent:
-        workspace.changes[:] = [changed]
-        logger.warning("table %s: %s", plan.name, changed)
+    changed = change_words(plan.contract, plan.version, ledger.schema_versions(plan.name))
+    if words := "; ".join(filter(None, (changed or upcoming.silent, upcoming.again))):
+        workspace.changes[:] = [words]
+        logger.warning("table %s: %s", plan.name, words)
     note_left_out(ledger, plan.name, plan.left_out)
     if plan.gone:
         logger.warning("table %s: %s", plan.name, gone_words(plan.gone))
@@ -381,7 +381,8 @@ def _load(
         hold_streamed(workspace, plan)
     if reach is not None:
         found = still_open(plan, reach.open, last, windows[0]) if reach.open else NOTHING_OPEN
-        workspace.holding[:] = [words] if (words := recovered_words(plan, found)) else []
+        held_back = recovered_words(plan, found)
+        workspace.holding[:] = [held_back] if held_back else []
         terms = replace(terms, open_writes=found, shown=reach.shown, clock_ahead=reach.ahead)
     return [load_window(workspace, connection, plan, window, terms) for window in windows]
 

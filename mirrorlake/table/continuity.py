@@ -98,16 +98,15 @@ def _key_forms(plan: ResolvedTable) -> tuple[str, ...]:
     return tuple(found)
 
 
-def mark_course(plan: ResolvedTable, ledger: Ledger, server: str, found: Course) -> None:
-    """Mark a table that must be read again as unproved, with the reason."""
+def mark_course(plan: ResolvedTable, ledger: Ledger, server: str, found: Course) -> str:
+    """Mark a table that must be read again as unproved, with the reason; what follows, in words, ''
+    where it need not be."""
     if not found.whole:
-        return
-    logger.warning(
-        "table %s: %s: the whole table is read again%s",
-        *(plan.name, found.reason, ", and a new history begins" if found.begins else ""),
-    )
+        return ""
     # Marked first: should the load fail, nobody takes the mirror for proved.
     ledger.mark_unproved(plan.name, server, found.reason)
+    begins = ", and a new history begins" if found.begins else ""
+    return f"{found.reason}: the whole table is read again{begins}"
 
 
 def find_course(
