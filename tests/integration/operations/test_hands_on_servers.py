@@ -14,7 +14,7 @@ import pytest
 from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.errors import LakeError
+from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.runtime.jars import ensure_jars
 from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract
@@ -232,7 +232,7 @@ def test_two_projects_on_one_catalog(
     assert not list(other.lake.glob("*/*"))
     # Nor with the first one's warehouse, where a ledger of its own knows nothing of what is there.
     other.set(lake={"warehouse": str(project.lake), "catalog": catalog})
-    with pytest.raises(LakeError, match="ledger rebuild"):
+    with pytest.raises(LedgerError, match="ledger rebuild"):
         other.load()
     sql("INSERT INTO t VALUES (5, 1)")
     assert project.load() == 5
