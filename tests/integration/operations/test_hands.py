@@ -235,6 +235,9 @@ def test_views_are_made_again_and_no_table_of_others_makes_way(world: Callable[.
     assert made.sync() == {}
     for name, (_, hand) in tables.items():
         hand(views[name])
+    pieces = {one["name"]: one for one in json.loads(made.run("doctor", "--json").stdout)}
+    assert "its view" in pieces["lake and ledger"]["detail"]
+    assert "out_of_catalog is not in the catalog any more" in pieces["lake and ledger"]["detail"]
     errors = made.sync()
     assert errors.keys() == {"table_in_its_place"}
     assert "a table that Mirrorlake did not make has its name" in errors["table_in_its_place"]
