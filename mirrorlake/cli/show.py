@@ -56,7 +56,8 @@ class _Rows(Table):
         if console.is_terminal:
             yield from made
             return
-        for line in console.render_lines(Group(*made), options, pad=False):
+        parts: list[Any] = [*made]
+        for line in console.render_lines(Group(*parts), options, pad=False):
             yield from _unpadded(line)
             yield Segment.line()
 

@@ -141,6 +141,8 @@ def unchanged_result(found: Unchanged, settled: int, folded: int, seconds: float
         moment=at,
         until=at,
         put_right=(),
+        changed="",
+        held_back="",
         unchanged=found.evidence,
     )
 
