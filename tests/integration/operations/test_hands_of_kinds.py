@@ -352,3 +352,41 @@ def test_one_command_puts_it_right_or_names_a_step_that_does(
     assert mirror.wrong() == ""
     assert mirror.run() == ""
     assert mirror.doctor() == ""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("how", ["gone", "another", "a table"])
+def test_the_view_over_a_landing_is_made_again(
+    how: str,
+    server: MariaDB,
+    place: Place,
+    database: str,
+    sql: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    share_session(place, monkeypatch)
+    mirror = LandedMirror.make(server, place, sql, database)
+    part = LakePart(place, Identifier(f"{mirror.feed.name}_d__clean", "t"))
+    ledger = mirror.feed.workspace.ledger
+    noted = f"other hands {mirror.feed.contract.name}"
+    assert mirror.run() == ""
+    assert ledger.definition(noted) is None  # as Spark wrote it, it is the one that it must be
+    if how == "another":
+        part.spark(f"CREATE OR REPLACE VIEW {part.identifier.sql} AS SELECT 1 AS id")
+    else:
+        part.forget()
+    if how == "a table":
+        part.spark(f"CREATE TABLE {part.identifier.sql} USING iceberg AS SELECT 7 AS theirs")
+        assert "a table that Mirrorlake did not make has its name" in mirror.run()
+        place.lake.catalog.rename_table(part.identifier.path, (part.identifier.namespace, "theirs"))
+    elif how == "gone":
+        assert "its view" in mirror.doctor()
+    assert mirror.run() == ""
+    rows = place.spark.get().sql(f"SELECT id FROM {part.identifier.sql}").collect()
+    assert sorted(int(row.id) for row in rows) == [1, 2, 3, 4]
+    said = ledger.definition(noted)
+    assert said is not None
+    assert "others changed its view" in said
+    assert mirror.run() == ""
+    assert ledger.definition(noted) == said
+    assert mirror.doctor() == ""
