@@ -104,13 +104,19 @@ def still_open(
     if not found.recovered or not by_time(plan):
         return found
     found = found.since(settled_before(window))
-    logger.warning(
-        "table %s: source %s has a prepared transaction (XA) from before its last start, and can't "
-        "say when that wrote its rows: windows reach back to %s UTC until it is committed or "
-        "rolled back",
-        *(plan.name, plan.source.name, found.oldest),
-    )
+    logger.warning("table %s: %s", plan.name, recovered_words(plan, found))
     return found
+
+
+def recovered_words(plan: ResolvedTable, found: OpenWrites) -> str:
+    """What a transaction that the server recovered does to a table's windows; '' without one."""
+    if not found.recovered or not by_time(plan):
+        return ""
+    return (
+        f"source {plan.source.name} has a prepared transaction (XA) from before its last start, "
+        f"and can't say when that wrote its rows: windows reach back to {found.oldest} UTC until "
+        "it is committed or rolled back (XA RECOVER lists it)"
+    )
 
 
 def _source_digest(chunks: Sequence[ChunkReceipt]) -> str | None:

@@ -50,12 +50,11 @@ def fold_table(workspace: Workspace, contract: TableContract, then: Then | None 
     with session(source, contract.database) as connection:
         plan = resolve_table(workspace, contract, connection)
         with workspace.leased(contract) as leased:
-            if leased.moved:
-                put_right(leased, contract, plan.key)
+            repaired = put_right(leased, contract, plan.key) if leased.moved else []
             settle_loads(leased, contract)
             refuse_unloaded(leased, plan)
             folded = len(fold_layers(leased, plan))
-            accept_made(leased)
+            accept_made(leased, contract, repaired)
             if then is not None:
                 then(leased, connection, plan)
             return folded

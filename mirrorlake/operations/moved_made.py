@@ -6,6 +6,9 @@
     a landing's     | set back, or gone     | its snapshots are folded again from their files
     a landing's     | another, or rows by   | refused
                     | others over ours      |
+    what stands     | any other, and its    | refused: a version that knows it is shown again by
+    beside its rows | keys are needed       | `publish --rollback`, and what came since is folded
+                    |                       | again; or a backup
     a model's       | another               | refused
     a model's       | any other             | the partitions that it lost are computed again
     a snapshot      | any other             | refused: what it took can't be taken again
@@ -19,8 +22,8 @@ from __future__ import annotations
 
 from mirrorlake.destinations.iceberg.heads import ModelTable, MovedTable
 from mirrorlake.errors import LakeError
-from mirrorlake.operations.moved_layers import show_ours
 from mirrorlake.operations.put_right import note_put_right
+from mirrorlake.operations.show_ours import show_ours
 from mirrorlake.workspace import Workspace
 
 STEPS = {

@@ -148,7 +148,7 @@ def refold_table(
             parts = (workspace.lake, workspace.ledger, contract)
             unread = refuse_damaged(*parts, todo.loads, set())
             done = replace(_Refold(leased, plan, todo).run(started), unread=unread)
-            accept_made(leased)
+            accept_made(leased, contract, ())
             return done
 
 

@@ -61,7 +61,7 @@ def reread_keys(
     with session(source, contract.database) as connection:
         plan = resolve_table(workspace, contract, connection)
         with workspace.leased(contract) as leased:
-            put_right(leased, contract, plan.key)
+            repaired = put_right(leased, contract, plan.key)
             settle_loads(leased, contract)
             refuse_new_version(workspace, plan)
             target = resolve_target(workspace, contract, connection)
@@ -70,7 +70,7 @@ def reread_keys(
             reread = Reread(_conditions(target, keys), lambda: _held(workspace, plan, target, keys))
             load = load_window(leased, connection, plan, window, terms, reread)
             fold_layers(leased, plan)
-            accept_made(leased)
+            accept_made(leased, contract, repaired)
     return round_of([load])
 
 

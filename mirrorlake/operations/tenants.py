@@ -95,7 +95,7 @@ def sync_tenants(
         refuse_unknown(table.name, terms.databases, there)
         with _recorded_refusal(leased.ledger, table):
             done = _Sync(leased, table, terms, started, survey, look).run()
-        accept_made(leased)
+        repaired = accept_made(leased, table, repaired)
         leased.ledger.forget_refusal(table.name)
         record_contract(leased.ledger, table)
     return replace(done, put_right=tuple(repaired))

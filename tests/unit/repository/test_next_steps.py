@@ -38,6 +38,9 @@ PROVED = {
     "Nothing of it is visible: sync again, and report it if it stays": (
         f"{TENANTS}::test_rows_that_are_lost_on_their_way_are_seen"
     ),
+    "Rename or drop that table, then sync again: the view is made again": (
+        f"{OPERATIONS}/test_hands.py::test_views_are_made_again_and_no_table_of_others_makes_way"
+    ),
     "Sync again: its tenants are then read again": f"{TENANTS}::test_raw_that_was_damaged_is_read_again",
     "Sync it: a complete copy is made": (
         f"{LOAD}/test_delta_copies.py"
