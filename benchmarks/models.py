@@ -22,12 +22,12 @@ from benchmarks.report import Figures, Section, spread
 from benchmarks.source import USER, Source, load_flights, load_lineitem, started
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import CATALOG
-from mirrorlake.models.model import Model
+from mirrorlake.models.compile.model import Model
+from mirrorlake.models.compute.run import run_model
+from mirrorlake.models.contract_models import compile_project
+from mirrorlake.models.partition_states.lake_tables import model_table
+from mirrorlake.models.partition_states.states import States
 from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.models.compiled import compile_project
-from mirrorlake.operations.models.runs import run_model
-from mirrorlake.operations.models.states import States
-from mirrorlake.operations.models.tables import model_table
 from mirrorlake.operations.sync import load_table
 from mirrorlake.workspace import Workspace
 

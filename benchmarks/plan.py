@@ -36,7 +36,7 @@ from benchmarks.generated_models import (
 from benchmarks.location import load_note
 from benchmarks.report import ROOT, Figures, Section, spread
 from mirrorlake.config import load_config
-from mirrorlake.models.kept_files import kept_folder
+from mirrorlake.models.cache.files import kept_folder
 
 MODELS = 1_000
 FIRST, END = date(2022, 1, 1), date(2025, 1, 1)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import dagster as dg
 
@@ -12,14 +12,12 @@ from dagster_mirrorlake.assets import (
     build_chain,
     build_cleanup,
     build_maintenance,
-    build_models,
     build_tenants_chain,
 )
 from dagster_mirrorlake.assets.chain import elsewhere
 from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, source_schema
 from dagster_mirrorlake.checks import (
     build_checks,
-    build_external_checks,
     build_tenant_checks,
 )
 from dagster_mirrorlake.checks.bigquery import (
@@ -28,7 +26,6 @@ from dagster_mirrorlake.checks.bigquery import (
     permissions_asset,
 )
 from dagster_mirrorlake.executor import threads_executor
-from dagster_mirrorlake.externals import ExternalAsset, mirror_externals
 from dagster_mirrorlake.jobs import (
     build_backfill_errored,
     build_hold,
@@ -39,19 +36,15 @@ from dagster_mirrorlake.jobs import (
     build_repair,
     build_sync,
 )
-from dagster_mirrorlake.model_mappings import Side
-from dagster_mirrorlake.models import ModelAsset, mirror_models
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.places import TablePlace, table_places
-from dagster_mirrorlake.published import PublishedAsset, PublishedModelAsset
+from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.resources import build_resources
 from dagster_mirrorlake.sensors import (
     build_bigquery_checks_schedule,
     build_cleanup_schedule,
-    build_externals_sensor,
     build_failed_sensor,
     build_maintenance_schedule,
-    build_models_sensor,
     build_moved_sensor,
     build_partitions_sensor,
     build_permissions_schedule,
@@ -61,19 +54,20 @@ from dagster_mirrorlake.sensors import (
     build_unfolded_sensor,
     build_unpublished_sensor,
 )
+from dagster_mirrorlake.sensors.partitions import Reporter
 from dagster_mirrorlake.table import MirroredTable, mirrored_tables
 from dagster_mirrorlake.tenants import MirroredTenants, mirrored_tenants
 from dagster_mirrorlake.translator import MirrorlakeTranslator
 from mirrorlake.capabilities import Seam
 from mirrorlake.config import Config, TableContract, permissions_path
 from mirrorlake.ledger.glance import definitions_now, first_days
-from mirrorlake.models.published import published_model
 from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comment
 
 LEDGER_LIMIT = 2.0
 """Seconds that a location waits for its ledger's word as it loads; without it, it loads too."""
 Asset = dg.AssetSpec | dg.AssetsDefinition
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -92,6 +86,7 @@ class Mirror:
     translator: MirrorlakeTranslator = field(default_factory=MirrorlakeTranslator)
     running: bool = False
     name: str | None = None
+    _made: dict[object, object] = field(default_factory=dict[object, object], compare=False)
 
     @cached_property
     def names(self) -> Names:
@@ -116,7 +111,7 @@ class Mirror:
             *(self.config.tables, self.translator, self.first_days, self.names),
             places=self._places,
             comments=comments,
-            days_of={c.name: _day_of(c, self.source_columns) for c in self.config.tables},
+            days_of={c.name: self.day_of(c) for c in self.config.tables},
         )
 
     @cached_property
@@ -132,45 +127,6 @@ class Mirror:
         project = self.config.bigquery.project if self.config.bigquery is not None else None
         return mirrored_tenants(self.config.tenants, self.translator, self.names, project)
 
-    @cached_property
-    def models(self) -> Sequence[ModelAsset]:
-        """The SQL models beside the contract file."""
-        return mirror_models(self.config, self.names)
-
-    @cached_property
-    def externals(self) -> Sequence[ExternalAsset]:
-        """The tables beside the contract file that are made elsewhere."""
-        return mirror_externals(self.config, self.names)
-
-    @property
-    def lake_days(self) -> Mapping[str, Side]:
-        """The partitions of what a query may call deduped and clean of a table, where a column of
-        its rows decides them."""
-        found: dict[str, Side] = {}
-        for one in self.tables:
-            contract, which = one.contract, _day_of(one.contract, self.source_columns)
-            column = {"cursor": contract.cursor, "created": contract.created}.get(which or "")
-            if column is None or contract.copies or contract.rereads:
-                continue
-            for namespace in (contract.namespaces.deduped, contract.namespaces.clean):
-                side = Side(one.partitions_def, (column.lower(),))
-                found[f"{namespace}.{contract.table}".lower()] = side
-        return found
-
-    @property
-    def lake_tables(self) -> Mapping[str, dg.AssetKey]:
-        """What a query may call deduped and clean of each table, and tables made elsewhere; and the
-        asset of each."""
-        found: dict[str, dg.AssetKey] = {}
-        for layer in ("deduped", "clean"):
-            for one in self.every:
-                namespace = getattr(one.contract.namespaces, layer)
-                found[f"{namespace}.{one.contract.table}".lower()] = one.key(layer)
-            for one in self.tenants:
-                namespace = getattr(one.table.namespaces, layer)
-                found[f"{namespace}.{one.table.table}".lower()] = one.key(layer)
-        return found | {one.declaration.name: one.key for one in self.externals}
-
     @property
     def every(self) -> Sequence[MirroredTable]:
         """All of them but those of tenants."""
@@ -179,17 +135,24 @@ class Mirror:
     @property
     def in_bigquery(self) -> Sequence[PublishedAsset]:
         """Those that are published in BigQuery."""
-        every: list[PublishedAsset] = [*self.every, *self.tenants, *self.models_there]
-        return [table for table in every if table.contract.in_bigquery]
+        every: list[PublishedAsset] = [*self.every, *self.tenants]
+        return [*(table for table in every if table.contract.in_bigquery), *self.published]
 
     @cached_property
-    def models_there(self) -> Sequence[PublishedModelAsset]:
-        """Models in BigQuery. Without a section that says where, `mirrorlake plan` refuses them."""
-        settings = self.config.bigquery
-        if settings is None:
-            return []
-        found = ((one, published_model(one.declaration)) for one in self.models)
-        return [PublishedModelAsset(one, m, settings.project) for one, m in found if m is not None]
+    def published(self) -> Sequence[PublishedAsset]:
+        """What is published in BigQuery beside tables."""
+        return [one for others in PUBLISHED for one in others(self)]
+
+    def day_of(self, contract: TableContract) -> str | None:
+        """Which column tells the day of a table's rows, by its columns at the newest load; None
+        before there was one."""
+        return _day_of(contract, self.source_columns)
+
+    def once(self, make: "Callable[[Mirror], T]") -> T:
+        """What somebody makes of it, made once."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return cast("T", self._made[make])
 
     @cached_property
     def has_permissions(self) -> bool:
@@ -220,9 +183,12 @@ class Mirror:
 
 _FACE = "dagster_mirrorlake"
 ASSETS: Seam[Callable[[Mirror], Iterable[Asset]]] = Seam("assets", _FACE)
-CHECKS: Seam[Callable[[Mirror], Iterable[dg.AssetChecksDefinition]]] = Seam("checks", _FACE)
+CHECKS: Seam[Callable[[Mirror], Iterable[dg.AssetChecksDefinition]]] = Seam("asset checks", _FACE)
 SENSORS: Seam[Callable[[Mirror], Iterable[dg.SensorDefinition]]] = Seam("sensors", _FACE)
-"""What capabilities add to a mirror's definitions."""
+REPORTS: Seam[Callable[[Mirror], Sequence[Reporter]]] = Seam("reports", _FACE)
+"""What the partitions sensor reports beside tables."""
+PUBLISHED: Seam[Callable[[Mirror], Sequence[PublishedAsset]]] = Seam("published", _FACE)
+"""What is published in BigQuery beside tables."""
 
 
 def _day_of(contract: TableContract, columns: Mapping[str, str]) -> str | None:
@@ -246,10 +212,8 @@ def build_assets(mirror: Mirror) -> list[Asset]:
         *(asset for tenants in mirror.tenants for asset in build_tenants_chain(tenants)),
         *([build_maintenance(mirror.every, mirror.tenants)] if _has_lake(mirror) else []),
         *([permissions_asset(mirror.names)] if mirror.has_permissions else []),
-        *(external.spec for external in mirror.externals),
-        *build_models(mirror.models, mirror.lake_tables, mirror.lake_days),
-        *(asset for model in mirror.models_there for asset in elsewhere(model)),
         *(asset for build in ASSETS for asset in build(mirror)),
+        *(asset for published in mirror.published for asset in elsewhere(published)),
     ]
 
 
@@ -275,7 +239,6 @@ def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
     return [
         *(check for table in mirror.tables for check in build_checks(table)),
         *map(build_tenant_checks, mirror.tenants),
-        *map(build_external_checks, mirror.externals),
         *map(build_bigquery_checks, mirror.in_bigquery),
         *([build_permissions_check(mirror.names)] if mirror.has_permissions else []),
         *(check for build in CHECKS for check in build(mirror)),
@@ -298,6 +261,7 @@ def build_jobs(mirror: Mirror) -> list[dg.JobDefinition]:
 def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
     """What starts runs when something moved or landed, what reports, and what alerts."""
     running, there = mirror.running, mirror.in_bigquery
+    reporters = [one for others in REPORTS for one in others(mirror)]
     return [
         build_failed_sensor(mirror.every, mirror.names, mirror.tenants),
         *(
@@ -306,17 +270,15 @@ def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
         ),
         *(build_tenants_sensor(tenants, running=running) for tenants in mirror.tenants),
         *(sensor for build in SENSORS for sensor in build(mirror)),
-        *([build_externals_sensor(mirror.externals, running=running)] if mirror.externals else []),
-        *([build_models_sensor(mirror.models, running=running)] if mirror.models else []),
         *([build_unfolded_sensor(mirror.tables, running=running)] if mirror.tables else []),
         *([build_unpublished_sensor(there, running=running)] if there else []),
         *(
             [
                 build_partitions_sensor(
-                    *(mirror.tables, mirror.snapshots, mirror.tenants, there, mirror.models)
+                    *(mirror.tables, mirror.snapshots, mirror.tenants, there, reporters)
                 )
             ]
-            if _has_lake(mirror) or there or mirror.models
+            if _has_lake(mirror) or there or reporters
             else []
         ),
     ]

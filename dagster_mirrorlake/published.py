@@ -8,16 +8,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import dagster as dg
 
-from dagster_mirrorlake.models import ModelAsset
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.tenants import MirroredTenants
 from dagster_mirrorlake.translator import LAYER_TAG, Layer
-from mirrorlake.models.published import PublishedModel
+
+if TYPE_CHECKING:
+    from dagster_mirrorlake.models.model_asset import ModelAsset
+    from mirrorlake.models.bigquery.published import PublishedModel
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,8 @@ class PublishedModelAsset:
         project: of BigQuery.
     """
 
-    model: ModelAsset
-    contract: PublishedModel
+    model: "ModelAsset"
+    contract: "PublishedModel"
     project: str
 
     @property

@@ -9,11 +9,11 @@ from pathlib import Path
 from rich.console import Console
 
 from mirrorlake.cli.bars import Bars
-from mirrorlake.cli.models import runs_table
-from mirrorlake.models.model_files import FOLDER
-from mirrorlake.operations.models.compiled import compile_project
-from mirrorlake.operations.models.runs import run_model
-from mirrorlake.operations.models.states import States
+from mirrorlake.models.cli.run_and_show import runs_table
+from mirrorlake.models.compute.run import run_model
+from mirrorlake.models.contract_models import compile_project
+from mirrorlake.models.files.model_files import FOLDER
+from mirrorlake.models.partition_states.states import States
 from mirrorlake.workspace import Workspace
 
 _HERE = Path(__file__).resolve().parent / FOLDER

@@ -14,7 +14,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Final, Generic, TypeVar, cast
 
-CAPABILITIES: Final = ("init", "alerts", "backups", "landing", "preflight")
+CAPABILITIES: Final = ("init", "alerts", "backups", "landing", "models", "preflight")
 """The capabilities that are there: packages of `mirrorlake`, and of the face where they show."""
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.operations.models.compiled import compile_project
+from mirrorlake.models.contract_models import compile_project
 
 path, changed, runs = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 text = changed.read_text()

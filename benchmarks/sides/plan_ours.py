@@ -11,8 +11,8 @@ started = time.perf_counter()
 
 from mirrorlake.config import load_config  # noqa: E402 - imports are timed
 from mirrorlake.destinations.iceberg.lake import Lake  # noqa: E402
-from mirrorlake.models.dependencies import unbounded  # noqa: E402
-from mirrorlake.operations.models.compiled import compile_project  # noqa: E402
+from mirrorlake.models.compile.dependencies import unbounded  # noqa: E402
+from mirrorlake.models.contract_models import compile_project  # noqa: E402
 
 imported, used = time.perf_counter(), sum(os.times()[:4])
 config = load_config(Path(sys.argv[1]))

@@ -12,9 +12,9 @@ from dagster_mirrorlake.assets.bigquery_figures import (
 )
 from dagster_mirrorlake.published import PublishedAsset, PublishedModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
+from mirrorlake.models.contract_models import models_there
 from mirrorlake.operations.bigquery.opened import open_for
 from mirrorlake.operations.bigquery.publish import PublishedThere, publish_table
-from mirrorlake.operations.models.compiled import models_there
 from mirrorlake.workspace import Workspace
 
 _OUTCOMES = {

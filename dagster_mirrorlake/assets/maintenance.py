@@ -76,7 +76,7 @@ def _maintain(
         else:
             done += found
             failed |= {part.table: part.error for part in found if part.error}
-    for found in _maintained_models(workspace, held, failed):
+    for found in _maintained_besides(workspace, held, failed):
         done += found
         failed |= {part.table: part.error for part in found if part.error}
     for name, words in failed.items():
@@ -98,18 +98,16 @@ def _maintain(
     yield dg.MaterializeResult(metadata=metadata)
 
 
-def _maintained_models(
+def _maintained_besides(
     workspace: "Workspace", held: list[str], failed: dict[str, str]
 ) -> "Iterator[list[Maintained]]":
-    """Models that are computed at this moment are left for the next time, too."""
+    """What is computed from tables: what a run holds is left for the next time, too."""
     from mirrorlake.errors import LeaseHeld, MirrorlakeError
-    from mirrorlake.operations.models.compiled import compile_readable
-    from mirrorlake.operations.models.upkeep import maintain_model, stored_models
+    from mirrorlake.operations.computed import COMPUTED
 
-    project, *_ = compile_readable(workspace.config, workspace.lake)
-    for name in stored_models(workspace, project):
+    for name, step in (one for kind in COMPUTED for one in kind.maintenance(workspace, ())):
         try:
-            yield maintain_model(workspace, project, name)
+            yield step()
         except LeaseHeld:
             held.append(name)
         except MirrorlakeError as error:

@@ -2,7 +2,7 @@
 verdict on it is about: layers of mirrored tables, landed copies, tables of tenants, BigQuery's.
 
 What doesn't belong here: models. The ledger keeps the verdicts on their partitions themselves
-(`dagster_mirrorlake.assets.model_checks`).
+(`dagster_mirrorlake.models.expectation_checks`).
 """
 
 from collections.abc import Callable, Iterator, Sequence

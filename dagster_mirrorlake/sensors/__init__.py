@@ -11,10 +11,8 @@ from dagster_mirrorlake.sensors.bigquery import (
 )
 from dagster_mirrorlake.sensors.cleanup import build_cleanup_schedule
 from dagster_mirrorlake.sensors.daily import build_schedule
-from dagster_mirrorlake.sensors.externals import build_externals_sensor
 from dagster_mirrorlake.sensors.failed import build_failed_sensor
 from dagster_mirrorlake.sensors.maintenance import build_maintenance_schedule
-from dagster_mirrorlake.sensors.models import build_models_sensor
 from dagster_mirrorlake.sensors.moved import build_moved_sensor
 from dagster_mirrorlake.sensors.partitions import build_partitions_sensor
 from dagster_mirrorlake.sensors.proofs import build_proof_schedule
@@ -25,10 +23,8 @@ from dagster_mirrorlake.sensors.unpublished import build_unpublished_sensor
 __all__ = [
     "build_bigquery_checks_schedule",
     "build_cleanup_schedule",
-    "build_externals_sensor",
     "build_failed_sensor",
     "build_maintenance_schedule",
-    "build_models_sensor",
     "build_moved_sensor",
     "build_partitions_sensor",
     "build_permissions_schedule",

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import dagster as dg
 
@@ -21,18 +21,11 @@ from dagster_mirrorlake.assets.unchanged import confirmed_clean
 from dagster_mirrorlake.checks.checked_assets import CheckedAsset, checked_assets
 from dagster_mirrorlake.checks.shown_again import materialized_since, show_again
 from dagster_mirrorlake.event_log import write_materializations
-from dagster_mirrorlake.models import ModelAsset
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.forgotten import COMPARED_EVERY, find_forgotten
 from dagster_mirrorlake.sensors.loaded_there import find_loaded
-from dagster_mirrorlake.sensors.model_reports import (
-    compile_states,
-    incomplete_models,
-    unreported_partitions,
-    unreported_verdicts,
-)
 from dagster_mirrorlake.sensors.reports import REPORTS, Reports
 from dagster_mirrorlake.sensors.requests import UNFINISHED
 from dagster_mirrorlake.sensors.tenant_reports import find_shown
@@ -71,20 +64,40 @@ class LakeCursor:
     models: bool = False
 
 
+class Reporter(Protocol):
+    """Reports to Dagster what a capability computes."""
+
+    @property
+    def names(self) -> Names:
+        """What the mirror's definitions are called."""
+        ...
+
+    def find(
+        self, instance: dg.DagsterInstance, resources: Any, *, verdicts: bool
+    ) -> tuple[list[dg.AssetMaterialization], list[dg.AssetCheckEvaluation]]:
+        """Partitions of the lake that Dagster has no record of; and verdicts on them.
+
+        Args:
+            verdicts: whether the last look reported partitions: theirs are due.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class _Mirrored:
     """What the sensor reports: tables that are read from a server, those whose snapshots land,
-    those that many databases have, models, and what BigQuery has of all of these."""
+    those that many databases have, what is computed from them, and what BigQuery has of all of
+    these."""
 
     tables: Sequence[MirroredTable]
     snapshots: Sequence[MirroredTable]
     tenants: Sequence[MirroredTenants]
     published: Sequence[PublishedAsset]
-    models: Sequence[ModelAsset]
+    reporters: Sequence[Reporter]
 
     @property
     def names(self) -> Names:
-        every = [*self.tables, *self.snapshots, *self.tenants, *self.published, *self.models]
+        every = [*self.tables, *self.snapshots, *self.tenants, *self.published, *self.reporters]
         return every[0].names
 
     @property
@@ -98,7 +111,7 @@ def build_partitions_sensor(
     snapshots: Sequence[MirroredTable] = (),
     tenants: Sequence[MirroredTenants] = (),
     published: Sequence[PublishedAsset] = (),
-    models: Sequence[ModelAsset] = (),
+    reporters: Sequence[Reporter] = (),
 ) -> dg.SensorDefinition:
     """The sensor that makes partitions say what is in the lake. It starts no run, no Spark, and
     queries no source; it is on unless somebody turns it off.
@@ -108,9 +121,9 @@ def build_partitions_sensor(
         snapshots: those whose snapshots land.
         tenants: those that many databases have.
         published: what BigQuery has of all of these, and of models.
-        models: those of the mirror.
+        reporters: of what is computed from tables.
     """
-    mirrored = _Mirrored(tables, snapshots, tenants, published, models)
+    mirrored = _Mirrored(tables, snapshots, tenants, published, reporters)
     names = mirrored.names
 
     @dg.sensor(
@@ -145,7 +158,7 @@ def _look(context: dg.SensorEvaluationContext, mirrored: _Mirrored) -> dg.Sensor
         *(instance, resources.lake.contracts, ledger, mirrored.published, before.bigquery)
     )
     shown, of_tenants = _find_tenants(context, mirrored, before)
-    of_models, verdicts = _find_models(instance, resources, mirrored, before)
+    of_models, verdicts = _find_computed(instance, resources, mirrored, before)
     others = [*(event for _, _, event in confirmed), *published.events, *shown, *loaded, *of_models]
     write_materializations(instance, others)
     start = newest if before.shown is None else before.shown
@@ -190,21 +203,20 @@ def _find_tenants(
     )
 
 
-def _find_models(
+def _find_computed(
     instance: dg.DagsterInstance, resources: Any, mirrored: _Mirrored, before: LakeCursor
 ) -> tuple[list[dg.AssetMaterialization], list[dg.AssetCheckEvaluation]]:
-    """Partitions of models that Dagster has no record of, and the verdicts on those that the last
-    look reported. To compile the models takes seconds where there are many: once in a minute, where
-    the ledger has more partitions than Dagster."""
-    if not mirrored.models or not (before.models or before.looks % COMPARED_EVERY == 0):
-        return [], []
-    ledger, models = resources.ledger.ledger, mirrored.models
-    lacking = incomplete_models(instance, ledger, models)
-    if not lacking and not before.models:
-        return [], []
-    states = compile_states(resources.lake, ledger)
-    events = list(unreported_partitions(instance, lacking, states))
-    return events, list(unreported_verdicts(instance, models, states)) if before.models else []
+    """Partitions that Dagster has no record of, and the verdicts on those that the last look
+    reported: looked for once in a minute, as to compile models takes seconds where there are
+    many."""
+    events: list[dg.AssetMaterialization] = []
+    verdicts: list[dg.AssetCheckEvaluation] = []
+    if before.models or before.looks % COMPARED_EVERY == 0:
+        for one in mirrored.reporters:
+            some, of_some = one.find(instance, resources, verdicts=before.models)
+            events += some
+            verdicts += of_some
+    return events, verdicts
 
 
 @dataclass

@@ -22,22 +22,21 @@ from mirrorlake.cli.bigquery import print_published, publish_all
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.work_options import (
     DAY,
-    open_states,
     print_warnings,
     request_of,
     work_options,
 )
 from mirrorlake.config import Config
-from mirrorlake.models.published import published_models
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
     from mirrorlake.ledger.dirty import DirtyMark
-    from mirrorlake.operations.backfill import Filled, ModelFilled
+    from mirrorlake.operations.backfill import Filled
     from mirrorlake.operations.bigquery.publish import PublishedThere
     from mirrorlake.operations.bigquery.tables import PublishedContract
-    from mirrorlake.operations.models.declare import Declared
+    from mirrorlake.operations.computed import Computed, ModelFilled
+    from mirrorlake.operations.declare import Declared
     from mirrorlake.operations.work import Work
 
 
@@ -57,6 +56,7 @@ def backfill(
     """
     from mirrorlake.cli.bars import Bars
     from mirrorlake.operations.backfill import run_work
+    from mirrorlake.operations.computed import open_computed
     from mirrorlake.operations.work import find_work
     from mirrorlake.workspace import Workspace
 
@@ -68,16 +68,18 @@ def backfill(
     today = datetime.now(UTC).date()
     with Workspace.open(config) as workspace, Bars(show.errors, quiet=as_json) as bars:
         needs_models = bool(request.models) or which == "invalid"
-        states = open_states(config, workspace.ledger, workspace.lake, models=needs_models)
-        work = find_work(config, workspace.ledger, states.project, states, request, today)
+        ledger, lake = workspace.ledger, workspace.lake
+        # A model's file that can't be read keeps no table from being loaded.
+        computed = open_computed(config, ledger, lake) if needs_models else []
+        work = find_work(config, ledger, computed, request, today)
         config.require_secrets([windows[0].contract for windows in work.windows])
         count, done = bars.count("windows and partitions", None), itertools.count(1)
 
         def advance(_: object) -> None:
             count(next(done))
 
-        filled, models = run_work(workspace, states.project, states.catalogue, work, advance)
-    loaded, failures = publish_all(config, _moved(work, filled, models))
+        filled, models = run_work(workspace, computed, work, advance)
+    loaded, failures = publish_all(config, _moved(work, computed, filled, models))
     _report(work, filled, models, which, loaded, as_json=as_json)
     show.print_errors(failures)
     codes = [one.code for one in (*filled, *models) if one.code]
@@ -87,15 +89,17 @@ def backfill(
 
 
 def _moved(
-    work: Work, filled: Sequence[Filled], models: Sequence[ModelFilled]
+    work: Work,
+    computed: Sequence[Computed],
+    filled: Sequence[Filled],
+    models: Sequence[ModelFilled],
 ) -> list[PublishedContract]:
     """What is to be in BigQuery of the tables and models of which something was loaded."""
     failed = {one.table for one in filled if one.code}
     tables = [*(windows[0].contract for windows in work.windows), *work.folds]
     loaded = {one.name: one for one in tables if one.in_bigquery and one.name not in failed}
-    computed = {one.model for one in models if one.computed}
-    declared = (one.model.declaration for one in work.models if one.model.name in computed)
-    return [*loaded.values(), *published_models(declared)]
+    names = [one.model for one in models if one.computed]
+    return [*loaded.values(), *(there for one in computed for there in one.in_bigquery(names))]
 
 
 def _report(
@@ -191,7 +195,7 @@ def invalidate(
     days = (first.date() if first else None, last.date() if last else None)
     declared = _planned(config, ledger, target, values, days, downstream)
     if not dry_run:
-        from mirrorlake.operations.models.declare import declare
+        from mirrorlake.operations.declare import declare
 
         declare(ledger, declared, reason)
     if as_json:
@@ -209,27 +213,26 @@ def _planned(
     downstream: str,
 ) -> Declared:
     from mirrorlake.destinations.iceberg.identity import open_lake
-    from mirrorlake.operations.models.compiled import has_model
-    from mirrorlake.operations.models.declare import InvalidTarget, plan_declaration
+    from mirrorlake.operations.computed import NamedPartitions, is_computed, open_computed
+    from mirrorlake.operations.declare import plan_declaration
 
-    needs_models = downstream != "none" or has_model(config, target)
-    states = open_states(config, ledger, open_lake(config.lake, ledger), models=needs_models)
-    meant = InvalidTarget(target, show.as_values(values), *days)
+    lake = open_lake(config.lake, ledger)
+    needs_models = downstream != "none" or is_computed(config, target)
+    computed = open_computed(config, ledger, lake) if needs_models else []
+    meant = NamedPartitions(target, show.as_values(values), *days)
     today = datetime.now(UTC).date()
-    parts = (config, ledger, states.project, states.catalogue, meant)
-    return plan_declaration(*parts, downstream, today)
+    return plan_declaration(config, ledger, computed, meant, downstream, today)
 
 
 def _print_declared(declared: Declared, *, dry_run: bool) -> None:
     from mirrorlake.operations.invalid import period_words
-    from mirrorlake.operations.models.show import compressed
 
     table = show.table("target", "partitions", "which…")
     if declared.reads_again:
         which = period_words((declared.first, declared.last)) or "all of it"
         table.add_row(escape(declared.target), "-", which)
     for model, keys in declared.partitions.items():
-        table.add_row(escape(model), f"{len(keys):,}", escape(compressed(keys)))
+        table.add_row(escape(model), f"{len(keys):,}", escape(show.compressed(keys)))
     show.console.print(table)
     words = f"Declared invalid as {declared.declaration}: `mirrorlake plan backfill --invalid` "
     words += "shows what that takes, `mirrorlake backfill --invalid` does it."

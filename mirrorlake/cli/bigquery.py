@@ -128,7 +128,7 @@ def chosen_there(
         ModelError: a model that is named does not compile.
     """
     from mirrorlake.destinations.iceberg.lake import Lake
-    from mirrorlake.operations.models.compiled import has_model, models_there
+    from mirrorlake.models.contract_models import has_model, models_there
 
     of_models = [name for name in names if has_model(config, name)]
     tables = [_named(config, name) for name in names if name not in of_models]

@@ -16,12 +16,8 @@ from mirrorlake.capabilities import Seam
 from mirrorlake.cli import show
 from mirrorlake.cli.backfills import backfill, invalidate
 from mirrorlake.cli.bigquery import bigquery
-from mirrorlake.cli.external import external
-from mirrorlake.cli.generate import models_group
 from mirrorlake.cli.lake import lake
 from mirrorlake.cli.machine import doctor, warm
-from mirrorlake.cli.model_tests import test_command
-from mirrorlake.cli.models import run_command, show_command
 from mirrorlake.cli.permissions import permissions
 from mirrorlake.cli.plans import plan
 from mirrorlake.cli.proof import check, proof
@@ -90,7 +86,7 @@ _CORE: dict[str, tuple[click.Command, ...]] = {
     "Every day": (sync, status, gaps, backfill, hold),
     "Prove and repair": (check, repair, proof, readers, refold, recover),
     "Look": (schema, tenants),
-    "Models": (run_command, show_command, test_command, models_group, invalidate, external),
+    "Models": (invalidate,),
     "Snapshots": (clone,),
     "BigQuery": (bigquery, permissions),
     "Upkeep": (maintain, lake, accept, rekey, ledger, config, warm),

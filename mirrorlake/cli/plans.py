@@ -7,8 +7,8 @@ doesn't: finding it out (`mirrorlake.operations`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,18 +19,18 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
-from mirrorlake.cli.work_options import open_states, print_warnings, request_of, work_options
+from mirrorlake.cli.work_options import print_warnings, request_of, work_options
+from mirrorlake.errors import ModelError
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.models.model import Model, Project
-    from mirrorlake.operations.backfill_windows import WorkRequest
+    from mirrorlake.operations.computed import PlannedModels
     from mirrorlake.operations.contract_changes import TableChange
     from mirrorlake.operations.drift import Drift
     from mirrorlake.operations.forecasts import Forecast, ForecastSum
-    from mirrorlake.operations.models.plans import ModelChange
+    from mirrorlake.operations.planned_steps import PlannedStep
     from mirrorlake.operations.sync_plans import PlannedSync
-    from mirrorlake.operations.work_plans import PlannedStep, WorkPlan
+    from mirrorlake.operations.work_plans import WorkPlan
 
 _markdown_option = click.option(
     "--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a review."
@@ -58,67 +58,54 @@ def plan(
     if context.invoked_subcommand is not None:
         _refuse_options(context)
         return
-    from mirrorlake.models.dependencies import unbounded
-    from mirrorlake.models.told_by_conditions import told_by_conditions
+    from mirrorlake.operations.computed import CODES, open_computed
     from mirrorlake.operations.contract_changes import plan_contracts
     from mirrorlake.operations.drift import find_drift
-    from mirrorlake.operations.models.compiled import compile_project, models_folder
-    from mirrorlake.operations.models.plans import CODES, plan_models
-    from mirrorlake.operations.models.testing import with_tests_checked
+    from mirrorlake.serving.catalogue import Catalogue
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
     with Workspace.open(config) as workspace:
-        project, catalogue = compile_project(config, workspace.lake)
-        project = with_tests_checked(models_folder(config), project, catalogue)
-        changes = plan_models(project, workspace.ledger)
-        contracts = plan_contracts(config, workspace.ledger, catalogue, project)
-        drift = find_drift(workspace, catalogue, project) if sources else None
-    warnings = {
-        name: [*unbounded(project, catalogue, one), *told_by_conditions(catalogue, one)]
-        for name, one in project.models.items()
-    }
+        ledger, lake = workspace.ledger, workspace.lake
+        catalogue = Catalogue(config, lake)
+        computed = open_computed(config, ledger, lake, catalogue)
+        models = [one.planned() for one in computed]
+        contracts = plan_contracts(config, ledger, catalogue, computed)
+        drift = find_drift(workspace, catalogue, computed) if sources else None
+    problems = [problem for one in models for problem in one.problems]
     if as_json:
-        show.print_json(_as_json(project, changes, warnings, contracts, drift))
+        show.print_json(_as_json(models, contracts, drift))
     else:
         printed = _Printed(markdown=as_markdown)
-        said = [words for some in warnings.values() for words in some]
-        if not changes and not project.problems:
+        if not any(one.changes or one.problems for one in models):
             printed.lines(["There are no models."])
-        _print_models(printed, changes, project.models, said)
+        for one in models:
+            _print_models(printed, one)
         _print_tables(printed, "contract", contracts)
         _print_drift(printed, drift)
         if as_markdown:
-            printed.lines([f"Error: {one}" for one in project.errors])
-    project.raise_problems()
-    codes = [CODES[one.change] for one in changes]
+            printed.lines([f"Error: {one}" for one in problems])
+    if problems:
+        raise ModelError.joined(problems)
+    codes = [CODES[change.change] for one in models for change in one.changes]
     codes += [CODES[one.change] for one in (*contracts, *(drift.changes if drift else ()))]
     code = max(codes, default=0)
     sys.exit(drift.code if drift is not None and drift.code and code < CODES["breaking"] else code)
 
 
 def _as_json(
-    project: Project,
-    changes: Sequence[ModelChange],
-    warnings: Mapping[str, Sequence[str]],
-    contracts: Sequence[TableChange],
-    drift: Drift | None,
+    models: Sequence[PlannedModels], contracts: Sequence[TableChange], drift: Drift | None
 ) -> dict[str, Any]:
-    found = {change.model: asdict(change) for change in changes}
-    for name, one in project.models.items():
-        found[name] |= {
-            "partitions": len(one.scopes),
-            "reads": list(one.bound.reads),
-            "columns": {f.name: f.value.type for f in one.fields},
-            "fingerprint": one.fingerprint,
-            "warnings": list(warnings[name]),
-        }
     return {
-        "models": list(found.values()),
+        "models": [
+            {**asdict(change), **one.facts.get(change.model, {})}
+            for one in models
+            for change in one.changes
+        ],
         "contracts": [asdict(one) for one in contracts],
         "schema_versions": None if drift is None else [asdict(d) for d in drift.changes],
         "not_looked_at": {} if drift is None else dict(drift.lost),
-        "problems": [str(one) for one in project.errors],
+        "problems": [str(problem) for one in models for problem in one.problems],
     }
 
 
@@ -171,24 +158,20 @@ def markdown_cell(text: str) -> str:
     return text.replace("\n", " ")
 
 
-def _print_models(
-    printed: _Printed,
-    changes: Sequence[ModelChange],
-    models: Mapping[str, Model],
-    warnings: Sequence[str],
-) -> None:
+def _print_models(printed: _Printed, found: PlannedModels) -> None:
     rows: list[tuple[str, ...]] = []
-    for change in changes:
-        model = models.get(change.model)
+    for change in found.changes:
+        facts = found.facts.get(change.model)
         cells = ("-", "-", "-")
-        if model is not None:
-            counts = (f"{len(model.fields):,}", f"{len(model.scopes):,}")
-            cells = (*counts, ", ".join(model.bound.reads) or "-")
+        if facts is not None:
+            counts = (f"{len(facts['columns']):,}", f"{facts['partitions']:,}")
+            cells = (*counts, ", ".join(facts["reads"]) or "-")
         rows.append((change.model, change.change, *cells))
     printed.table(("model", "change", "columns", "partitions", "reads…"), rows)
-    for change in changes:
+    for change in found.changes:
         printed.lines([f"{change.model}: {words}" for words in change.words])
         printed.lines([f"  {words}" for words in change.readers])
+    warnings = (words for facts in found.facts.values() for words in facts["warnings"])
     printed.lines([f"Warning: {words}" for words in warnings])
 
 
@@ -297,6 +280,7 @@ def plan_backfill(
     queried."""
     from mirrorlake.destinations.iceberg.identity import open_lake
     from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.computed import open_computed
     from mirrorlake.operations.moved_lake import recorded_tables, refuse_moved_lake
     from mirrorlake.operations.work import find_work
     from mirrorlake.operations.work_plans import plan_work
@@ -307,30 +291,22 @@ def plan_backfill(
     refuse_moved_lake(config, ledger, recorded_tables(config, ledger))
     request = request_of(config, targets, which=which, **options)
     needs_models = not targets or bool(request.models) or which == "invalid"
-    states = open_states(config, ledger, lake, models=needs_models)
+    computed = open_computed(config, ledger, lake) if needs_models else []
     if not targets and which != "invalid":
-        request = _everything(request, config.tables, states.project)
+        # All models: of some days those alone that have such partitions.
+        days = (request.first, request.last)
+        names = tuple(name for one in computed for name in one.with_days(*days))
+        models = () if which == "errored" else names
+        request = replace(request, tables=config.tables, models=models)
     today = datetime.now(UTC).date()
-    work = find_work(config, ledger, states.project, states, request, today)
-    found = plan_work(work, ledger, lake, states, today)
-    problems = [one.message for one in states.project.errors]
+    work = find_work(config, ledger, computed, request, today)
+    found = plan_work(work, ledger, computed, today)
+    problems = [problem.message for one in computed for problem in one.problems]
     print_warnings([f"{words}: its model is left out" for words in problems])
     if as_json:
         show.print_json(asdict(found))
     else:
         _print_work(_Printed(markdown=as_markdown), found)
-
-
-def _everything(request: WorkRequest, tables: Any, project: Project) -> WorkRequest:
-    """All tables and models: of some days those models alone that have such partitions."""
-    from dataclasses import replace
-
-    from mirrorlake.operations.models.derived import models_with_days
-
-    names = models_with_days(project, request.first, request.last)
-    return replace(
-        request, tables=tuple(tables), models=() if request.which == "errored" else names
-    )
 
 
 def _print_work(printed: _Printed, found: WorkPlan) -> None:
@@ -370,12 +346,10 @@ def _of(some: int, all_: int) -> str:
 
 
 def _why(one: PlannedStep) -> str:
-    from mirrorlake.operations.models.show import compressed
-
     reasons = sorted(one.why.items(), key=lambda item: -item[1])
     shown = [words if len(reasons) == 1 else f"{words} ({n:,})" for words, n in reasons[:3]]
     more = f"; {len(reasons) - 3:,} more reasons" if len(reasons) > 3 else ""
-    which = f"{compressed(one.names)}: " if any(one.names) else ""
+    which = f"{show.compressed(one.names)}: " if any(one.names) else ""
     return which + "; ".join(shown) + more
 
 

@@ -249,3 +249,14 @@ def as_values(texts: Sequence[str]) -> dict[str, str]:
                 raise click.UsageError(f"{name} is given twice")
             found[name] = value
     return found
+
+
+def compressed(keys: Sequence[str]) -> str:
+    """Names of partitions for people: the first, the last, and how many.
+
+    >>> compressed(["day=2024-05-01", "day=2024-05-02", "day=2024-05-03"])
+    'day=2024-05-01 … day=2024-05-03 (3)'
+    """
+    if len(keys) > 2:
+        return f"{keys[0]} … {keys[-1]} ({len(keys):,})"
+    return ", ".join(keys) or "none"

@@ -121,23 +121,20 @@ def _maintenance(
     Raises:
         ConfigError: a name is nobody's, or several tables'.
     """
+    from mirrorlake.operations.computed import COMPUTED, is_computed
     from mirrorlake.operations.maintain import maintain_table
-    from mirrorlake.operations.models.compiled import compile_readable, has_model
-    from mirrorlake.operations.models.upkeep import maintain_model, stored_models
 
     config = workspace.config
-    models = [name.lower() for name in tables if has_model(config, name)]
-    others = [name for name in tables if name.lower() not in models]
+    models = [name for name in tables if is_computed(config, name)]
+    others = [name for name in tables if name not in models]
     contracts = [_contract(config, n) for n in others if not config.split_tenants([n])]
     for contract in contracts if tables else (*config.tables, *config.snapshots):
         yield contract.name, partial(maintain_table, workspace, contract, ages)
     for table in config.split_tenants(others) if tables else config.tenants:
         yield table.name, partial(maintain_table, workspace, table, ages)
     if models or not tables:
-        project, *_ = compile_readable(config, workspace.lake)
-        for name in stored_models(workspace, project):
-            if name in models or not tables:
-                yield name, partial(maintain_model, workspace, project, name, ages)
+        for kind in COMPUTED:
+            yield from kind.maintenance(workspace, models, ages)
 
 
 def _print_maintained(done: Sequence[Maintained]) -> None:

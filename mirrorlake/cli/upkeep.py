@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,14 +15,12 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.config import Config
+from mirrorlake.config.contract import Mirrored
 from mirrorlake.errors import ConfigError, MirrorlakeError
-from mirrorlake.ledger.lake_heads import OF_MODELS
-from mirrorlake.models.published import PublishedModel
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Hold, Ledger
-    from mirrorlake.operations.bigquery.tables import PublishedContract
-    from mirrorlake.operations.recover import Recovered
+    from mirrorlake.operations.recover import Recovered, ToRecover
     from mirrorlake.workspace import Workspace
 
 
@@ -159,11 +157,11 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
     done: list[Recovered] = []
     with Workspace.open(config) as workspace:
         chosen, failures = _to_recover(workspace, tables)
-        for contract in chosen:
+        for one in chosen:
             try:
-                done.append(_recover(workspace, contract, timedelta(hours=grace)))
+                done.append(one.recover(timedelta(hours=grace)))
             except MirrorlakeError as error:
-                failures.append((contract.name, error))
+                failures.append((one.name, error))
     if as_json:
         errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
         show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
@@ -176,44 +174,37 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
 
 def _to_recover(
     workspace: Workspace, names: Sequence[str]
-) -> tuple[list[PublishedContract], list[tuple[str, MirrorlakeError]]]:
-    """What is to be recovered; and the models with jobs in BigQuery that nobody may go on with,
-    since they do not compile."""
-    from mirrorlake.operations.models.compiled import has_model, models_there
+) -> tuple[list[ToRecover], list[tuple[str, MirrorlakeError]]]:
+    """What is to be recovered; and what nobody may go on with, and why."""
+    from mirrorlake.operations.computed import is_computed
+    from mirrorlake.operations.recover import ALSO_RECOVERED
 
     config = workspace.config
-    of_models = [name for name in names if has_model(config, name)]
-    others = [name for name in names if name not in of_models]
-    found: list[PublishedContract] = []
-    broken: Mapping[str, MirrorlakeError] = {}
-    if of_models or not names:
-        models, broken = models_there(config, lambda: workspace.lake, of_models)
-        found += models
+    computed = [name for name in names if is_computed(config, name)]
+    others = [name for name in names if name not in computed]
+    found: list[ToRecover] = []
+    failures: list[tuple[str, MirrorlakeError]] = []
+    if computed or not names:
+        for also in ALSO_RECOVERED:
+            steps, failed = also(workspace, computed)
+            found += steps
+            failures += failed
+    mirrored: Sequence[Mirrored] = ()
     if others or not found:
         contracts, tenants = config.split(others)
-        return [*contracts, *tenants, *found], _with_jobs(workspace, broken)
-    mirrored = [] if names else [*config.tables, *config.tenants]
-    return [*mirrored, *found], _with_jobs(workspace, broken)
+        mirrored = [*contracts, *tenants]
+    elif not names:
+        mirrored = [*config.tables, *config.tenants]
+    return [*(_step(workspace, one) for one in mirrored), *found], failures
 
 
-def _with_jobs(
-    workspace: Workspace, broken: Mapping[str, MirrorlakeError]
-) -> list[tuple[str, MirrorlakeError]]:
-    newest = workspace.ledger.newest_publications()
-    named = {f"{OF_MODELS}{name}": error for name, error in broken.items()}
-    return [
-        (name, error)
-        for name, error in named.items()
-        if name in newest and newest[name].state == "pending"
-    ]
+def _step(workspace: Workspace, contract: Mirrored) -> ToRecover:
+    from mirrorlake.operations.recover import ToRecover, recover_table
 
+    def recover(grace: timedelta) -> Recovered:
+        return recover_table(workspace, contract, grace)
 
-def _recover(workspace: Workspace, contract: PublishedContract, grace: timedelta) -> Recovered:
-    from mirrorlake.operations.recover import recover_model, recover_table
-
-    if isinstance(contract, PublishedModel):
-        return recover_model(workspace, contract)
-    return recover_table(workspace, contract, grace)
+    return ToRecover(contract.name, recover)
 
 
 def _print_recovered(done: Sequence[Recovered]) -> None:

@@ -17,10 +17,7 @@ from mirrorlake.cli import show
 from mirrorlake.config import Config
 
 if TYPE_CHECKING:
-    from mirrorlake.destinations.iceberg.lake import Lake
-    from mirrorlake.ledger import Ledger
     from mirrorlake.operations.backfill_windows import WorkRequest
-    from mirrorlake.operations.models.states import States
 
 DAY = click.DateTime(["%Y-%m-%d"])
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -68,9 +65,9 @@ def request_of(
         ConfigError: there is no such table.
     """
     from mirrorlake.operations.backfill_windows import WorkRequest
-    from mirrorlake.operations.models.compiled import has_model
+    from mirrorlake.operations.computed import is_computed
 
-    models = tuple(name for name in targets if has_model(config, name))
+    models = tuple(name for name in targets if is_computed(config, name))
     tables = [name for name in targets if name not in models]
     return WorkRequest(
         tables=config.chosen(tables) if tables else (),
@@ -81,21 +78,6 @@ def request_of(
         days_per_window=days_per_window,
         limit=limit,
     )
-
-
-def open_states(config: Config, ledger: Ledger, lake: Lake, *, models: bool) -> States:
-    """The states of all models; of none unless ``models``: a model's file that can't be read keeps
-    no table from being loaded."""
-    from mirrorlake.models.catalogue import Catalogue
-    from mirrorlake.models.model import Project
-    from mirrorlake.operations.models.compiled import compile_project
-    from mirrorlake.operations.models.states import States
-
-    if models:
-        project, catalogue = compile_project(config, lake)
-    else:
-        project, catalogue = Project({}), Catalogue(config, lake)
-    return States(project, catalogue, lake, ledger)
 
 
 def print_warnings(words: Sequence[str]) -> None:

@@ -1,5 +1,15 @@
-"""What follows where the table of a landing is not as our last commit left it; the table of
-`mirrorlake.operations.moved_made` says what."""
+"""What follows where the table of a landing is not as our last commit left it.
+
+table           | what happened         | what follows
+----------------|-----------------------|------------------------------------------------------
+any             | our version is there  | it is shown again: `show_ours`
+its rows'       | set back, or gone     | its snapshots are folded again from their files
+its rows'       | another, or rows by   | refused
+                | others over ours      |
+what stands     | any other, and its    | refused: a version that knows it is shown again by
+beside its rows | keys are needed       | `publish --rollback`, and what came since is folded
+                |                       | again; or a backup
+"""
 
 from __future__ import annotations
 
@@ -11,7 +21,6 @@ from mirrorlake.landing.fold.tables import without_lost
 from mirrorlake.landing.ledger import LandedSnapshots
 from mirrorlake.landing.rolled_back import find_withdrawn
 from mirrorlake.operations.moved_lake import find_all_moved
-from mirrorlake.operations.moved_made import STEPS
 from mirrorlake.operations.put_right import note_put_right
 from mirrorlake.operations.show_ours import show_ours
 from mirrorlake.serving.views import is_as_written, restore_view
@@ -44,7 +53,7 @@ def put_landing_right(workspace: Workspace, contract: TableContract) -> tuple[li
                 found.append(f"{words}: no version of it that is gone is needed")
                 continue
             if one.how not in ("set back", "gone"):
-                raise LakeError(words, table=contract.name, next_step=STEPS[one.how])
+                raise LakeError(words, table=contract.name, next_step=_STEPS[one.how])
             known = LandedSnapshots(ledger).snapshots(contract.name)
             before = {r.id for r in known if r.state == "withdrawn"}
             again |= {*find_withdrawn(leased.lake, ledger, contract)} - before
@@ -66,8 +75,16 @@ def _refuse_lost_side(workspace: Workspace, contract: TableContract, one: MovedT
     """
     if one.how == "another":
         words = f"table {contract.name}: {one.said}"
-        raise LakeError(words, table=contract.name, next_step=STEPS["another"])
+        raise LakeError(words, table=contract.name, next_step=_STEPS["another"])
     rows = workspace.lake.load(deduped_of(contract))
     if rows is not None:
         without_lost(workspace.lake, deduped_of(contract), read_state(rows))
     workspace.accept(one.identifier)
+
+
+_STEPS = {
+    "written": "Set its main back to the last version that Mirrorlake made (`mirrorlake publish "
+    "TABLE` lists them, with `--rollback` it is shown again)",
+    "another": "Rename or drop the table that stands in its place, then put ours back: by its "
+    "name, or by `mirrorlake lake find`",
+}

@@ -1,7 +1,7 @@
 """When each day of a lake table last changed, as far as its commits were looked at.
 
 What belongs here: the records. What doesn't: looking at commits
-(`mirrorlake.operations.models.versions`).
+(`mirrorlake.models.partition_states.input_versions`).
 """
 
 from __future__ import annotations

@@ -23,8 +23,6 @@ from mirrorlake.ledger.lake_heads import LakeHeads
 from mirrorlake.ledger.leases import Leases
 from mirrorlake.ledger.loads import Loads
 from mirrorlake.ledger.marks import Marks
-from mirrorlake.ledger.model_checks import ModelChecks
-from mirrorlake.ledger.model_partitions import ModelPartitions
 from mirrorlake.ledger.moved_days import MovedDaysRecords
 from mirrorlake.ledger.overview import Overview
 from mirrorlake.ledger.proofs import Proofs
@@ -48,8 +46,6 @@ class Ledger(
     Holds,
     LakeHeads,
     Marks,
-    ModelChecks,
-    ModelPartitions,
     MovedDaysRecords,
     Overview,
     Proofs,

@@ -148,38 +148,12 @@ KNOWN_COLUMNS = sa.Table(
     sa.Column("column_name", sa.String(255), primary_key=True),
     sa.Column("known_since", sa.DateTime, nullable=False),
 )
-MODEL_PARTITIONS = sa.Table(
-    "model_partitions",
-    METADATA,
-    sa.Column("model", sa.String(255), primary_key=True),
-    sa.Column("partition_key", sa.String(500), primary_key=True),
-    sa.Column("fingerprint", sa.String(64), nullable=False),
-    sa.Column("lake_table", sa.String(64), nullable=False),
-    sa.Column("snapshot_id", sa.BigInteger, nullable=False),
-    sa.Column("inputs", sa.Text, nullable=False),
-    sa.Column("rows_computed", sa.BigInteger, nullable=False),
-    sa.Column("seconds", sa.Float, nullable=False),
-    sa.Column("run_id", sa.String(64), nullable=False),
-    sa.Column("computed_at", sa.DateTime, nullable=False),
-)
 MOVED_DAYS = sa.Table(
     "moved_days",
     METADATA,
     sa.Column("lake_table", sa.String(64), primary_key=True),
     sa.Column("column_name", sa.String(255), primary_key=True),
     sa.Column("said", sa.Text, nullable=False),
-)
-MODEL_CHECKS = sa.Table(
-    "model_checks",
-    METADATA,
-    sa.Column("model", sa.String(255), primary_key=True),
-    sa.Column("partition_key", sa.String(500), primary_key=True),
-    sa.Column("snapshot_id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("lake_table", sa.String(64), nullable=False),
-    sa.Column("rows_checked", sa.BigInteger, nullable=False),
-    sa.Column("results", sa.Text, nullable=False),
-    sa.Column("run_id", sa.String(64), nullable=False),
-    sa.Column("checked_at", sa.DateTime, nullable=False),
 )
 DIRTY_MARKS = sa.Table(
     "dirty_marks",

@@ -1,5 +1,22 @@
-"""SQL models: a query in a file, and what it says of itself without being run.
+"""Models: SQL and Python over mirrored tables, stream views, and tables that are made elsewhere.
 
-What belongs here: reading declarations, types, nullability and lineage of a query, and which
-partitions it reads. What doesn't: running it (`mirrorlake.operations`).
+What belongs here: what a model is, compiling, computing and checking it, its commands and records.
+What doesn't: which tables the mirror has (`mirrorlake.serving.catalogue`), and loads into BigQuery.
 """
+
+ADDS = {
+    "computed": {"models": "mirrorlake.models.computed:ComputedModels"},
+    "recover": {"models": "mirrorlake.models.recover:models_to_recover"},
+    "lake.properties": {"models": "mirrorlake.models.external_sources.tables:OF_MODEL"},
+    "ledger.tables": {
+        "model_partitions": "mirrorlake.models.ledger:MODEL_PARTITIONS",
+        "model_checks": "mirrorlake.models.ledger:MODEL_CHECKS",
+    },
+    "commands: Models": {
+        "run": "mirrorlake.models.cli.run_and_show:run_command",
+        "show": "mirrorlake.models.cli.run_and_show:show_command",
+        "test": "mirrorlake.models.cli.test:test_command",
+        "models": "mirrorlake.models.cli.generate:models_group",
+        "external": "mirrorlake.models.cli.external:external",
+    },
+}

@@ -22,18 +22,15 @@ from datetime import UTC, date, datetime
 from typing import TypeAlias
 
 from mirrorlake.config import TableContract
-from mirrorlake.errors import MirrorlakeError, ModelError
+from mirrorlake.errors import MirrorlakeError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.model import Project
 from mirrorlake.operations.backfill_windows import BackfillWindow
+from mirrorlake.operations.computed import Computed, ModelFilled
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.gaps import Stretch, find_stretches
 from mirrorlake.operations.invalid import answered_marks, invalid_ranges
-from mirrorlake.operations.models.runs import run_model
-from mirrorlake.operations.models.states import States
 from mirrorlake.operations.sync import load_table, reload_days
-from mirrorlake.operations.work import ModelWork, Work, looked_at_again
+from mirrorlake.operations.work import Work
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -179,32 +176,9 @@ def _fold_all(
 # --- tables and models ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ModelFilled:
-    """What became of the partitions of one model.
-
-    Attributes:
-        computed: how many were computed; ``rows`` and ``seconds`` are theirs.
-        unchanged: how many needed nothing any more.
-        waiting: how many were left out, because what they read is not there yet.
-        error: what stopped it, or what they wait for; None where it went well.
-        code: the error's exit code, 0 where it went well.
-    """
-
-    model: str
-    computed: int
-    unchanged: int
-    waiting: int
-    rows: int
-    seconds: float
-    error: str | None
-    code: int
-
-
 def run_work(
     workspace: Workspace,
-    project: Project,
-    catalogue: Catalogue,
+    computed: Sequence[Computed],
     work: Work,
     watch: OnWork = lambda _: None,
 ) -> tuple[list[Filled], list[ModelFilled]]:
@@ -216,10 +190,7 @@ def run_work(
     filled = fill_windows(workspace, work.windows, watch)
     filled += [one for contract in work.folds for one in _folded(workspace, contract)]
     failpoint("work.folded")
-    # What was loaded is another version of its table: states are looked at again.
-    states = States(project, catalogue, workspace.lake, workspace.ledger)
-    again = looked_at_again(work, project, states)
-    models = [_compute(workspace, states, one, watch) for one in again]
+    models = [done for one in computed for done in one.run(workspace, work.partitions, watch)]
     marks = workspace.ledger.dirty_marks()
     workspace.ledger.forget_marks(answered_marks(marks, invalid_ranges(workspace.ledger, marks)))
     return filled, models
@@ -236,45 +207,3 @@ def _folded(workspace: Workspace, contract: TableContract) -> Sequence[Filled]:
             Filled(contract.name, today, today, "", 0, 0, 0, 1, 0.0, str(error), error.exit_code)
         ]
     return []
-
-
-def _compute(workspace: Workspace, states: States, work: ModelWork, watch: OnWork) -> ModelFilled:
-    """Compute those partitions of a model that wait for nothing."""
-    model = work.model
-    now = [states.of(model, model.by_key[one.key]) for one in work.states]
-    ready = [one for one in now if not one.waits]
-    waits = [one.waits[0] for one in now if one.waits]
-    error: MirrorlakeError | None = None
-
-    def keep(number: int) -> None:
-        watch(number)
-        failpoint("work.computed")
-
-    try:
-        scopes = [model.by_key[one.key] for one in ready]
-        run_model(workspace, states, model, scopes, again=work.again, watch=keep)
-    except MirrorlakeError as failure:
-        logger.warning("model %s: %s", model.name, failure)
-        error = failure
-    # Also where it failed, some may be computed.
-    after = [states.of(model, model.by_key[one.key]).record for one in ready]
-    done = [
-        new for new, was in zip(after, ready, strict=True) if new is not None and new != was.record
-    ]
-    words = (
-        str(error)
-        if error is not None
-        else f"it waits: {states.waiting_words(waits[0])}"
-        if waits
-        else None
-    )
-    return ModelFilled(
-        model=model.name,
-        computed=len(done),
-        unchanged=0 if error is not None else len(ready) - len(done),
-        waiting=len(waits),
-        rows=sum(one.rows for one in done),
-        seconds=round(sum(one.seconds for one in done), 2),
-        error=words,
-        code=error.exit_code if error is not None else ModelError.exit_code if waits else 0,
-    )

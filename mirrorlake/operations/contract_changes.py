@@ -4,7 +4,7 @@ The ledger keeps each contract as it was when all layers of its table were last 
 contract means to rows is in the receipt of the newest load, too (`mirrorlake.table.meaning`).
 
 What belongs here: contracts. What doesn't: what MySQL changed (`mirrorlake.operations.drift`), and
-models (`mirrorlake.operations.models.plans`).
+what is computed (`mirrorlake.operations.computed`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,15 @@ from pydantic_core import to_jsonable_python
 from mirrorlake.config import Config, TableContract
 from mirrorlake.config.settings import ColumnRule
 from mirrorlake.ledger import Ledger, Receipt
-from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.model import Project
-from mirrorlake.operations.models.altered import AlteredCatalogue, AlteredTable, altered_by_rules
-from mirrorlake.operations.models.impact import impacts_of
-from mirrorlake.operations.models.impacted import ModelImpact
-from mirrorlake.operations.models.plans import PlannedChange
+from mirrorlake.operations.altered_tables import AlteredCatalogue, AlteredTable, altered_by_rules
+from mirrorlake.operations.computed import Computed, PlannedChange
+from mirrorlake.operations.reader_impacts import ModelImpact
 from mirrorlake.operations.recorded_contracts import (
     AnyContract,
     contract_fields,
     recorded_contracts,
 )
+from mirrorlake.serving.catalogue import Catalogue
 from mirrorlake.table.continuity import kept_words
 from mirrorlake.table.meaning import edits_between, recorded_meaning, strongest, words_of
 
@@ -50,7 +48,7 @@ class TableChange:
 
 
 def plan_contracts(
-    config: Config, ledger: Ledger, catalogue: Catalogue, project: Project
+    config: Config, ledger: Ledger, catalogue: Catalogue, computed: Sequence[Computed]
 ) -> list[TableChange]:
     """Compare all contracts with those by which their tables were loaded, by name.
 
@@ -65,10 +63,10 @@ def plan_contracts(
         if before is not None and before.get("columns") != contract_fields(contract).get("columns"):
             names = {name.lower() for name in before.get("columns", {})}
             altered[contract.name] = altered_by_rules(catalogue, contract, names)
-    impacts = impacts_of(
-        project,
-        AlteredCatalogue(catalogue, {n: t for some in altered.values() for n, t in some.items()}),
+    changed = AlteredCatalogue(
+        catalogue, {n: t for some in altered.values() for n, t in some.items()}
     )
+    impacts = [impact for one in computed for impact in one.impacts(changed)]
     found = [
         _compared(ledger, contract, recorded.get(contract.name), catalogue, altered, impacts)
         for contract in contracts

@@ -7,7 +7,7 @@ What belongs here: looking at the servers. What doesn't: a migration before it r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,14 +15,13 @@ from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
 from mirrorlake.errors import MirrorlakeError, SourceError
-from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.model import Project
+from mirrorlake.operations.altered_tables import AlteredCatalogue, AlteredTable, altered_by
+from mirrorlake.operations.computed import Computed
 from mirrorlake.operations.contract_changes import TableChange, altered_words
 from mirrorlake.operations.courses import find_next_load
-from mirrorlake.operations.models.altered import AlteredCatalogue, AlteredTable, altered_by
-from mirrorlake.operations.models.impact import impacts_of
-from mirrorlake.operations.models.impacted import ModelImpact
+from mirrorlake.operations.reader_impacts import ModelImpact
 from mirrorlake.operations.resolve import changes_of, refuse_changes, resolve_table
+from mirrorlake.serving.catalogue import Catalogue
 from mirrorlake.sources.mysql.connect import read_position, session
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -51,7 +50,7 @@ class _Found:
     words: dict[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
 
 
-def find_drift(workspace: Workspace, catalogue: Catalogue, project: Project) -> Drift:
+def find_drift(workspace: Workspace, catalogue: Catalogue, computed: Sequence[Computed]) -> Drift:
     """Compare the tables of all sources with the schema versions that were loaded last. Nothing is
     written. Tables of tenants and of snapshots are not looked at.
 
@@ -69,7 +68,8 @@ def find_drift(workspace: Workspace, catalogue: Catalogue, project: Project) -> 
         except SourceError as error:
             lost[source], code = str(error), code or error.exit_code
     altered = {name: table for some in found.altered.values() for name, table in some.items()}
-    impacts = impacts_of(project, AlteredCatalogue(catalogue, altered))
+    changed = AlteredCatalogue(catalogue, altered)
+    impacts = [impact for one in computed for impact in one.impacts(changed)]
     for name, some in found.altered.items():
         found.changes[name] = _changed(name, catalogue, some, found.words[name], impacts)
     return Drift(tuple(found.changes[name] for name in sorted(found.changes)), lost, code)

@@ -13,8 +13,10 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import unquote
 
+from mirrorlake.capabilities import Seam
 from mirrorlake.config import Config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.clones import OF as CLONE_OF
@@ -31,9 +33,10 @@ from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.lake_heads import LakeHead
-from mirrorlake.models.external_tables import OF_MODEL
 
 logger = logging.getLogger(__name__)
+_OURS: Final[Seam[str]] = Seam("lake.properties")
+"""Properties by which a table is known as made here, beside those of namespaces of ours."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ def _choose(
         one
         for one in files
         if CLONE_OF not in one.properties
-        and (identifier.namespace in namespaces or OF_MODEL in one.properties)
+        and (identifier.namespace in namespaces or any(p in one.properties for p in _OURS))
     ]
     if head is not None:
         ours = [one for one in ours if one.uuid == head.uuid]

@@ -14,10 +14,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from statistics import median
-from typing import Final
+from typing import Final, Protocol
 
 from mirrorlake.ledger import Cost, Load
-from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.table.windows import days_of
 
 RECENT: Final = 50
@@ -184,8 +183,17 @@ def forecast_fold(costs: Sequence[Cost], rows: int | None) -> Forecast:
     )
 
 
+class ComputedPartition(Protocol):
+    """A partition of a model, as it was last computed."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+
+
 def forecast_partitions(
-    records: Mapping[str, ModelPartition], keys: Collection[str], sizes: Collection[int] = ()
+    records: Mapping[str, ComputedPartition], keys: Collection[str], sizes: Collection[int] = ()
 ) -> Forecast:
     """Some partitions of a model: each what it took when it was computed last, or the median.
 

@@ -5,7 +5,8 @@ a load of the whole table. Whoever made them counts, so nothing is to be written
 and a death between two steps leaves no doubt.
 
 What belongs here: what answers a mark of a mirrored table. What doesn't: partitions of models
-(`mirrorlake.operations.models.dirty`), and loading (`mirrorlake.operations.backfill`).
+(`mirrorlake.models.partition_states.invalid_marks`), and loading
+(`mirrorlake.operations.backfill`).
 """
 
 from __future__ import annotations

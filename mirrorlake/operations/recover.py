@@ -6,18 +6,21 @@ snapshot names belongs to a run that died. The grace time is for writers that kn
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Final, TypeAlias
 
+from mirrorlake.capabilities import Seam
 from mirrorlake.config import TableContract
 from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.integrity import layers_of
+from mirrorlake.errors import MirrorlakeError
 from mirrorlake.load.copies import kept_indexes
 from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.resume import files_of
 from mirrorlake.load.verify import drop_kept
-from mirrorlake.models.published import PublishedModel
 from mirrorlake.operations.bigquery.opened import open_for
 from mirrorlake.operations.bigquery.settle import settle_newest
 from mirrorlake.operations.bigquery.tables import PublishedContract
@@ -54,6 +57,23 @@ class Recovered:
     orphans: int
     bytes: int
     bigquery: str | None = None
+
+
+@dataclass(frozen=True)
+class ToRecover:
+    """Something to be recovered, by its name; files younger than so long stay."""
+
+    name: str
+    recover: Callable[[timedelta], Recovered]
+
+
+AlsoRecovered: TypeAlias = Callable[
+    [Workspace, Sequence[str]],
+    tuple[Sequence[ToRecover], Sequence[tuple[str, MirrorlakeError]]],
+]
+ALSO_RECOVERED: Final[Seam[AlsoRecovered]] = Seam("recover")
+"""Called with what is named and computed, with nothing where all is meant: what is to be recovered
+beside tables, and what nobody may go on with, and why."""
 
 
 def recover_table(
@@ -102,18 +122,6 @@ def recover_table(
         bytes=sum(removed),
         bigquery=published,
     )
-
-
-def recover_model(workspace: Workspace, model: PublishedModel) -> Recovered:
-    """Settle what was submitted to BigQuery of a model; nothing is loaded, and nothing of the lake
-    is looked at.
-
-    Raises:
-        BigQueryError: BigQuery can't be asked.
-        LeaseHeld: a live run holds the model.
-    """
-    with workspace.leased(model) as leased:
-        return Recovered(model.name, 0, 0, 0, 0, 0, bigquery=settle_published(leased, model))
 
 
 def settle_published(workspace: Workspace, contract: PublishedContract) -> str | None:

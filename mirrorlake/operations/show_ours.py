@@ -1,7 +1,7 @@
 """A lake table that other hands moved shows our last version again, where that is still there.
 
 What belongs here: how it is brought back. What doesn't: what follows where it is not
-(`mirrorlake.operations.moved_layers`, `mirrorlake.operations.moved_made`).
+(`mirrorlake.operations.moved_layers`, and capabilities' own).
 """
 
 from __future__ import annotations

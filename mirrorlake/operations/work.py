@@ -10,36 +10,19 @@ What belongs here: what is to be done, and in which order. What doesn't: doing i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.dirty import DirtyMark
-from mirrorlake.models.model import Model, Project
 from mirrorlake.operations.backfill_windows import BackfillWindow, WorkRequest, plan_backfill
+from mirrorlake.operations.computed import Computed, PartitionWork
 from mirrorlake.operations.gaps import find_stretches
 from mirrorlake.operations.invalid import DayPeriod, InvalidRange, invalid_ranges
-from mirrorlake.operations.models.derived import chosen_keys
-from mirrorlake.operations.models.states import PartitionState, States
 
 _DAY = timedelta(days=1)
-
-
-@dataclass(frozen=True)
-class ModelWork:
-    """The partitions of one model that are to be computed.
-
-    Attributes:
-        states: of each, as it was when the plan was made; in order.
-        again: whether those that need nothing are computed, too.
-    """
-
-    model: Model
-    states: tuple[PartitionState, ...]
-    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,14 +40,14 @@ class Work:
 
     windows: tuple[tuple[BackfillWindow, ...], ...] = ()
     folds: tuple[TableContract, ...] = ()
-    models: tuple[ModelWork, ...] = ()
+    partitions: tuple[PartitionWork, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict[str, str])
     left: int = 0
     warnings: tuple[str, ...] = ()
 
     @property
     def nothing(self) -> bool:
-        return not (self.windows or self.folds or self.models)
+        return not (self.windows or self.folds or self.partitions)
 
 
 @dataclass
@@ -75,9 +58,7 @@ class _Found:
         default_factory=dict[str, "list[BackfillWindow]"]
     )
     ranges: dict[str, InvalidRange] = field(default_factory=dict[str, InvalidRange])
-    states: dict[str, dict[str, PartitionState]] = field(
-        default_factory=dict[str, "dict[str, PartitionState]"]
-    )
+    partitions: list[PartitionWork] = field(default_factory=list[PartitionWork])
     reasons: dict[str, str] = field(default_factory=dict[str, str])
     warnings: list[str] = field(default_factory=list[str])
 
@@ -85,14 +66,14 @@ class _Found:
 def find_work(
     config: Config,
     ledger: Ledger,
-    project: Project,
-    states: States,
+    computed: Sequence[Computed],
     request: WorkRequest,
     today: date,
 ) -> Work:
     """What is to be done; nothing is written, and no source is queried.
 
     Args:
+        computed: what is computed from tables, as far as it is meant.
         today: UTC.
 
     Raises:
@@ -101,7 +82,7 @@ def find_work(
     """
     found = _Found()
     if request.which == "invalid":
-        _find_invalid(config, ledger, project, states, request, found)
+        _find_invalid(config, ledger, request, found)
     else:
         for contract in request.tables:
             windows = _missing_days(ledger, contract, request, today)
@@ -114,10 +95,14 @@ def find_work(
                     f"older copy: no past day can be filled. `mirrorlake sync {contract.name}` "
                     "copies it as it is now"
                 )
-        _find_partitions(project, states, request, found)
-    _add_those_above(project, states, found)
+    for one in computed:
+        some = one.find(request)
+        found.partitions += some.works
+        found.warnings += some.warnings
+        for part in some.ranges:
+            found.ranges.setdefault(part.mark.mark_id, part)
     _plan_ranges(config, request, found)
-    return _limited(_in_order(config, project, request, found), request.limit)
+    return _limited(_in_order(config, found), request.limit)
 
 
 def _missing_days(
@@ -133,25 +118,9 @@ def _missing_days(
     return plan_backfill(contract, stretches, first, last, request.which, request.days_per_window)
 
 
-def _find_partitions(project: Project, states: States, request: WorkRequest, found: _Found) -> None:
-    if request.models and request.which == "errored":
-        raise ConfigError(
-            "--errored is about loads of tables: a model has none", next_step="Leave out the models"
-        )
-    for name in request.models:
-        model = project.model(name)
-        for key in chosen_keys(model, {}, request.first, request.last):
-            state = states.of(model, model.by_key[key])
-            again = request.which == "all" and not states.why_over(model, model.by_key[key])
-            if state.is_due or again:
-                found.states.setdefault(model.name, {})[key] = state
-
-
 def _find_invalid(
     config: Config,
     ledger: Ledger,
-    project: Project,
-    states: States,
     request: WorkRequest,
     found: _Found,
 ) -> None:
@@ -161,62 +130,14 @@ def _find_invalid(
             next_step="Leave out --from and --to",
         )
     named = {contract.name for contract in request.tables}
-    models = {project.model(name).name for name in request.models}
-    everything = not named and not models
+    everything = not named and not request.models
     known = {contract.name for contract in config.tables}
-    marks = ledger.dirty_marks()
-    for one in invalid_ranges(ledger, marks):
+    for one in invalid_ranges(ledger, ledger.dirty_marks()):
         if one.mark.target not in known:
             words = f"{one.words} was declared invalid, and is in {config.path} no more"
             found.warnings.append(words)
         elif everything or one.mark.target in named:
             found.ranges[one.mark.mark_id] = one
-    chosen = [m for m in marks if m.key is not None and (everything or m.target in models)]
-    _find_marked(project, states, chosen, found)
-
-
-def _find_marked(
-    project: Project, states: States, marks: Sequence[DirtyMark], found: _Found
-) -> None:
-    """The partitions of some marks, as far as they hold what could be wrong."""
-    for mark in marks:
-        key = mark.key or ""
-        model = project.models.get(mark.target)
-        scope = model.by_key.get(key) if model is not None else None
-        if model is None or scope is None:
-            name = f"{mark.target} {key}".strip()
-            why = "is no more" if mark.target not in project.unfinished else "does not compile"
-            found.warnings.append(f"{name} was declared invalid, and {why}")
-            continue
-        state = states.of(model, scope)
-        # One that was never computed holds nothing that could be wrong; of one that is computed the
-        # commit was found that answers the mark.
-        if state.word == "stale":
-            found.states.setdefault(model.name, {})[key] = state
-        elif why := states.why_over(model, scope):
-            found.warnings.append(f"{mark.target} {key} was declared invalid, and stays: {why}")
-
-
-def _add_those_above(project: Project, states: States, found: _Found) -> None:
-    """Take in what the partitions wait for: partitions of models above, and days that were
-    declared invalid together with them."""
-    waiting = [
-        (name, key, state) for name, some in found.states.items() for key, state in some.items()
-    ]
-    while waiting:
-        name, key, state = waiting.pop()
-        declared = {mark.declaration for mark in states.dirty.of(name, key)}
-        for one in states.dirty.ranges if state.waits else ():
-            if one.mark.declaration in declared:
-                found.ranges.setdefault(one.mark.mark_id, one)
-        for words in state.waits:
-            above, _, key_above = words.partition(" ")
-            model = project.models.get(above)
-            there = found.states.setdefault(above, {}) if model is not None else {}
-            if model is None or key_above in there:
-                continue
-            there[key_above] = states.of(model, model.by_key[key_above])
-            waiting.append((above, key_above, there[key_above]))
 
 
 def _plan_ranges(config: Config, request: WorkRequest, found: _Found) -> None:
@@ -264,44 +185,16 @@ def _joined_days(periods: Iterable[DayPeriod]) -> list[tuple[date, date]]:
     return found
 
 
-def _in_order(config: Config, project: Project, request: WorkRequest, found: _Found) -> Work:
-    named = {project.model(name).name for name in request.models}
-    again = named if request.which == "all" else set[str]()
+def _in_order(config: Config, found: _Found) -> Work:
     waiting = {one.mark.target for one in found.ranges.values()}
     windows = (found.windows.get(contract.name) for contract in config.tables)
     return Work(
         windows=tuple(tuple(some) for some in windows if some),
         folds=tuple(c for c in config.tables if c.name in waiting and c.name not in found.windows),
-        models=tuple(_model_work(project, found, again)),
+        partitions=tuple(found.partitions),
         reasons=found.reasons,
         warnings=tuple(dict.fromkeys(found.warnings)),
     )
-
-
-def looked_at_again(work: Work, project: Project, states: States) -> tuple[ModelWork, ...]:
-    """The models of some work, after its tables were folded: with what their partitions wait for
-    now. A table that was loaded is another version, so more of what reads it may be stale.
-
-    Raises:
-        LakeError, LedgerError: they can't be read.
-    """
-    found = _Found()
-    for one in work.models:
-        by_key = one.model.by_key
-        keys = [state.key for state in one.states]
-        found.states[one.model.name] = {k: states.of(one.model, by_key[k]) for k in keys}
-    _add_those_above(project, states, found)
-    again = {one.model.name for one in work.models if one.again}
-    return tuple(_model_work(project, found, again))
-
-
-def _model_work(project: Project, found: _Found, again: Collection[str]) -> Iterator[ModelWork]:
-    """Models with partitions to be computed, each after those that it reads."""
-    for name, model in project.models.items():
-        some = found.states.get(name)
-        if some:
-            states = tuple(some[key] for key in model.by_key if key in some)
-            yield ModelWork(model, states, again=name in again)
 
 
 def days_in(window: BackfillWindow) -> int:
@@ -327,11 +220,11 @@ def _limited(work: Work, limit: int | None) -> Work:
             room -= some
         if kept:
             windows.append(tuple(kept))
-    models: list[ModelWork] = []
-    for one in work.models:
-        some = one.states[:room]
-        left += len(one.states) - len(some)
-        room -= len(some)
+    partitions: list[PartitionWork] = []
+    for one in work.partitions:
+        some = min(room, one.count)
+        left += one.count - some
+        room -= some
         if some:
-            models.append(replace(one, states=some))
-    return replace(work, windows=tuple(windows), models=tuple(models), left=left)
+            partitions.append(one.first(some))
+    return replace(work, windows=tuple(windows), partitions=tuple(partitions), left=left)

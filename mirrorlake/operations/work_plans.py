@@ -6,60 +6,27 @@ What belongs here: a plan as people and programs read it. What doesn't: which wo
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Literal
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.statistics import sizes_of_partitions
 from mirrorlake.ledger import Ledger
-from mirrorlake.models.model import Model
 from mirrorlake.operations.backfill_windows import BackfillWindow
+from mirrorlake.operations.computed import Computed
 from mirrorlake.operations.forecasts import (
     Forecast,
     ForecastSum,
     forecast_day,
     forecast_fold,
-    forecast_partitions,
     forecast_window,
     summed,
 )
-from mirrorlake.operations.input_proofs import InputProofs, UnprovedInput
 from mirrorlake.operations.invalid import period_words
-from mirrorlake.operations.models.states import States
-from mirrorlake.operations.models.tables import model_table
-from mirrorlake.operations.work import ModelWork, Work, days_in
+from mirrorlake.operations.planned_steps import PlannedStep
+from mirrorlake.operations.work import Work, days_in
 
-StepKind = Literal["load", "fold", "compute"]
 _EVER = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class PlannedStep:
-    """One step of a plan.
-
-    Attributes:
-        step: ``load`` (days of a table, from MySQL into raw), ``fold`` (of a table, into deduped
-            and clean) or ``compute`` (partitions of a model).
-        target: the table or model.
-        partitions: how many: of a load days, or 1 for a full copy and for a window that reads on to
-            now; of a fold 0.
-        names: the windows of a load; partitions by name.
-        why: reason → how many partitions have it.
-        forecast: what all of it is expected to take.
-        unproved: what it reads that is not proved.
-    """
-
-    step: StepKind
-    target: str
-    partitions: int
-    names: tuple[str, ...]
-    why: Mapping[str, int]
-    forecast: Forecast
-    unproved: tuple[UnprovedInput, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,15 +44,14 @@ class WorkPlan:
     warnings: tuple[str, ...]
 
 
-def plan_work(work: Work, ledger: Ledger, lake: Lake, states: States, today: date) -> WorkPlan:
+def plan_work(work: Work, ledger: Ledger, computed: Sequence[Computed], today: date) -> WorkPlan:
     """What some work is expected to take.
 
     Raises:
         LakeError, LedgerError: they can't be read.
     """
-    proofs = InputProofs(states.catalogue, ledger, today)
     steps = [*_of_tables(work, ledger)]
-    steps += [_of_model(one, lake, states, proofs) for one in work.models]
+    steps += [step for one in computed for step in one.plan(work.partitions, today)]
     total = summed([one.forecast for one in steps])
     return WorkPlan(tuple(steps), work.left, total, work.warnings)
 
@@ -144,31 +110,3 @@ def _added(forecasts: Sequence[Forecast]) -> Forecast:
         None if "seconds" in total.unknown else total.seconds,
         " and ".join(dict.fromkeys(one.basis for one in forecasts if one.basis)),
     )
-
-
-def _of_model(work: ModelWork, lake: Lake, states: States, proofs: InputProofs) -> PlannedStep:
-    model = work.model
-    why = Counter(one.why or "again" for one in work.states)
-    inputs = (states.read_by(model, model.by_key[one.key]) for one in work.states)
-    keys = tuple(one.key for one in work.states)
-    return PlannedStep(
-        "compute",
-        model.name,
-        len(keys),
-        keys,
-        dict(why),
-        model_forecast(model, keys, lake, states),
-        tuple(proofs.unproved(inputs)),
-    )
-
-
-def model_forecast(model: Model, keys: Sequence[str], lake: Lake, states: States) -> Forecast:
-    """What some partitions of a model are expected to take.
-
-    Raises:
-        LakeError, LedgerError: they can't be read.
-    """
-    records = states.ledger.model_partitions(model.name)
-    table = lake.load(model_table(model)) if records else None
-    sizes = sizes_of_partitions(table) if table is not None else ()
-    return forecast_partitions(records, keys, sizes)

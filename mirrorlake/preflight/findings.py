@@ -15,7 +15,7 @@ from mirrorlake.destinations.iceberg.tables import can_hold, iceberg_type
 from mirrorlake.merge.conversions import convert
 from mirrorlake.merge.raw_versions import unified_types
 from mirrorlake.merge.statements import clean_layer
-from mirrorlake.operations.models.impacted import ModelImpact
+from mirrorlake.operations.reader_impacts import ModelImpact
 from mirrorlake.operations.resolve import changes_of
 from mirrorlake.schema.lattice import StoredType
 from mirrorlake.schema.versions import SchemaChanges

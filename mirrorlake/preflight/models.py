@@ -6,7 +6,7 @@ migration up. Where that sync would stop, the mirror stays as it is: then the co
 named wherever models read them, for whoever makes it go on.
 
 What belongs here: findings about models. What doesn't: what the tables will be
-(`mirrorlake.preflight.tables`), and compiling (`mirrorlake.models.project`).
+(`mirrorlake.preflight.tables`), and compiling (capabilities: `mirrorlake.operations.computed`).
 """
 
 from __future__ import annotations
@@ -16,23 +16,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.model import Project
-from mirrorlake.models.readings import table_places
-from mirrorlake.operations.models.altered import (
+from mirrorlake.operations.altered_tables import (
     AlteredCatalogue,
     AlteredTable,
     altered_by,
     altered_tenants,
     altered_without,
 )
-from mirrorlake.operations.models.compiled import Uncompiled, compile_readable, models_folder
-from mirrorlake.operations.models.impact import impacts_of, with_costs
-from mirrorlake.operations.models.impacted import ModelImpact
+from mirrorlake.operations.computed import COMPUTED, Computed, open_computed
+from mirrorlake.operations.reader_impacts import ModelImpact
 from mirrorlake.preflight.findings import Finding, Preflight, Severity
 from mirrorlake.preflight.lines import with_lines
 from mirrorlake.preflight.migration import TableAfter, TenantsAfter
 from mirrorlake.runtime.plural import plural
+from mirrorlake.serving.catalogue import Catalogue
 from mirrorlake.sources.mysql.ddl import Statement
 from mirrorlake.workspace import Workspace
 
@@ -51,18 +48,22 @@ class ModelsAfter:
     after: Mapping[str, TableAfter | TenantsAfter]
 
     @cached_property
-    def _compiled(self) -> tuple[Project, Catalogue, list[Uncompiled]]:
-        return compile_readable(self.workspace.config, self.workspace.lake)
+    def _catalogue(self) -> Catalogue:
+        return Catalogue(self.workspace.config, self.workspace.lake)
+
+    @cached_property
+    def _computed(self) -> list[Computed]:
+        workspace = self.workspace
+        parts = (workspace.config, workspace.ledger, workspace.lake)
+        return open_computed(*parts, self._catalogue)
 
     @cached_property
     def _impacts(self) -> list[ModelImpact]:
-        project, catalogue, _ = self._compiled
         tables: dict[str, AlteredTable] = {}
         for one in self.after.values():
-            tables |= _altered(catalogue, one)
-        found = impacts_of(project, AlteredCatalogue(catalogue, tables))
-        ledger = self.workspace.ledger
-        return [with_costs(one, project.models[one.model], ledger) for one in found]
+            tables |= _altered(self._catalogue, one)
+        altered = AlteredCatalogue(self._catalogue, tables)
+        return [found for one in self._computed for found in one.impacts(altered, costs=True)]
 
     def extended(self, found: Preflight, statements: Sequence[Statement]) -> Preflight:
         """What is said of a table, with what becomes of the models that read it.
@@ -71,10 +72,10 @@ class ModelsAfter:
             statements: about the table, in order.
         """
         one = self.after.get(found.table)
-        if one is None or not models_folder(self.workspace.config).is_dir():
+        if one is None or not any(kind.used(self.workspace.config) for kind in COMPUTED):
             return found
         ends = isinstance(one, TableAfter) and one.ends
-        if not ends and not _altered(self._compiled[1], one):
+        if not ends and not _altered(self._catalogue, one):
             return found  # nothing that a model reads changes
         names = _lake_names(one)
         mine = [one for one in self._impacts if set(one.tables) & set(names)]
@@ -87,20 +88,16 @@ class ModelsAfter:
 
     def _left_behind(self, names: Sequence[str]) -> Iterator[Finding]:
         """Models that read a table which is loaded no more."""
-        project, _, _ = self._compiled
-        for model in project.models.values():
-            for table in names:
-                for place in table_places(model, table):
-                    words = f"{place}: {model.name} reads {table}, which stays as it is then"
-                    yield Finding("attention", words)
+        for one in self._computed:
+            for place, model, table in one.readers(names):
+                words = f"{place}: {model} reads {table}, which stays as it is then"
+                yield Finding("attention", words)
 
     def _unreadable(self, names: Sequence[str]) -> Iterator[Finding]:
         """Models that do not compile as they are, and may read one of these tables."""
-        _, _, others = self._compiled
-        for one in others:
-            if one.may_read(names):
-                words = f"a model does not compile as it is, and was not looked at: {one.words}"
-                yield Finding("attention", words, one.next_step)
+        for one in (found for some in self._computed for found in some.unreadable(names)):
+            words = f"a model does not compile as it is, and was not looked at: {one.words}"
+            yield Finding("attention", words, one.next_step)
 
 
 def _lake_names(one: TableAfter | TenantsAfter) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger
 from tests.location import run_steps
 from tests.location.conftest import ROOT, Location
-from tests.location.test_models import node
+from tests.location.models.test_models import node
 from tests.location.test_sensors import Ticks
 from tests.support.bigquery.access_server import Datasets, datasets_server
 from tests.support.bigquery.emulator import BUCKET, PROJECT, GoogleCloud, google_cloud

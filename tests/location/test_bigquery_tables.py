@@ -9,8 +9,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from tests.location.models.test_models import SALES, definitions, node
 from tests.location.test_bigquery import with_section
-from tests.location.test_models import SALES, definitions, node
 from tests.support.bigquery.emulator import PROJECT, google_cloud
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from dagster_mirrorlake.location import load_definitions
 from mirrorlake.config import load_config
+from mirrorlake.models.contract_models import models_there
 from mirrorlake.operations.bigquery.opened import open_for
 from mirrorlake.operations.bigquery.publish import publish_table
-from mirrorlake.operations.models.compiled import models_there
 from mirrorlake.workspace import Workspace
 from tests.location.test_bigquery import with_section
 from tests.location.test_sensors import Ticks

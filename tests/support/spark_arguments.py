@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from mirrorlake.models.parse import parse_expression
+from mirrorlake.models.spark_sql.parser import parse_expression
 from tests.support.spark_expressions import read_said
 
 LETTERS = {

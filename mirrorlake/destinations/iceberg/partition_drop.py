@@ -2,7 +2,7 @@
 written or read.
 
 What belongs here: the commit. What doesn't: which partitions go, and the lease
-(`mirrorlake.operations.models.dropping`).
+(`mirrorlake.models.partition_states.drop_expired`).
 
 Source: Iceberg specification, "Scan Planning" (strict projection of a filter on identity
 partitions).

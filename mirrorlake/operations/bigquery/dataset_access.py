@@ -21,10 +21,10 @@ from mirrorlake.destinations.bigquery.client import BigQuery
 from mirrorlake.errors import BigQueryError, ConfigError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
-from mirrorlake.models.declaration import read_declarations
-from mirrorlake.models.external import ExternalDeclaration, all_externals
-from mirrorlake.models.model_files import FOLDER
-from mirrorlake.models.published import PublishedModel, published_models
+from mirrorlake.models.bigquery.published import PublishedModel, published_models
+from mirrorlake.models.files.declaration import read_declarations
+from mirrorlake.models.files.external_table import ExternalDeclaration, all_externals
+from mirrorlake.models.files.model_files import FOLDER
 from mirrorlake.operations.bigquery.access_changes import (
     AccessPlan,
     VerifiedAccess,

@@ -1,7 +1,7 @@
 """Views for readers of tables that services write in BigQuery themselves: made, and compared.
 
 What belongs here: a view of one declared table. What doesn't: what it shows
-(`mirrorlake.models.external_clean`), and views of tables that Mirrorlake loads
+(`mirrorlake.models.external_sources.bigquery_view`), and views of tables that Mirrorlake loads
 (`mirrorlake.operations.bigquery.views`).
 """
 
@@ -13,9 +13,9 @@ from mirrorlake.config import Config
 from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
 from mirrorlake.destinations.bigquery.names import BigQueryTable
-from mirrorlake.models.external import ExternalDeclaration
-from mirrorlake.models.external_clean import clean_view, view_of
-from mirrorlake.models.external_tables import ExternalLook
+from mirrorlake.models.external_sources.bigquery_view import clean_view, view_of
+from mirrorlake.models.external_sources.tables import ExternalLook
+from mirrorlake.models.files.external_table import ExternalDeclaration
 from mirrorlake.operations.bigquery.views import ViewForm, ViewState, keep_view
 
 

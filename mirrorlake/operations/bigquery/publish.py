@@ -14,7 +14,7 @@ from mirrorlake.destinations.bigquery.names import table_there
 from mirrorlake.destinations.bigquery.quotas import passes
 from mirrorlake.errors import BigQueryError, MirrorlakeError
 from mirrorlake.ledger.publications import Publication
-from mirrorlake.models.published import PublishedModel
+from mirrorlake.models.bigquery.published import PublishedModel
 from mirrorlake.operations.bigquery.bring import begin_load, refuse_failed, was_loaded
 from mirrorlake.operations.bigquery.form import ShownTable, form_of
 from mirrorlake.operations.bigquery.opened import open_for

@@ -13,8 +13,8 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.partition_changes import identity_columns
 from mirrorlake.errors import LakeError
-from mirrorlake.models.external_tables import OF_MODEL
-from mirrorlake.models.published import PublishedModel
+from mirrorlake.models.bigquery.published import PublishedModel
+from mirrorlake.models.external_sources.tables import OF_MODEL
 from mirrorlake.operations.bigquery.form import FormTerms
 from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SNAPSHOT, SOURCE, VERSION
 from mirrorlake.table.clean_rules import rules_of

@@ -18,7 +18,7 @@ from mirrorlake.destinations.bigquery.views import as_bigquery
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import BigQueryError
 from mirrorlake.merge.statements import view_sql
-from mirrorlake.models.published import PublishedModel
+from mirrorlake.models.bigquery.published import PublishedModel
 from mirrorlake.operations.bigquery.tables import (
     MirroredContract,
     PublishedContract,

@@ -5,7 +5,7 @@ listed, and with the columns that are wanted, or not at all: a file that lacks a
 another type, would else give NULL or other values.
 
 What belongs here: files. What doesn't: which of them a model reads
-(`mirrorlake.models.external_tables`), and
+(`mirrorlake.models.external_sources.tables`), and
 how it looked when it was listed (`mirrorlake.sources.files.parquet_folder`).
 
 Source: Apache Parquet, "Logical Types"; Spark SQL Guide, "Parquet Files", "Partition Discovery".

@@ -20,9 +20,9 @@ import pytest
 import sqlglot
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models.binder import bind
-from mirrorlake.models.columns import NamedValue, Relation, Typed
-from mirrorlake.models.parse import parse_query
+from mirrorlake.models.spark_sql.binder import bind
+from mirrorlake.models.spark_sql.columns import NamedValue, Relation, Typed
+from mirrorlake.models.spark_sql.parser import parse_query
 from tests.integration.conftest import Place
 from tests.support.spark_arguments import of_counts, of_functions, of_operators, read_taken
 from tests.support.spark_expressions import COLUMNS, read_said

@@ -11,7 +11,7 @@ import pytest
 from demo.mariadb import MariaDB
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
-from tests.integration.operations.test_models import run, write_models
+from tests.integration.models.test_models import run, write_models
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
 
 Sql = Callable[..., Any]

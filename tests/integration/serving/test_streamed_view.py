@@ -2,7 +2,7 @@
 after it.
 
 What belongs here: one table's views, through loads, folds and schema changes. What doesn't: models
-that are such views (`tests/integration/operations/test_stream_views.py`).
+that are such views (`tests/integration/models/test_stream_views.py`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,9 +10,6 @@ from rich.console import Console
 from rich.table import Table
 
 from mirrorlake.cli import show
-from mirrorlake.cli.models import runs_table
-from mirrorlake.ledger.model_partitions import ModelPartition
-from mirrorlake.operations.models.runs import ModelRun
 
 CELLS = st.one_of(
     st.text("ab 1,-_.é漢🙂:[]\\\t\n", max_size=12),
@@ -63,17 +59,6 @@ def test_what_is_printed_sooner() -> None:
     assert "shop.orders   success   folded, loaded" in printed(table, 80)
     for styled in ("[red]x[/]", "\\[x]", ":smile:", "a\tb", "a\nb", "\x07"):
         assert not made(["table"], [[styled]])._plain(80)  # type: ignore[attr-defined]
-
-
-def test_what_models_did_fits_on_a_screen_of_80() -> None:
-    """Columns of what seldom happens are there only where it did."""
-    part = ModelPartition("shop_reports.sales_by_day", "", "f", "t", 1, {}, 1_000_000, 400.0, "r")
-    run = ModelRun(part.model, (part,) * 30, 1_000)
-    (head, line) = printed(runs_table([run]), 80).split("\n")[1:4:2]
-    assert head.split() == ["model", "computed", "unchanged", "rows", "seconds"]
-    assert line.split() == [run.model, "30", "1,000", "30,000,000", "12,000.0"]
-    missed = replace(run, missed=2)
-    assert printed(runs_table([missed, run]), 120).split("\n")[1].split()[3] == "missed"
 
 
 @given(width=st.integers(60, 120))

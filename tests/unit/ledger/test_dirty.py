@@ -9,7 +9,6 @@ import pytest
 
 from mirrorlake.ledger import Lease, Ledger, Window
 from mirrorlake.ledger.dirty import DirtyMark
-from mirrorlake.ledger.model_partitions import ModelPartition
 
 TABLE = "s.shop.t"
 OF_TABLE = DirtyMark("m1", "d1", TABLE, "a wrong rate", "ann@host", first=date(2026, 1, 1))
@@ -24,10 +23,6 @@ def url(tmp_path: Path) -> str:
 @pytest.fixture
 def ledger(url: str) -> Ledger:
     return Ledger(url)
-
-
-def computed(key: str, *answers: str) -> ModelPartition:
-    return ModelPartition("m.daily", key, "f", "t", 1, {}, 1, 1.0, "run", answers=answers)
 
 
 def test_marks_survive_and_know_the_newest_load(ledger: Ledger, url: str) -> None:
@@ -50,25 +45,6 @@ def test_marks_survive_and_know_the_newest_load(ledger: Ledger, url: str) -> Non
     assert [one.mark_id for one in ledger.dirty_marks(TABLE)] == ["m1"]
     ledger.forget_marks(["m1", "nobody's"])
     assert [one.mark_id for one in ledger.dirty_marks()] == ["m2"]
-
-
-def test_a_mark_goes_with_the_record_of_the_partition_that_answers_it(ledger: Ledger) -> None:
-    later = DirtyMark("m3", "d2", "m.daily", "", "ann@host", key="day=2026-01-01")
-    ledger.declare_invalid([OF_MODEL, later])
-    # The run saw the first one alone.
-    ledger.record_model_partitions([computed("day=2026-01-01", "m2"), computed("day=2026-01-02")])
-    assert [one.mark_id for one in ledger.dirty_marks()] == ["m3"]
-    assert set(ledger.model_partitions("m.daily")) == {"day=2026-01-01", "day=2026-01-02"}
-
-
-def test_a_mark_stays_where_the_record_could_not_be_written(ledger: Ledger) -> None:
-    ledger.declare_invalid([OF_MODEL])
-    broken = computed("day=2026-01-02")
-    object.__setattr__(broken, "inputs", object())
-    with pytest.raises(TypeError):
-        ledger.record_model_partitions([computed("day=2026-01-01", "m2"), broken])
-    assert [one.mark_id for one in ledger.dirty_marks()] == ["m2"]
-    assert ledger.model_partitions("m.daily") == {}
 
 
 def test_marks_are_written_all_or_none(ledger: Ledger) -> None:

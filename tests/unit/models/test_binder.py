@@ -8,10 +8,10 @@ import pytest
 from sqlglot import exp
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models.binder import bind
-from mirrorlake.models.bound import BoundQuery, InputColumn, Trace
-from mirrorlake.models.columns import NamedValue, Relation, Typed
-from mirrorlake.models.parse import parse_query
+from mirrorlake.models.spark_sql.binder import bind
+from mirrorlake.models.spark_sql.bound_query import BoundQuery, InputColumn, Trace
+from mirrorlake.models.spark_sql.columns import NamedValue, Relation, Typed
+from mirrorlake.models.spark_sql.parser import parse_query
 
 TABLES = {
     "shop.sales": {"id": "bigint", "sold_on": "date", "city": "string", "amount": "decimal(12,2)"},

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.models.cells import CellRefused, as_sql, binary_text, cell, shown
+from mirrorlake.models.files.cells import CellRefused, as_sql, binary_text, cell, shown
 
 KEPT: list[tuple[Any, str, Any, str]] = [
     (None, "int", None, "NULL"),

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models.declaration import read_declaration, read_declarations
-from mirrorlake.models.model_files import MOST_BYTES
-from mirrorlake.models.scopes import Binding
+from mirrorlake.models.files.declaration import read_declaration, read_declarations
+from mirrorlake.models.files.model_files import MOST_BYTES
+from mirrorlake.models.scope_values.comprehension import Binding
 
 WHOLE = """\
 ---

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.models.evaluate import Constant, Unknown, add_months, evaluate
-from mirrorlake.models.parse import parse_expression
+from mirrorlake.models.spark_sql.constants import Constant, Unknown, add_months, evaluate
+from mirrorlake.models.spark_sql.parser import parse_expression
 from tests.support import spark_constants
 from tests.support.spark_constants import read_constants
 

@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 from mirrorlake.cli.main import cli
-from mirrorlake.models.binding import bound_sql
-from mirrorlake.models.dependencies import MirrorInput, ModelInput, inputs_of
-from mirrorlake.models.model import Model, Project
+from mirrorlake.models.compile.dependencies import MirrorInput, ModelInput, inputs_of
+from mirrorlake.models.compile.model import Model, Project
+from mirrorlake.models.scope_values.query_text import bound_sql
 from tests.unit.models.test_project import Compiled, compiled, contract  # noqa: F401
 
 STORE_SALES = """---

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.ledger.model_checks import CheckedExpectation, PartitionChecks
-from mirrorlake.ledger.model_partitions import ModelPartition
-from mirrorlake.models.expectations import Expectation
-from mirrorlake.operations.models.checks import show_expectations
+from mirrorlake.models.checks.before_publishing import show_expectations
+from mirrorlake.models.files.expectations import Expectation
+from mirrorlake.models.ledger import CheckedExpectation, ModelPartition, PartitionChecks
 from tests.unit.models.test_project import Compiled, compiled, contract, problem  # noqa: F401
 
 DAYS = "for: {day: \"TIMESERIES('2024-03-01', CURRENT_DATE, 'P1D')\"}"

@@ -9,11 +9,11 @@ import pytest
 from sqlglot import exp
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models import functions
-from mirrorlake.models.binder import bind
-from mirrorlake.models.bound import BoundQuery
-from mirrorlake.models.columns import NamedValue, Origin, Relation, Typed
-from mirrorlake.models.parse import parse_expression, parse_query
+from mirrorlake.models.spark_sql import functions
+from mirrorlake.models.spark_sql.binder import bind
+from mirrorlake.models.spark_sql.bound_query import BoundQuery
+from mirrorlake.models.spark_sql.columns import NamedValue, Origin, Relation, Typed
+from mirrorlake.models.spark_sql.parser import parse_expression, parse_query
 from tests.support.spark_arguments import of_functions, read_taken
 from tests.support.spark_expressions import COLUMNS, Said, read_said
 

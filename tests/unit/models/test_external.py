@@ -24,16 +24,16 @@ from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LandingError, ModelError
-from mirrorlake.models.binding import bound_sql
-from mirrorlake.models.dependencies import inputs_of, unbounded
-from mirrorlake.models.external import read_external, read_externals
-from mirrorlake.models.external_tables import ExternalInput, ExternalTable
-from mirrorlake.models.mentions import written_instead
-from mirrorlake.models.model import Project
-from mirrorlake.models.project import stored_columns
-from mirrorlake.operations.models.arrow_types import arrow_type
-from mirrorlake.operations.models.elsewhere import look_at
-from mirrorlake.operations.models.own_places import OwnPlaces
+from mirrorlake.models.compile.dependencies import inputs_of, unbounded
+from mirrorlake.models.compile.model import Project
+from mirrorlake.models.compile.project import stored_columns
+from mirrorlake.models.compile.table_mentions import written_instead
+from mirrorlake.models.external_sources.arrow_types import arrow_type
+from mirrorlake.models.external_sources.inspect import look_at
+from mirrorlake.models.external_sources.own_places import OwnPlaces
+from mirrorlake.models.external_sources.tables import ExternalInput, ExternalTable
+from mirrorlake.models.files.external_table import read_external, read_externals
+from mirrorlake.models.scope_values.query_text import bound_sql
 from mirrorlake.sources.files.parquet_table import check_files, read_rows
 from tests.unit.models.test_project import (  # noqa: F401 - fixtures
     DAYS,

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from mirrorlake.errors import LakeError, LandingError, ModelError
-from mirrorlake.models.external_tables import ExternalTable
-from mirrorlake.operations.models.elsewhere import look_at, look_at_externals
-from mirrorlake.operations.models.own_places import OwnPlaces
+from mirrorlake.models.external_sources.inspect import look_at, look_at_externals
+from mirrorlake.models.external_sources.own_places import OwnPlaces
+from mirrorlake.models.external_sources.tables import ExternalTable
 from mirrorlake.sources.files.parquet_table import read_rows
 from tests.support import gcs
 from tests.unit.models.test_external import read_external, written

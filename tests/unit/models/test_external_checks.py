@@ -17,17 +17,18 @@ from mirrorlake.destinations.bigquery.names import BigQueryTable
 from mirrorlake.destinations.bigquery.reader import StreamedRows, TableSeen
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import MirrorlakeError, ModelError
-from mirrorlake.models.external import ExternalDeclaration, read_external
-from mirrorlake.models.external_tables import ExternalTable
-from mirrorlake.operations.models import bigquery_tables, observed
-from mirrorlake.operations.models.elsewhere import look_at
-from mirrorlake.operations.models.external_checks import (
+from mirrorlake.models.checks.external_tables import (
     check_external,
     fresh_verdict,
     row_count_verdict,
 )
-from mirrorlake.operations.models.observed import ExternalSeen, observe
-from mirrorlake.operations.models.own_places import OwnPlaces
+from mirrorlake.models.external_sources import bigquery_copies as bigquery_tables
+from mirrorlake.models.external_sources.inspect import look_at
+from mirrorlake.models.external_sources.own_places import OwnPlaces
+from mirrorlake.models.external_sources.tables import ExternalTable
+from mirrorlake.models.files.external_table import ExternalDeclaration, read_external
+from mirrorlake.models.show import external as observed
+from mirrorlake.models.show.external import ExternalSeen, observe
 from tests.unit.models.test_external import (  # noqa: F401 - fixtures
     LAKE,
     THERE,
@@ -183,7 +184,7 @@ def test_streamed_rows_are_observed_and_not_read(
     one = declared(tmp_path)
     looked = bigquery_tables.ExternalLook(ExternalTable(one, there=there), ())
     monkeypatch.setattr(
-        "mirrorlake.operations.models.elsewhere.look_at_bigquery", lambda *_: looked
+        "mirrorlake.models.external_sources.inspect.look_at_bigquery", lambda *_: looked
     )
     found = check_external(one, NO_LAKE, OwnPlaces(), NOW)
     assert (found.seen.rows, found.seen.streamed, found.seen.changed_at) == (3, 20, newer)

@@ -8,8 +8,8 @@ import pytest
 
 from mirrorlake.destinations.bigquery.names import BigQueryTable
 from mirrorlake.errors import ModelError
-from mirrorlake.models.external import ExternalDeclaration, read_external
-from mirrorlake.models.external_clean import clean_view
+from mirrorlake.models.external_sources.bigquery_view import clean_view
+from mirrorlake.models.files.external_table import ExternalDeclaration, read_external
 
 TABLE = BigQueryTable("proj", "app", "events")
 EVENTS = """format: bigquery

@@ -23,12 +23,13 @@ from benchmarks.generated_models import (
 )
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.models import kept, project
-from mirrorlake.models.dependencies import external_inputs, inputs_of, unbounded
-from mirrorlake.models.kept_files import KeptModels, kept_folder
-from mirrorlake.models.model import Project
-from mirrorlake.models.rule_texts import plain_rules, read_rules
-from mirrorlake.operations.models.compiled import compile_project
+from mirrorlake.models.cache import model as kept
+from mirrorlake.models.cache.files import KeptModels, kept_folder
+from mirrorlake.models.cache.scope_rules_json import plain_rules, read_rules
+from mirrorlake.models.compile import project
+from mirrorlake.models.compile.dependencies import external_inputs, inputs_of, unbounded
+from mirrorlake.models.compile.model import Project
+from mirrorlake.models.contract_models import compile_project
 from tests.unit.models.test_rules import COLUMNS, CONTRACT
 
 NOW = datetime(2024, 4, 1, tzinfo=UTC)
@@ -368,3 +369,19 @@ def test_a_thousand_generated_models_are_read_back(
     tmp_path: Path, bound: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert_a_project_is_read_back(generated(tmp_path, 1_000, monkeypatch), bound, 1_000)
+
+
+def test_what_was_found_holds_for_the_source_of_the_whole_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not for that of the cache's own room alone: another binder finds something else."""
+    read: set[str] = set()
+    whole = Path.read_bytes
+
+    def seen(path: Path) -> bytes:
+        read.add(f"{path.parent.name}/{path.name}")
+        return whole(path)
+
+    monkeypatch.setattr(Path, "read_bytes", seen)
+    kept.compiler.__wrapped__()
+    assert {"spark_sql/binder.py", "files/declaration.py", "compile/project.py"} <= read

@@ -14,8 +14,8 @@ from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ModelError
-from mirrorlake.operations.models.compiled import compile_offline, models_folder
-from mirrorlake.operations.models.testing import FoundTests, find_tests
+from mirrorlake.models.contract_models import compile_offline, models_folder
+from mirrorlake.models.testing.run_tests import FoundTests, find_tests
 from tests.unit.models.test_project import contract  # noqa: F401
 
 QUERY = (

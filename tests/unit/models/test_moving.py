@@ -13,8 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.models.evaluate import add_months, truncated
-from mirrorlake.models.moving import Ground, MovingDay, MovingMoment, kind_of_value, midnight
+from mirrorlake.models.spark_sql.constants import add_months, truncated
+from mirrorlake.models.spark_sql.moving_days import (
+    Ground,
+    MovingDay,
+    MovingMoment,
+    kind_of_value,
+    midnight,
+)
 
 # The same for all days, or made by Python of operations that are ours.
 OF_NO_DAY = {

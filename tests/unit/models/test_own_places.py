@@ -19,10 +19,10 @@ from mirrorlake.destinations.bigquery.names import BigQueryTable
 from mirrorlake.destinations.bigquery.reader import TableSeen
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LandingError, ModelError
-from mirrorlake.models.external import read_external
-from mirrorlake.models.external_tables import ExternalLook, ExternalTable
-from mirrorlake.operations.models.elsewhere import look_at
-from mirrorlake.operations.models.own_places import OwnPlaces
+from mirrorlake.models.external_sources.inspect import look_at
+from mirrorlake.models.external_sources.own_places import OwnPlaces
+from mirrorlake.models.external_sources.tables import ExternalLook, ExternalTable
+from mirrorlake.models.files.external_table import read_external
 from mirrorlake.sources.files.parquet_table import check_files, list_files
 from tests.unit.models.test_external import make_stock, written
 from tests.unit.models.test_project import (  # noqa: F401 - fixtures

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from mirrorlake.models.evaluate import Constant, Unknown, evaluate
-from mirrorlake.models.parse import parse_expression
-from mirrorlake.models.predicates import left_by
-from mirrorlake.models.spans import ValueSet
+from mirrorlake.models.row_filters.predicates import left_by
+from mirrorlake.models.row_filters.value_sets import ValueSet
+from mirrorlake.models.spark_sql.constants import Constant, Unknown, evaluate
+from mirrorlake.models.spark_sql.parser import parse_expression
 
 BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """On a busy machine a test may take its time."""

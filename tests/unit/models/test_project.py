@@ -26,15 +26,21 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.model_partitions import ModelPartition
-from mirrorlake.models.dependencies import EVERY_DAY, MirrorInput, ModelInput, inputs_of, unbounded
-from mirrorlake.models.model import Project
-from mirrorlake.models.project import compile_models, stored_columns
-from mirrorlake.operations.models.compiled import compile_project, scopes_of
-from mirrorlake.operations.models.due import may_lack
-from mirrorlake.operations.models.plans import plan_models, record_model
-from mirrorlake.operations.models.show import show_model
-from mirrorlake.operations.models.states import States
+from mirrorlake.models.changes.since_run import plan_models, record_model
+from mirrorlake.models.compile.dependencies import (
+    EVERY_DAY,
+    MirrorInput,
+    ModelInput,
+    inputs_of,
+    unbounded,
+)
+from mirrorlake.models.compile.model import Project
+from mirrorlake.models.compile.project import compile_models, stored_columns
+from mirrorlake.models.contract_models import compile_project, scopes_of
+from mirrorlake.models.ledger import ModelPartition, ModelRecords
+from mirrorlake.models.partition_states.due import may_lack
+from mirrorlake.models.partition_states.states import States
+from mirrorlake.models.show.model import show_model
 
 NOW = datetime(2024, 3, 4, 12, tzinfo=UTC)
 CONTRACT = """
@@ -433,7 +439,7 @@ def test_a_stale_view_has_its_reason_and_what_is_stale_is_said_to_be(
     ledger = Ledger(config.ledger.url)
     prints = {one.name: one.fingerprint for one in project.models.values()}
     made = {"m.first": "another", "m.second": prints["m.second"], "m.third": prints["m.third"]}
-    ledger.record_model_partitions(
+    ModelRecords(ledger).record_partitions(
         [
             ModelPartition(name, "", print_, "", 0, {}, 0, 1.0, "run")
             for name, print_ in made.items()

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.models.declaration import read_declarations
-from mirrorlake.models.functions import DeclaredFunction
-from mirrorlake.models.model import Project
-from mirrorlake.models.project import stored_columns
-from mirrorlake.models.project_functions import read_functions
-from mirrorlake.operations.models.registered import checked, is_of
+from mirrorlake.models.compile.model import Project
+from mirrorlake.models.compile.project import stored_columns
+from mirrorlake.models.files.declaration import read_declarations
+from mirrorlake.models.files.functions import read_functions
+from mirrorlake.models.spark.session_functions import checked, is_of
+from mirrorlake.models.spark_sql.functions import DeclaredFunction
 from tests.unit.models.test_project import DAYS, Compiled, compiled, contract, problem  # noqa: F401
 
 FUNCTIONS = '''"""---

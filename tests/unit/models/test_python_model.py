@@ -12,14 +12,14 @@ from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
 from mirrorlake.ledger import Ledger
-from mirrorlake.models.declaration import Declaration, read_declaration, read_declarations
-from mirrorlake.models.dependencies import MirrorInput, ModelInput, inputs_of, unbounded
-from mirrorlake.models.model import Project
-from mirrorlake.models.project import stored_columns
-from mirrorlake.models.python_clock import unsteady_calls
-from mirrorlake.models.python_source import parse_python
-from mirrorlake.operations.models.show import show_model
-from mirrorlake.operations.models.states import States
+from mirrorlake.models.compile.dependencies import MirrorInput, ModelInput, inputs_of, unbounded
+from mirrorlake.models.compile.model import Project
+from mirrorlake.models.compile.project import stored_columns
+from mirrorlake.models.files.declaration import Declaration, read_declaration, read_declarations
+from mirrorlake.models.files.python_clock_and_chance import unsteady_calls
+from mirrorlake.models.files.python_source import parse_python
+from mirrorlake.models.partition_states.states import States
+from mirrorlake.models.show.model import show_model
 from tests.unit.models.test_project import (  # noqa: F401 - fixtures
     DAYS,
     Compiled,

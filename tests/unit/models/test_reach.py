@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from mirrorlake.models.binder import bind
-from mirrorlake.models.columns import NamedValue, Relation, Typed
-from mirrorlake.models.parse import parse_query
-from mirrorlake.models.reach import TableReach, reach
+from mirrorlake.models.row_filters.rows_read import TableReach, reach
+from mirrorlake.models.spark_sql.binder import bind
+from mirrorlake.models.spark_sql.columns import NamedValue, Relation, Typed
+from mirrorlake.models.spark_sql.parser import parse_query
 
 DAY = date(2024, 3, 5)
 COLUMNS = {"day": "date", "k": "int", "s": "string", "at": "timestamp"}

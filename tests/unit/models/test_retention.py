@@ -9,14 +9,14 @@ from itertools import pairwise
 import pytest
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models.dependencies import rule_of
-from mirrorlake.models.model import Model, Project
-from mirrorlake.models.partitions import PartitionIndex
-from mirrorlake.models.products import ScopeProduct
-from mirrorlake.models.reading_times import PartitionReader
-from mirrorlake.models.retention import Retention, moment_of, split_scopes
-from mirrorlake.models.rules import ModelRule
-from mirrorlake.models.scopes import ScopeValues, text_of
+from mirrorlake.models.cache.scope_rules import ModelRule
+from mirrorlake.models.compile.computable_from import PartitionReader
+from mirrorlake.models.compile.dependencies import rule_of
+from mirrorlake.models.compile.model import Model, Project
+from mirrorlake.models.scope_values.comprehension import ScopeValues, text_of
+from mirrorlake.models.scope_values.on_demand import ScopeProduct
+from mirrorlake.models.scope_values.partition_index import PartitionIndex
+from mirrorlake.models.scope_values.retention import Retention, moment_of, split_scopes
 from tests.unit.models.test_project import NOW, compiled, contract  # noqa: F401 - fixtures
 
 Compiled = Callable[..., Project]

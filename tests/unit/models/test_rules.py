@@ -17,14 +17,14 @@ from pyiceberg.types import DateType, IntegerType, NestedField, StringType, Time
 
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.models import dependencies
-from mirrorlake.models.catalogue import Catalogue
-from mirrorlake.models.declaration import Declaration
-from mirrorlake.models.dependencies import Input, ModelInput, inputs_of, readers_of
-from mirrorlake.models.model import Model, Project
-from mirrorlake.models.project import compile_models
-from mirrorlake.models.reach import reach
-from mirrorlake.models.scopes import Binding, Scopes
+from mirrorlake.models.compile import dependencies
+from mirrorlake.models.compile.dependencies import Input, ModelInput, inputs_of, readers_of
+from mirrorlake.models.compile.model import Model, Project
+from mirrorlake.models.compile.project import compile_models
+from mirrorlake.models.files.declaration import Declaration
+from mirrorlake.models.row_filters.rows_read import reach
+from mirrorlake.models.scope_values.comprehension import Binding, Scopes
+from mirrorlake.serving.catalogue import Catalogue
 from tests.unit.models.test_reach import CHECKS, queries
 
 NOW = datetime(2024, 4, 1, tzinfo=UTC)

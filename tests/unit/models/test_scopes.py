@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models import scopes as module
-from mirrorlake.models.scopes import Binding, Scopes, kind_of
+from mirrorlake.models.scope_values import comprehension as module
+from mirrorlake.models.scope_values.comprehension import Binding, Scopes, kind_of
 
 BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """On a busy machine a test may take its time."""

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.models.evaluate import Unknown
-from mirrorlake.models.spans import ALL, NONE, Interval, ValueSet
+from mirrorlake.models.row_filters.value_sets import ALL, NONE, Interval, ValueSet
+from mirrorlake.models.spark_sql.constants import Unknown
 
 OPERATORS = {
     "=": lambda x, v: x == v,

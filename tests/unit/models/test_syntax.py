@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models.parse import parse_query
+from mirrorlake.models.spark_sql.parser import parse_query
 from tests.unit.models.test_binder import bound
 
 S = "FROM shop.sales"

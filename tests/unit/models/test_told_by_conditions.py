@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from mirrorlake.cli.main import cli
-from mirrorlake.models.told_by_conditions import told_by_conditions
+from mirrorlake.models.compile.revealing_conditions import told_by_conditions
 from tests.unit.models.test_project import (  # noqa: F401 - fixtures
     Compiled,
     compiled,

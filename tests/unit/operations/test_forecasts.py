@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple
 
 from mirrorlake.ledger import Cost, Load, Window
-from mirrorlake.ledger.model_partitions import ModelPartition
 from mirrorlake.operations.forecasts import (
     RECENT,
     Forecast,
@@ -78,20 +78,24 @@ def test_a_fold_is_of_all_its_layers() -> None:
     assert forecast_fold(of_old, 7) == Forecast(7, 100, None, "1 fold")
 
 
-def partition(key: str, rows: int, seconds: float) -> ModelPartition:
-    return ModelPartition("m.d", key, "f", "t", 1, {}, rows, seconds, "run")
+class Partition(NamedTuple):
+    """A partition as it was computed."""
+
+    key: str
+    rows: int
+    seconds: float
 
 
 def test_a_partition_takes_what_it_took_and_a_new_one_the_median() -> None:
     records = {
         one.key: one
-        for one in (partition("a", 1, 1.0), partition("b", 9, 5.0), partition("c", 3, 2.0))
+        for one in (Partition("a", 1, 1.0), Partition("b", 9, 5.0), Partition("c", 3, 2.0))
     }
     assert forecast_partitions(records, ["b"], [10, 30]) == Forecast(9, 20, 5.0, "3 partitions")
     assert forecast_partitions(records, ["b", "new"]) == Forecast(12, None, 7.0, "3 partitions")
     assert forecast_partitions({}, ["new"]) == Forecast()
     # A commit that was found again says no seconds.
-    found = forecast_partitions({"a": partition("a", 4, 0)}, ["a"])
+    found = forecast_partitions({"a": Partition("a", 4, 0)}, ["a"])
     assert found == Forecast(4, None, None, "1 partition")
 
 

@@ -16,6 +16,8 @@ from mirrorlake.capabilities import CAPABILITIES, additions
 from mirrorlake.cli.main import SECTIONS, cli
 from mirrorlake.config import config_schema
 
+ABOVE = {"models": ("bigquery",)}
+"""Capabilities that stand above another one: they go with it."""
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("mirrorlake", "dagster_mirrorlake")
 SEAM = re.compile(r"Seam(?:\[.*?\])?\(\s*f?\"([^\"]+)\"")

@@ -23,6 +23,7 @@ PACKAGES = ("mirrorlake", "dagster_mirrorlake")
 SYNCS = re.compile(r"\b[Ss]ync (again|it|the table)\b")
 LOAD, OPERATIONS = "tests/integration/load", "tests/integration/operations"
 BACKUPS = "tests/integration/backups"
+OF_MODELS = "tests/integration/models"
 TENANTS = f"{OPERATIONS}/test_tenants.py"
 STEPS = f"{OPERATIONS}/test_steps_help.py::test_a_sync_that_is_advised_helps"
 OF_TENANTS = f"{OPERATIONS}/test_steps_help.py::test_steps_that_are_advised_of_tenants_help"
@@ -89,7 +90,7 @@ OF_KINDS = (
 )
 RESTORED = f"{BACKUPS}/test_refusals.py::test_a_restore_over_a_finished_one_says_so"
 MOVED_BY_HAND = f"{BACKUPS}/test_refusals.py::test_a_folder_that_was_moved_by_hand"
-MODELS = f"{OPERATIONS}/test_models.py"
+MODELS = f"{OF_MODELS}/test_models.py"
 CHANGED = f"{MODELS}::test_a_changed_model_makes_its_partitions_stale_and_a_comment_does_not"
 COMMANDS = {
     "Name one of them; `mirrorlake restore …/…` puts back the newest": RESTORED,
@@ -155,17 +156,17 @@ COMMANDS = {
         OF_SNAPSHOTS
     ),
     "`mirrorlake run … --again` takes its newest partition again": (
-        f"{OPERATIONS}/test_snapshot_models.py::test_each_day_is_taken_once_and_stays"
+        f"{OF_MODELS}/test_snapshot_models.py::test_each_day_is_taken_once_and_stays"
     ),
     "mirrorlake run … --rebuild computes all of them": CHANGED,
     "mirrorlake run … computes what can be": (
-        f"{OPERATIONS}/test_snapshot_models.py::test_what_was_missed_is_said_and_never_made_up"
+        f"{OF_MODELS}/test_snapshot_models.py::test_what_was_missed_is_said_and_never_made_up"
     ),
     "mirrorlake run …, or --upstream": (
         f"{MODELS}::test_partitions_are_computed_once_and_again_where_their_inputs_moved"
     ),
     "mirrorlake backfill --invalid": (
-        f"{OPERATIONS}/test_backfills.py"
+        f"{OF_MODELS}/test_backfills.py"
         "::test_days_declared_invalid_are_loaded_and_what_derives_from_them_is_computed"
     ),
     "mirrorlake run … --rebuild computes all of them again, and then shows the new table in its "

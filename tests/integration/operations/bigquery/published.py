@@ -9,7 +9,7 @@ from typing import Any
 
 from mirrorlake.config import load_config
 from mirrorlake.destinations.bigquery.client import BigQuery, open_bigquery
-from mirrorlake.models.published import PublishedModel
+from mirrorlake.models.bigquery.published import PublishedModel
 from mirrorlake.operations.bigquery.check import CheckedThere, check_published
 from mirrorlake.operations.bigquery.publish import PublishedThere, publish_table
 from mirrorlake.operations.sync import sync_table

@@ -16,12 +16,12 @@ from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import OF_BIGQUERY
-from mirrorlake.models.published import PublishedModel
+from mirrorlake.models.bigquery.published import PublishedModel
+from mirrorlake.models.compute.run import run_model
+from mirrorlake.models.contract_models import compile_project, models_there
+from mirrorlake.models.partition_states.states import States
 from mirrorlake.operations.bigquery.check import CheckedThere, check_published
 from mirrorlake.operations.bigquery.publish import PublishedThere, publish_table
-from mirrorlake.operations.models.compiled import compile_project, models_there
-from mirrorlake.operations.models.runs import run_model
-from mirrorlake.operations.models.states import States
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session

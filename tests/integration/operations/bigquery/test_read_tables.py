@@ -17,15 +17,15 @@ from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.bigquery import reader
 from mirrorlake.destinations.bigquery.reader import BigQueryReader, TableSeen
 from mirrorlake.errors import BigQueryError, ModelError
-from mirrorlake.models.external import read_external
-from mirrorlake.models.external_tables import ExternalTable
-from mirrorlake.operations.models import bigquery_tables
-from mirrorlake.operations.models.bigquery_tables import copied_rows
-from mirrorlake.operations.models.elsewhere import look_at, look_at_externals
-from mirrorlake.operations.models.observed import observe
-from mirrorlake.operations.models.own_places import OwnPlaces
+from mirrorlake.models.external_sources import bigquery_copies as bigquery_tables
+from mirrorlake.models.external_sources.bigquery_copies import copied_rows
+from mirrorlake.models.external_sources.inspect import look_at, look_at_externals
+from mirrorlake.models.external_sources.own_places import OwnPlaces
+from mirrorlake.models.external_sources.tables import ExternalTable
+from mirrorlake.models.files.external_table import read_external
+from mirrorlake.models.show.external import observe
 from tests.integration.conftest import Place
-from tests.integration.operations.test_models import (  # noqa: F401 – fixtures
+from tests.integration.models.test_models import (  # noqa: F401 – fixtures
     computed,
     config,
     rows_of,

@@ -1,0 +1,5 @@
+"""The models of a folder beside one another: columns, partitions, and what each reads.
+
+What belongs here: what is known without a look at computed rows. What doesn't: states of partitions
+(`partition_states`).
+"""

@@ -1,0 +1,4 @@
+"""Which rows a query can depend on: the sets of values that its conditions leave.
+
+What belongs here: conditions. What doesn't: partitions (`compile`).
+"""
