@@ -29,7 +29,8 @@ from mirrorlake.destinations.iceberg.views import forget_view, read_view
 from mirrorlake.merge.tenant_shapes import read_shapes
 from mirrorlake.operations.tenants import sync_tenants
 from mirrorlake.serving.tenants import show_raw_tenants
-from mirrorlake.table.tenants import deduped_of, raw_view_of
+from mirrorlake.table.lake_tables import deduped_of
+from mirrorlake.table.tenants import raw_view_of
 from mirrorlake.workspace import Workspace
 
 FEW, MANY, VERY_MANY, ROWS, SHAPES = 100, 1_000, 10_000, 100, 50

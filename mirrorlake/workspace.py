@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from mirrorlake.config.contract import Config, TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
@@ -61,6 +61,9 @@ class Workspace:
         lease: None until `leased` took a table's.
         moved: with a lease: its lake tables that are not as our last commit left them. Who puts one
             right says so by `accept`.
+        changes: with a lease: what was changed of the table since its last load, in words.
+        holding: with a lease: what keeps its windows from moving on, in words.
+        views: with a lease: its views that other hands had changed, and that were made again.
     """
 
     config: Config
@@ -70,6 +73,9 @@ class Workspace:
     run_id: str
     lease: Lease | None = None
     moved: tuple[MovedTable, ...] = ()
+    changes: list[str] = field(default_factory=list[str], repr=False, compare=False)
+    holding: list[str] = field(default_factory=list[str], repr=False, compare=False)
+    views: list[str] = field(default_factory=list[str], repr=False, compare=False)
     _accepted: set[Identifier] = field(default_factory=set["Identifier"], repr=False, compare=False)
     _closing: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
     _closed: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
@@ -140,7 +146,8 @@ class Workspace:
                 yield replace(self, lease=lease)
                 return
             moved = tuple(find_moved_tables(self.config.lake, self.lake, self.ledger, contract))
-            leased = replace(self, lease=lease, moved=moved, _accepted=set())
+            fresh: dict[str, Any] = {"changes": [], "holding": [], "views": [], "_accepted": set()}
+            leased = replace(self, lease=lease, moved=moved, **fresh)
             try:
                 yield leased
             finally:

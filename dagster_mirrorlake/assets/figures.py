@@ -7,7 +7,7 @@ What belongs here: the engine's results under the names that the UI shows. What 
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import dagster as dg
 
@@ -82,14 +82,28 @@ def _load_metadata(done: Sequence[SyncResult]) -> dict[str, Any]:
         "keys looked up": sum(r.looked_up for r in done),
         "keys gone": sum(r.gone for r in done),
         "loads of dead runs settled": sum(r.settled for r in done),
-        **_put_right(done),
+        **put_right_metadata(done),
+        **_texts("table changed", [r.changed for r in done]),
+        **_texts("windows held back", [r.held_back for r in done]),
     }
 
 
-def _put_right(done: Sequence[SyncResult]) -> dict[str, str]:
+class _PutRight(Protocol):
+    """What a sync did."""
+
+    @property
+    def put_right(self) -> tuple[str, ...]: ...
+
+
+def put_right_metadata(done: Sequence[_PutRight]) -> dict[str, str]:
     """What other hands had done to the table's lake tables, and what was done about it."""
-    words = "; ".join(dict.fromkeys(one for result in done for one in result.put_right))
-    return {"lake tables put right": words} if words else {}
+    return _texts("lake tables put right", [one for result in done for one in result.put_right])
+
+
+def _texts(name: str, words: Sequence[str]) -> dict[str, str]:
+    """Each text once, as one entry; none where there is none."""
+    text = "; ".join(dict.fromkeys(filter(None, words)))
+    return {name: text} if text else {}
 
 
 def lake_cost(costs: Sequence[Cost], loaded: int = 0) -> dict[str, Any]:

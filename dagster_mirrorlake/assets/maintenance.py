@@ -58,7 +58,6 @@ def _maintain(
     from dagster_mirrorlake.resources.failures import dagster_errors
     from mirrorlake.errors import LeaseHeld, MirrorlakeError
     from mirrorlake.operations.maintain import maintain_table
-    from mirrorlake.operations.tenant_upkeep import maintain_tenants
 
     with dagster_errors(context):
         workspace: Workspace = names.resources(context).mirrorlake.workspace
@@ -66,12 +65,10 @@ def _maintain(
     held: list[str] = []
     failed: dict[str, str] = {}
     for one in (*tables, *tenants):
-        name = one.contract.name if isinstance(one, MirroredTable) else one.table.name
+        contract = one.contract if isinstance(one, MirroredTable) else one.table
+        name = contract.name
         try:
-            if isinstance(one, MirroredTable):
-                found = maintain_table(workspace, one.contract, wait=False)
-            else:
-                found = maintain_tenants(workspace, one.table, wait=False)
+            found = maintain_table(workspace, contract, wait=False)
         except LeaseHeld:
             held.append(name)
         except MirrorlakeError as error:

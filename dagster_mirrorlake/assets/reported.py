@@ -6,7 +6,7 @@ A materialisation of a partition says what raw has of its days, and nothing of o
 not reported a second time.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import dagster as dg
@@ -50,11 +50,23 @@ def partition_event(
 
 
 def is_reported(
-    instance: dg.DagsterInstance, key: dg.AssetKey, partition: str, through: int
+    instance: dg.DagsterInstance,
+    key: dg.AssetKey,
+    partition: str,
+    through: int,
+    is_there: Callable[[int], bool],
 ) -> bool:
-    """Whether the newest materialisation of a partition reflects this much."""
+    """Whether the newest materialisation of a partition reflects this much, and no load that the
+    ledger does not have any more.
+
+    Args:
+        is_there: whether the ledger has a load of the table with this number: one that was put back
+            from a backup lacks what Dagster heard of since.
+    """
     chosen = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition])
     found = instance.fetch_materializations(chosen, limit=1).records
     event = found[0].asset_materialization if found else None
     known = (event.tags or {}).get(THROUGH_TAG, "") if event else ""
-    return known.isdigit() and int(known) >= through
+    if not known.isdigit() or int(known) < through:
+        return False
+    return int(known) == through or is_there(int(known))

@@ -51,7 +51,7 @@ def shown_events(
     Args:
         after: the number of the newest load that was reported before.
     """
-    from mirrorlake.table.tenants import deduped_of
+    from mirrorlake.table.lake_tables import deduped_of
 
     ledger, table = workspace.ledger, tenants.table
     rows = workspace.lake.count_rows(deduped_of(table)) or 0

@@ -99,7 +99,7 @@ def layer_columns_of(
 ) -> dict[str, Any]:
     """The columns of deduped or clean as the lake has them now, without Spark."""
     from mirrorlake.serving.tenants import clean_schema_of
-    from mirrorlake.table.tenants import deduped_of
+    from mirrorlake.table.lake_tables import deduped_of
 
     table, lake = tenants.table, workspace.lake
     if layer == "clean":

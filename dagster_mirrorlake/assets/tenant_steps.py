@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.columns import types_metadata
+from dagster_mirrorlake.assets.figures import put_right_metadata
 from dagster_mirrorlake.assets.tenant_events import shown_tags
 from dagster_mirrorlake.assets.tenant_figures import (
     failed_table,
@@ -26,7 +27,7 @@ from mirrorlake.operations.tenant_reports import read_shown
 from mirrorlake.operations.tenant_results import SyncTerms, TenantsSynced
 from mirrorlake.operations.tenant_versions import tenant_shapes_of
 from mirrorlake.operations.tenants import sync_tenants
-from mirrorlake.table.tenants import deduped_of
+from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 
 Events = Iterator[dg.MaterializeResult[Any]]
@@ -113,6 +114,7 @@ def _raw_metadata(
         "seconds": done.seconds,
         **versions_metadata(workspace.ledger, tenants.table),
         **types_metadata(tenant_shapes_of(workspace, tenants.table).columns),
+        **put_right_metadata([done]),
     }
     if done.held_columns:
         found["held out of clean"] = ", ".join(done.held_columns)

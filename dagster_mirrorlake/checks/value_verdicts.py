@@ -73,7 +73,7 @@ def _is_swept(look: Look) -> bool:
     """Whether the sweep of deletes comes around: a chunk of keys was compared within a day, or the
     table is not a day in the mirror. Without a key a surplus row may as well be a doubled one."""
     contract, ledger = look.contract, look.workspace.ledger
-    if not contract.key or contract.copies or contract.repair == "off":
+    if not contract.by_keys or contract.repair == "off":
         return False
     since = ledger.clock() - _SWEPT_WITHIN
     newest = max((proof.started_at for proof in ledger.proofs(contract.name)), default=None)

@@ -12,7 +12,7 @@ from dagster_mirrorlake.landing.checks import show_overdue, snapshot_check_keys
 from dagster_mirrorlake.landing.promises import FRESH
 from dagster_mirrorlake.landing.resource import reach_landing
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.sensors.requests import STATUS, UNFINISHED
+from dagster_mirrorlake.sensors.requests import STATUS, UNFINISHED, key_of
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.translator import SOURCE_TAG
 from mirrorlake.config import format_duration
@@ -87,7 +87,7 @@ def build_landed_sensor(
             context.log.info("snapshot %014d waits for %s", one.id, one.reason)
         for name in found.strange:
             context.log.warning("%s is no snapshot's", name)
-        return _result(context, table, found, overdue)
+        return _result(context, table, found, overdue, ledger.ledger)
 
     return landed
 
@@ -102,6 +102,7 @@ def _result(
     table: MirroredTable,
     found: "Looked",
     overdue: dict[int, str],
+    ledger: Any,
 ) -> dg.SensorResult:
     contract = table.contract
     waiting = [one for one in found.ready if one.attempts < MOST_ATTEMPTS]
@@ -124,7 +125,7 @@ def _result(
     first = waiting[0]
     key = f"{first.id:014d}"
     request = dg.RunRequest(
-        run_key=f"{contract.name}-{key}-{first.fingerprint[:16]}-{first.attempts}",
+        run_key=key_of(ledger, f"{contract.name}-{key}-{first.fingerprint[:16]}-{first.attempts}"),
         asset_selection=table.chain_keys,
         asset_check_keys=snapshot_check_keys(table),
         partition_key=key,

@@ -15,7 +15,13 @@ from dagster_mirrorlake.models.reports import (
     unreported_verdicts,
 )
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.sensors.requests import RANGE_END, RANGE_START, STATUS, under_way
+from dagster_mirrorlake.sensors.requests import (
+    RANGE_END,
+    RANGE_START,
+    STATUS,
+    key_of,
+    under_way,
+)
 from mirrorlake.models.scope_values.comprehension import text_of
 from mirrorlake.runtime.plural import plural
 
@@ -84,7 +90,11 @@ def _requested(
                         f"{due.model} failed {plural(failed, 'time')}: it is requested no more"
                     )
                 else:
-                    requests.append(request.with_replaced_attrs(run_key=f"{work}-{failed}"))
+                    requests.append(
+                        request.with_replaced_attrs(
+                            run_key=key_of(states.ledger, f"{work}-{failed}")
+                        )
+                    )
         if due.waiting:
             words.append(_waiting(due))
     for one in words:

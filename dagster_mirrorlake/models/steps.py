@@ -208,5 +208,5 @@ def _names(step: _Step, table: str) -> Mapping[str, str]:
         fields = project.externals[table].relation.fields
     else:
         found = step.states.catalogue.table(table)
-        fields = found.relation.fields if found is not None else ()
+        return {name.lower(): name for name, *_ in found.columns} if found is not None else {}
     return {one.name.lower(): one.name for one in fields}

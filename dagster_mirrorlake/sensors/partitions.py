@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -292,7 +293,7 @@ def _report_tables(
             busy=lambda run: _is_busy(instance, run),
         )
         due = [(by_name[one.table], one) for one in found.reports]
-        events = _events(lake, ledger, _find_unreported(instance, due))
+        events = _events(lake, ledger, _find_unreported(instance, ledger, due))
         write_materializations(instance, events)
         done.cursor, done.count = found.cursor, done.count + len(events)
         done.failed |= found.failed
@@ -321,7 +322,7 @@ def _report_forgotten(
         *(instance, lake, ledger, tables),
         *(done.cursor, before.looks, before.forgotten, today),
     )
-    events = _events(lake, ledger, _find_unreported(instance, found.due))
+    events = _events(lake, ledger, _find_unreported(instance, ledger, found.due))
     write_materializations(instance, events)
     done.count, done.forgotten = done.count + len(events), found.left
     for name, keys in found.opened.items():
@@ -346,11 +347,18 @@ def _events(
 
 
 def _find_unreported(
-    instance: dg.DagsterInstance, due: "Sequence[tuple[MirroredTable, DayReport]]"
+    instance: dg.DagsterInstance, ledger: Any, due: "Sequence[tuple[MirroredTable, DayReport]]"
 ) -> "list[tuple[MirroredTable, DayReport]]":
     """The reports of partitions that Dagster has, and has not heard: from the run that made the
     load, or from a tick that died before its cursor was kept."""
     heard: dict[dg.AssetKey, set[str]] = {}
+    there: dict[tuple[str, int], bool] = {}
+
+    def has_load(name: str, seq: int) -> bool:
+        if (name, seq) not in there:
+            there[name, seq] = bool(ledger.loads_of(name, {seq}))
+        return there[name, seq]
+
     unreported: list[tuple[MirroredTable, DayReport]] = []
     for table, report in due:
         first = table.first_partition
@@ -359,7 +367,8 @@ def _find_unreported(
         key, partition = table.key(layer_named(report.layer)), table.partition_of(report.partition)
         if key not in heard:
             heard[key] = instance.get_materialized_partitions(key)
-        if partition in heard[key] and is_reported(instance, key, partition, report.through):
+        has = partial(has_load, table.contract.name)
+        if partition in heard[key] and is_reported(instance, key, partition, report.through, has):
             continue
         unreported.append((table, report))
     return unreported

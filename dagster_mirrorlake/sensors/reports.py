@@ -34,5 +34,5 @@ class Reports:
 
 
 FindReports = Callable[[dg.DagsterInstance, Any, "Ledger", Sequence[MirroredTable]], Reports]
-REPORTS: Seam[FindReports] = Seam("reports", "dagster_mirrorlake")
+REPORTS: Seam[FindReports] = Seam("landed reports", "dagster_mirrorlake")
 """By the name of the mode; called with the lake, the ledger, and the tables of such modes."""

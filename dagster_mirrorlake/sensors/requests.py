@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dagster as dg
 
@@ -40,6 +40,12 @@ UnderWay: TypeAlias = tuple[dg.DagsterRun, set[dg.AssetKey]]
 """A run that waits or works, and the assets that it is about."""
 _KeysOf = Callable[[MirroredTable], list[dg.AssetKey]]
 """What is requested of a table."""
+
+
+def key_of(ledger: Any, request: str) -> str:
+    """A run's key for a request that follows from the ledger's state alone: of a ledger that was
+    put back from a backup the same state is requested again, whatever Dagster remembers."""
+    return f"{request}-{ledger.identity()[:8]}"
 
 
 def chains_of(tables: Sequence[MirroredTable]) -> list[dg.AssetKey]:

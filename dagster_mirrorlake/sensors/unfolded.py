@@ -10,6 +10,7 @@ from dagster_mirrorlake.sensors.requests import (
     STATUS,
     busy_tables,
     folds_of,
+    key_of,
     request_folds,
     why_held,
 )
@@ -58,7 +59,7 @@ def build_unfolded_sensor(
             # Of busy ones too: none of their loads may be taken for folded.
             waiting = find_unfolded(lake, ledger, [table.contract for table in tables], marks)
             due = {contract.name for contract in free if contract.source in idle}
-        return _result(context.instance, tables, marks, waiting, due)
+        return _result(context.instance, tables, marks, waiting, due, ledger)
 
     return unfolded
 
@@ -69,6 +70,7 @@ def _result(
     marks: "FoldCursor",
     waiting: "Unfolded",
     due: set[str],
+    ledger: Any,
 ) -> dg.SensorResult:
     """A request per source, and the marks of exactly the requested tables moved on."""
     from mirrorlake.operations.cursors import cursor_text
@@ -85,7 +87,7 @@ def _result(
         for request in request_folds(
             instance,
             [(known[b.contract.name], b.at) for b in found],
-            run_key(source, found, marks),
+            key_of(ledger, run_key(source, found, marks)),
             "raw is ahead of deduped",
         )
     ]

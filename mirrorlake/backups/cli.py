@@ -115,6 +115,9 @@ def move(new: str, config_path: Path, as_json: bool, confirmed: bool) -> None:
     say(f"from {done.old}")
     say(f"to   {done.new}")
     size = f"{done.files:,} files of {show.megabytes(done.bytes)} MB are copied"
+    if done.linked:
+        size = f"{done.files:,} files of {show.megabytes(done.bytes)} MB, of which {done.linked:,} "
+        size += "are linked, not copied: the disk has them once"
     files = size if done.copied else "the files are there already, and are written where they are"
     say(f"{done.tables:,} lake tables and views; {files}")
     if not confirmed:

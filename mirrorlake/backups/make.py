@@ -18,13 +18,20 @@ from pathlib import Path
 import mirrorlake
 from mirrorlake.backups import manifest as saved
 from mirrorlake.backups.manifest import BackupManifest, SavedFile
-from mirrorlake.backups.places import OnStep, refuse_nested, spellings, table_names
+from mirrorlake.backups.places import (
+    OnStep,
+    refuse_lent,
+    refuse_nested,
+    spellings,
+    table_names,
+)
 from mirrorlake.config import Config
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.iceberg.catalog_rows import (
     CatalogEntry,
+    is_server,
     read_entries,
-    sql_catalog,
+    refuse_unreadable,
 )
 from mirrorlake.destinations.iceberg.file_store import FileStore, StoredFile
 from mirrorlake.destinations.iceberg.identity import open_lake
@@ -37,6 +44,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.copies import copy_ledger
 from mirrorlake.ledger.migrations import LEDGER_VERSION
+from mirrorlake.operations.find_tables import lake_namespaces
 
 logger = logging.getLogger(__name__)
 
@@ -79,9 +87,10 @@ def make_backup(config: Config, target: str, on_progress: OnStep | None = None) 
         LedgerError: the ledger can't be read.
     """
     started = time.monotonic()
+    refuse_lent(config.lake, "a backup")
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     lake = open_lake(config.lake, ledger)
-    sql_catalog(lake, "a backup")
+    refuse_unreadable(lake, "a backup")
     store, above = FileStore(config.lake), FileStore(config.lake, target)
     refuse_nested(store, above, "a backup")
     lake_id = (ledger.lake() or ("",))[0]
@@ -90,7 +99,7 @@ def make_backup(config: Config, target: str, on_progress: OnStep | None = None) 
     with tempfile.TemporaryDirectory(prefix="mirrorlake-") as scratch:
         for _ in range(_MOMENTS):
             begun = datetime.now(UTC)
-            cut = _take_moment(config, lake, Path(scratch) / saved.LEDGER)
+            cut = _take_moment(config, ledger, lake, Path(scratch) / saved.LEDGER)
             making = _Making(config, store, into, older, cut, on_progress)
             try:
                 files = making.copy(begun)
@@ -132,18 +141,27 @@ def _spelled(config: LakeConfig, lake: Lake, entries: list[CatalogEntry]) -> tup
     return tuple(dict.fromkeys((lake.warehouse, here, *own)))
 
 
-def _take_moment(config: Config, lake: Lake, to: Path) -> _Cut:
+def _take_moment(config: Config, ledger: Ledger, lake: Lake, to: Path) -> _Cut:
     # Before the ledger: what it names is there then, and what comes later is not of this moment.
-    after = read_entries(lake)
+    # A metadata file has a name of its own for ever, so a table that has the same one before and
+    # after had it meanwhile, whether the catalog was read at once or table by table.
+    after = read_entries(lake, lake_namespaces(config, ledger))
     at_rest = False
     for look in range(_LOOKS):
         time.sleep(_PAUSE if look else 0)
         before = after
         copy_ledger(config.ledger.url, config.ledger.wait, to)
-        after = read_entries(lake)
+        after = read_entries(lake, lake_namespaces(config, ledger))
         at_rest = before == after
         if at_rest:
             break
+    if not at_rest and is_server(lake):
+        raise LakeError(
+            f"the lake was never at rest in {_LOOKS} looks, and its catalog, a REST server, can be "
+            "read table by table alone: a layer may be newer than what it was made of",
+            next_step="Run it again, when fewer syncs run; nothing was written",
+            retryable=True,
+        )
     spelled = _spelled(config.lake, lake, after)
     places = Places.of(spelled, lake.warehouse)
     ours = [entry for entry in after if places.relative(entry.metadata) is not None]
@@ -215,7 +233,7 @@ class _Making:
         if size is None:
             raise FileNotFoundError(name)
         known = known if known is not None and known.bytes == size else None
-        if known is not None and self.older is not None and not self._same_disk():
+        if known is not None and self.older is not None and not self.into.is_on_disk_of(self.store):
             linked = self.into.take(self.older[0], to, link=True)
         else:
             linked = self.into.take(self.store, name, to, link=fixed)
@@ -225,12 +243,6 @@ class _Making:
             return known
         unread = self.into.folder is None and self.store.folder is None
         return SavedFile(name, size or 0, "" if unread else self.into.digest(to))
-
-    def _same_disk(self) -> bool:
-        here, there = self.store.folder, self.into.folder
-        if here is None or there is None:
-            return False
-        return here.stat().st_dev == _there(there).stat().st_dev
 
 
 def _is_kept(config: Config, name: str, file: StoredFile, begun: datetime) -> bool:
@@ -272,9 +284,3 @@ def _name(above: FileStore) -> str:
         if not above.list(name):
             return name
         begun += timedelta(seconds=1)
-
-
-def _there(folder: Path) -> Path:
-    while not folder.exists():
-        folder = folder.parent
-    return folder

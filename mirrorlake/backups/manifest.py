@@ -12,12 +12,15 @@ from mirrorlake.destinations.iceberg.catalog_rows import CatalogEntry
 from mirrorlake.destinations.iceberg.file_store import FileStore
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger.migrations import LEDGER_VERSION
+from mirrorlake.runtime.plural import plural
 
 FILE = "manifest.json"
 LEDGER = "ledger.db"
 LAKE = "lake"
 """The folder of a backup that holds the lake's files."""
 FORMAT = 1
+_LISTED = 10
+"""Backups that an error names, at most: the newest."""
 _KEY = "sha256"
 
 
@@ -82,6 +85,13 @@ def read_manifest(store: FileStore) -> BackupManifest:
         content = json.loads(store.read(FILE))
         said = content.pop(_KEY)
     except FileNotFoundError:
+        if there := [n for n in store.folders() if store.size(f"{n}/{FILE}") is not None]:
+            raise LakeError(
+                f"{store.root} is no backup itself; it has {plural(len(there), 'backup')}: "
+                f"{', '.join(there[::-1][:_LISTED])}",
+                next_step=f"Name one of them; `mirrorlake restore {store.root}/{there[-1]}` puts "
+                "back the newest",
+            ) from None
         raise LakeError(
             f"{store.root} is no complete backup: it has no {FILE}, which is written last",
             next_step="Name the folder of one backup (TARGET/<time>); one that was interrupted is "

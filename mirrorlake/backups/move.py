@@ -11,15 +11,22 @@ import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mirrorlake.backups.places import OnStep, refuse_nested, spellings, table_names
+from mirrorlake.backups.places import (
+    OnStep,
+    refuse_lent,
+    refuse_nested,
+    spellings,
+    table_names,
+)
 from mirrorlake.config import Config
 from mirrorlake.config.fields import hide_url
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.iceberg.catalog_rows import (
     CatalogEntry,
+    is_server,
     name_elsewhere,
     read_entries,
-    sql_catalog,
+    refuse_unreadable,
     write_entries,
 )
 from mirrorlake.destinations.iceberg.file_store import FileStore
@@ -35,6 +42,7 @@ from mirrorlake.destinations.iceberg.place import place_of, real_place
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
+from mirrorlake.operations.find_tables import lake_namespaces
 
 _CATALOG = "catalog.db"
 
@@ -46,7 +54,8 @@ class LakeMove:
     Attributes:
         old, new: the places; copied: whether files are copied, or are there already.
         lake: the lake's id at the new place; another one where the old lake goes on by itself.
-        tables: lake tables and views; files, bytes: that are copied.
+        tables: lake tables and views; files, bytes: that are copied; linked: how many of these
+            files are links, as both places are on one disk.
     """
 
     old: str
@@ -56,6 +65,7 @@ class LakeMove:
     tables: int
     files: int
     bytes: int
+    linked: int = 0
     done: bool = False
 
 
@@ -107,8 +117,7 @@ def move_lake(config: Config, new: str, on_progress: OnStep | None = None) -> La
         words = _words(plan.there)
         write_identity(new_files, LakeIdentity(plan.move.lake, plan.catalog, words))
         failpoint("move.begun")
-        if plan.move.copied:
-            _copy(plan, old_files, new_files, tell)
+        linked = _copy(plan, old_files, new_files, tell) if plan.move.copied else 0
         failpoint("move.copied")
         places = Places.of(plan.old, new_files.root)
         paths = LakePaths(new_files, places)
@@ -128,10 +137,11 @@ def move_lake(config: Config, new: str, on_progress: OnStep | None = None) -> La
         failpoint("move.catalog")
         catalog = hide_url(lake.catalog_uri())
         write_identity(new_files, LakeIdentity(plan.move.lake, catalog))
-    return replace(plan.move, done=True)
+    return replace(plan.move, linked=linked, done=True)
 
 
 def _plan(config: Config, ledger: Ledger, new: str) -> _Plan:
+    refuse_lent(config.lake, "a move")
     known = ledger.lake()
     if known is None:
         raise LedgerError(
@@ -152,11 +162,15 @@ def _plan(config: Config, ledger: Ledger, new: str) -> _Plan:
     by_hand = said is not None and said.lake == known[0] and not said.unfinished
     if said is not None and (by_hand or (resumed and said.catalog)):
         return _plan_by_hand(config, known, there, said)
-    return _plan_copy(config, known, there, said if resumed else None)
+    return _plan_copy(config, ledger, known, there, said if resumed else None)
 
 
 def _plan_copy(
-    config: Config, known: tuple[str, str], there: LakeConfig, resumed: LakeIdentity | None
+    config: Config,
+    ledger: Ledger,
+    known: tuple[str, str],
+    there: LakeConfig,
+    resumed: LakeIdentity | None,
 ) -> _Plan:
     """The lake is where the contract file says, and is copied."""
     here = config.lake
@@ -180,8 +194,8 @@ def _plan_copy(
             next_step="Name an empty place; nothing was changed",
         )
     lake = Lake(here)
-    sql_catalog(lake, "a move")
-    named = read_entries(lake)
+    refuse_unreadable(lake, "a move")
+    named = read_entries(lake, lake_namespaces(config, ledger))
     own = [one for one in spellings(known[1], named) if real_place(one) == place_of(here)]
     roots = tuple(dict.fromkeys((known[1], place_of(here), lake.warehouse, *own)))
     places = Places.of(roots, new_files.root)
@@ -194,6 +208,7 @@ def _plan_copy(
     move = LakeMove(
         *(place_of(here), place_of(there), True, known[0]),
         *(len(entries), len(reached) + len(beside), size),
+        linked=len(reached) if new_files.is_on_disk_of(old_files) else 0,
     )
     return _Plan(move, "", here, there, roots, tuple(entries), tuple(reached), tuple(beside))
 
@@ -204,7 +219,14 @@ def _plan_by_hand(
     """The lake's files are at the new place already: what was moved keeps the lake's id, what was
     copied has its own."""
     lake = Lake(there)
-    sql_catalog(lake, "a move")
+    refuse_unreadable(lake, "a move")
+    if is_server(lake):
+        raise LakeError(
+            f"the catalog {hide_url(lake.catalog_uri())} is a REST server, which reads a table's "
+            f"metadata where it was: it can't name tables whose files are in {there.warehouse} now",
+            next_step=f"Put the folder back to {known[1]}, then `mirrorlake lake move` with the "
+            "place where it should be: it copies the files; nothing was changed",
+        )
     original = _original(config.lake, known, there)
     catalog = hide_url(lake.catalog_uri())
     if original is not None and original.catalog == catalog:
@@ -215,7 +237,7 @@ def _plan_by_hand(
             "if this one takes its place",
         )
     files = FileStore(there)
-    named = read_entries(lake)
+    named = read_entries(lake, ())
     old = spellings(known[1], named)
     places = Places.of(old, files.root)
     entries = _ours(named, places)
@@ -259,7 +281,8 @@ def _goes_along(name: str) -> bool:
     return not base.endswith(".crc")
 
 
-def _copy(plan: _Plan, old: FileStore, new: FileStore, tell: OnStep) -> None:
+def _copy(plan: _Plan, old: FileStore, new: FileStore, tell: OnStep) -> int:
+    """Copy the files that are not there; how many are links."""
     names = (*plan.reached, *plan.beside)
     fixed = set(plan.reached)
     for number, name in enumerate(names):
@@ -267,6 +290,7 @@ def _copy(plan: _Plan, old: FileStore, new: FileStore, tell: OnStep) -> None:
             new.take(old, name, link=name in fixed)
         tell("files", number + 1, len(names))
     new.flush(names)
+    return sum(new.has_link_of(old, name) for name in plan.reached)
 
 
 def _words(there: LakeConfig) -> str:

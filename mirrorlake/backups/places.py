@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from mirrorlake.config import Config
+from mirrorlake.config.fields import hide_url
+from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.iceberg.catalog_rows import CatalogEntry
 from mirrorlake.destinations.iceberg.file_store import FileStore
 from mirrorlake.destinations.iceberg.folders import table_uri
+from mirrorlake.destinations.iceberg.identity import writes_itself
 from mirrorlake.destinations.iceberg.place import real_place
-from mirrorlake.errors import ConfigError
+from mirrorlake.errors import ConfigError, LakeError
 
 OnStep = Callable[[str, int, int], None]
 """What is being done, how much of it is done, and of how much."""
@@ -33,6 +36,21 @@ def refuse_nested(lake: FileStore, other: FileStore, what: str) -> None:
             f"{other.root} and the lake ({lake.root}) are one folder, or one is in the other: "
             f"{what} needs a place of its own",
             next_step="Name another folder",
+        )
+
+
+def refuse_lent(config: LakeConfig, what: str) -> None:
+    """See that a lake's files can be read and written past its catalog.
+
+    Raises:
+        LakeError: a REST server may lend a login for each table's folder alone.
+    """
+    if not writes_itself(config):
+        raise LakeError(
+            f"{what} needs a login to {config.warehouse} of its own: the REST catalog "
+            f"{hide_url(config.catalog.uri or '')} may lend one for a table's folder alone",
+            next_step="Back up ledger, catalog and bucket by their own means, in the order that "
+            "docs/backup.md has; nothing was changed",
         )
 
 

@@ -11,20 +11,25 @@ import hashlib
 import logging
 import tempfile
 import uuid
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from mirrorlake.backups import manifest as saved
 from mirrorlake.backups.manifest import BackupManifest
-from mirrorlake.backups.places import OnStep, refuse_nested, table_names
+from mirrorlake.backups.places import (
+    OnStep,
+    refuse_lent,
+    refuse_nested,
+    table_names,
+)
 from mirrorlake.config import Config
 from mirrorlake.config.fields import hide_url
 from mirrorlake.destinations.iceberg.catalog_rows import (
     name_elsewhere,
-    sql_catalog,
+    served_names,
     write_entries,
 )
 from mirrorlake.destinations.iceberg.durable import flush_files
@@ -43,9 +48,13 @@ from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.copies import restore_rows
+from mirrorlake.operations.find_tables import forget_lost_views
 from mirrorlake.operations.restore_ledger import rebuild_table
 
 logger = logging.getLogger(__name__)
+
+_LEFT_OUT, _A_SECOND = 1_000, 100
+"""Numbers of loads that are left out: so many, and so many for each second since the backup."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,7 @@ def restore_backup(config: Config, backup: str, on_progress: OnStep | None = Non
         ConfigError: backup and lake are one folder.
     """
     tell = on_progress or (lambda *_: None)
+    refuse_lent(config.lake, "a restore")
     store, lake_files = FileStore(config.lake, backup), FileStore(config.lake)
     refuse_nested(lake_files, store, "a backup")
     found = saved.read_manifest(store)
@@ -97,13 +107,13 @@ def restore_backup(config: Config, backup: str, on_progress: OnStep | None = Non
             tell("paths", number + 1, len(found.catalog))
     failpoint("restore.rewritten")
     lake = Lake(config.lake)
-    sql_catalog(lake, "a restore")
     write_entries(lake, name_elsewhere(found.catalog, places.moved))
     failpoint("restore.catalog")
-    _put_ledger(config, store, found, identity.lake, places)
+    _put_ledger(config, store, lake, identity.lake, places)
     failpoint("restore.ledger")
+    _count_on(config, found)
     catalog = hide_url(lake.catalog_uri())
-    write_identity(lake_files, replace(identity, catalog=catalog, unfinished=""))
+    write_identity(lake_files, LakeIdentity(identity.lake, catalog, restored=_which(found)))
     return Restored(
         *(store.root, found.begun, place_of(config.lake), identity.lake),
         *(len(found.catalog), len(found.files), found.bytes),
@@ -119,6 +129,12 @@ def _begin(
     what this restore left when it was interrupted."""
     words = f"`mirrorlake restore {store.root}`"
     there = identity_in(lake_files)
+    if there is not None and there.restored == _which(found):
+        raise LakeError(
+            f"the backup {store.root} is restored already: it is the lake in {lake_files.root}",
+            next_step="`mirrorlake sync` goes on from it; to restore it once more, move away this "
+            "lake, its catalog and its ledger first; nothing was changed",
+        )
     resumed = there is not None and there.unfinished == words
     _refuse_ledger(config, found, there if resumed else None)
     if resumed and there is not None:
@@ -137,16 +153,31 @@ def _begin(
             next_step="Move away what is there, or name an empty place (lake.warehouse); nothing "
             "was changed",
         )
-    named = metadata_locations(config.lake) or {}
+    _refuse_catalog(config, found)
+    same = place_of(config.lake) == found.warehouse
+    return LakeIdentity(found.lake if same else uuid.uuid4().hex, "", words)
+
+
+def _which(found: BackupManifest) -> str:
+    """By what a restored lake knows of which backup it is."""
+    return f"{found.lake} of {found.begun.isoformat()}"
+
+
+def _refuse_catalog(config: Config, found: BackupManifest) -> None:
+    """See that the catalog has none of the backup's tables."""
+    if config.lake.catalog.is_rest:
+        spaces = {entry.namespace for entry in found.catalog}
+        named = {name.path for name in served_names(Lake(config.lake), spaces)}
+    else:
+        named = set(metadata_locations(config.lake) or {})
     taken = [e.shown for e in found.catalog if (e.namespace, e.name) in named]
     if taken:
         raise LakeError(
             f"the catalog {hide_url(config.lake.catalog.uri or '')} is not empty: it has "
             f"{len(taken)} of the backup's tables, {taken[0]} first",
-            next_step="Name an empty catalog (lake.catalog); nothing was changed",
+            next_step="Name an empty catalog (lake.catalog), or take these tables out of it "
+            "without their files (DROP TABLE without PURGE); nothing was changed",
         )
-    same = place_of(config.lake) == found.warehouse
-    return LakeIdentity(found.lake if same else uuid.uuid4().hex, "", words)
 
 
 def _refuse_ledger(config: Config, found: BackupManifest, resumed: LakeIdentity | None) -> None:
@@ -201,7 +232,11 @@ def _copy(store: FileStore, found: BackupManifest, lake_files: FileStore, tell: 
 
 
 def _put_ledger(
-    config: Config, store: FileStore, found: BackupManifest, lake: str, places: Places
+    config: Config,
+    store: FileStore,
+    lake: Lake,
+    lake_id: str,
+    places: Places,
 ) -> None:
     """Write the ledger: whole, or not at all."""
     url = sa.make_url(config.ledger.url)
@@ -214,9 +249,9 @@ def _put_ledger(
         part.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(store.read(saved.LEDGER))
         copied = Ledger(f"sqlite:///{part}", config.ledger.wait)
-        copied.move_lake(lake, place_of(config.lake), places.moved)
-        if lake != found.lake:
-            copied.renew_identity()
+        copied.move_lake(lake_id, place_of(config.lake), places.moved)
+        copied.renew_identity()  # what Dagster remembers is of loads that may be gone
+        forget_lost_views(lake, copied)
         del copied
         if file is not None:
             flush_files([part])
@@ -224,6 +259,14 @@ def _put_ledger(
             flush_files([file])
             return
         restore_rows(part, config.ledger.url, config.ledger.wait)
+
+
+def _count_on(config: Config, found: BackupManifest) -> None:
+    """Give out no number of a load a second time: more than were given out since the backup are
+    left out, for what Dagster and other tools remember of them."""
+    ledger = Ledger(config.ledger.url, config.ledger.wait)
+    since = max(0, round((datetime.now(UTC) - found.begun).total_seconds()))
+    ledger.skip_numbers(ledger.highest_seq() + _LEFT_OUT + since * _A_SECOND)
 
 
 def _find_loads(config: Config) -> int:

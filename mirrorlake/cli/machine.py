@@ -70,7 +70,8 @@ def _print_all(pieces: Sequence[Diagnosis]) -> None:
 def _print_counts(of: str, pieces: Sequence[Diagnosis]) -> None:
     """How many pieces are fine, and how many are not."""
     needed = sum(p.state != "ok" and not p.optional for p in pieces)
-    parts = [f"[green]{sum(p.state == 'ok' for p in pieces)} ok[/]"]
+    fine = [p.name for p in pieces if p.state == "ok"]
+    parts = [f"[green]{len(fine)} ok[/] ({escape(show.first_of(fine))})"]
     parts += [f"[red]{needed} not ok[/]"] if needed else []
     if known := sum(_is_to_know(p) for p in pieces):
         parts.append(f"[yellow]{known} to know of[/]")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 from rich.markup import escape
 
 from mirrorlake.capabilities import Seam
@@ -23,6 +24,7 @@ from mirrorlake.cli.reports import (
     notes_of,
     print_checked,
     print_report,
+    print_rows,
     print_tally,
 )
 from mirrorlake.cli.tenant_checks import check_tenant_table
@@ -93,6 +95,15 @@ class CheckTerms:
     databases: tuple[str, ...]
     as_json: bool
     show_pii: bool
+
+    @property
+    def shown(self) -> int:
+        """So many rows that differ are on the screen: as many as --most says, where it is given."""
+        given = click.get_current_context().get_parameter_source("most")
+        return _SHOWN if given in (None, ParameterSource.DEFAULT) else int(self.options["most"])
+
+
+_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -176,15 +187,14 @@ def _check_mirrored(workspace: Workspace, contract: TableContract, terms: CheckT
 
     def show_it() -> None:
         print_report(report, path)
-        for difference in report.differences:
-            for line in formatter.lines(difference):
-                show.console.print(escape(line), highlight=False, soft_wrap=True)
+        lines = [line for each in report.differences for line in formatter.lines(each)]
+        print_rows(lines, terms.shown, f"--json, and the evidence in {path}, list them")
         print_layers(layers)
         warn_of_clean(waiting, suspects)
 
     notes = (*notes_of(report), *clean_notes(layers, held, suspects))
     rows = (report.source.rows, report.lake.rows)
-    return Checked(contract.name, verdict, words, show_it, rows, notes)
+    return Checked(contract.name, verdict, words, show_it, rows, notes, report.waiting)
 
 
 def clean_notes(

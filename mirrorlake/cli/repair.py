@@ -150,7 +150,7 @@ def _look(workspace: Workspace, contract: TableContract, options: dict[str, Any]
         _print_differences(report, formatter_of(workspace.config, contract, held=held))
 
     rows, notes = (report.source.rows, report.lake.rows), notes_of(report)
-    checked = (contract.name, report.verdict, {}, show_it, rows, notes)
+    checked = (contract.name, report.verdict, {}, show_it, rows, notes, report.waiting)
     return _Looked(*checked, report=report, evidence=path)
 
 

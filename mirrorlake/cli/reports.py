@@ -34,6 +34,7 @@ class Checked:
         words: what was found, as JSON has it.
         show: prints all that is to be said of it.
         rows: in MySQL, or in the files that landed; and in the lake.
+        waiting: rows that are too new to be compared.
         notes: what a line about it says, too.
     """
 
@@ -43,15 +44,17 @@ class Checked:
     show: Callable[[], None]
     rows: tuple[int, int]
     notes: tuple[str, ...] = ()
+    waiting: int = 0
 
 
 def print_checked(found: Sequence[Checked]) -> None:
     """A line for each table; notes on those that are equal, and all that is to be said of those
     that are not."""
-    table = show.table("table", "verdict", "source rows", "lake rows")
+    table = show.table("table", "verdict", "source rows", "lake rows", "waiting")
     for one in found:
         source, lake = one.rows
         cells = (f"[{COLORS[one.verdict]}]{one.verdict}[/]", f"{source:,}", f"{lake:,}")
+        cells = (*cells, f"{one.waiting:,}" if one.waiting else "-")
         table.add_row(escape(one.table), *cells)
     if found:
         show.console.print(table)
@@ -63,10 +66,18 @@ def print_checked(found: Sequence[Checked]) -> None:
             show.console.print(escape(words), highlight=False, soft_wrap=True)
 
 
+def print_rows(lines: Sequence[str], most: int, rest: str) -> None:
+    """The first lines about rows that differ, and where the others are."""
+    for line in lines[:most]:
+        show.console.print(escape(line), highlight=False, soft_wrap=True)
+    if len(lines) > most:
+        words = f"and {len(lines) - most:,} more: {rest}"
+        show.console.print(escape(words), highlight=False, soft_wrap=True)
+
+
 def notes_of(report: Report) -> tuple[str, ...]:
     """What a line about a check says beside its verdict."""
-    found = [plural(report.waiting, "row waits", "rows wait")] if report.waiting else []
-    found += [f"{plural(n, 'row')} {why}" for why, n in sorted(report.undecided.items())]
+    found = [f"{plural(n, 'row')} {why}" for why, n in sorted(report.undecided.items())]
     if report.ignored:
         found.append(f"{plural(report.ignored, 'row')} deleted in MySQL, and ignored")
     if report.not_mirrored:

@@ -14,13 +14,15 @@ from typing import Any
 import click
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from mirrorlake.runtime.plural import plural
 
 # In a file or a pipe nothing is wrapped for a screen that is not there, unless somebody says how
 # wide it is: Rich reads COLUMNS.
@@ -49,6 +51,17 @@ class _Rows(Table):
     """A table where the screen is wide enough for whole words, else a short record a row."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """On a terminal as Rich has it; in a file no line is filled up with spaces."""
+        made = self._layout(console, options)
+        if console.is_terminal:
+            yield from made
+            return
+        parts: list[Any] = [*made]
+        for line in console.render_lines(Group(*parts), options, pad=False):
+            yield from _unpadded(line)
+            yield Segment.line()
+
+    def _layout(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Choose by the width that the longest words need: a name that is cut names nothing."""
         if lines := self._plain(options.max_width):
             head = console.get_style("table.header")
@@ -109,6 +122,16 @@ class _Rows(Table):
             yield Padding(line, (0, 0, 0, 2))
 
 
+def _unpadded(line: list[Segment]) -> list[Segment]:
+    """A line without the spaces that it ends with."""
+    while line and not line[-1].text.strip():
+        line = line[:-1]
+    if not line:
+        return []
+    *before, (text, style, control) = line
+    return [*before, Segment(text.rstrip(), style, control)]
+
+
 def _labelled(label: str, cell: str) -> str:
     """A cell that says what it is: a number by its column's name, a word by itself."""
     return f"[dim]{label}[/] {cell}" if any(map(str.isdigit, cell)) else cell
@@ -165,10 +188,36 @@ def since(moment: str | None) -> str:
 
 
 def print_errors(failures: Iterable[tuple[str, Exception]]) -> None:
-    """One line per table that failed, on standard error."""
+    """One line per table that failed, on standard error; what is said of several tables alike is
+    said once, with how many they are."""
+    alike: dict[str, list[tuple[str, Exception]]] = {}
     for name, error in failures:
+        alike.setdefault(_without_names(name, str(error)), []).append((name, error))
+    for (name, error), *others in alike.values():
         line = f"[red]error:[/] {escape(named(name, str(error)))}"
         errors.print(line, highlight=False, soft_wrap=True)
+        if others:
+            words = f"The same of {plural(len(others), 'other table')}"
+            words += f": {first_of(other for other, _ in others)}"
+            errors.print(escape(words), highlight=False, soft_wrap=True)
+
+
+def first_of(names: Iterable[str], most: int = 5) -> str:
+    """The first of some names, and how many more there are.
+
+    >>> first_of("abcdefg"), first_of("ab")
+    ('a, b, c, d, e and 2 more', 'a, b')
+    """
+    listed = list(names)
+    more = f" and {len(listed) - most:,} more" if len(listed) > most else ""
+    return f"{', '.join(listed[:most])}{more}"
+
+
+def _without_names(table: str, words: str) -> str:
+    """An error's words without what only one table has: its name, ids and numbers."""
+    for name in (table, table.rpartition(".")[2]):
+        words = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", "*", words)
+    return re.sub(r"[0-9a-f-]{8,}|\d+", "*", words)
 
 
 def named(table: str, words: str) -> str:

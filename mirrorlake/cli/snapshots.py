@@ -123,7 +123,6 @@ def _maintenance(
     """
     from mirrorlake.operations.computed import COMPUTED, is_computed
     from mirrorlake.operations.maintain import maintain_table
-    from mirrorlake.operations.tenant_upkeep import maintain_tenants
 
     config = workspace.config
     models = [name for name in tables if is_computed(config, name)]
@@ -132,7 +131,7 @@ def _maintenance(
     for contract in contracts if tables else (*config.tables, *config.snapshots):
         yield contract.name, partial(maintain_table, workspace, contract, ages)
     for table in config.split_tenants(others) if tables else config.tenants:
-        yield table.name, partial(maintain_tenants, workspace, table, ages)
+        yield table.name, partial(maintain_table, workspace, table, ages)
     if models or not tables:
         for kind in COMPUTED:
             yield from kind.maintenance(workspace, models, ages)

@@ -104,7 +104,7 @@ def _files_opened(
         return {}
     from mirrorlake.destinations.iceberg.lake import Lake
     from mirrorlake.destinations.iceberg.tenants import count_opened
-    from mirrorlake.table.tenants import deduped_of
+    from mirrorlake.table.lake_tables import deduped_of
 
     lake = Lake(config.lake)
     found = {name: count_opened(lake, deduped_of(table), name) for name in databases}

@@ -188,17 +188,12 @@ def _to_recover(workspace: Workspace, names: Sequence[str]) -> tuple[list[Leasab
     return [*mirrored, *found], failures
 
 
-def _recover(workspace: Workspace, contract: Leasable, grace: timedelta) -> Recovered:
+def _recover(workspace: Workspace, one: Leasable, grace: timedelta) -> Recovered:
     from mirrorlake.operations.recover import recover_published, recover_table
-    from mirrorlake.operations.tenant_upkeep import recover_tenants
 
-    match contract:
-        case TableContract():
-            return recover_table(workspace, contract, grace)
-        case TenantTable():
-            return recover_tenants(workspace, contract, grace)
-        case _:
-            return recover_published(workspace, contract)
+    if isinstance(one, TableContract | TenantTable):
+        return recover_table(workspace, one, grace)
+    return recover_published(workspace, one)
 
 
 def _print_recovered(done: Sequence[Recovered]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 from pydantic import ConfigDict, Field, SecretStr
 
@@ -103,7 +103,7 @@ class TableContract(Section):
     repair_limit: int = 1_000
     """How many rows it may repair by itself."""
     verify: bool = True
-    """Whether full copies and first loads are proved before they are visible."""
+    """Whether loads are proved before they are visible."""
     columns: Mapping[str, ColumnRule] = {}
     lake_names: Mapping[str, str] = Field(default={}, exclude=True)
     """MySQL's name of a column → the lake's, where they differ (``name_in_lake``). Everything else
@@ -137,6 +137,17 @@ class TableContract(Section):
     def rereads(self) -> bool:
         """Whether a row is read again when it changed."""
         return self.loads.rereads
+
+    @property
+    def replaces_all(self) -> bool:
+        """Whether the newest load leaves no row of those before it: a copy, and what MySQL deleted
+        goes."""
+        return self.copies and self.deletes == "remove"
+
+    @property
+    def by_keys(self) -> bool:
+        """Whether single rows can be read again."""
+        return bool(self.key) and not self.copies
 
     @property
     def name(self) -> str:
@@ -239,6 +250,11 @@ class TenantTable(Section):
         return "bigquery" in self.publish
 
     @property
+    def landed(self) -> bool:
+        """Never: each tenant is copied from its server."""
+        return False
+
+    @property
     def name(self) -> str:
         """``group.table``: unique in a config."""
         return f"{self.group}.{self.table}"
@@ -251,6 +267,9 @@ class TenantTable(Section):
     def has(self, database: str) -> bool:
         """Whether a database is one of the tenants."""
         return matches(self.databases, database) and not matches(self.left_out, database)
+
+
+Mirrored: TypeAlias = TableContract | TenantTable
 
 
 class Config(Section):

@@ -1,7 +1,8 @@
-"""Modes: how a table's rows come, and what follows from it. Loads, folds and proofs ask for these
-facts, never for a mode's name.
+"""Modes: how a table's rows come, and what follows from it. Loads, folds and proofs ask a mode for
+these facts, never for its name.
 
-A new mode is an entry here; what it alone does goes into the package that does it.
+A new mode is an entry here, with a new way for its rows to come if there is none: what does not
+know that way refuses it, and never takes it for a copy.
 """
 
 from __future__ import annotations
@@ -10,7 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from mirrorlake.errors import ConfigError
+
 Mode: TypeAlias = Literal["append", "incremental", "full", "snapshot"]
+Reads: TypeAlias = Literal["windows", "copies", "landing"]
+"""What a load reads: a range of a cursor; the whole table from its server, so that the newest copy
+alone says what there is, and a past day can't be read again; files in a landing, and no server."""
 
 
 @dataclass(frozen=True)
@@ -18,28 +24,54 @@ class LoadMode:
     """What a mode means.
 
     Attributes:
-        landed: whether rows come as files in a landing, and no server is queried.
-        copies: whether each load reads the whole table from its server: the newest copy alone says
-            what there is, and a past day can't be read again.
         rereads: whether a row is read again when it changed: windows follow the times of changes,
             keys are compared as the server compares them, and a key is required.
     """
 
-    landed: bool = False
-    copies: bool = False
+    reads: Reads
     rereads: bool = False
+
+    @property
+    def landed(self) -> bool:
+        """Whether rows come as files in a landing."""
+        return self.reads == "landing"
+
+    @property
+    def copies(self) -> bool:
+        """Whether each load reads the whole table."""
+        return self.reads == "copies"
 
     @property
     def by_windows(self) -> bool:
         """Whether a load reads a range of a cursor."""
-        return not (self.landed or self.copies)
+        return self.reads == "windows"
+
+    def next_load(self, name: str, *, loaded: bool) -> str:
+        """The kind of window that the next load of a table reads.
+
+        Args:
+            name: the table's.
+            loaded: whether there is a load that it continues.
+
+        Raises:
+            ConfigError: no load reads such a table from its server.
+        """
+        if self.copies:
+            return "full"
+        if self.by_windows:
+            return "live" if loaded else "initial"
+        raise ConfigError(
+            f"table {name}: no load reads rows that come by {self.reads}",
+            table=name,
+            next_step="Choose another `mode`",
+        )
 
 
 MODES: Mapping[Mode, LoadMode] = {
-    "append": LoadMode(),
-    "incremental": LoadMode(rereads=True),
-    "full": LoadMode(copies=True),
-    "snapshot": LoadMode(landed=True),
+    "append": LoadMode("windows"),
+    "incremental": LoadMode("windows", rereads=True),
+    "full": LoadMode("copies"),
+    "snapshot": LoadMode("landing"),
 }
 COPYING: frozenset[str] = frozenset(name for name, mode in MODES.items() if mode.copies)
 """The modes that copy: for a mode's name that an older, or a newer, release wrote down."""

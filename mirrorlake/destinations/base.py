@@ -44,6 +44,14 @@ class Identifier:
         """As Spark takes it, quoted."""
         return ".".join(as_sql_identifier(part) for part in (CATALOG, *self.path))
 
+    def beside(self, what: str) -> Identifier:
+        """A small table that a landing's rows have beside them: `SIDES`."""
+        return Identifier(f"{self.namespace}__side", f"{self.name}__{what}")
+
+
+SIDES = ("missing", "cells")
+"""What stands beside a landing's rows: the keys that the newest snapshots lack, and digests."""
+
 
 def as_sql_identifier(name: str) -> str:
     """A column's name as Spark takes it."""

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.proof import CheckTerms, ModeCheck, clean_notes, warn_of_clean
-from mirrorlake.cli.reports import COLORS, Checked
+from mirrorlake.cli.reports import COLORS, Checked, print_rows
 from mirrorlake.config import TableContract
 from mirrorlake.runtime.plural import plural
 
@@ -43,9 +43,9 @@ def check_landed(workspace: Workspace, contract: TableContract, terms: CheckTerm
         notes = escape("; ".join(part for part in parts if part))
         printed = [f"{escape(contract.name)}: {verdict} ({notes})"]
         printed += [f"  {escape(line)}" for line in unread_words(found)]
-        printed += [escape(line) for line in lines]
         for line in printed:
             show.console.print(line, highlight=False, soft_wrap=True)
+        print_rows(lines, terms.shown, "--json lists them")
         warn_of_clean((), suspects)
 
     kept = (f"{plural(found.kept, 'row')} kept",) if found.kept else ()

@@ -21,7 +21,7 @@ from mirrorlake.landing.files.columns import schema_text
 from mirrorlake.landing.files.writer import MOST_BYTES, SnapshotWriter
 from mirrorlake.load.chunk_planner import batch_rows, brings_many, widest_columns
 from mirrorlake.load.chunk_statements import ChunkPlan
-from mirrorlake.load.chunk_task import read_chunk
+from mirrorlake.load.select_rows import SELECT
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.files.layout import TableFolder, id_of
@@ -90,7 +90,7 @@ def export_table(
     try:
         writer.begin()
         with reading(source), _guard(chunk) as guard:
-            for batch in read_chunk(chunk, guard.heed):
+            for batch in SELECT.read(chunk, guard.heed).batches:
                 rows += batch.num_rows
                 for line in _lines(plan, batch):
                     writer.add(line)

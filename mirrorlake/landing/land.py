@@ -37,7 +37,7 @@ from mirrorlake.landing.rolled_back import find_withdrawn, refuse_over_gap
 from mirrorlake.merge.statements import clean_column
 from mirrorlake.operations.recorded_contracts import record_contract
 from mirrorlake.schema.own_columns import ORIGINAL
-from mirrorlake.serving.views import declares
+from mirrorlake.serving.views import is_as_written
 from mirrorlake.sources.files.tasks import landing_errors
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.new_columns import held_columns, remember_columns, why_held
@@ -355,8 +355,9 @@ def make_clean_view(workspace: Workspace, contract: TableContract, schema: Lande
     text = f"SELECT {', '.join(columns)} FROM {deduped_of(contract).sql}"  # noqa: S608
     view = clean_of(contract)
     name = f"view {view}"
-    declared = declares(workspace.lake, view, {of: kind for of, kind, _ in clean})
-    if workspace.ledger.definition(name) == text and declared:
+    types = {of: kind for of, kind, _ in clean}
+    known = workspace.ledger.definition(name) == text
+    if known and is_as_written(workspace.lake, view, text, types):
         return
     for words in why_held(workspace.ledger, contract, held):
         logger.warning("table %s: %s", contract.name, words)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.base import SIDES, Identifier
 from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.listing import list_files
@@ -25,8 +25,8 @@ class LandedUpkeep:
 
     def side_tables(self, contract: TableContract) -> Iterator[Identifier]:
         """The tables of cells and of missing rows."""
-        for name in ("cells", "missing"):
-            yield Identifier(f"{contract.namespaces.deduped}__side", f"{contract.table}__{name}")
+        for name in SIDES:
+            yield Identifier(contract.namespaces.deduped, contract.table).beside(name)
 
     def side_versions(self, lake: Lake, side: Identifier) -> set[int]:
         """The versions of a side table that the kept versions of the rows name."""

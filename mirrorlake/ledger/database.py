@@ -62,6 +62,8 @@ class Database:
     """
 
     def __init__(self, url: str, wait: timedelta = timedelta(seconds=30)) -> None:
+        self.url = url
+        """Where it is; it may hold a password: never log or raise it."""
         self._shown = hide_url(url)
         self._wait = wait
         self._there_before = False

@@ -19,6 +19,7 @@ from mirrorlake.errors import LeaseHeld, LedgerError
 from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.tables import LEASES
+from mirrorlake.runtime.heartbeats import Heartbeat, beating
 
 logger = logging.getLogger(__name__)
 
@@ -45,8 +46,12 @@ class Leases:
         stop = threading.Event()
         renewer = threading.Thread(target=self._renew, args=(lease, stop), daemon=True)
         renewer.start()
+        seconds = LEASE_TIME.total_seconds()
+        given = {"url": self._database.url, "table": table, "token": lease.token}
+        beat = Heartbeat(__name__, "renew", {**given, "seconds": seconds}, seconds / 4)
         try:
-            yield lease
+            with beating(beat):
+                yield lease
         finally:
             stop.set()
             renewer.join()
@@ -94,15 +99,19 @@ class Leases:
     def _renew(self, lease: Lease, stop: threading.Event) -> None:
         while not stop.wait(LEASE_TIME.total_seconds() / 4):
             try:
-                with self._database.begin() as connection:
-                    connection.execute(
-                        LEASES.update()
-                        .where(LEASES.c.table_name == lease.table, LEASES.c.token == lease.token)
-                        .values(expires_at=self._database.now(connection) + LEASE_TIME)
-                    )
+                self.renew(lease.table, lease.token, LEASE_TIME)
             except LedgerError as error:
                 # The lease may still be ours: `check_lease` decides before anything is committed.
                 logger.warning("table %s: the lease could not be renewed: %s", lease.table, error)
+
+    def renew(self, table: str, token: int, time: timedelta) -> None:
+        """Let a lease run for so long from now, if nobody took the table over."""
+        with self._database.begin() as connection:
+            connection.execute(
+                LEASES.update()
+                .where(LEASES.c.table_name == table, LEASES.c.token == token)
+                .values(expires_at=self._database.now(connection) + time)
+            )
 
     def _release(self, lease: Lease) -> None:
         with self._database.begin() as connection:
@@ -160,6 +169,11 @@ class Leases:
             raise self._held(
                 lease.table, row.owner if row else "nobody", row.expires_at if row else utc_now()
             )
+
+
+def renew(url: str, table: str, token: int, seconds: float) -> None:
+    """Renew a lease of another process, which can't: see `mirrorlake.runtime.heartbeats`."""
+    Leases(Database(url)).renew(table, token, timedelta(seconds=seconds))
 
 
 def _machine() -> str:

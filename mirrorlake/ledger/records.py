@@ -65,6 +65,8 @@ class Receipt:
             (`mirrorlake.load.row_index.RowIndex`); None where there is none.
         carried: those of ``rows`` that MySQL digested and did not send: deduped held them as they
             are.
+        all_proved: whether this load, and each one before it in its history, was found equal
+            before it became visible.
     """
 
     rows: int
@@ -97,6 +99,7 @@ class Receipt:
     written: int | None = None
     row_index: dict[str, Any] | None = None
     carried: int = 0
+    all_proved: bool = False
 
     @property
     def committed(self) -> int:

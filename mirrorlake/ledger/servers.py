@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError, NoSuchModuleError
 
 from mirrorlake.errors import LedgerError
 from mirrorlake.runtime.database_waits import bound_waits
+from mirrorlake.runtime.replaced_file import reopen_replaced
 
 READS = "mirrorlake_reads"
 """The execution option of a connection that only reads."""
@@ -99,7 +100,7 @@ def _open_sqlite(url: sa.URL, wait: timedelta) -> sa.Engine:
         else:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    return engine
+    return reopen_replaced(engine)
 
 
 def _open_server(url: sa.URL, kind: str, seconds: int) -> sa.Engine:

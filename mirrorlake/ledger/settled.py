@@ -101,6 +101,12 @@ class Settled:
             name or "", newest, highest, tuple(sorted(found, key=lambda s: s.number))
         )
 
+    def identity(self) -> str:
+        """Which ledger this is, for who remembers numbers or requests of it."""
+        with self._database.read() as connection:
+            query = sa.select(META.c.value).where(META.c.name == "identity")
+            return connection.scalar(query) or ""
+
     def renew_identity(self) -> None:
         """From now on this counts as another ledger: what was remembered of its numbers is
         forgotten."""

@@ -32,17 +32,17 @@ from mirrorlake.ledger import Window
 from mirrorlake.load.attempt import Attempt, LoadTerms
 from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.chunk_statements import ChunkPlan, held_statement, select_statement
-from mirrorlake.load.chunk_task import ChunkTally, check_server, gathered, read_rows
+from mirrorlake.load.chunk_task import ChunkTally, removed_on_failure
 from mirrorlake.load.convert import exact_rows, with_own_columns
+from mirrorlake.load.select_rows import gathered, look_at, read_rows
 from mirrorlake.proof.loaded import tally_table
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
-from mirrorlake.sources.mysql.connect import SourcePosition, read_position, rows_of, session
+from mirrorlake.sources.mysql.connect import SourcePosition, rows_of, session
 from mirrorlake.sources.mysql.limits import reading
 from mirrorlake.sources.mysql.registry import INTEGERS
 from mirrorlake.sources.mysql.route import Heed
-from mirrorlake.sources.mysql.throttle import wait_while_busy
 from mirrorlake.table.progress import Pace
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -155,7 +155,7 @@ def _carried(
     with reading(attempt.plan.source), session(attempt.plan.source) as connection:
         for chunk in chunks:
             heed()
-            seen = _looked_at(connection, chunk)
+            seen = look_at(connection, chunk)
             new = _new_values(carrying, chunk, seen, heed) if new is None else new
             if new is None:
                 misses += 1  # a chunk without rows shows no value
@@ -193,13 +193,6 @@ class _Chunk:
     new: Mapping[str, Any]
 
 
-def _looked_at(connection: Connection[Any], chunk: ChunkPlan) -> SourcePosition:
-    wait_while_busy(connection, chunk.source, chunk.name, chunk.load_id)
-    seen = read_position(connection)
-    check_server(chunk, seen)
-    return seen
-
-
 def _new_values(
     carrying: Carrying, chunk: ChunkPlan, seen: SourcePosition, heed: Heed
 ) -> Mapping[str, Any] | None:
@@ -233,7 +226,7 @@ def _carry(attempt: Attempt, carrying: Carrying, chunk: _Chunk) -> ChunkReceipt 
         return None
     held = _held(attempt.workspace, carrying, Condition(carrying.key, int(low), int(high)))
     files = PartFiles(plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg)
-    try:
+    with removed_on_failure(plan, files):
         found = NOTHING
         for batch in gathered(held):
             rows = _as_raw(carrying, chunk, batch)
@@ -247,16 +240,6 @@ def _carry(attempt: Attempt, carrying: Carrying, chunk: _Chunk) -> ChunkReceipt 
             return None
         written = files.finish()
         failpoint("chunk.carried")
-    except OSError as error:
-        files.discard()
-        raise LakeError(
-            f"a data file of {plan.name} could not be written: {error.strerror or error}",
-            table=plan.name,
-            next_step="See that the warehouse has room and can be written, then sync again",
-        ) from error
-    except BaseException:
-        files.discard()
-        raise
     return dataclasses.replace(
         tally.receipt(written),
         source_rows=expected.rows,

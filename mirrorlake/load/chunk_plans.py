@@ -9,6 +9,7 @@ from mirrorlake.ledger.records import Load
 from mirrorlake.load.chunk_planner import batch_rows, brings_many, equality_columns, widest_columns
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.proof.rows import RowForm
+from mirrorlake.proof.server_hashes import server_hashes
 from mirrorlake.table.resolve import ResolvedTable
 
 
@@ -24,8 +25,10 @@ def chunk_plans(
 
     Args:
         bounds: the conditions, in order.
-        rows: the form by which the server digests the rows; None: it does not.
+        rows: the form by which the server digests the rows; None: it does not. Rows with a key
+            come with their hashes, others are digested beforehand.
     """
+    hashes = server_hashes(plan.table, rows, plan.key) if rows and plan.key else None
     cursor = plan.cursor.name if plan.cursor else None
     schema = arrow_schema(table.schema())
     return [
@@ -51,7 +54,8 @@ def chunk_plans(
             near=brings_many(plan, load.window),
             widest=widest_columns(plan, load.window),
             iceberg=table.schema().model_dump_json(),
-            digest=rows.source_digest if rows else None,
+            digest=rows.source_digest if rows and hashes is None else None,
+            hashes=hashes,
         )
         for number, where in enumerate(bounds)
     ]

@@ -17,7 +17,10 @@ class ChunkReceipt:
     are pairs of a path and what a commit says of it; without, its footer is read. ``source_rows``
     and ``source_digest`` are what the server reported of the state that was read, where it did.
     ``written`` are the rows in its files, where that is not known to be ``rows``; ``carried`` those
-    of ``rows`` that MySQL digested and did not send.
+    of ``rows`` that MySQL digested and did not send. ``source_keys`` is the server's sum of its
+    keys' numbers, where each row came with the server's hash of it; ``source_digest`` is the sum
+    of those then. ``proved``: its files were read again, and are row by row what the server said,
+    and all of that.
     """
 
     number: int
@@ -38,6 +41,8 @@ class ChunkReceipt:
     source_digest: int | None = None
     written: int | None = None
     carried: int = 0
+    source_keys: int | None = None
+    proved: bool = False
 
     @property
     def committed(self) -> int:

@@ -13,12 +13,16 @@ from pymysql.connections import Connection
 
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.load.delta import CopyPlan
+from mirrorlake.proof.server_hashes import ServerHashes
 from mirrorlake.schema.versions import Exact
 from mirrorlake.sources.mysql.connect import SourcePosition, rows_of
 from mirrorlake.sources.mysql.introspect import read_sizes
 from mirrorlake.sources.mysql.lock_watch import mark
 from mirrorlake.sources.mysql.reader import BATCH_ROWS, WITNESS, witness
 from mirrorlake.sources.mysql.tables import quote
+
+HASH = "h"
+"""The column in which a row comes with the server's hash of it; no file has it."""
 
 
 class Equality(NamedTuple):
@@ -54,6 +58,8 @@ class ChunkPlan:
             are.
         digest: SQL of a row's digest in MySQL, by the proof's forms: the server reports the chunk's
             rows and digest, in the very state that is read; None: it does not.
+        hashes: how each row comes with the server's hash of it, in one pass; then there is no
+            ``digest``.
         equality_columns: columns of raw by which the server's own equality is kept.
         copy: how a full copy is written, if it leaves a row index; else None.
     """
@@ -77,6 +83,7 @@ class ChunkPlan:
     equality_columns: tuple[Equality, ...] = ()
     iceberg: str | None = None
     digest: str | None = None
+    hashes: ServerHashes | None = None
     batch_rows: int = BATCH_ROWS
     near: bool = False
     widest: tuple[str, ...] = ()
@@ -101,10 +108,16 @@ def digest_statement(plan: ChunkPlan) -> str:
     return _statement(plan, f"COUNT(*), SUM({plan.digest})")
 
 
+def keys_statement(plan: ChunkPlan, hashes: ServerHashes) -> str:
+    """How many rows a chunk has, and the sum of their keys' numbers, as the server says."""
+    return _statement(plan, f"COUNT(*), SUM({hashes.of_key})")
+
+
 def held_statement(plan: ChunkPlan, key: str) -> str:
     """`digest_statement`, with the lowest and the highest key of the chunk."""
     name = next(_named(exact) for exact in plan.columns if exact.name == key)
-    return _statement(plan, f"COUNT(*), SUM({plan.digest}), MIN({name}), MAX({name})")
+    digest = plan.hashes.rows.source_digest if plan.hashes else plan.digest
+    return _statement(plan, f"COUNT(*), SUM({digest}), MIN({name}), MAX({name})")
 
 
 def select_statement(plan: ChunkPlan, server: SourcePosition, session: int | None = None) -> str:
@@ -120,6 +133,8 @@ def select_list(plan: ChunkPlan, server: SourcePosition, session: int | None = N
         if exact.original is not None:
             parts.append(f"{exact.original} AS o{number}")
     parts += [f"{kept.sql} AS k{number}" for number, kept in enumerate(plan.equality_columns)]
+    if plan.hashes is not None:
+        parts.append(f"{plan.hashes.of_row} AS {HASH}")
     filled = _balanced([f"({_named(e)} IS NOT NULL)" for e in projected(plan)])
     parts.append(f"{witness(server, filled or '0', session)} AS {WITNESS}")
     return parts

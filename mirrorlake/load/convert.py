@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 
 from mirrorlake.errors import SourceError
-from mirrorlake.load.chunk_statements import ChunkPlan, is_projected
+from mirrorlake.load.chunk_statements import HASH, ChunkPlan, is_projected
+from mirrorlake.proof.server_hashes import numbers_of
 from mirrorlake.schema.own_columns import (
     DAY,
     DELETED,
@@ -86,8 +87,8 @@ def _refuse_lost(plan: ChunkPlan, columns: Sequence[str], computed: str = "") ->
 
 
 def exact_rows(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
-    """The chunk's rows in the raw table's schema; a value that does not fit is an error, never
-    changed."""
+    """The chunk's rows in the raw table's schema, and the server's hash of each if it sent them; a
+    value that does not fit is an error, never changed."""
     _check_nothing_lost(plan, found)
     rows = found.num_rows
     columns: dict[str, Any] = {}
@@ -106,7 +107,10 @@ def exact_rows(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
         columns[name] = found.column(f"k{number}")
     if any(e.has_original for e in plan.columns):
         columns[ORIGINAL] = _originals(texts, rows, plan.schema.field(ORIGINAL).type)
-    return with_own_columns(plan, columns, rows, position)
+    exact = with_own_columns(plan, columns, rows, position)
+    if plan.hashes is None:
+        return exact
+    return exact.append_column(HASH, numbers_of(found.column(HASH)))
 
 
 def with_own_columns(

@@ -129,8 +129,7 @@ def may_write_changes(plan: ResolvedTable) -> bool:
     contract = plan.contract
     return (
         bool(plan.key)
-        and contract.copies
-        and contract.deletes == "remove"
+        and contract.replaces_all
         and not plan.keeps_aliases
         and plan.entity is None
         and not {*plan.key} & (floating | unplaced)
@@ -181,8 +180,11 @@ def with_copy(chunks: Sequence[ChunkPlan], copying: Copying | None) -> list[Chun
     """The chunks of a load with how its rows are written; a copy is one chunk."""
     if copying is None or len(chunks) != 1:
         return list(chunks)
-    task = SUFFIX if copying.chain else ""
-    return [dataclasses.replace(chunk, copy=copying.plan, task=task) for chunk in chunks]
+    as_it_is = {"copy": copying.plan, "task": SUFFIX if copying.chain else ""}
+    if copying.chain and chunks[0].hashes is not None:
+        # Most of its rows are in no file of its own: the server adds them up.
+        as_it_is |= {"hashes": None, "digest": chunks[0].hashes.rows.source_digest}
+    return [dataclasses.replace(chunk, **as_it_is) for chunk in chunks]
 
 
 # --- what is gone ---------------------------------------------------------------------------------

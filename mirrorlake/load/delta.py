@@ -140,6 +140,10 @@ class RowSink:
         self._files.add(rows)
         return rows
 
+    def closed(self) -> list[WrittenFile]:
+        """The files that were closed since this was last called."""
+        return self._files.closed()
+
     def end(self) -> None:
         """See what is left of the index before: there are no more rows.
 

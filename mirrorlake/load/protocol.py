@@ -1,8 +1,7 @@
 """Loads: one window of one table, from MySQL into its raw table, by the commit protocol.
 
 Order of things, each of which a crash may follow: window ``created`` → attempt ``pending`` → data
-files → one Iceberg commit with the load's id → ``success``. `mirrorlake.load.outcome` puts right
-what a dead run left.
+files → one Iceberg commit with the load's id → ``success`` (`mirrorlake.load.load_run`).
 """
 
 from __future__ import annotations
@@ -11,29 +10,19 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pymysql.connections import Connection
 
 from mirrorlake.destinations.base import Commit
-from mirrorlake.destinations.iceberg.commit import (
-    ATTEMPT,
-    LOAD_ID,
-    NUMBER,
-    RECEIPT,
-    WINDOW,
-    commit_load,
-    find_load,
-    head_of,
-    newest_load,
-)
-from mirrorlake.destinations.iceberg.conditions import Condition
+from mirrorlake.destinations.iceberg.commit import commit_load, newest_load
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.destinations.iceberg.tables import ensure_raw_table, raw_schema
-from mirrorlake.errors import CommitConflict, LedgerError
+from mirrorlake.errors import LedgerError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger import ChunkedLoad, Ledger, Load, Receipt, Window
+from mirrorlake.ledger import Ledger, Load, Receipt, Window
 from mirrorlake.load.attempt import Attempt, LoadTerms
 from mirrorlake.load.backward import count_backward
 from mirrorlake.load.carry_over import CHUNK_ROWS, Carrying, carry_over, plan_carrying
@@ -51,8 +40,8 @@ from mirrorlake.load.copies import (
     tombstones_of_copy,
     with_copy,
 )
-from mirrorlake.load.outcome import give_up
-from mirrorlake.load.raw_files import forget_replaced, forget_written, record_written
+from mirrorlake.load.load_run import LoadRun
+from mirrorlake.load.raw_files import forget_written
 from mirrorlake.load.receipts import receipt_of
 from mirrorlake.load.reload import (
     NOTHING,
@@ -65,10 +54,10 @@ from mirrorlake.load.reread import Reread, tombstones_of
 from mirrorlake.load.resume import ChunkCut, basis_of, find_cut, plan_cut, start_of
 from mirrorlake.load.row_index import DeltaGivenUp
 from mirrorlake.load.runner import reads_on_spark, run_chunks
+from mirrorlake.load.select_rows import SELECT
 from mirrorlake.load.shrink_guard import refuse_smaller, refuse_smaller_history
 from mirrorlake.load.table_held import check_table_held
 from mirrorlake.load.verify import commit_proved, form_of_rows, is_verified
-from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.sources.mysql.lock_watch import Guard
 from mirrorlake.sources.mysql.reader import BATCH_ROWS
@@ -115,8 +104,11 @@ def load_window(
     rows = form_of_rows(connection, plan, table) if is_verified(plan, window) else None
     basis = basis_of(connection, plan, window, table, terms.server)
     found = find_cut(ledger, lake, plan, basis, table) if reread is None else None
-    load, cut = _start(workspace, plan, window, found)
-    attempt = Attempt(workspace, plan, load, connection)
+    if found is None:
+        run, cut = LoadRun.begin(workspace, plan.name, plan.raw, window), None
+    else:
+        run, cut = LoadRun.resume(workspace, plan.raw, found[0].load), found[1]
+    attempt = Attempt(workspace, plan, run.load, connection)
     receipts = list(cut.finished) if cut else []
     carrying = plan_carrying(workspace, plan, window, terms, rows)
     try:
@@ -124,26 +116,26 @@ def load_window(
             cut = ChunkCut(reread.conditions, by_keys=True)
         elif cut is None:
             cut = _new_cut(attempt, window, terms, basis, carrying)
-        chunks = chunk_plans(plan, load, table, terms.server, cut.bounds, rows)
+        chunks = chunk_plans(plan, run.load, table, terms.server, cut.bounds, rows)
         copying = plan_copy(workspace, plan, window, terms, table, rows)
-        way = _Way(terms, cut, with_copy(chunks, copying), rows, reread, copying, carrying)
+        chunks = with_copy(chunks, copying)
+        reading = _WindowLoad(run, attempt, terms, cut, chunks, rows, reread, copying, carrying)
         before = ledger.newest_receipt(plan.name)
-        snapshot, receipt = _land_or_complete(attempt, way, receipts)
-        failpoint("commit.after")
+        snapshot, receipt = reading.land_or_complete(receipts)
     except BaseException as error:
-        give_up(ledger, lake, plan, load, receipts, error)
+        run.give_up(error, (path for found in receipts for path in found.paths))
         raise
-    forget_replaced(ledger, lake, load, plan.raw, snapshot)
-    ledger.finish_load(load, snapshot, receipt)
-    failpoint("ledger.success")
+    run.succeed(snapshot, receipt)
     drop_index(lake, plan, before)
-    return ledger.successful_loads(plan.name, load.seq - 1)[0]
+    return ledger.successful_loads(plan.name, run.load.seq - 1)[0]
 
 
 @dataclass(frozen=True)
-class _Way:
-    """How a load is carried out: what is read, and how it is written and proved."""
+class _WindowLoad:
+    """How a window is loaded: what is read, and how it is written and proved."""
 
+    run: LoadRun
+    attempt: Attempt
     terms: LoadTerms
     cut: ChunkCut
     chunks: list[ChunkPlan]
@@ -152,117 +144,98 @@ class _Way:
     copying: Copying | None
     carrying: Carrying | None
 
-    @property
-    def is_delta(self) -> bool:
-        """Whether what was read is a copy that wrote what changed alone."""
-        return self.copying is not None and self.copying.is_delta
+    def land_or_complete(self, receipts: list[ChunkReceipt]) -> tuple[int | None, Receipt]:
+        """`_land`; where the load can't be written as changes, once more as a complete copy."""
+        try:
+            return self._land(receipts)
+        except DeltaGivenUp as why:
+            logger.warning(
+                "table %s load %s: %s: a complete copy is made",
+                *(self.attempt.plan.name, self.attempt.load.load_id, why),
+            )
+            self._forget_read(receipts)
+            complete = [without_delta(chunk, why) for chunk in self.chunks]
+            return dataclasses.replace(self, chunks=complete)._land(receipts)
 
+    def _land(self, receipts: list[ChunkReceipt]) -> tuple[int | None, Receipt]:
+        """Read the chunks that have no receipt yet, and commit the load; raw's new snapshot.
 
-def _land_or_complete(
-    attempt: Attempt, way: _Way, receipts: list[ChunkReceipt]
-) -> tuple[int | None, Receipt]:
-    """`_land`; where the load can't be written as changes, once more as a complete copy."""
-    try:
-        return _land(attempt, way, receipts)
-    except DeltaGivenUp as why:
-        logger.warning(
-            "table %s load %s: %s: a complete copy is made",
-            *(attempt.plan.name, attempt.load.load_id, why),
+        Raises:
+            DeltaGivenUp: the load can't be written as changes; nothing of it is visible.
+        """
+        attempt, terms, chunk, copying = self.attempt, self.terms, self.chunks[0], self.copying
+        plan, load, ledger = attempt.plan, attempt.load, attempt.workspace.ledger
+        seen = self._read_chunks(receipts)
+        if not terms.accept_smaller:
+            refuse_smaller(plan, load, ledger, receipts)
+            if terms.course is not None and terms.course.begins:
+                refuse_smaller_history(plan, attempt.workspace.lake, receipts)
+        replacement = _replacement(attempt, chunk, receipts, self.reread)
+        back = count_backward(plan, load, chunk, receipts, ledger, attempt.workspace.lake)
+        receipts.extend(replacement.receipts)
+        gone = tombstones_of_copy(attempt, chunk, copying, receipts) if copying else []
+        receipts.extend(gone)
+        check_table_held(attempt.connection, plan, terms.course)
+        receipt = receipt_of(plan, load, self.cut, receipts, replacement, seen, back)
+        receipt = stamp_copy(receipt, copying, sum(one.committed for one in gone))
+        receipt = stamp_receipt(receipt, load, plan, ledger, terms.course)
+        is_delta = copying is not None and copying.is_delta
+        snapshot = self.run.commit(
+            receipt,
+            {path: metrics for found in receipts for path, metrics in found.metrics},
+            chunk.location,
+            replaces=None if is_delta else replaced_by(plan, load.window),
+            removes=replacement.removes,
+            by=partial(self._commit, receipts),
         )
-        _forget_read(attempt, receipts)
-        way = dataclasses.replace(way, chunks=[without_delta(c, why) for c in way.chunks])
-        return _land(attempt, way, receipts)
+        return snapshot, receipt
 
+    def _commit(self, receipts: Sequence[ChunkReceipt], commit: Commit) -> int | None:
+        attempt, rows, copying, bounds = self.attempt, self.rows, self.copying, self.cut.bounds
+        if rows is None:
+            return commit_load(attempt.workspace.lake, commit)
+        if copying is None or not copying.is_delta:
+            return commit_proved(attempt, rows, commit, bounds, receipts)
+        prove = partial(prove_delta, attempt, self.chunks[0], copying, rows)
+        return commit_proved(attempt, rows, commit, bounds, receipts, prove)
 
-def _land(attempt: Attempt, way: _Way, receipts: list[ChunkReceipt]) -> tuple[int | None, Receipt]:
-    """Read the chunks that have no receipt yet, and commit the load; raw's new snapshot.
-
-    Raises:
-        DeltaGivenUp: the load can't be written as changes; nothing of it is visible.
-    """
-    workspace, plan, load, terms = attempt.workspace, attempt.plan, attempt.load, way.terms
-    ledger, lake, chunk, copying = workspace.ledger, workspace.lake, way.chunks[0], way.copying
-    seen = _read_chunks(attempt, way, receipts)
-    if not terms.accept_smaller:
-        refuse_smaller(plan, load, ledger, receipts)
-        if terms.course is not None and terms.course.begins:
-            refuse_smaller_history(plan, lake, receipts)
-    replacement = _replacement(attempt, chunk, receipts, way.reread)
-    back = count_backward(plan, load, chunk, receipts, ledger, lake)
-    receipts.extend(replacement.receipts)
-    gone = tombstones_of_copy(attempt, chunk, copying, receipts) if copying else []
-    receipts.extend(gone)
-    check_table_held(attempt.connection, plan, terms.course)
-    receipt = receipt_of(plan, load, way.cut, receipts, replacement, seen, back)
-    receipt = stamp_copy(receipt, copying, sum(one.committed for one in gone))
-    receipt = stamp_receipt(receipt, load, plan, ledger, terms.course)
-    workspace.check_lease()
-    replaces = None if way.is_delta else replaced_by(plan, load.window)
-    commit = _commit_of(plan, load, receipt, receipts, replacement.removes, replaces)
-    record_written(ledger, load, chunk.location, commit.metrics)
-    failpoint("commit.before")
-    return _commit(attempt, way, commit, receipts), receipt
-
-
-def _commit(
-    attempt: Attempt, way: _Way, commit: Commit, receipts: Sequence[ChunkReceipt]
-) -> int | None:
-    rows, copying, chunk = way.rows, way.copying, way.chunks[0]
-    if rows is None:
-        return commit_load(attempt.workspace.lake, commit)
-    if copying is None or not copying.is_delta:
-        return commit_proved(attempt, rows, commit, way.cut.bounds, receipts)
-
-    def prove(expected: Tally, snapshot: int | None) -> None:
-        prove_delta(attempt, chunk, copying, rows, expected, snapshot)
-
-    return commit_proved(attempt, rows, commit, way.cut.bounds, receipts, prove)
-
-
-def _forget_read(attempt: Attempt, receipts: list[ChunkReceipt]) -> None:
-    """Forget what was read and written of a copy that can't be written as changes: its files go
-    when no snapshot names them any more."""
-    plan, ledger = attempt.plan, attempt.workspace.ledger
-    table = attempt.workspace.lake.load(plan.raw)
-    if table is not None:
+    def _forget_read(self, receipts: list[ChunkReceipt]) -> None:
+        """Forget what was read and written of a copy that can't be written as changes: its files
+        go when no snapshot names them any more."""
         names = [path for receipt in receipts for path in receipt.paths]
-        forget_written(ledger, attempt.load, table.location(), names)
-    receipts.clear()
+        ledger, location = self.attempt.workspace.ledger, self.chunks[0].location
+        forget_written(ledger, self.attempt.load, location, names)
+        receipts.clear()
 
+    def _read_chunks(self, receipts: list[ChunkReceipt]) -> Progress:
+        """Read the chunks that have no receipt yet, or carry them over; each receipt is added, and
+        recorded, as it comes."""
+        attempt, cut = self.attempt, self.cut
+        workspace, plan, load = attempt.workspace, attempt.plan, attempt.load
+        there = sum(receipt.rows for receipt in receipts)
+        pace = Pace(plan.name, load.load_id, _expected(plan, cut), self.terms.progress, there)
 
-def _start(
-    workspace: Workspace,
-    plan: ResolvedTable,
-    window: Window,
-    found: tuple[ChunkedLoad, ChunkCut] | None,
-) -> tuple[Load, ChunkCut | None]:
-    """An attempt, ``pending``: of the load that was found, with its chunks, or of a new one.
+        def waiting() -> list[ChunkPlan]:
+            done = {receipt.number for receipt in receipts}
+            return [chunk for chunk in self.chunks if chunk.number not in done]
 
-    Raises:
-        CommitConflict: the load that was to be resumed was committed just now.
-    """
-    ledger, lake, lease = workspace.ledger, workspace.lake, workspace.held_lease()
-    if found is None:
-        load_id = ledger.create_load(plan.name, window)
-        failpoint("ledger.created")
-        parent = head_of(lake, plan.raw)
-        load = ledger.start_load(load_id, lease, workspace.run_id, plan.raw.name, parent)
-        failpoint("ledger.pending")
-        return load, None
-    chunked, cut = found
-    parent = head_of(lake, plan.raw)
-    # A last owner that wakes up: what it commits before this look is seen, what it commits after
-    # it moves the table off the parent that our own commit asserts.
-    if find_load(lake, plan.raw, chunked.load.load_id) is not None:
-        raise CommitConflict(
-            f"table {plan.name}: load {chunked.load.load_id} was committed by another run",
-            table=plan.name,
-            next_step="Sync again: it goes on from there",
-            retryable=True,
-        )
-    load = ledger.resume_load(chunked.load, lease, workspace.run_id, parent)
-    failpoint("chunks.resumed")
-    return load, cut
+        def record(found: ChunkReceipt) -> None:
+            if cut.can_be_resumed:
+                workspace.ledger.finish_chunk(load, found.number, receipt_to_json(found))
+                failpoint("chunks.recorded")
+
+        with Guard(plan.source, plan.table.database, plan.table.name, load.load_id) as guard:
+            if self.carrying is not None:
+                for found in carry_over(attempt, self.carrying, waiting(), pace, guard.heed):
+                    receipts.append(found)
+                    record(found)
+            spark, left = workspace.spark, waiting()
+            job_id = spark.application_id() if reads_on_spark(left, spark) else ""
+            if job_id:
+                workspace.ledger.record_job(load, job_id)
+            for found in run_chunks(left, SELECT, spark, pace, guard.heed, record):
+                receipts.append(found)
+        return pace.finish()
 
 
 def _new_cut(
@@ -283,36 +256,6 @@ def _new_cut(
         workspace.ledger.plan_chunks(attempt.load, basis, start_of(cut), cut.bounds)
         failpoint("chunks.planned")
     return cut
-
-
-def _read_chunks(attempt: Attempt, way: _Way, receipts: list[ChunkReceipt]) -> Progress:
-    """Read the chunks that have no receipt yet, or carry them over; each receipt is added, and
-    recorded, as it comes."""
-    workspace, plan, load, cut = attempt.workspace, attempt.plan, attempt.load, way.cut
-    there = sum(receipt.rows for receipt in receipts)
-    pace = Pace(plan.name, load.load_id, _expected(plan, cut), way.terms.progress, there)
-
-    def waiting() -> list[ChunkPlan]:
-        done = {receipt.number for receipt in receipts}
-        return [chunk for chunk in way.chunks if chunk.number not in done]
-
-    def record(found: ChunkReceipt) -> None:
-        if cut.can_be_resumed:
-            workspace.ledger.finish_chunk(load, found.number, receipt_to_json(found))
-            failpoint("chunks.recorded")
-
-    with Guard(plan.source, plan.table.database, plan.table.name, load.load_id) as guard:
-        if way.carrying is not None:
-            for found in carry_over(attempt, way.carrying, waiting(), pace, guard.heed):
-                receipts.append(found)
-                record(found)
-        spark, left = workspace.spark, waiting()
-        job_id = spark.application_id() if reads_on_spark(left, spark) else ""
-        if job_id:
-            workspace.ledger.record_job(load, job_id)
-        for found in run_chunks(left, plan.name, spark, pace, guard.heed, record):
-            receipts.append(found)
-    return pace.finish()
 
 
 def _expected(plan: ResolvedTable, cut: ChunkCut) -> int | None:
@@ -362,28 +305,3 @@ def _replacement(
 def _chunk_rows(plan: ResolvedTable, spark: LazySpark) -> int:
     small = spark.is_worth_tasks() or batch_rows(plan) < BATCH_ROWS
     return ROWS_PER_CHUNK // 4 if small else ROWS_PER_CHUNK
-
-
-def _commit_of(
-    plan: ResolvedTable,
-    load: Load,
-    receipt: Receipt,
-    chunks: Sequence[ChunkReceipt],
-    removes: frozenset[str],
-    replaces: Condition | None,
-) -> Commit:
-    return Commit(
-        identifier=plan.raw,
-        parent=load.parent_snapshot,
-        paths=[path for c in chunks for path in c.paths],
-        metrics={path: metrics for c in chunks for path, metrics in c.metrics},
-        properties={
-            LOAD_ID: load.load_id,
-            ATTEMPT: str(load.attempt),
-            RECEIPT: receipt.to_json(),
-            WINDOW: load.window.to_json(),
-            NUMBER: str(load.seq),
-        },
-        replaces=replaces,
-        removes=removes,
-    )

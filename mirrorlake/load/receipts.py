@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from os.path import commonprefix
 from typing import Any
@@ -51,31 +52,43 @@ def receipt_of(
             table=plan.name,
             next_step="Point the contract at one server: answers of two are not one copy",
         )
-    rows, written = sum(c.rows for c in chunks), sum(c.committed for c in chunks)
-    return Receipt(
-        rows=rows,
-        bytes=sum(c.bytes for c in chunks),
-        files=sum(len(c.paths) for c in chunks),
-        digest=f"{sum(c.digest for c in chunks) % 2**64:016x}",
+    return replace(
+        summed(chunks),
         moment=moment.isoformat(sep=" "),
         hi=_end(plan, load.window, moment, chunks, cut.top),
-        server=first.server,
-        position=first.position,
-        originals=sum(sum(c.originals.values()) for c in chunks),
-        future=sum(c.future for c in chunks),
-        query_seconds=round(max(c.query_seconds for c in chunks), 3),
         oldest_open=oldest.isoformat(sep=" ") if oldest else None,
         looked_up=replacement.looked_up,
         gone=replacement.gone,
         replaced=len(replacement.removes),
         read_bytes=seen.bytes,
         read_seconds=round(seen.seconds, 3),
-        original_columns=_originals(chunks),
         moments=_moments(chunks, moment) if len(chunks) > 1 else None,
-        source_digest=_source_digest(chunks),
         backward=replacement.backward if load.window.kind == "reload" else backward,
         clock_ahead=None if cut.clock_ahead is None else round(cut.clock_ahead.total_seconds(), 3),
         waiting=[one.to_plain() for one in cut.open_writes.remembered()],
+    )
+
+
+def summed(chunks: Sequence[ChunkReceipt]) -> Receipt:
+    """What the parts of a load saw together, as of the earliest of them."""
+    first = min(chunks, key=lambda c: c.moment)
+    rows, written = sum(c.rows for c in chunks), sum(c.committed for c in chunks)
+    originals = _originals(chunks)
+    return Receipt(
+        rows=rows,
+        bytes=sum(c.bytes for c in chunks),
+        files=sum(len(c.paths) for c in chunks),
+        digest=f"{sum(c.digest for c in chunks) % 2**64:016x}",
+        moment=first.moment.isoformat(sep=" "),
+        hi=None,
+        server=first.server,
+        position=first.position,
+        originals=sum(originals.values()),
+        future=sum(c.future for c in chunks),
+        query_seconds=round(max(c.query_seconds for c in chunks), 3),
+        read_bytes=sum(c.read_bytes for c in chunks),
+        original_columns=originals,
+        source_digest=_source_digest(chunks),
         written=written if written != rows else None,
         carried=sum(c.carried for c in chunks),
     )
@@ -91,13 +104,19 @@ def still_open(
     if not found.recovered or not by_time(plan):
         return found
     found = found.since(settled_before(window))
-    logger.warning(
-        "table %s: source %s has a prepared transaction (XA) from before its last start, and can't "
-        "say when that wrote its rows: windows reach back to %s UTC until it is committed or "
-        "rolled back",
-        *(plan.name, plan.source.name, found.oldest),
-    )
+    logger.warning("table %s: %s", plan.name, recovered_words(plan, found))
     return found
+
+
+def recovered_words(plan: ResolvedTable, found: OpenWrites) -> str:
+    """What a transaction that the server recovered does to a table's windows; '' without one."""
+    if not found.recovered or not by_time(plan):
+        return ""
+    return (
+        f"source {plan.source.name} has a prepared transaction (XA) from before its last start, "
+        f"and can't say when that wrote its rows: windows reach back to {found.oldest} UTC until "
+        "it is committed or rolled back (XA RECOVER lists it)"
+    )
 
 
 def _source_digest(chunks: Sequence[ChunkReceipt]) -> str | None:

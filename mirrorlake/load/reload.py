@@ -36,6 +36,7 @@ from mirrorlake.load.attempt import Attempt
 from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.chunk_task import load_chunk
+from mirrorlake.load.select_rows import SELECT
 from mirrorlake.load.shrink_guard import refuse_removals
 from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.own_columns import DAY, DELETED, KEY, LOAD, LOADED_AT, SEQ, TOKEN
@@ -102,7 +103,7 @@ def replace_small_loads(
                 chunk, number=number + len(found), where=key_condition(key, keys)
             )
             with reading(lookup.source):
-                found.append(load_chunk(lookup))
+                found.append(load_chunk(lookup, SELECT))
         there = _keys_in(attempt, chunk, found)
         back = _moved_back(attempt, chunk, moved, found)
         gone = _without(moved, there, names)
@@ -341,6 +342,11 @@ def write_tombstones(
         originals={},
         future=0,
         query_seconds=0.0,
+        # They are no rows of MySQL's: there is nothing to compare.
+        source_rows=None if seen.source_rows is None else 0,
+        source_digest=None if seen.source_digest is None else 0,
+        source_keys=None,
+        proved=seen.proved,
     )
 
 

@@ -32,6 +32,7 @@ from mirrorlake.load.chunk_receipt import ChunkReceipt, receipt_from_json, recei
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.chunk_task import ReadChunk, load_chunk, take_in
 from mirrorlake.load.finishing import Finishing, Record
+from mirrorlake.load.row_source import RowSource
 from mirrorlake.runtime.permissions import Permissions, held
 from mirrorlake.sources.mysql.limits import reading, share_of
 from mirrorlake.sources.mysql.route import Heed
@@ -52,7 +53,7 @@ def reads_on_spark(chunks: Sequence[ChunkPlan], spark: LazySpark) -> bool:
 
 def run_chunks(
     chunks: Sequence[ChunkPlan],
-    table: str,
+    source: RowSource,
     spark: LazySpark,
     pace: Pace,
     heed: Heed,
@@ -72,7 +73,7 @@ def run_chunks(
         MirrorlakeError: a chunk failed for good; the caller owns the others' files.
     """
     if not reads_on_spark(chunks, spark):
-        yield from _read_here(chunks, table, pace, heed, record)
+        yield from _read_here(chunks, source, pace, heed, record)
         return
     session = spark.get()
 
@@ -80,20 +81,20 @@ def run_chunks(
         with reading(plan.source):
             heed()
             plan = dataclasses.replace(plan, source=share_of(plan.source))
-            receipt = _run_on_spark(session, table, plan, spark.permissions)
+            receipt = _run_on_spark(session, plan, source, spark.permissions)
         pace.advance(receipt.rows, receipt.read_bytes)
         return receipt
 
     with ThreadPoolExecutor(min(chunks[0].source.connections, len(chunks)), "chunk") as pool:
         for receipt in _as_they_finish(
-            {pool.submit(_patiently, chunk, table, on_spark, heed) for chunk in chunks}
+            {pool.submit(patiently, chunk, on_spark, heed) for chunk in chunks}
         ):
             yield receipt
             record(receipt)
 
 
 def _read_here(
-    chunks: Sequence[ChunkPlan], table: str, pace: Pace, heed: Heed, record: Record
+    chunks: Sequence[ChunkPlan], source: RowSource, pace: Pace, heed: Heed, record: Record
 ) -> Iterator[ChunkReceipt]:
     """Chunks one after the other; while one is read, the one before is finished.
 
@@ -109,11 +110,11 @@ def _read_here(
 
         def here(plan: ChunkPlan) -> ReadChunk:
             with reading(plan.source):
-                return take_in(plan, pace.advance, heeded)
+                return take_in(plan, source, pace.advance, heeded)
 
         try:
             for chunk in chunks:
-                read = _patiently(chunk, table, here, heeded)
+                read = patiently(chunk, here, heeded)
                 try:
                     yield from finishing.receipts()
                 except BaseException:
@@ -151,41 +152,51 @@ def _as_they_finish(waiting: set[Future[ChunkReceipt]]) -> Iterator[ChunkReceipt
         failed.result()
 
 
-def _patiently(chunk: ChunkPlan, table: str, run: Callable[[ChunkPlan], _T], heed: Heed) -> _T:
-    """Run one chunk, up to four times where the failure may pass.
+def patiently(
+    chunk: ChunkPlan,
+    run: Callable[[ChunkPlan], _T],
+    heed: Heed | None = None,
+    *,
+    attempts: int = ATTEMPTS,
+    at_once: tuple[type[MirrorlakeError], ...] = (SourceBusy, ReadGivenUp),
+) -> _T:
+    """Run one chunk, up to so many times where the failure may pass.
 
-    Not where the load as a whole is to leave the source alone: it says so itself.
+    Args:
+        at_once: errors that another attempt does not pass: by default those by which the load as a
+            whole is to leave the source alone.
     """
-    for number in range(ATTEMPTS):
+    for number in range(attempts):
         try:
             return run(dataclasses.replace(chunk, retry=number))
-        except (SourceBusy, ReadGivenUp):
+        except at_once:
             raise
         except MirrorlakeError as error:
-            heed()  # a connection that was lost because the read was ended
+            if heed is not None:
+                heed()  # a connection that was lost because the read was ended
             # A value that does not fit its column will not fit it in a second either.
-            if not error.retryable or error.column or number + 1 == ATTEMPTS:
+            if not error.retryable or error.column or number + 1 == attempts:
                 raise
             pause = PAUSE_SECONDS * 2**number
             logger.warning(
                 "table %s load %s chunk %d: %s; read again in %g s",
-                *(table, chunk.load_id, chunk.number, error, pause),
+                *(chunk.name, chunk.load_id, chunk.number, error, pause),
             )
             time.sleep(pause)
     raise AssertionError("unreachable")
 
 
 def _run_on_spark(
-    session: Any, table: str, plan: ChunkPlan, permissions: Permissions
+    session: Any, plan: ChunkPlan, source: RowSource, permissions: Permissions
 ) -> ChunkReceipt:
     """One chunk as one task of one job; its own errors come back as they are."""
 
     def run_chunk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for _ in range(batch.num_rows):
-                yield pa.RecordBatch.from_pydict({"answer": [_answer(plan, permissions)]})
+                yield pa.RecordBatch.from_pydict({"answer": [_answer(plan, source, permissions)]})
 
-    with _deaths_are_retryable(table), spark_errors(table):
+    with _deaths_are_retryable(plan.name), spark_errors(plan.name):
         # One row: one task. mapInArrow works on a cluster and through Spark Connect alike.
         found = session.range(0, 1, 1, 1).mapInArrow(cast(Any, run_chunk), "answer string")
         (row,) = found.collect()
@@ -219,7 +230,7 @@ _DEATHS = re.compile(
 )
 
 
-def _answer(plan: ChunkPlan, permissions: Permissions) -> str:
+def _answer(plan: ChunkPlan, source: RowSource, permissions: Permissions) -> str:
     """Runs on a worker, whose umask is its own: the chunk's receipt, or its error, as JSON."""
     from pyspark import TaskContext
 
@@ -229,7 +240,7 @@ def _answer(plan: ChunkPlan, permissions: Permissions) -> str:
         plan = dataclasses.replace(plan, task=f"t{context.taskAttemptId()}")
     try:
         with held(permissions):
-            return json.dumps({"receipt": receipt_to_json(load_chunk(plan))})
+            return json.dumps({"receipt": receipt_to_json(load_chunk(plan, source))})
     except MirrorlakeError as error:
         fields = {
             "message": error.message,

@@ -29,25 +29,11 @@ def refuse_smaller(
     Raises:
         TooFewRows: it is empty and the last was not, or smaller by that share or more.
     """
-    limit = plan.contract.shrink_limit
-    last = (
-        last_copy(ledger, plan.name) if load.window.kind == "full" and limit is not None else None
-    )
-    if last is None or last.receipt is None or limit is None:
-        return
-    before, now = last.receipt.rows, sum(chunk.rows for chunk in chunks)
-    if not is_too_small(before, now, limit):
-        return
-    raise TooFewRows(
-        f"table {plan.name}: the copy has {plural(now, 'row')}, and the last one "
-        f"({last.started_at:%Y-%m-%d %H:%M} UTC) had {before:,}: {1 - now / before:.0%} less, and "
-        f"shrink_limit is {limit:.0%}. The mirror stays as it was",
-        table=plan.name,
-        source=plan.source.name,
-        next_step="Look whether MySQL should hold so few. If it should: `mirrorlake sync "
-        f"{plan.name} --accept-smaller`, or under Dagster a run with the tag "
-        "mirrorlake/accept-smaller: true",
-    )
+    copied = load.window.kind == "full" and plan.contract.shrink_limit is not None
+    last = last_copy(ledger, plan.name) if copied else None
+    if last is not None and last.receipt is not None:
+        had = f"the last one ({last.started_at:%Y-%m-%d %H:%M} UTC) had"
+        _refuse(plan, last.receipt.rows, chunks, "the copy has", had)
 
 
 def refuse_smaller_history(plan: ResolvedTable, lake: Lake, chunks: Sequence[ChunkReceipt]) -> None:
@@ -59,18 +45,19 @@ def refuse_smaller_history(plan: ResolvedTable, lake: Lake, chunks: Sequence[Chu
         TooFewRows: it is empty and the mirror is not, or smaller by that share or more.
         LakeError: the lake could not be read.
     """
-    limit = plan.contract.shrink_limit
-    before = rows_shown(lake, plan.deduped) if limit is not None else None
-    if limit is None or before is None:
-        return
-    now = sum(chunk.rows for chunk in chunks)
-    if not is_too_small(before, now, limit):
+    before = rows_shown(lake, plan.deduped) if plan.contract.shrink_limit is not None else None
+    _refuse(plan, before, chunks, "a new history would begin with", "the mirror has")
+
+
+def _refuse(
+    plan: ResolvedTable, before: int | None, chunks: Sequence[ChunkReceipt], has: str, had: str
+) -> None:
+    limit, now = plan.contract.shrink_limit, sum(chunk.rows for chunk in chunks)
+    if before is None or limit is None or not is_too_small(before, now, limit):
         return
     raise TooFewRows(
-        f"table {plan.name}: a new history would begin with {plural(now, 'row')}, and the "
-        f"mirror has "
-        f"{before:,}: {1 - now / before:.0%} less, and shrink_limit is {limit:.0%}. The mirror "
-        "stays as it was",
+        f"table {plan.name}: {has} {plural(now, 'row')}, and {had} {before:,}: "
+        f"{1 - now / before:.0%} less, and shrink_limit is {limit:.0%}. The mirror stays as it was",
         table=plan.name,
         source=plan.source.name,
         next_step="Look whether MySQL should hold so few. If it should: `mirrorlake sync "

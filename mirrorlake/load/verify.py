@@ -1,20 +1,22 @@
 """Loads that are proved before they are visible: written, compared with what MySQL said of the
 states that were read, and only then published.
 
-Full copies and first loads are, unless ``verify`` is off. A small one is compared while it is
-staged, in a snapshot that the catalog does not know yet: that takes one commit. Any other, and one
-that only Spark can compare, is written to a branch. What becomes of a run that dies on the way is
-decided by main alone: a load that main shows was published, and is a success; a load that only a
-branch holds was not, and its branch is dropped by the next run. A branch that did not stand its
-proof stays, to be looked at.
+All are, unless ``verify`` is off. Where each row came with the server's hash of it, the chunk's
+files were compared as they were written; what is left to see is that the commit has these very
+files. Other loads are compared while they are staged, in a snapshot that the catalog does not know
+yet: that takes one commit. What only Spark can compare is written to a branch.
+
+What becomes of a run that dies on the way is decided by main alone: a load that main shows was
+published, and is a success; a load that only a branch holds was not, and its branch is dropped by
+the next run. A branch that did not stand its proof stays, to be looked at.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -30,6 +32,7 @@ from mirrorlake.destinations.iceberg.branches import (
 )
 from mirrorlake.destinations.iceberg.commit import (
     LOAD_ID,
+    StagedCommit,
     commit_load,
     discard_staged,
     head_of,
@@ -38,8 +41,10 @@ from mirrorlake.destinations.iceberg.commit import (
     stage_load,
 )
 from mirrorlake.destinations.iceberg.cost import counted
+from mirrorlake.destinations.iceberg.data_files import holds
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeTable, history
+from mirrorlake.destinations.iceberg.metrics import rows_in
+from mirrorlake.destinations.iceberg.model import LakeTable, changed_files, history
 from mirrorlake.errors import CommitConflict, MirrorlakeError, NotProved
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, Window
@@ -47,6 +52,7 @@ from mirrorlake.load.attempt import Attempt
 from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.proof.differences import Formatter
 from mirrorlake.proof.loaded import (
+    SaidOfChunks,
     Unseen,
     equals_locally,
     find_differences,
@@ -70,8 +76,13 @@ _PREFIX = "load-"
 
 
 def is_verified(plan: ResolvedTable, window: Window) -> bool:
-    """Whether a window's load is proved before it is visible."""
-    return plan.contract.verify and window.kind in ("full", "initial")
+    """Whether a window's load is proved before it is visible.
+
+    Not later windows of tables whose engine has no snapshots: rows that change while a window is
+    read would have it refused, time after time.
+    """
+    whole = window.kind in ("full", "initial")
+    return plan.contract.verify and (whole or plan.table.engine.lower() == "innodb")
 
 
 def form_of_rows(connection: Connection[Any], plan: ResolvedTable, table: LakeTable) -> RowForm:
@@ -117,12 +128,14 @@ def commit_proved(
     if commit.parent is None and not commit.paths:
         _refuse_nothing(attempt, chunks)
         return None
+    unseen = _unseen(attempt, rows, commit.parent or 0, chunks, receipts)
     parent, compared = commit.parent, False
     try:
         if prove_delta is None:
-            shown, compared = _commit_staged(attempt, rows, commit, chunks)
-            if shown is not None:
+            done, shown = _commit_staged(attempt, unseen, commit, receipts)
+            if done:
                 return shown
+            compared = True
     except CommitConflict:
         parent = _same_loads(lake, raw, parent)
     for _ in range(REBUILDS):
@@ -130,11 +143,11 @@ def commit_proved(
             raise _moved(raw, parent)
         at = create_branch(lake, raw, branch, parent)
         failpoint("branch.made")
-        snapshot = commit_load(lake, dataclasses.replace(commit, parent=at, branch=branch))
+        snapshot = commit_load(lake, replace(commit, parent=at, branch=branch))
         failpoint("branch.committed")
         if prove_delta is None:
             there = at if snapshot is None else snapshot
-            _prove(attempt, rows, branch, there, chunks, compared=compared)
+            _prove(attempt, replace(unseen, snapshot=there), branch, compared=compared)
         else:
             with _dropped_if_not(lake, raw, branch):
                 prove_delta(_sum(chunks), at if snapshot is None else snapshot)
@@ -153,7 +166,7 @@ def commit_proved(
     raise _moved(raw, parent)
 
 
-def _refuse_nothing(attempt: Attempt, chunks: Mapping[int, tuple[str, Tally]]) -> None:
+def _refuse_nothing(attempt: Attempt, chunks: SaidOfChunks) -> None:
     """See that MySQL has no row where nothing was read.
 
     Raises:
@@ -165,13 +178,10 @@ def _refuse_nothing(attempt: Attempt, chunks: Mapping[int, tuple[str, Tally]]) -
 
 
 def _commit_staged(
-    attempt: Attempt,
-    rows: RowForm,
-    commit: Commit,
-    chunks: Mapping[int, tuple[str, Tally]],
-) -> tuple[int | None, bool]:
-    """Publish a load that is seen to be equal without Spark, and without a branch: its snapshot,
-    None where it takes one; and whether its rows were compared.
+    attempt: Attempt, unseen: Unseen, commit: Commit, receipts: Sequence[ChunkReceipt]
+) -> tuple[bool, int | None]:
+    """Publish a load that is seen to be equal without Spark, and without a branch: whether that was
+    done, and its snapshot.
 
     Raises:
         CommitConflict: main moved; nothing is visible.
@@ -179,22 +189,41 @@ def _commit_staged(
         LakeError: the catalog or the storage failed; nothing is visible.
     """
     lake = attempt.workspace.lake
-    unseen = _unseen(attempt, rows, commit.parent or 0, chunks)
-    if not is_small(unseen):
-        return None, False
+    proved = all(receipt.proved for receipt in receipts)
+    if not proved and not (unseen.sums_suffice and is_small(unseen)):
+        return False, None
     staged = stage_load(lake, commit)
     if staged is None:
-        return None, False
+        return not any(tally.rows for _, tally in unseen.chunks.values()), None
     failpoint("commit.staged")
     # What the read used and freed would stand beside what the proof takes.
     pa.default_memory_pool().release_unused()
-    unseen = dataclasses.replace(unseen, snapshot=staged.snapshot)
-    if not equals_locally(lake, unseen, staged.table):
+    unseen = replace(unseen, snapshot=staged.snapshot)
+    equal = (
+        _has_files(lake, staged, receipts) if proved else equals_locally(lake, unseen, staged.table)
+    )
+    if not equal:
         discard_staged(lake, staged)
-        return None, True
+        return False, None
     failpoint("commit.proved")
     attempt.workspace.check_lease()
-    return publish_staged(lake, staged), True
+    return True, publish_staged(lake, staged)
+
+
+def _has_files(lake: Lake, staged: StagedCommit, receipts: Sequence[ChunkReceipt]) -> bool:
+    """Whether a commit adds the files that were compared with MySQL and no other, each with all of
+    its rows, and each still there as it was written."""
+    written = {path: metrics for receipt in receipts for path, metrics in receipt.metrics}
+    rows = {path: rows_in(metrics) for path, metrics in written.items()}
+    table = staged.table
+    snapshot = table.snapshot_by_id(staged.snapshot)
+    with lake.translated(staged.commit.identifier):
+        changed = changed_files(table, snapshot) if snapshot is not None else ()
+        added = [(file.file_path, file.record_count) for is_new, file in changed if is_new]
+        if sorted(added) != sorted(rows.items()):
+            return False
+        schema = table.schema()
+        return all(holds(table.io, path, metrics, schema) for path, metrics in written.items())
 
 
 @contextmanager
@@ -206,7 +235,7 @@ def _dropped_if_not(lake: Lake, raw: Identifier, branch: str) -> Generator[None]
         raise
 
 
-def _sum(chunks: Mapping[int, tuple[str, Tally]]) -> Tally:
+def _sum(chunks: SaidOfChunks) -> Tally:
     return sum((tally for _, tally in chunks.values()), NOTHING)
 
 
@@ -257,30 +286,24 @@ def is_named(lake: Lake, identifier: Identifier, load_id: str) -> bool:
 
 def _chunks(
     bounds: Sequence[str], receipts: Sequence[ChunkReceipt]
-) -> dict[int, tuple[str, Tally]]:
+) -> dict[int, tuple[str | None, Tally]]:
     return {
-        r.number: (bounds[r.number], Tally(r.source_rows or 0, r.source_digest or 0))
+        # Rows that a reload looked up by their keys are beyond the window's own conditions.
+        r.number: (
+            bounds[r.number] if r.number < len(bounds) else None,
+            Tally(r.source_rows or 0, r.source_digest or 0),
+        )
         for r in receipts
-        if r.number < len(bounds)  # tombstones are no chunk's
     }
 
 
-def _prove(
-    attempt: Attempt,
-    rows: RowForm,
-    branch: str,
-    snapshot: int,
-    chunks: Mapping[int, tuple[str, Tally]],
-    *,
-    compared: bool,
-) -> None:
+def _prove(attempt: Attempt, unseen: Unseen, branch: str, *, compared: bool) -> None:
     """See that a load on its branch is what MySQL said.
 
     Args:
         compared: whether its rows were compared without Spark already, and not seen to be equal.
     """
     plan, lake = attempt.plan, attempt.workspace.lake
-    unseen = _unseen(attempt, rows, snapshot, chunks)
     if not compared and equals_locally(lake, unseen, lake.load(plan.raw)):
         return
     spark = attempt.workspace.spark.get()
@@ -302,7 +325,11 @@ def _prove(
 
 
 def _unseen(
-    attempt: Attempt, rows: RowForm, snapshot: int, chunks: Mapping[int, tuple[str, Tally]]
+    attempt: Attempt,
+    rows: RowForm,
+    snapshot: int,
+    chunks: SaidOfChunks,
+    receipts: Sequence[ChunkReceipt],
 ) -> Unseen:
     plan = attempt.plan
     return Unseen(
@@ -314,6 +341,8 @@ def _unseen(
         load=attempt.load,
         rows=rows,
         chunks=chunks,
+        keys={r.number: r.source_keys for r in receipts if r.source_keys is not None},
+        sums_suffice=all(r.proved or r.source_keys is None for r in receipts),
     )
 
 

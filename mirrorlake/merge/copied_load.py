@@ -10,13 +10,13 @@ from __future__ import annotations
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.copied_files import CopiedFiles
 from mirrorlake.destinations.iceberg.field_ids import shares_ids
-from mirrorlake.destinations.iceberg.model import LakeFile, LakeTable
+from mirrorlake.destinations.iceberg.model import LakeFile, LakeTable, column_names
 from mirrorlake.destinations.iceberg.tables import TARGET_BYTES
 from mirrorlake.ledger import Load, RawFile
 from mirrorlake.merge.raw_versions import wanted_types
 from mirrorlake.merge.statements import Layer
 from mirrorlake.merge.version_sql import version_columns, version_originals
-from mirrorlake.schema.own_columns import DELETED, ORIGINAL
+from mirrorlake.schema.own_columns import DELETED, EVENT, ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
@@ -30,7 +30,7 @@ def copied_load(
 ) -> CopiedFiles | None:
     """The files that make up a layer of this load alone; None where the rows have to be read.
 
-    A load has one row of a key. They are the layer's rows if none of them is a tombstone, no value
+    They are the layer's rows if none of them is a tombstone, no value
     changes on the way, and every file is the one that the load recorded.
     """
     raw, table = workspace.lake.load(plan.raw), workspace.lake.load(layer.identifier)
@@ -70,6 +70,8 @@ def _is_whole(plan: ResolvedTable, load: Load) -> bool:
 def _is_as_stored(plan: ResolvedTable, layer: Layer, raw: LakeTable) -> bool:
     """Whether the layer's columns are all of raw's, without a conversion or a rule: what a rule
     drops would stand in the file."""
+    if EVENT in column_names(raw.schema()):
+        return False  # a load may have several versions of a key
     wanted = wanted_types(plan)
     plain = [as_sql_identifier(name) for name in wanted]
     if [sql for _, _, sql in layer.columns] != plain:

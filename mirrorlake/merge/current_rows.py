@@ -13,10 +13,10 @@ from mirrorlake.ledger import Load
 from mirrorlake.merge.conversions import spark_type
 from mirrorlake.merge.newest import key_originals, key_parts, newest_columns, raw_rows_sql
 from mirrorlake.merge.pruning import bounds_of, bounds_sql, may_prune
-from mirrorlake.merge.ranks import ALIVE, GONE, RANK
+from mirrorlake.merge.ranks import ALIVE, ALIVE_EVENT, GONE, RANK
 from mirrorlake.merge.statements import Layer, flags, original_of, same_value, unplaced_key
 from mirrorlake.schema.masking import keyed_hash
-from mirrorlake.schema.own_columns import DELETED_AT, KEY, ORIGINAL, SEQ, TOKEN
+from mirrorlake.schema.own_columns import DELETED_AT, EVENT, KEY, ORIGINAL, SEQ, TOKEN
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -59,13 +59,14 @@ def _current(
     """What these versions leave of each key, as the contract has deleted rows.
 
     Args:
-        several: whether a key may have more than one.
+        several: whether they are of several loads.
         apart: columns by which a key's versions are taken for those of several keys.
     """
     if plan.contract.deletes == "ignore":
         rows = rows.where(f"NOT {GONE}")
     # Without a second row a tombstone may still flag one.
-    return _newest(rows, plan, apart) if plan.key and (several or flags(plan)) else rows
+    several = several or flags(plan) or EVENT in rows.columns
+    return _newest(rows, plan, apart) if plan.key and several else rows
 
 
 def _unknown(rows: DataFrame, known: Sequence[Load], plan: ResolvedTable) -> DataFrame:
@@ -108,7 +109,7 @@ def _observed(
     ]
     union = frames[0]
     for frame in frames[1:]:
-        union = union.unionByName(frame)
+        union = union.unionByName(frame, allowMissingColumns=True)  # events
     return union
 
 
@@ -123,9 +124,9 @@ def _newest(rows: DataFrame, plan: ResolvedTable, apart: Sequence[str]) -> DataF
     """The current row of each key."""
     from pyspark.sql import functions as f
 
-    for name, sql in newest_columns(plan, apart):
+    for name, sql in newest_columns(plan, rows.columns, apart):
         rows = rows.withColumn(name, f.expr(sql))
-    return rows.where(f"{RANK} = 1").drop(RANK, ALIVE)
+    return rows.where(f"{RANK} = 1").drop(RANK, ALIVE, ALIVE_EVENT)
 
 
 def _with_first_created(

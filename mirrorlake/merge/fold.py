@@ -254,7 +254,7 @@ def _apply(
     whole = fresh or not plan.key or (todo.again and todo.repairs)
     # A MERGE compares every row with a copy's, to write only what changed: of few rows, writing
     # them all is a third of its work.
-    copied = plan.contract.copies and plan.contract.deletes == "remove" and not todo.delta
+    copied = plan.contract.replaces_all and not todo.delta
     if whole or (copied and todo.rows <= SMALL_COPY):
         alone = todo.loads[0] if len(todo.loads) == 1 else None
         files = copied_load(workspace, plan, layer, alone) if alone is not None else None

@@ -7,7 +7,7 @@ What belongs here: what both have in common. What doesn't: whose rows they read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
@@ -15,7 +15,16 @@ from mirrorlake.merge.ranks import GONE, newest_by
 from mirrorlake.merge.raw_versions import wanted_types
 from mirrorlake.merge.statements import flags, original_of, text_literal, unplaced_key
 from mirrorlake.merge.version_sql import version_columns, version_originals
-from mirrorlake.schema.own_columns import DELETED, DELETED_AT, KEY, LOADED_AT, ORIGINAL, SEQ, TOKEN
+from mirrorlake.schema.own_columns import (
+    DELETED,
+    DELETED_AT,
+    EVENT,
+    KEY,
+    LOADED_AT,
+    ORIGINAL,
+    SEQ,
+    TOKEN,
+)
 from mirrorlake.table.resolve import ResolvedTable
 
 
@@ -31,7 +40,7 @@ def raw_rows_sql(plan: ResolvedTable, raw: Identifier, table: LakeTable | None, 
     there = {field.name for field in table.schema().fields} if table else set()
     wanted = wanted_types(plan)
     columns = version_columns(plan, table, wanted)
-    columns += [SEQ, f"{DELETED} AS {GONE}"]
+    columns += [SEQ, *({EVENT} & there), f"{DELETED} AS {GONE}"]
     if flags(plan):
         columns.append(f"CASE WHEN {DELETED} THEN {LOADED_AT} END AS {DELETED_AT}")
     if plan.originals:
@@ -43,7 +52,9 @@ def raw_rows_sql(plan: ResolvedTable, raw: Identifier, table: LakeTable | None, 
     return f"SELECT {', '.join(columns)} FROM {raw.sql} WHERE {where}"  # noqa: S608
 
 
-def newest_columns(plan: ResolvedTable, apart: Sequence[str] = ()) -> list[tuple[str, str]]:
+def newest_columns(
+    plan: ResolvedTable, rows: Collection[str], apart: Sequence[str] = ()
+) -> list[tuple[str, str]]:
     """Columns that are added to rows with a key, one after another: name and SQL.
 
     A key's current row is its latest. Where deleted rows are flagged, it is the latest that is no
@@ -51,9 +62,10 @@ def newest_columns(plan: ResolvedTable, apart: Sequence[str] = ()) -> list[tuple
     these rows, its latest tombstone, which flags the row that the layer holds.
 
     Args:
+        rows: the columns of these rows.
         apart: columns by which a key's rows are taken for those of several keys.
     """
-    return newest_by([*key_parts(plan), *apart], flagged=flags(plan))
+    return newest_by([*key_parts(plan), *apart], flagged=flags(plan), events=EVENT in rows)
 
 
 def key_parts(plan: ResolvedTable) -> list[str]:

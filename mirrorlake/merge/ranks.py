@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirrorlake.schema.own_columns import DELETED_AT, SEQ
+from mirrorlake.schema.own_columns import DELETED_AT, EVENT, SEQ
 
 GONE = "_mirror_gone"
 """In a set of changes: the key is no more."""
@@ -16,22 +16,34 @@ RANK = "_mirror_rank"
 """1 in the row that is its key's current one."""
 ALIVE = "_mirror_alive"
 """The number of the last load that saw a key's row, and no tombstone of it."""
+ALIVE_EVENT = "_mirror_alive_event"
+"""The last event of that load that did."""
+_EVENT = f"coalesce({EVENT}, 0)"
 
 
-def newest_by(parts: Sequence[str], *, flagged: bool) -> list[tuple[str, str]]:
-    """The same of rows whose key is shared where these parts are.
+def newest_by(
+    parts: Sequence[str], *, flagged: bool, events: bool = False
+) -> list[tuple[str, str]]:
+    """The same of rows whose key is shared where these parts are. Versions of a row are ordered by
+    load, and those of one load by event.
 
     Args:
         parts: SQL of what rows of one key share.
         flagged: whether deleted rows are flagged.
+        events: whether there are rows of loads with several versions of a key.
     """
     key = f"PARTITION BY {', '.join(parts)}"
-    order = f"{SEQ} DESC"
+    order = f"{SEQ} DESC, {_EVENT} DESC" if events else f"{SEQ} DESC"
     if not flagged:
         return [(RANK, f"row_number() OVER ({key} ORDER BY {order})")]
-    later = f"CASE WHEN {GONE} AND {SEQ} > coalesce({ALIVE}, 0) THEN {DELETED_AT} END"
+    alive = [(ALIVE, f"max(CASE WHEN NOT {GONE} THEN {SEQ} END) OVER ({key})")]
+    later = f"{SEQ} > coalesce({ALIVE}, 0)"
+    if events:
+        last = f"CASE WHEN NOT {GONE} AND {SEQ} = {ALIVE} THEN {_EVENT} END"
+        alive.append((ALIVE_EVENT, f"max({last}) OVER ({key})"))
+        later = f"({later} OR {SEQ} = {ALIVE} AND {_EVENT} > {ALIVE_EVENT})"
     return [
-        (ALIVE, f"max(CASE WHEN NOT {GONE} THEN {SEQ} END) OVER ({key})"),
-        (DELETED_AT, f"min({later}) OVER ({key})"),
+        *alive,
+        (DELETED_AT, f"min(CASE WHEN {GONE} AND {later} THEN {DELETED_AT} END) OVER ({key})"),
         (RANK, f"row_number() OVER ({key} ORDER BY {GONE}, {order})"),
     ]

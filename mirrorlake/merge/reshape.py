@@ -111,7 +111,7 @@ def _must_be_filled(workspace: Workspace, plan: ResolvedTable, layer: Layer, nam
     last held under its name."""
     if layer.name == "clean":
         return True
-    if plan.contract.copies and plan.contract.deletes == "remove":
+    if plan.contract.replaces_all:
         return False  # the newest copy has all rows there are
     ledger = workspace.ledger
     start = ledger.history_start(plan.name)

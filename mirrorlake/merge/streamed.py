@@ -11,11 +11,11 @@ What belongs here: the text. What doesn't: the view of it (`mirrorlake.serving.s
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
-from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.model import LakeTable, column_names
 from mirrorlake.merge.newest import key_originals, newest_columns, raw_rows_sql
 from mirrorlake.merge.ranks import GONE, RANK
 from mirrorlake.merge.statements import Layer, deduped_layer, same_key, unplaced_key
@@ -59,7 +59,7 @@ def streamed_sql(plan: ResolvedTable, added: AddedLoads) -> str:
         return f"SELECT {names} FROM ({rows})"  # noqa: S608
     parts = {
         _ROWS: _rows(plan, added),
-        _NEWEST: _newest(plan),
+        _NEWEST: _newest(plan, column_names(added.tables[plan.raw].schema())),
         _REMOVED: _removed(plan, layer, added),
     }
     clauses = ", ".join(f"{name} AS ({sql})" for name, sql in parts.items())
@@ -108,10 +108,10 @@ def _rows(plan: ResolvedTable, added: AddedLoads) -> str:
     return raw_rows_sql(plan, plan.raw, added.tables[plan.raw], where)
 
 
-def _newest(plan: ResolvedTable) -> str:
+def _newest(plan: ResolvedTable, columns: Collection[str]) -> str:
     """What the added loads leave of each key: its current row."""
     rows = _ROWS
-    for name, sql in newest_columns(plan):
+    for name, sql in newest_columns(plan, columns):
         kept = f"* EXCEPT ({DELETED_AT})" if name == DELETED_AT else "*"
         rows = f"(SELECT {kept}, {sql} AS {name} FROM {rows})"  # noqa: S608
     return f"SELECT * FROM {rows} WHERE {RANK} = 1"  # noqa: S608

@@ -53,7 +53,7 @@ from mirrorlake.merge.tenant_shapes import (
     rows_sql,
 )
 from mirrorlake.schema.own_columns import DATABASE, SOURCE
-from mirrorlake.table.tenants import clean_of, deduped_of
+from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)

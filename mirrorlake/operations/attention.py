@@ -32,6 +32,7 @@ _LABELS: Final = {
     "unknown": "with loads that the lake lost",
     "put right": "put right",
     "unproved": "unproved",
+    "held back": "held back by a prepared transaction",
     "waiting": "not complete",
     "different": "different by the newest check",
     "surplus": "with rows that only the mirror has",
@@ -171,7 +172,9 @@ def find_attention(
     Raises:
         LedgerError: the ledger can't be read.
     """
-    found = [Attention(r.table, "put right", words) for r in results for words in r.put_right]
+    done = [*results, *tenants]
+    found = [Attention(one.table, "put right", words) for one in done for words in one.put_right]
+    found += [Attention(r.table, "held back", r.held_back) for r in results if r.held_back]
     if contracts:
         facts = read_facts(ledger, folds=False)
         for contract in contracts:

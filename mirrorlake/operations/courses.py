@@ -43,6 +43,9 @@ class NextLoad:
         compared: whether the mirror was just found equal, though the table was rebuilt.
         reason: why it reads the whole table; '' where it does not.
         last: the load that it continues; None where it reads the whole table.
+        again: that all of it is read again, by what the contract or the table is now, in words;
+            '' where it is not.
+        silent: what a DDL changed that no cursor tells, in words; '' of nothing.
     """
 
     course: Course
@@ -51,6 +54,8 @@ class NextLoad:
     reason: str
     last: Load | None
     compared: bool = False
+    again: str = ""
+    silent: str = ""
 
     def window(self, plan: ResolvedTable, clock: datetime, ahead: Any) -> Window:
         """Its window, as `plan_window` says; after a comparison it begins where that ended."""
@@ -100,9 +105,8 @@ def plan_next_load(
     if found.course.may_be_equal and _is_equal(workspace, plan, found.course):
         last = ledger.last_load(plan.name, "success", moving=True)
         found = NextLoad(found.course.goes_on(), False, False, "", last, compared=True)
-    mark_course(plan, ledger, server, found.course)
-    mark_silent_changes(plan, ledger, server)
-    return found
+    again = mark_course(plan, ledger, server, found.course)
+    return replace(found, again=again, silent=mark_silent_changes(plan, ledger, server))
 
 
 def _is_equal(workspace: Workspace, plan: ResolvedTable, course: Course) -> bool:

@@ -21,7 +21,7 @@ from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import LEDGER_VERSION, Ledger
 from mirrorlake.load.tenants.readable import find_unreadable
-from mirrorlake.operations.moved_lake import recorded_tables, refuse_moved_lake
+from mirrorlake.operations.moved_lake import recorded_tables, refuse_lost_views, refuse_moved_lake
 from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
 from mirrorlake.proof.evidence import evidence_folder
 from mirrorlake.runtime.doctor import Diagnosis
@@ -275,6 +275,7 @@ def _agreement(config: Config) -> tuple[str, str]:
     """Whether the lake's tables are as the ledger's last commits left them."""
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     refuse_moved_lake(config, ledger, recorded_tables(config, ledger))
+    refuse_lost_views(config, ledger)
     return (
         "",
         f"{plural(len(ledger.lake_heads()), 'table is', 'tables are')} as the ledger knows them",

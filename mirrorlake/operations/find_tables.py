@@ -75,7 +75,7 @@ def find_tables(config: Config, ledger: Ledger, run_id: str) -> list[FoundTable]
         refuse_no_folder(config.lake)
     lake = Lake(config.lake)
     heads = {head.name: head for head in ledger.lake_heads()}
-    namespaces = set(_namespaces(config)) | {namespace for namespace, _ in heads}
+    namespaces = lake_namespaces(config, ledger)
     found: list[FoundTable] = []
     for identifier, files in _folders(lake):
         head = heads.pop(identifier.path, None)
@@ -92,7 +92,7 @@ def find_tables(config: Config, ledger: Ledger, run_id: str) -> list[FoundTable]
             logger.info("lake table %s: %s %s", identifier, became.what, chosen.path)
             found.append(became)
     found += _gone(lake, heads.values())
-    _forget_views(lake, ledger)
+    forget_lost_views(lake, ledger)
     return found
 
 
@@ -107,8 +107,12 @@ def _gone(lake: Lake, heads: Iterable[LakeHead]) -> Iterator[FoundTable]:
         yield FoundTable(str(identifier), "gone", head.metadata_location, why)
 
 
-def _forget_views(lake: Lake, ledger: Ledger) -> None:
-    """Have the next sync make views that the catalog lost, not find them changed by somebody."""
+def forget_lost_views(lake: Lake, ledger: Ledger) -> None:
+    """Have the next sync make views that the catalog lost, not find them changed by somebody.
+
+    Raises:
+        LakeError: the catalog can't be read.
+    """
     prefix = "view "
     for name in ledger.definitions(prefix):
         namespace, _, view = name.removeprefix(prefix).partition(".")
@@ -117,10 +121,14 @@ def _forget_views(lake: Lake, ledger: Ledger) -> None:
                 ledger.forget_definition(name)
 
 
-def _namespaces(config: Config) -> Iterator[str]:
+def lake_namespaces(config: Config, ledger: Ledger) -> set[str]:
+    """Where a lake has tables: the namespaces of a contract file, and those of all that the ledger
+    knows, models among them."""
+    found = {namespace for namespace, _ in (head.name for head in ledger.lake_heads())}
     for contract in (*config.tables, *config.snapshots, *config.tenants):
         spaces = contract.namespaces
-        yield from (spaces.raw, spaces.deduped, spaces.clean, f"{spaces.deduped}__side")
+        found |= {spaces.raw, spaces.deduped, spaces.clean, f"{spaces.deduped}__side"}
+    return found
 
 
 def _folders(lake: Lake) -> Iterator[tuple[Identifier, Sequence[FolderMetadata]]]:

@@ -14,7 +14,7 @@ from pymysql.connections import Connection
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.integrity import damage_errors
 from mirrorlake.failpoints import failpoint
-from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.load_run import settle_loads
 from mirrorlake.merge.fold import fold_layer
 from mirrorlake.merge.statements import check_rules, deduped_layer
 from mirrorlake.operations.moved_layers import accept_made, put_right, refuse_unread
@@ -50,12 +50,11 @@ def fold_table(workspace: Workspace, contract: TableContract, then: Then | None 
     with session(source, contract.database) as connection:
         plan = resolve_table(workspace, contract, connection)
         with workspace.leased(contract) as leased:
-            if leased.moved:
-                put_right(leased, contract, plan.key)
-            settle_loads(leased.ledger, leased.lake, contract.name, contract.namespaces.raw)
+            repaired = put_right(leased, contract, plan.key) if leased.moved else []
+            settle_loads(leased, contract)
             refuse_unloaded(leased, plan)
             folded = len(fold_layers(leased, plan))
-            accept_made(leased)
+            accept_made(leased, contract, repaired)
             if then is not None:
                 then(leased, connection, plan)
             return folded

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mirrorlake.capabilities import Seam
 from mirrorlake.config import TableContract
+from mirrorlake.config.contract import Mirrored, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import statistics_of
 from mirrorlake.destinations.iceberg.folder_metadata import refuse_unknown_metadata
@@ -32,7 +33,7 @@ from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.copies import kept_indexes
-from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.resume import files_of
 from mirrorlake.merge.staging import BRANCH
 from mirrorlake.operations.moved_layers import refuse_removal
@@ -42,6 +43,7 @@ from mirrorlake.operations.orphans import (
     refuse_short_grace,
     remove_orphans,
 )
+from mirrorlake.operations.tenant_upkeep import drop_old_copies
 from mirrorlake.operations.unchanged import stamp_kept
 from mirrorlake.serving.streamed import held_versions
 from mirrorlake.serving.versions import versions_table
@@ -129,9 +131,10 @@ OF_MODES: Seam[ModeUpkeep] = Seam("maintain")
 
 
 def maintain_table(
-    workspace: Workspace, contract: TableContract, ages: Ages | None = None, *, wait: bool = True
+    workspace: Workspace, contract: Mirrored, ages: Ages | None = None, *, wait: bool = True
 ) -> list[Maintained]:
-    """Compact, expire and clean up all lake tables of one contract.
+    """Compact, expire and clean up all lake tables of one contract; of tenants, take the files of
+    old copies out of raw first.
 
     A step that fails leaves its table as it was, is reported in ``error``, and does not stop the
     others.
@@ -151,7 +154,7 @@ def maintain_table(
         kept, indexes = frozenset[str](), frozenset[str]()
         held = held_versions(workspace.lake, contract)
         if not contract.landed:
-            settle_loads(workspace.ledger, workspace.lake, contract.name, contract.namespaces.raw)
+            settle_loads(leased, contract)
             kept = files_of(workspace.ledger.chunked_load(contract.name))
             indexes = kept_indexes(workspace.ledger, contract.name)
         found: list[Maintained] = []
@@ -161,15 +164,18 @@ def maintain_table(
                 if workspace.lake.load(identifier) is not None:
                     leased.check_lease()
                     loaded = {}
-                    if layer == "raw":
+                    if layer == "raw" and isinstance(contract, TenantTable):
+                        drop_old_copies(leased, contract, identifier)
+                    elif layer == "raw":
                         loaded = loaded_files(workspace.ledger, contract, identifier.name)
                     parts = (ages, kept, indexes, held, loaded)
                     found.append(maintain_lake_table(workspace, identifier, layer, *parts))
-        of_mode = OF_MODES.added.get(contract.mode)
-        return [*found, *(of_mode.expire(workspace, contract) if of_mode is not None else ())]
+        if isinstance(contract, TableContract) and contract.mode in OF_MODES.added:
+            found += OF_MODES.added[contract.mode].expire(workspace, contract)
+        return found
 
 
-def list_tables(workspace: Workspace, contract: TableContract) -> Iterator[tuple[Identifier, str]]:
+def list_tables(workspace: Workspace, contract: Mirrored) -> Iterator[tuple[Identifier, str]]:
     """The lake tables that a contract may have, with their layers: rows before what is beside
     them."""
     spaces = contract.namespaces
@@ -180,9 +186,8 @@ def list_tables(workspace: Workspace, contract: TableContract) -> Iterator[tuple
             yield versions, "versions"
     yield Identifier(spaces.deduped, contract.table), "deduped"
     yield Identifier(spaces.clean, contract.table), "clean"
-    of_mode = OF_MODES.added.get(contract.mode)
-    if of_mode is not None:
-        for identifier in of_mode.side_tables(contract):
+    if isinstance(contract, TableContract) and contract.mode in OF_MODES.added:
+        for identifier in OF_MODES.added[contract.mode].side_tables(contract):
             yield identifier, "side"
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mirrorlake.config import Config
+from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.destinations.iceberg.place import (
     check_place,
     says_which,
@@ -101,6 +102,27 @@ def refuse_moved_lake(config: Config, ledger: Ledger, contracts: Sequence[Record
         LedgerError: the ledger can't be read.
     """
     refuse_moved_tables(find_all_moved(config, ledger, contracts))
+
+
+def refuse_lost_views(config: Config, ledger: Ledger) -> None:
+    """See that the catalog has the clean views that were made. Whether one says what it must is
+    seen when its table is folded.
+
+    Raises:
+        LakeError: it has not.
+        LedgerError: the ledger can't be read.
+    """
+    named = metadata_locations(config.lake)
+    known = ledger.definitions("view ") if named is not None else {}
+    for one in (*config.tables, *config.snapshots, *config.tenants) if known else ():
+        view = Identifier(one.namespaces.clean, one.table)
+        if one.clean == "view" and f"view {view}" in known and view.path not in (named or {}):
+            landed = isinstance(one, TableContract) and one.landed
+            raise LakeError(
+                f"table {one.name}: its view {view} is not in the catalog any more",
+                table=one.name,
+                next_step=f"`mirrorlake {'land' if landed else 'sync'} {one.name}` makes it again",
+            )
 
 
 def refuse_moved_tables(moved: Mapping[str, Sequence[MovedTable]]) -> None:

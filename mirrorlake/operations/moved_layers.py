@@ -6,6 +6,8 @@
                     | version is there      |
     any but raw     | rows by other hands,  | our version is shown again at once; what other hands
                     | ours is there         | left stays under a tag for `KEPT`
+    any but raw     | gone, and its         | registered again at once, unless another name has it
+                    | metadata is there     |
     deduped, clean  | any other             | made again from raw, in one commit; readers keep what
                     |                       | they see until then, and the tag stays as above
     raw             | gone, and its         | refused: `mirrorlake lake find`
@@ -24,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from mirrorlake.config import TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
@@ -39,23 +40,18 @@ from mirrorlake.destinations.iceberg.heads import (
     MovedTable,
     Recorded,
     layers_of_table,
-    only_foreign_since,
 )
-from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.listing import listed_path
-from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.destinations.iceberg.model import LakeTable, history, open_storage
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger, Load
-from mirrorlake.ledger.lake_heads import LakeHead
 from mirrorlake.merge.reshape import mark_for_rewrite
-from mirrorlake.operations.put_right import KEPT, note_put_right
+from mirrorlake.operations.put_right import note_put_right
+from mirrorlake.operations.show_ours import is_elsewhere, keep_theirs, show_ours
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.continuity import kept_words
 from mirrorlake.workspace import Workspace
 
-TAG = "mirror_other_hands_"
 _LOST = "raw lost "
 
 
@@ -76,7 +72,7 @@ def put_right(
     lost: dict[Identifier, list[Load]] = {}
     waiting: list[MovedTable] = []
     for one in workspace.moved:
-        if done := show_ours(workspace, one):
+        if done := show_ours(workspace, one, register=one.layer != "raw"):
             found.append(f"{_words(contract, one)}: {done}")
         elif one.layer == "raw":
             lost[one.identifier] = _find_lost(workspace, contract, one)
@@ -102,11 +98,20 @@ def put_right(
     return found
 
 
-def accept_made(workspace: Workspace) -> None:
-    """Record that the fold made every layer again that was marked for it."""
+def accept_made(workspace: Workspace, contract: Recorded, found: Sequence[str]) -> list[str]:
+    """Record that the fold made every layer again that was marked for it, and every view that
+    other hands had changed; what was found in all, in words.
+
+    Args:
+        found: what `put_right` said of the same lease.
+    """
     for one in workspace.moved:
         if one.layer != "raw":
             workspace.accept(one.identifier)
+    views = [f"table {contract.name}: {words}" for words in workspace.views]
+    if views:
+        note_put_right(workspace.ledger, contract.name, views, before=found)
+    return [*found, *views]
 
 
 def refuse_moved(workspace: Workspace, contract: Recorded, *layers: str) -> None:
@@ -128,8 +133,7 @@ def _command(contract: Recorded) -> str:
     """What works on a table, or a model, of this kind."""
     if isinstance(contract, ModelTable):
         return f"run {contract.model}"
-    landed = isinstance(contract, TableContract) and contract.landed
-    return f"{'land' if landed else 'sync'} {contract.name}"
+    return f"{'land' if contract.landed else 'sync'} {contract.name}"
 
 
 def refuse_unread(ledger: Ledger, contract: TableContract) -> None:
@@ -165,84 +169,6 @@ def _words(contract: Recorded, one: MovedTable) -> str:
     return f"{name}: {one.said}"
 
 
-def show_ours(workspace: Workspace, one: MovedTable, *, register: bool = False) -> str:
-    """Show our last version of a lake table again, where it is still there: readers have what was
-    proved last at once. What was done, in words; '' where it is not there.
-
-    Args:
-        register: whether a table that the catalog lost is registered again.
-    """
-    if _set_forward(workspace, one):
-        return "it is set forward again"
-    if one.layer != "raw" and _take_back(workspace, one):
-        return f"it shows that version again; theirs is kept for {KEPT.days} days"
-    gone = one.recorded if register and one.how == "gone" else None
-    if gone is not None and _name_recorded(workspace.lake, one.identifier, gone):
-        workspace.accept(one.identifier)
-        return "it is registered again"
-    return ""
-
-
-def _take_back(workspace: Workspace, one: MovedTable) -> bool:
-    """Set main back to our last version, where others alone wrote since; whether it was."""
-    left = one.recorded.snapshot_id if one.recorded is not None else None
-    if one.how != "written" or left is None or one.now is None:
-        return False
-    table = workspace.lake.load(one.identifier)
-    if table is None or table.snapshot_by_id(left) is None or not only_foreign_since(table, left):
-        return False
-    workspace.check_lease()
-    _keep_theirs(workspace, one, table)
-    workspace.lake.roll_back(one.identifier, left, one.now)
-    workspace.accept(one.identifier)
-    return True
-
-
-def _keep_theirs(workspace: Workspace, one: MovedTable, table: LakeTable) -> None:
-    """Keep what other hands left for a while, under a tag."""
-    if one.now is None:
-        return
-    name = f"{TAG}{datetime.now(UTC):%Y%m%d}_{one.now}"
-    if name not in table.metadata.refs:
-        age = int(KEPT.total_seconds() * 1000)
-        with workspace.lake.translated(one.identifier):
-            table.manage_snapshots().create_tag(one.now, name, age).commit()
-
-
-def _set_forward(workspace: Workspace, one: MovedTable) -> bool:
-    """Show our last version of a lake table again, where it was set back and the version is there:
-    in the table, or in the metadata file that the catalog named then; whether it was."""
-    if one.how != "set back" or one.recorded is None:
-        return False
-    lake, left = workspace.lake, one.recorded.snapshot_id
-    table = lake.load(one.identifier)
-    if table is None or left is None:
-        return False
-    workspace.check_lease()
-    if table.snapshot_by_id(left) is not None:
-        came_of = {snapshot.snapshot_id for snapshot in history(table, left)}
-        if one.now is None or one.now not in came_of:
-            return False
-        lake.set_forward(one.identifier, left, one.now)
-    elif not _name_recorded(lake, one.identifier, one.recorded):
-        return False
-    workspace.accept(one.identifier)
-    return True
-
-
-def _name_recorded(lake: Lake, identifier: Identifier, recorded: LakeHead) -> bool:
-    """Have an old copy of the catalog name the metadata file that the ledger knows, if that is
-    there; whether it is."""
-    at = lake.location(identifier)
-    with lake.translated(identifier):
-        there = read_folder(open_storage(lake.catalog.properties, at), at, str(identifier))
-    known = {listed_path(one.path): one for one in there if one.uuid == recorded.uuid}
-    if listed_path(recorded.metadata_location) not in known:
-        return False
-    lake.name_metadata(identifier, recorded.metadata_location)
-    return True
-
-
 # --- layers made of raw ---------------------------------------------------------------------------
 
 
@@ -250,7 +176,7 @@ def _make_again(workspace: Workspace, one: MovedTable) -> None:
     """Keep what other hands left for a while, and have the next fold write the layer as a whole."""
     table = workspace.lake.load(one.identifier)
     if table is not None:
-        _keep_theirs(workspace, one, table)
+        keep_theirs(workspace, one, table)
     if one.recorded is not None and one.how == "gone":
         _retire(workspace, one.identifier, one.recorded.uuid)
 
@@ -259,8 +185,7 @@ def _retire(workspace: Workspace, identifier: Identifier, uuid: str) -> None:
     """Let the files of a layer go that is in the catalog no more; unless it is there by another
     name, as far as that can be told."""
     lake, at = workspace.lake, workspace.lake.location(identifier)
-    named = metadata_locations(workspace.config.lake)
-    if named is None or any(one.startswith(f"{at}/") for one in named.values()):
+    if is_elsewhere(workspace, identifier):
         return
     with lake.translated(identifier):
         retire_uuids(open_storage(lake.catalog.properties, at), at, [uuid])

@@ -13,7 +13,8 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config import Config
+from mirrorlake.config.contract import Mirrored
 from mirrorlake.config.fields import format_duration
 from mirrorlake.destinations.iceberg.folder_metadata import RETIRED, refuse_unknown_metadata
 from mirrorlake.destinations.iceberg.lake import Lake
@@ -92,7 +93,7 @@ def remove_orphans(
         return [file.bytes for _, file in old]
 
 
-def loaded_files(ledger: Ledger, contract: TableContract, raw_table: str) -> dict[str, str]:
+def loaded_files(ledger: Ledger, contract: Mirrored, raw_table: str) -> dict[str, str]:
     """The files that a raw table has by the ledger's word, by name → the load that wrote each."""
     loads = ledger.successful_loads(contract.name, ever=True)
     by_number = {load.seq: load.load_id for load in loads}

@@ -17,11 +17,17 @@ PUT_RIGHT = "other hands "
 """How the names of what the ledger keeps of tables that were put right begin."""
 
 
-def note_put_right(ledger: Ledger, name: str, found: Sequence[str]) -> None:
+def note_put_right(
+    ledger: Ledger, name: str, found: Sequence[str], before: Sequence[str] = ()
+) -> None:
     """Say what was put right of a table, and keep it for as long as what other hands left is
-    kept."""
+    kept.
+
+    Args:
+        before: what was said of the same run already.
+    """
     if found:
         # One line a table: after a restore there are hundreds.
         logger.warning("%s", "; ".join(found))
-        said = {"at": datetime.now(UTC).isoformat(), "found": list(found)}
+        said = {"at": datetime.now(UTC).isoformat(), "found": [*before, *found]}
         ledger.record_definition(f"{PUT_RIGHT}{name}", json.dumps(said))

@@ -6,19 +6,20 @@ snapshot names belongs to a run that died. The grace time is for writers that kn
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mirrorlake.config import TableContract
+from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.integrity import layers_of
-from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.load.copies import kept_indexes
-from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.resume import files_of
 from mirrorlake.load.verify import drop_kept
+from mirrorlake.operations.maintain import list_tables
 from mirrorlake.operations.moved_layers import refuse_removal
 from mirrorlake.operations.orphans import (
     GRACE,
@@ -28,7 +29,6 @@ from mirrorlake.operations.orphans import (
 )
 from mirrorlake.operations.publishers import settle_published
 from mirrorlake.operations.refold import drop_beside
-from mirrorlake.serving.versions import versions_table
 from mirrorlake.workspace import Leasable, Workspace
 
 
@@ -61,7 +61,7 @@ class Recovered:
 
 
 def recover_table(
-    workspace: Workspace, contract: TableContract, grace: timedelta = GRACE, *, wait: bool = True
+    workspace: Workspace, contract: Mirrored, grace: timedelta = GRACE, *, wait: bool = True
 ) -> Recovered:
     """Settle a table's pending loads; remove its orphans, and the branches of loads that did not
     stand their proof, that are older than ``grace``.
@@ -77,7 +77,7 @@ def recover_table(
     with workspace.leased(contract, wait=wait) as leased:
         namespace = contract.namespaces.raw
         repairs = workspace.ledger.interrupt_repairs(contract.name)
-        settled = settle_loads(workspace.ledger, workspace.lake, contract.name, namespace)
+        settled = settle_loads(leased, contract)
         pending = {load.load_id for load in settled}
         published = settle_published(leased, contract)
         states = {load.load_id: load.state for load in workspace.ledger.loads(contract.name)}
@@ -91,10 +91,11 @@ def recover_table(
         indexes = kept_indexes(workspace.ledger, contract.name)
         refuse_removal(leased, contract)
         removed: list[int] = []
-        for table in _tables(workspace, contract):
-            name = table.name()[-1]
-            of_raw = ".".join(table.name()[:-1]) == contract.namespaces.raw
-            loaded = loaded_files(workspace.ledger, contract, name) if of_raw else {}
+        for identifier, layer in list_tables(workspace, contract):
+            if (table := workspace.lake.load(identifier)) is None:
+                continue
+            by_ledger = layer == "raw" and isinstance(contract, TableContract)
+            loaded = loaded_files(leased.ledger, contract, identifier.name) if by_ledger else {}
             removed += remove_orphans(workspace.lake, table, before, kept, indexes, loaded)
     return Recovered(
         table=contract.name,
@@ -117,20 +118,3 @@ def recover_published(workspace: Workspace, one: Leasable) -> Recovered:
     """
     with workspace.leased(one) as leased:
         return Recovered(one.name, 0, 0, 0, 0, 0, settle_published(leased, one))
-
-
-def _tables(workspace: Workspace, contract: TableContract) -> Iterator[LakeTable]:
-    spaces = contract.namespaces
-    names = [
-        *(
-            Identifier(spaces.raw, version.raw_table)
-            for version in workspace.ledger.schema_versions(contract.name)
-        ),
-        *filter(None, [versions_table(workspace.lake, contract)]),
-        Identifier(spaces.deduped, contract.table),
-        Identifier(spaces.clean, contract.table),
-    ]
-    for name in names:
-        table = workspace.lake.load(name)
-        if table is not None:
-            yield table

@@ -37,7 +37,7 @@ from mirrorlake.destinations.iceberg.name_swap import take_name
 from mirrorlake.destinations.iceberg.tables import drop_column
 from mirrorlake.errors import ConfigError, LakeDamaged, SchemaError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.raw_files import refuse_damaged
 from mirrorlake.merge.fold import (
     OverwriteTarget,
@@ -134,7 +134,7 @@ def refold_table(
     with workspace.leased(contract) as leased:
         refuse_moved(leased, contract, "raw")
         refuse_unread(workspace.ledger, contract)
-        settle_loads(workspace.ledger, workspace.lake, plan.name, contract.namespaces.raw)
+        settle_loads(leased, contract)
         todo = plan_fold(plan, set(), True, workspace.ledger)
         if not todo.loads:
             raise ConfigError(
@@ -148,7 +148,7 @@ def refold_table(
             parts = (workspace.lake, workspace.ledger, contract)
             unread = refuse_damaged(*parts, todo.loads, set())
             done = replace(_Refold(leased, plan, todo).run(started), unread=unread)
-            accept_made(leased)
+            accept_made(leased, contract, ())
             return done
 
 

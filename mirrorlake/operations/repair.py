@@ -197,13 +197,9 @@ class _Work:
         self.evidence = paths
         self.done: list[RepairRound] = []
 
-    @property
-    def _by_keys(self) -> bool:
-        return bool(self._contract.key) and not self._contract.copies
-
     def differing(self, report: Report) -> bool:
         """Whether there is something to repair."""
-        if self._by_keys:
+        if self._contract.by_keys:
             return bool(self._keys(report))
         return report.verdict == "different" and not self._only_deletes
 
@@ -240,7 +236,7 @@ class _Work:
             self.done.append(RepairRound())
         elif contract.copies:
             self.done.append(copy_again(workspace, contract))
-        elif self._by_keys:
+        elif self._contract.by_keys:
             self.done.append(reread_keys(workspace, contract, self._keys(report)))
         else:
             self.done.append(reread_days(workspace, contract, report.differences))

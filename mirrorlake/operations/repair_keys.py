@@ -16,7 +16,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.ledger import Load, Window
 from mirrorlake.load.attempt import LoadTerms
-from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.protocol import load_window
 from mirrorlake.load.reread import Reread, unplaced, written
 from mirrorlake.operations.fold import fold_layers
@@ -61,8 +61,8 @@ def reread_keys(
     with session(source, contract.database) as connection:
         plan = resolve_table(workspace, contract, connection)
         with workspace.leased(contract) as leased:
-            put_right(leased, contract, plan.key)
-            settle_loads(leased.ledger, leased.lake, plan.name, contract.namespaces.raw)
+            repaired = put_right(leased, contract, plan.key)
+            settle_loads(leased, contract)
             refuse_new_version(workspace, plan)
             target = resolve_target(workspace, contract, connection)
             window = Window("repair", None, None, target.position.clock.date())
@@ -70,7 +70,7 @@ def reread_keys(
             reread = Reread(_conditions(target, keys), lambda: _held(workspace, plan, target, keys))
             load = load_window(leased, connection, plan, window, terms, reread)
             fold_layers(leased, plan)
-            accept_made(leased)
+            accept_made(leased, contract, repaired)
     return round_of([load])
 
 

@@ -40,6 +40,9 @@ class SyncResult:
         settled: loads of dead runs that were put right first.
         put_right: lake tables that were not as the last commit of ours left them, and what was done
             about each, in words.
+        changed: what was changed of the table's definition since its last load, and what followed,
+            in words; empty where nothing was.
+        held_back: what keeps its windows reaching further and further back, in words; else empty.
     """
 
     table: str
@@ -69,6 +72,8 @@ class SyncResult:
     written: int = 0
     carried: int = 0
     put_right: tuple[str, ...] = ()
+    changed: str = ""
+    held_back: str = ""
 
 
 def result_of(
@@ -136,6 +141,8 @@ def unchanged_result(found: Unchanged, settled: int, folded: int, seconds: float
         moment=at,
         until=at,
         put_right=(),
+        changed="",
+        held_back="",
         unchanged=found.evidence,
     )
 

@@ -261,7 +261,7 @@ def _checks(
     proved = good.receipt.source_digest is not None
     found = [f"{plural(behind, 'load')} not folded" if behind else "folded", *read]
     if proved or by_checks is None:
-        found.append("loaded, proved before it was visible" if proved else "loaded, not yet proved")
+        found.append(_loaded_words(good.receipt))
     found += [by_checks.words] if by_checks is not None else []
     if name in known.open_checks:
         verdict, rows = known.open_checks[name]
@@ -275,6 +275,14 @@ def _checks(
         rows = good.receipt.backward
         found.append(f"{plural(rows, 'row')} whose time went back")
     return ", ".join(found)
+
+
+def _loaded_words(receipt: Receipt) -> str:
+    """What is known of loads by their own proofs."""
+    if receipt.source_digest is None:
+        return "loaded, not yet proved"
+    earlier = "" if receipt.all_proved else ", not all earlier ones"
+    return f"loaded, proved before it was visible{earlier}"
 
 
 def _behind(ledger: Ledger, name: str) -> int:

@@ -21,9 +21,9 @@ from mirrorlake.errors import (
 )
 from mirrorlake.ledger import Load
 from mirrorlake.load.attempt import LoadTerms
-from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.protocol import load_window
-from mirrorlake.load.receipts import still_open
+from mirrorlake.load.receipts import recovered_words, still_open
 from mirrorlake.load.verify import form_of_rows
 from mirrorlake.merge.fold import folds_by_spark
 from mirrorlake.operations.courses import plan_next_load
@@ -194,9 +194,8 @@ def _run_chain(
     with session(source, contract.database) as connection:
         plan = resolve_table(workspace, contract, connection)
         with workspace.leased(contract) as leased:
-            parts = (leased.ledger, leased.lake, contract.name, contract.namespaces.raw)
             repaired = put_right(leased, contract, plan.key) if leased.moved else []
-            settled = len(settle_loads(*parts))
+            settled = len(settle_loads(leased, contract))
             compared = look if look is not None and not leased.moved else None
             unchanged = _find_equal(leased, connection, plan, compared) if compared else None
             if fold:
@@ -209,7 +208,7 @@ def _run_chain(
                 plan, loads = _load_again(leased, connection, plan, terms, days)
             folded = fold_layers(leased, plan) if fold else ()
             if fold:
-                accept_made(leased)
+                repaired = accept_made(leased, contract, repaired)
             if folded and (counted := leased.lake.counted(plan.deduped)):
                 # While the table is at hand: `status` would have to open it.
                 leased.ledger.record_counts({plan.name: counted})
@@ -221,7 +220,8 @@ def _run_chain(
     if unchanged is not None:
         return unchanged_result(unchanged, settled, len(folded), seconds)
     result = result_of(contract, loads, settled, len(folded), seconds)
-    return replace(result, put_right=tuple(repaired))
+    words = {"changed": "".join(leased.changes), "held_back": "".join(leased.holding)}
+    return replace(result, put_right=tuple(repaired), **words)
 
 
 def _starting_spark(
@@ -360,7 +360,9 @@ def _load(
     record_exchanged(ledger, plan.contract, plan.exchanged)
     columns = source_columns(plan.table, plan.columns)
     record_source_columns(ledger, plan.contract, columns, plan.table.comment)
-    for words in change_words(plan.contract, plan.version, ledger.schema_versions(plan.name)):
+    changed = change_words(plan.contract, plan.version, ledger.schema_versions(plan.name))
+    if words := "; ".join(filter(None, (changed or upcoming.silent, upcoming.again))):
+        workspace.changes[:] = [words]
         logger.warning("table %s: %s", plan.name, words)
     note_left_out(ledger, plan.name, plan.left_out)
     if plan.gone:
@@ -378,6 +380,8 @@ def _load(
         hold_streamed(workspace, plan)
     if reach is not None:
         found = still_open(plan, reach.open, last, windows[0]) if reach.open else NOTHING_OPEN
+        held_back = recovered_words(plan, found)
+        workspace.holding[:] = [held_back] if held_back else []
         terms = replace(terms, open_writes=found, shown=reach.shown, clock_ahead=reach.ahead)
     return [load_window(workspace, connection, plan, window, terms) for window in windows]
 

@@ -19,7 +19,7 @@ from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Tenant, TenantPlace
-from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.merge.tenant_shapes import (
     LISTED,
@@ -41,8 +41,9 @@ from mirrorlake.proof.rows import lake_sum
 from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.own_columns import DATABASE, LOAD, ORIGINAL, SOURCE
 from mirrorlake.sources.mysql.change_stamps import ChangeStamp, why_unchanged
+from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.tenants import deduped_of, terms_of
+from mirrorlake.table.tenants import terms_of
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def check_tenants(
     """
     began = datetime.now(UTC)
     with workspace.leased(table) as leased:
-        settle_loads(leased.ledger, leased.lake, table.name, table.namespaces.raw)
+        settle_loads(leased, table)
         known = leased.ledger.tenants(table.name)
         _refuse_none(table, known)
         refuse_unknown(table.name, databases, known)

@@ -16,7 +16,8 @@ from mirrorlake.operations.tenant_verdicts import CleanChecked, TenantVerdict
 from mirrorlake.proof.tenant_clean import compare_tenants_clean
 from mirrorlake.serving.tenant_clean import clean_view_of
 from mirrorlake.serving.views import find_replaced
-from mirrorlake.table.tenants import clean_of, contract_of, deduped_of, held_of
+from mirrorlake.table.lake_tables import clean_of, deduped_of
+from mirrorlake.table.tenants import contract_of, held_of
 from mirrorlake.workspace import Workspace
 
 UNFINISHED = "the last run died before clean had its rows: sync, then check again"

@@ -28,8 +28,9 @@ from mirrorlake.operations.recorded_contracts import recorded_contract
 from mirrorlake.schema.own_columns import DATABASE, SOURCE
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.exchanged import Pair, record_exchanged
+from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.tenants import contract_of, deduped_of
+from mirrorlake.table.tenants import contract_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.errors import LedgerError, MirrorlakeError, SourceError, SourceHeld
 from mirrorlake.ledger import Ledger, Tenant, TenantPlace
-from mirrorlake.load.outcome import settle_loads
+from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.load.tenants.protocol import load_tenants
 from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
@@ -61,15 +61,10 @@ from mirrorlake.serving.tenants import (
     show_clean_tenants,
     show_raw_tenants,
 )
+from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.new_columns import why_held
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.tenants import (
-    Plans,
-    contract_of,
-    deduped_of,
-    held_of,
-    terms_of,
-)
+from mirrorlake.table.tenants import Plans, contract_of, held_of, terms_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -92,7 +87,7 @@ def sync_tenants(
     started = time.monotonic()
     with workspace.leased(table) as leased:
         repaired = put_right(leased, table) if leased.moved else []
-        settle_loads(leased.ledger, leased.lake, table.name, table.namespaces.raw)
+        settle_loads(leased, table)
         with _recorded_refusal(leased.ledger, table):
             survey, look = _look(leased, table)
         # A name that a person mistyped is no fault of the table's.
@@ -100,7 +95,7 @@ def sync_tenants(
         refuse_unknown(table.name, terms.databases, there)
         with _recorded_refusal(leased.ledger, table):
             done = _Sync(leased, table, terms, started, survey, look).run()
-        accept_made(leased)
+        repaired = accept_made(leased, table, repaired)
         leased.ledger.forget_refusal(table.name)
         record_contract(leased.ledger, table)
     return replace(done, put_right=tuple(repaired))

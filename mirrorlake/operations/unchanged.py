@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 
 import mirrorlake
 from mirrorlake.config import Config, TableContract
+from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import LEDGER_VERSION, Ledger, Load, Stamp
@@ -159,7 +160,7 @@ def was_read_after(load: Load, shown: ChangeStamp) -> bool:
 
 
 @contextmanager
-def stamp_kept(config: Config, ledger: Ledger, contract: TableContract) -> Iterator[None]:
+def stamp_kept(config: Config, ledger: Ledger, contract: Mirrored) -> Iterator[None]:
     """A table whose lake tables are as its last sync left them is so after the block too, which
     writes the same rows in other versions. The caller has the table's lease."""
     stamp = ledger.stamps([contract.name]).get(contract.name)
@@ -173,7 +174,7 @@ def stamp_kept(config: Config, ledger: Ledger, contract: TableContract) -> Itera
         ledger.record_stamp(replace(stamp, lake=state))
 
 
-def _state_now(config: Config, contract: TableContract, load: Load) -> str | None:
+def _state_now(config: Config, contract: Mirrored, load: Load) -> str | None:
     locations = metadata_locations(config.lake, {contract.table, load.raw_table})
     return None if locations is None else _lake_state(locations, contract, load.raw_table)
 
@@ -254,7 +255,7 @@ def _terms(config: Config, contract: TableContract) -> str:
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
-def _lake_state(locations: Mapping[_Place, str], contract: TableContract, raw_table: str) -> str:
+def _lake_state(locations: Mapping[_Place, str], contract: Mirrored, raw_table: str) -> str:
     """A digest of which versions of a table's raw, deduped and clean the catalog names: another
     one if anybody wrote to one of them, or replaced a view."""
     spaces = contract.namespaces

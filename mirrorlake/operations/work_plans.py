@@ -96,13 +96,9 @@ def _load_forecast(
         written = ledger.days_written(contract.name, firsts)
         found.append(forecast_day(loads, written).times(days))
     if any(one.live for one in windows):
-        kind = "full" if contract.copies else "live" if _was_loaded(ledger, contract) else "initial"
-        found.append(forecast_window(loads, kind))
+        loaded = ledger.last_load(contract.name, "success") is not None
+        found.append(forecast_window(loads, contract.loads.next_load(contract.name, loaded=loaded)))
     return found[0] if len(found) == 1 else _added(found)
-
-
-def _was_loaded(ledger: Ledger, contract: TableContract) -> bool:
-    return ledger.last_load(contract.name, "success") is not None
 
 
 def _added(forecasts: Sequence[Forecast]) -> Forecast:

@@ -38,15 +38,9 @@ from mirrorlake.sources.mysql.ddl import RenameTable, Statement
 from mirrorlake.sources.mysql.introspect import read_table
 from mirrorlake.sources.mysql.surroundings import read_surroundings
 from mirrorlake.sources.mysql.tables import SourceTable
+from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.tenants import (
-    clean_of,
-    deduped_of,
-    held_of,
-    raw_of,
-    raw_view_of,
-    resolve_tenants,
-)
+from mirrorlake.table.tenants import held_of, raw_of, raw_view_of, resolve_tenants
 from mirrorlake.workspace import Workspace
 
 

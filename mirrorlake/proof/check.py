@@ -30,7 +30,7 @@ from mirrorlake.proof.compare import (
 )
 from mirrorlake.proof.days import Days, whole_days
 from mirrorlake.proof.keys import is_one_integer, ordered_of, parts_of, resolve_keys
-from mirrorlake.proof.local_side import Local, digest_locally
+from mirrorlake.proof.local_side import LOCAL_ROWS, Local, digest_locally
 from mirrorlake.proof.mysql_side import SessionTraffic, read_bounds
 from mirrorlake.proof.named import conditions_of
 from mirrorlake.proof.order import Part, after_condition, bound_of, span_conditions
@@ -224,12 +224,10 @@ def _plan(connection: Connection[Any], sides: Sides, ask: Ask) -> KeyCut:
     return KeyCut(plan_grid(column, ask.keys, low, high, rows), rows=rows)
 
 
-def _is_small(connection: Connection[Any], target: Target, ask: Ask) -> bool:
-    """Whether what is requested surely has room in memory here: a table may be one range, however
-    large, and so may a value."""
-    if ask.kind != "next":
-        return False
-    if ask.keys == Range() and target.table.estimated_rows > 2 * CHUNK_ROWS:
+def _fits(connection: Connection[Any], target: Target, ask: Ask) -> bool:
+    """Whether what is requested is digested without Spark first: rows of any number that are not
+    wide, or a small table. A day or a condition is Spark's to find."""
+    if ask.kind in ("partition", "where") or target.table.estimated_rows > LOCAL_ROWS:
         return False
     whole, row = read_sizes(connection, target.table.database, target.table.name)
     return whole <= SMALL_BYTES or row <= SMALL_ROW
@@ -241,7 +239,7 @@ def _read_both(
     """The groups of both sides, and the lake's rows beside the bounds where they are known. The
     lake digests while MySQL does, as soon as MySQL has named the keys that it must leave out."""
     target, newer = sides.target, Future[list[Key]]()
-    local = _is_small(connection, target, ask)
+    local = _fits(connection, target, ask)
 
     def read_meanwhile() -> dict[int, Tally] | Local:
         if local:
@@ -264,7 +262,7 @@ def _read_both(
         digests.lake = found
         return digests, None
     if found.tally == total(digests.source):
-        digests.source, digests.lake = {0: found.tally}, {0: found.tally}
+        digests.lake = dict(digests.source)
     else:
         with spark_errors(target.name):
             digests.lake = read_lake(workspace.spark.get(), sides.lake, cut, digests.newer)

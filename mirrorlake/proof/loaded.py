@@ -10,11 +10,12 @@ use.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as _compute
 from pymysql.connections import Connection
 
 from mirrorlake.config.contract import TableContract
@@ -29,21 +30,24 @@ from mirrorlake.ledger.records import Load
 from mirrorlake.proof.canonical import ORIGINALS
 from mirrorlake.proof.compare import KeyCut, candidates, cut_for, read_lake, read_source
 from mirrorlake.proof.differences import Difference, compare_counts, compare_rows
-from mirrorlake.proof.local_side import tally_rows
+from mirrorlake.proof.local_side import LOCAL_ROWS, tally_rows
 from mirrorlake.proof.mysql_side import SourceSide, read_bounds, read_packet
 from mirrorlake.proof.ranges import NOTHING, Range, Tally, ordered_column, plan_grid
 from mirrorlake.proof.rows import RowForm, row_form
 from mirrorlake.proof.scope import ALL
 from mirrorlake.proof.spark_side import LakeSide
 from mirrorlake.proof.target import Mirror, Target
+from mirrorlake.schema.own_columns import DELETED
 from mirrorlake.sources.mysql.connect import read_position
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 
-LOCAL_ROWS = 100_000_000
-"""Loads of up to this many rows are digested without Spark: a row takes about 2 µs of two cores."""
+pc: Any = _compute  # its functions are made at import: type checkers see none of them
 MOST = 20
 """Rows that differ and are looked for, at most, in as many chunks as it takes."""
 _CHUNK = "mirror_chunk_"
+SaidOfChunks = Mapping[int, tuple[str | None, Tally]]
+"""Of each chunk by number, its condition in MySQL, where that is known, and its rows and digest
+there."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,10 @@ class Unseen:
     Attributes:
         identifier, snapshot: the raw table, and that snapshot.
         fields: the raw table's columns with their Iceberg types.
-        chunks: of each chunk by number, its condition in MySQL, and its rows and digest there.
+        chunks: what MySQL said of each.
+        keys: of chunks whose rows came with their hashes, the server's sum of their keys' numbers.
+        sums_suffice: whether number and digest of all rows decide: each chunk's were summed up by
+            the server itself, or its files were compared row by row.
     """
 
     contract: TableContract
@@ -63,7 +70,9 @@ class Unseen:
     snapshot: int
     load: Load
     rows: RowForm
-    chunks: Mapping[int, tuple[str, Tally]]
+    chunks: SaidOfChunks
+    keys: Mapping[int, int] = field(default_factory=dict[int, int])
+    sums_suffice: bool = True
 
     @property
     def key(self) -> tuple[Column, ...]:
@@ -72,16 +81,22 @@ class Unseen:
 
 @dataclass(frozen=True)
 class LoadSide(LakeSide):
-    """The lake's statements over the rows of one load alone, each with its chunk's number."""
+    """The lake's statements over the rows of one load alone, each with its chunk's number; a
+    tombstone is no row of MySQL."""
 
     load_id: str = ""
+
+    def keys_sql(self) -> str:
+        """Chunk, rows, and the sum of the numbers of their keys."""
+        number = f"CAST(crc32(CAST({self.key_form} AS BINARY)) AS DECIMAL(20,0))"
+        return f"SELECT {_CHUNK}, count(*), sum({number}) FROM {self.name} GROUP BY {_CHUNK}"  # noqa: S608
 
     @property
     def name(self) -> str:
         # Files are named after their load, attempt and chunk.
         found = f"regexp_extract(_file, '{self.load_id}-[0-9]+-([0-9]+)', 1)"
         columns = f"*, coalesce(try_cast({found} AS INT), -1) AS {_CHUNK}"
-        where = f"_mirror_load = '{self.load_id}'"
+        where = f"_mirror_load = '{self.load_id}' AND NOT coalesce({DELETED}, false)"
         at = f"{self.identifier.sql} VERSION AS OF {self.snapshot}"
         return f"(SELECT {columns} FROM {at} WHERE {where})"  # noqa: S608
 
@@ -133,13 +148,14 @@ def equals_locally(lake: Lake, unseen: Unseen, table: LakeTable | None) -> bool:
     Raises:
         LakeError: the catalog or the storage failed.
     """
-    if table is None or not is_small(unseen):
+    if table is None or not unseen.sums_suffice or not is_small(unseen):
         return False
     expected = sum((tally for _, tally in unseen.chunks.values()), NOTHING)
     names = [cell.name for cell in unseen.rows.cells]
     names += [ORIGINALS] if unseen.rows.originals else []
-    batches = read_load(lake, table, names, unseen.load.load_id, unseen.snapshot)
-    return tally_rows(unseen.table, unseen.rows, batches) == expected
+    batches = read_load(lake, table, [*names, DELETED], unseen.load.load_id, unseen.snapshot)
+    rows = (b.filter(pc.invert(pc.fill_null(b.column(DELETED), False))) for b in batches)
+    return tally_rows(unseen.table, unseen.rows, rows) == expected
 
 
 def tally_table(
@@ -212,7 +228,12 @@ def prove_loaded(spark: Any, unseen: Unseen) -> dict[int, tuple[Tally, Tally]]:
         lake = side.read_groups(spark, side.groups_sql(_CHUNK))
     source = {number: tally for number, (_, tally) in unseen.chunks.items()}
     pairs = {n: (source.get(n, NOTHING), lake.get(n, NOTHING)) for n in sorted({*source, *lake})}
-    return {number: pair for number, pair in pairs.items() if pair[0] != pair[1]}
+    differing = {number for number, pair in pairs.items() if pair[0] != pair[1]}
+    if unseen.keys:
+        with spark_errors(unseen.contract.name):
+            keys = side.read_groups(spark, side.keys_sql())
+        differing |= {n for n, said in unseen.keys.items() if keys.get(n, NOTHING).digest != said}
+    return {number: pairs[number] for number in sorted(differing)}
 
 
 def find_differences(
@@ -224,17 +245,20 @@ def find_differences(
     """
     found: list[Difference] = []
     for number in numbers:
-        if number not in unseen.chunks or len(found) >= MOST:
+        where, _ = unseen.chunks.get(number, (None, NOTHING))
+        if where is None:
+            continue
+        if len(found) >= MOST:
             break
         with spark_errors(unseen.contract.name):
-            found += _differences_of(connection, spark, unseen, number)
+            found += _differences_of(connection, spark, unseen, number, where)
     return found[:MOST]
 
 
 def _differences_of(
-    connection: Connection[Any], spark: Any, unseen: Unseen, number: int
+    connection: Connection[Any], spark: Any, unseen: Unseen, number: int, where: str
 ) -> list[Difference]:
-    source = SourceSide(unseen.table, unseen.rows, unseen.key, unseen.chunks[number][0])
+    source = SourceSide(unseen.table, unseen.rows, unseen.key, where)
     lake = _lake_side(unseen, f"{_CHUNK} = {number}")
     target = Target(
         contract=unseen.contract,

@@ -32,6 +32,8 @@ from mirrorlake.proof.target import MOST_BESIDE, Target, named
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
+LOCAL_ROWS = 100_000_000
+"""Up to this many rows are digested without Spark: a row takes about 2 µs of two cores."""
 AT_ONCE = 20_000
 """Rows that are digested at once."""
 _TIMES = ("date", "datetime", "timestamp")
@@ -111,7 +113,7 @@ def _placed(form: RowForm, batches: Iterable[Any]) -> Iterator[Any]:
     for batch in batches:
         rows = pa.Table.from_batches([batch])
         if form.originals:
-            _refuse_originals(rows)
+            refuse_originals(rows)
         yield rows
 
 
@@ -159,7 +161,7 @@ def _within(target: Target, parts: Sequence[Part], span: Span, batch: Any) -> An
     """The rows of a batch that are compared."""
     rows = pa.Table.from_batches([batch])
     if target.rows.originals:
-        _refuse_originals(rows)
+        refuse_originals(rows)
     if any(rows.column(part.column.name).null_count for part in parts):
         raise NoForm
     if target.flags:
@@ -171,7 +173,12 @@ def _within(target: Target, parts: Sequence[Part], span: Span, batch: Any) -> An
     return rows
 
 
-def _refuse_originals(rows: Any) -> None:
+def refuse_originals(rows: Any) -> None:
+    """See that no row keeps an original.
+
+    Raises:
+        NoForm: one does.
+    """
     kept = pc.fill_null(pc.list_value_length(rows.column(ORIGINALS)), 0)
     if pc.any(pc.greater(kept, 0)).as_py():
         raise NoForm
@@ -230,6 +237,9 @@ def _bound(text: str, kind: Any) -> Any:
 def _take(target: Target, rows: Any, moved: _Moved, found: Local) -> None:
     """Add some rows to what was found of the lake."""
     if not rows.num_rows:
+        return
+    if not moved.keys and not target.scope.beside:
+        found.tally += tally_of(_cells(target.table, target.rows), [rows])
         return
     made = forms_of(_cells(target.table, target.rows), rows)
     at = {cell.name: n for n, cell in enumerate(target.rows.cells)}

@@ -33,6 +33,7 @@ OPTIONAL = {
     "mariadb": "the demo and the tests",
     "mysql": "the tests",
     "postgres": "the tests",
+    "postgres-jdbc": "the tests",
     "bench": "the benchmarks",
 }
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 LOAD = "_mirror_load"
 SEQ = "_mirror_seq"
+EVENT = "_mirror_event"
+"""The number of a row version among those of its load, where a load may have several of one key;
+without the column, or NULL: 0."""
 POSITION = "_mirror_position"
 LOADED_AT = "_mirror_loaded_at"
 DAY = "_mirror_day"
@@ -23,7 +26,7 @@ VERSION = "_mirror_version"
 SNAPSHOT = "_mirror_snapshot"
 """Of tables that are kept by snapshots: the one in which a row changed last."""
 
-IN_RAW = frozenset({LOAD, SEQ, POSITION, LOADED_AT, DAY, DELETED, KEY, TOKEN})
+IN_RAW = frozenset({LOAD, SEQ, EVENT, POSITION, LOADED_AT, DAY, DELETED, KEY, TOKEN})
 """Columns that people are never shown: what has one is raw, or was made of it."""
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from mirrorlake.config.contract import TableContract
+from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import chosen_columns, column_names
@@ -117,7 +117,7 @@ def hold_reshaped(workspace: Workspace, plan: ResolvedTable) -> None:
         hold_streamed(workspace, plan)
 
 
-def held_versions(lake: Lake, contract: TableContract) -> frozenset[int]:
+def held_versions(lake: Lake, contract: Mirrored) -> frozenset[int]:
     """The versions of a table's lake tables that views of them are held at."""
     clean = clean_of(contract)
     views = (streamed_of(deduped_of(contract)), streamed_of(clean), clean)

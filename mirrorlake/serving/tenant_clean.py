@@ -46,7 +46,8 @@ from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
 from mirrorlake.serving.hiding import begin_hiding, finish_hiding, is_hiding
 from mirrorlake.serving.views import ViewText, has_view, next_table, show_next_table
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_made_under, record_hash_key
-from mirrorlake.table.tenants import clean_of, contract_of, deduped_of, held_of
+from mirrorlake.table.lake_tables import clean_of, deduped_of
+from mirrorlake.table.tenants import contract_of, held_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)

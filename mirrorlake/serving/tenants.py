@@ -37,7 +37,8 @@ from mirrorlake.serving.tenant_clean import (
 from mirrorlake.serving.unified import structured_columns
 from mirrorlake.serving.views import ViewText, hold_view, make_view, make_views, views_over
 from mirrorlake.table.exchanged import exchanged_name, undecided_pairs
-from mirrorlake.table.tenants import clean_of, contract_of, deduped_of, raw_of, raw_view_of
+from mirrorlake.table.lake_tables import clean_of, deduped_of
+from mirrorlake.table.tenants import contract_of, raw_of, raw_view_of
 from mirrorlake.workspace import Workspace
 
 _META: Final = {

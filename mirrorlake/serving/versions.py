@@ -16,7 +16,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from mirrorlake.config.contract import TableContract
+from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.integrity import find_damage
 from mirrorlake.destinations.iceberg.lake import Lake
@@ -157,7 +157,7 @@ def forget_unreadable_versions(workspace: Workspace, plan: ResolvedTable) -> Non
         workspace.lake.drop(plan.raw_view)
 
 
-def versions_table(lake: Lake, contract: TableContract) -> Identifier | None:
+def versions_table(lake: Lake, contract: Mirrored) -> Identifier | None:
     """The table of versions, if the catalog has one that Mirrorlake made of this table."""
     name = Identifier(contract.namespaces.raw, contract.table)
     found = lake.load(name)
@@ -214,7 +214,7 @@ def _ours(workspace: Workspace, plan: ResolvedTable) -> LakeTable | None:
     return found
 
 
-def _is_ours(table: LakeTable, contract: TableContract) -> bool:
+def _is_ours(table: LakeTable, contract: Mirrored) -> bool:
     return table.properties.get(VERSIONS_OF) == contract.name
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
+from mirrorlake.destinations.iceberg.heads import is_anothers
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema
 from mirrorlake.destinations.iceberg.name_swap import take_name
@@ -28,7 +28,7 @@ from mirrorlake.destinations.iceberg.tables import (
     iceberg_type,
 )
 from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view, write_view
-from mirrorlake.errors import LakeDamaged
+from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.merge.fold import ensure_layer
 from mirrorlake.merge.reshape import (
@@ -44,8 +44,6 @@ from mirrorlake.serving.hiding import begin_hiding, finish_hiding, purge_files
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_hashed, record_hash_key
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
-
-logger = logging.getLogger(__name__)
 
 NEXT_TABLE: Final = "__mirror_next"
 """What the name of a table ends with that is about to take another one's."""
@@ -270,16 +268,43 @@ def _types(schema: LakeSchema) -> dict[str, str]:
     return {f.name: str(f.field_type) for f in schema.fields if f.field_type.is_primitive}
 
 
-def declares(lake: Lake, identifier: Identifier, types: Mapping[str, str]) -> bool:
-    """Whether a view is there, and declares these types (in Iceberg's words) of its columns: by
-    others Spark can't read it.
+def is_as_written(
+    lake: Lake, identifier: Identifier, sql: str, types: Mapping[str, str] | None = None
+) -> bool:
+    """Whether a view is there with this SQL.
+
+    Args:
+        types: what it must declare of its columns, too (in Iceberg's words): by others Spark can't
+            read it.
 
     Raises:
         LakeError: the catalog or the storage failed.
     """
     there = look_at_view(lake, identifier)
-    wanted = {name: str(iceberg_type(kind)) for name, kind in types.items()}
-    return isinstance(there, LakeView) and wanted.items() <= _types(there.schema).items()
+    wanted = {name: str(iceberg_type(kind)) for name, kind in (types or {}).items()}
+    if not isinstance(there, LakeView) or there.sql != sql:
+        return False
+    return wanted.items() <= _types(there.schema).items()
+
+
+def restore_view(workspace: Workspace, identifier: Identifier) -> bool:
+    """Make a view again as the ledger knows it, where other hands changed it or took it away;
+    whether it was made.
+
+    Raises:
+        LakeError: a table of that name is none of ours, or the catalog, the storage or Spark
+            failed.
+    """
+    known = workspace.ledger.definition(f"view {identifier}")
+    if known is None or is_as_written(workspace.lake, identifier, known):
+        return False
+    table = workspace.lake.load(identifier)
+    if table is not None:
+        raise _in_its_place(identifier)
+    workspace.check_lease()
+    forget_view(workspace.lake, identifier)
+    _write_by_spark(workspace, identifier, known)
+    return True
 
 
 def forget_broken_view(workspace: Workspace, identifier: Identifier) -> None:
@@ -302,8 +327,13 @@ def make_view(
 
     Args:
         over_table: whether a table of that name makes way for it, and goes with its files.
+
+    Raises:
+        LakeError: a table of that name is none of ours.
     """
     table = workspace.lake.load(identifier) if over_table else None
+    if table is not None and is_anothers(workspace.ledger, identifier, table):
+        raise _in_its_place(identifier)
     name = f"view {identifier}"
     there = look_at_view(workspace.lake, identifier)
     wrong = _wrong(there, wanted)
@@ -316,7 +346,7 @@ def make_view(
     is_known = isinstance(there, LakeView) and there.sql == known
     ours = there is None or (is_known and (known != wanted.sql or retyped))
     if known == wanted.sql and not retyped:
-        logger.warning("view %s %s: somebody changed it; it is made again", identifier, wrong)
+        workspace.views.append(f"its view {identifier} {wrong}: it is made again")
     workspace.lake.make_namespace(identifier.namespace)
     view = LakeView(wanted.sql, wanted.schema)
     if not write_view(workspace.lake, identifier, view, over_table=table is not None):
@@ -332,6 +362,14 @@ def make_view(
         forget_hash_key(workspace.ledger, identifier)
         purge_files(workspace, identifier, table)
     return True
+
+
+def _in_its_place(identifier: Identifier) -> LakeError:
+    return LakeError(
+        f"view {identifier}: a table that Mirrorlake did not make has its name",
+        table=str(identifier),
+        next_step="Rename or drop that table, then sync again: the view is made again",
+    )
 
 
 def _write(workspace: Workspace, identifier: Identifier, view: LakeView) -> None:

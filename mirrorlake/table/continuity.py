@@ -98,16 +98,15 @@ def _key_forms(plan: ResolvedTable) -> tuple[str, ...]:
     return tuple(found)
 
 
-def mark_course(plan: ResolvedTable, ledger: Ledger, server: str, found: Course) -> None:
-    """Mark a table that must be read again as unproved, with the reason."""
+def mark_course(plan: ResolvedTable, ledger: Ledger, server: str, found: Course) -> str:
+    """Mark a table that must be read again as unproved, with the reason; what follows, in words, ''
+    where it need not be."""
     if not found.whole:
-        return
-    logger.warning(
-        "table %s: %s: the whole table is read again%s",
-        *(plan.name, found.reason, ", and a new history begins" if found.begins else ""),
-    )
+        return ""
     # Marked first: should the load fail, nobody takes the mirror for proved.
     ledger.mark_unproved(plan.name, server, found.reason)
+    begins = ", and a new history begins" if found.begins else ""
+    return f"{found.reason}: the whole table is read again{begins}"
 
 
 def find_course(
@@ -166,6 +165,8 @@ def stamp_receipt(
         meaning=meaning.to_fields(),
         began=load.seq if begins else (before.began if before else 0),
         identity=identity,
+        all_proved=receipt.source_digest is not None
+        and (whole or (before is not None and before.all_proved)),
     )
 
 
@@ -188,17 +189,17 @@ def _definition_name(plan: ResolvedTable) -> str:
     return f"definition {plan.name}"
 
 
-def mark_silent_changes(plan: ResolvedTable, ledger: Ledger, server: str) -> None:
-    """See whether a DDL changed values without moving a cursor; the table is then unproved."""
+def mark_silent_changes(plan: ResolvedTable, ledger: Ledger, server: str) -> str:
+    """See whether a DDL changed values without moving a cursor; the table is then unproved. What it
+    changed, in words; '' where nothing."""
     if plan.contract.copies:
-        return
+        return ""
     name = _definition_name(plan)
     now = definition_of(plan.table, {exact.name for exact in plan.columns})
     if ledger.definition(name) == now:
-        return
+        return ""
     if reason := find_silent_changes(plan, ledger):
         # Marked first: a death in between marks it again.
-        logger.warning("table %s: %s", plan.name, reason)
         ledger.mark_unproved(plan.name, server, reason)
     if plan.table.unseen_rules:
         logger.warning(
@@ -207,6 +208,7 @@ def mark_silent_changes(plan: ResolvedTable, ledger: Ledger, server: str) -> Non
             plan.name,
         )
     ledger.record_definition(name, now)
+    return reason
 
 
 def _by_contract(plan: ResolvedTable, ledger: Ledger, course: Course) -> Course:

@@ -235,15 +235,15 @@ def refuse_forgotten(
 
 def change_words(
     contract: TableContract, version: SchemaVersion, versions: Sequence[SchemaVersion]
-) -> tuple[str, ...]:
-    """What the first load of a version does about what changed since the one before it, a line
-    each; nothing where it is the table's first.
+) -> str:
+    """What the first load of a version does about what changed since the one before it; '' where it
+    is the table's first.
 
     Args:
         versions: those seen before this load, oldest first.
     """
     if not versions or versions[-1] == version:
-        return ()
+        return ""
     changes = version.changes_from(versions[-1], contract.earlier_names)
     found = [
         f"its schema changed in MySQL: {changes.said}. Every row is read again, or compared with "
@@ -253,4 +253,4 @@ def change_words(
         gone = ", ".join(changes.dropped)
         hint = "; if one was renamed, say so with `renamed_from`" if changes.added else ""
         found.append(f"{gone}: gone from deduped and clean; raw keeps what was loaded of it{hint}")
-    return tuple(found)
+    return ". ".join(found)

@@ -51,16 +51,6 @@ def raw_of(table: TenantTable, raw_table: str) -> Identifier:
     return Identifier(table.namespaces.raw, raw_table)
 
 
-def deduped_of(table: TenantTable) -> Identifier:
-    """The lake table with the current rows of all tenants."""
-    return Identifier(table.namespaces.deduped, table.table)
-
-
-def clean_of(table: TenantTable) -> Identifier:
-    """What people query."""
-    return Identifier(table.namespaces.clean, table.table)
-
-
 def raw_view_of(table: TenantTable) -> Identifier:
     """The view over the raw tables of all versions."""
     return Identifier(table.namespaces.raw, table.table)

@@ -29,13 +29,16 @@ def plan_window(
     Args:
         clock: the source's, in UTC; its day is that of rows that have none of their own.
         ahead: how far it is ahead of this machine's; None where that was not looked at.
+
+    Raises:
+        ConfigError: nothing reads a table of its mode.
     """
     day = clock.date()
-    if plan.contract.copies or plan.cursor is None:
-        return Window("full", None, None, day)
-    if last is None or last.window.hi is None:
-        start = plan.contract.start if by_time(plan) else None
-        return Window("initial", _start_text(start), None, day)
+    loaded = last is not None and last.window.hi is not None
+    kind = plan.contract.loads.next_load(plan.name, loaded=loaded)
+    if last is None or last.window.hi is None or kind == "full":
+        start = plan.contract.start if kind == "initial" and by_time(plan) else None
+        return Window(kind, _start_text(start), None, day)
     if not by_time(plan):
         return Window("live", str(int(last.window.hi) - plan.contract.overlap_keys), None, day)
     hi = datetime.fromisoformat(last.window.hi).replace(tzinfo=UTC)

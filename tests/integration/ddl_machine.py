@@ -295,7 +295,7 @@ class DdlHistories(RuleBasedStateMachine):
                 mirror.alter(f"ADD COLUMN {self._new_name()} INT DEFAULT 7")
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("mirrorlake.load.protocol.failpoint", alter)
+            patched.setattr("mirrorlake.load.load_run.failpoint", alter)
             if point == "commit.after":
                 self.sync_before_an_alter(done)
                 return

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import BY
-from mirrorlake.destinations.iceberg.session_settings import activate
+from mirrorlake.destinations.iceberg.session_settings import activate, catalog_settings
 from tests.integration.conftest import Place
+from tests.support.postgres import Postgres
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class LakePart:
     Attributes:
         before: the metadata file that the catalog named before our last commits.
         key: a whole number column of it that no two rows share.
-        database: the catalog's, below the place's folder.
+        database: the catalog's, below the place's folder; of a server, its name.
+        postgres: the server that has it.
     """
 
     place: Place
@@ -33,6 +35,7 @@ class LakePart:
     before: str = ""
     key: str = "id"
     database: str = "lake/catalog.db"
+    postgres: Postgres | None = None
 
     def load(self) -> Any:
         found = self.place.lake.load(self.identifier)
@@ -43,34 +46,39 @@ class LakePart:
     def folder(self) -> Path:
         return Path("/" + self.load().location().removeprefix("file:").lstrip("/"))
 
-    @contextmanager
-    def catalog(self) -> Iterator[sqlite3.Connection]:
-        """The catalog's database, past every library."""
-        with closing(sqlite3.connect(self.place.folder / self.database)) as database:
-            yield database
-            database.commit()
+    def in_catalog(self, statement: str, *values: str) -> list[Any]:
+        """What the catalog's database says to a statement that ends with the table's name, past
+        every library."""
+        statement += " WHERE table_namespace = ? AND table_name = ? RETURNING metadata_location"
+        given = (*values, *self.identifier.path)
+        if self.postgres is not None:
+            with self.postgres.admin(self.database) as server:
+                return server.execute(statement.replace("?", "%s").encode(), given).fetchall()
+        with closing(sqlite3.connect(self.place.folder / self.database)) as file:
+            found = file.execute(statement, given).fetchall()
+            file.commit()
+            return found
+
+    @property
+    def metadata_location(self) -> str:
+        """The metadata file that the catalog names, of a view, too."""
+        named = "UPDATE iceberg_tables SET table_name = table_name"
+        return str(self.in_catalog(named)[0][0])
 
     def name(self, location: str) -> None:
         """Have the catalog name another metadata file."""
-        with self.catalog() as rows:
-            rows.execute(
-                "UPDATE iceberg_tables SET metadata_location = ? WHERE table_namespace = ?"
-                " AND table_name = ?",
-                (location, *self.identifier.path),
-            )
+        self.in_catalog("UPDATE iceberg_tables SET metadata_location = ?", location)
 
     def forget(self) -> None:
         """Take a table out of the catalog."""
-        with self.catalog() as rows:
-            rows.execute(
-                "DELETE FROM iceberg_tables WHERE table_namespace = ? AND table_name = ?",
-                self.identifier.path,
-            )
+        self.in_catalog("DELETE FROM iceberg_tables")
 
     def spark(self, statement: str) -> None:
         """Run a statement as somebody with a Spark of their own does: nothing says that it is
         ours."""
         spark = self.place.spark.get().newSession()
+        for name, value in catalog_settings(self.place.lake).items():
+            spark.conf.set(name, value)
         spark.conf.unset(f"spark.sql.iceberg.snapshot-property.{BY}")
         activate(spark)
         spark.sql(statement)

@@ -57,8 +57,7 @@ Sessions = dict[str, SparkBeside]
 
 
 def share_jvm(place: Place, monkeypatch: pytest.MonkeyPatch) -> Sessions:
-    """Have workspaces over other lakes use sessions in the JVM of the tests' one; these sessions,
-    to be forgotten when another catalog takes a file's place: they keep it open."""
+    """Have workspaces over other lakes use sessions in the JVM of the tests' one; these sessions."""
     first = Workspace.open
     made: Sessions = {}
 
@@ -122,7 +121,6 @@ class Project:
 
     def lose(self) -> None:
         """The lake, the catalog in it and the ledger."""
-        self.sessions.clear()
         shutil.rmtree(self.lake, ignore_errors=True)
         for path in self.folder.glob("ledger.db*"):
             path.unlink()
@@ -169,6 +167,14 @@ class RawProject(Project):
         assert isinstance(result.exception, MirrorlakeError), result.output
         assert self.files() == before
         return str(result.exception)
+
+    def fails_to_load(self) -> str:
+        """The error of a load; '' where it succeeds."""
+        try:
+            self.load()
+        except MirrorlakeError as error:
+            return str(error)
+        return ""
 
     def killed_at(self, runner: Runner, step: str, *arguments: str) -> None:
         """Run a command in a process that dies at a step."""

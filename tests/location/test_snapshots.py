@@ -103,6 +103,9 @@ def test_a_snapshot_that_lands_is_requested_once_and_published(feed: Feed) -> No
         (request,) = asked.run_requests
         assert request.partition_key == IDS[0]  # the oldest first
         assert feed.tick(instance).run_requests[0].run_key == request.run_key
+        # A ledger that was put back has published nothing of what Dagster remembers a run of.
+        Ledger(load_config(feed.folder / "mirrorlake.yaml").ledger.url).renew_identity()
+        assert feed.tick(instance).run_requests[0].run_key != request.run_key
         (added,) = asked.dynamic_partitions_requests
         assert added.partition_keys == [IDS[0]]
         instance.add_dynamic_partitions(added.partitions_def_name, IDS)

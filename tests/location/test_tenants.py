@@ -32,7 +32,7 @@ from mirrorlake.operations.tenant_looks import MassDrop, TenantLook, record_look
 from mirrorlake.operations.tenant_verdicts import CleanChecked, TenantsChecked, TenantVerdict
 from mirrorlake.operations.tenants import sync_tenants
 from mirrorlake.schema.versions import schema_version
-from mirrorlake.table.tenants import deduped_of
+from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 from tests.location.contracts import PASSWORD, USER
 from tests.location.partitions_tick import events_since, newest_event
@@ -337,7 +337,11 @@ def test_tenants_are_mirrored_checked_and_looked_after(
         behind = location.run(instance, "exact_match")
         assert verdicts(behind) == {"exact_match": (False, "WARN")}
         assert location.tick(instance).run_requests[0].tags["mirrorlake/reason"] == ("1 altered")
+        _lose_a_row(location)
         drifted = location.run(instance)
+        healed = made_by(drifted)["raw"]["lake tables put right"]
+        assert "was written to by other hands" in healed
+        assert "it shows that version again" in healed
         [several] = made_by(drifted)["raw"]["columns of several types"].records
         assert several.data["in MySQL"] == "varchar(40) → varchar(60)"
         assert several.data["over all versions"] == "string"

@@ -400,9 +400,10 @@ class Episode:
         for table in self.watchers:
             self.recover(table)
         with contextlib.closing(soak.source.connect()) as admin:
-            orders = self.watchers["orders"]
-            surplus = {"orders": judge.surplus_of(orders, judge.keys_of(admin, orders))}
-            self._must("orders", "reload", found)
+            surplus = dict[str, set[Any]]()
+            if orders := self.watchers.get("orders"):
+                surplus["orders"] = judge.surplus_of(orders, judge.keys_of(admin, orders))
+                self._must("orders", "reload", found)
             for table, watcher in self.watchers.items():
                 self._must(table, "recover", found)
                 found += judge.find_open(watcher)

@@ -15,9 +15,9 @@ import tarfile
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -55,10 +55,16 @@ TUNING = {
 
 @dataclass(frozen=True)
 class Postgres:
-    """One running server: ``USER`` is its superuser."""
+    """One running server: ``USER`` is its superuser.
+
+    Attributes:
+        restart: shuts it down at once, whoever is connected, and starts it again over the same data
+            after so many seconds.
+    """
 
     port: int
     pid: int
+    restart: Callable[[float], None] = field(repr=False)
 
     def url(self, database: str) -> str:
         """An SQLAlchemy URL, as a contract file has it once its password was filled in."""
@@ -66,14 +72,24 @@ class Postgres:
 
     def admin(self, database: str = "postgres") -> psycopg.Connection[tuple[Any, ...]]:
         """A new autocommit connection; the caller closes it."""
-        return psycopg.connect(
-            host=HOST,
-            port=self.port,
-            user=USER,
-            password=PASSWORD,
-            dbname=database,
-            autocommit=True,
-        )
+        return _connect(self.port, database)
+
+    def put_database(self, name: str, template: str = "template0") -> None:
+        """Have a database be a copy of another one, in place of what it was. Whoever is connected
+        to either is thrown out."""
+        with self.admin() as admin:
+            admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+                (template,),
+            )
+            admin.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+
+
+def _connect(port: int, database: str) -> psycopg.Connection[tuple[Any, ...]]:
+    return psycopg.connect(
+        host=HOST, port=port, user=USER, password=PASSWORD, dbname=database, autocommit=True
+    )
 
 
 def unpacked() -> Path:
@@ -112,18 +128,35 @@ def running_postgres() -> Iterator[Postgres]:
             home = Path(shutil.copytree(home, runtime / "files"))
         data = _initialise(home, runtime)
         port = free_port()
-        watcher, pid = _start(home, data, port, runtime)
+        running = _start(home, data, port, runtime)
+
+        def restart(pause: float) -> None:
+            nonlocal running
+            watcher, _ = running
+            watcher.kill()  # which ends it, and leaves the folder
+            _closed(watcher)
+            while (data / "postmaster.pid").exists():
+                time.sleep(0.02)
+            time.sleep(pause)
+            running = _start(home, data, port, runtime)
+            _wait(port, runtime / "log")
+
         try:
             _wait(port, runtime / "log")
-            yield Postgres(port, pid)
+            yield Postgres(port, running[1], restart)
         finally:
+            watcher, pid = running
             os.kill(pid, signal.SIGINT)  # at once, whoever is connected (a "fast" shutdown)
-            watcher.wait(30)
-            for stream in (watcher.stdin, watcher.stdout):
-                if stream:
-                    stream.close()
+            _closed(watcher)
     finally:
         shutil.rmtree(runtime, ignore_errors=True)
+
+
+def _closed(watcher: subprocess.Popen[bytes]) -> None:
+    watcher.wait(30)
+    for stream in (watcher.stdin, watcher.stdout):
+        if stream:
+            stream.close()
 
 
 def _initialise(home: Path, runtime: Path) -> Path:
@@ -175,7 +208,7 @@ def _wait(port: int, log: Path) -> None:
     deadline = time.monotonic() + 60
     while True:
         try:
-            Postgres(port, 0).admin().close()
+            _connect(port, "postgres").close()
         except psycopg.OperationalError:
             assert time.monotonic() < deadline, log.read_text("utf-8", errors="replace")[-2000:]
             time.sleep(0.05)

@@ -1,4 +1,5 @@
-"""A TCP proxy that breaks a connection at one word of what the client sends."""
+"""A TCP proxy that breaks a connection at one word of what the client sends, or changes a byte of
+what the server sends."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import struct
 import threading
 from typing import Any, Literal, Self
 
-How = Literal["before", "after", "stall", "slow"]
+How = Literal["before", "after", "stall", "slow", "change"]
 _RESET = struct.pack("ii", 1, 0)  # linger on, for no time: closing sends RST
 
 
@@ -20,6 +21,8 @@ class WordProxy:
     - reset ``after`` the server has answered it, without the answer,
     - left open, and nothing more of it is passed (``stall``),
     - or passed byte by byte (``slow``).
+
+    With ``change``, the last byte of the word is another one wherever the server sends it.
 
     By threads of this process: not where the client holds the interpreter's lock while it waits,
     see `OtherProcess`.
@@ -66,7 +69,7 @@ class WordProxy:
     def _up(self, client: socket.socket, server: socket.socket, broken: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while piece := client.recv(65_536):
-                if self._word in piece and self._armed.is_set():
+                if self._how != "change" and self._word in piece and self._armed.is_set():
                     self._armed.clear()
                     if self._how == "before":
                         _reset(client)
@@ -83,6 +86,10 @@ class WordProxy:
             while piece := server.recv(65_536):
                 if broken.is_set() and self._how == "stall":
                     continue
+                if self._how == "change" and self._armed.is_set() and self._word in piece:
+                    other = bytes([self._word[-1] ^ 1])
+                    piece = piece.replace(self._word, self._word[:-1] + other)
+                    self.met.set()
                 if broken.is_set() and self._how == "after":
                     _reset(client)
                     return

@@ -43,6 +43,7 @@ from mirrorlake.destinations.iceberg.sql_catalog import LakeCatalog
 from mirrorlake.errors import CatalogFailed, CommitUnknown, LakeDamaged, LakeError
 from mirrorlake.ledger.servers import may_pass, words_of
 from mirrorlake.runtime.permissions import held
+from mirrorlake.runtime.replaced_file import FileMark, file_of, mark_of
 
 
 class Connection:
@@ -54,7 +55,7 @@ class Connection:
 
     def __init__(self, config: LakeConfig) -> None:
         self.config = config
-        self._namespaces: set[str] = set()
+        self._namespaces: set[tuple[str, FileMark | None]] = set()
         self.warehouse = warehouse_uri(config.warehouse)
         with held(config.permissions), self.translated("catalog"):
             if self.warehouse.startswith("file://"):
@@ -107,6 +108,12 @@ class Connection:
                 next_step="Set lake.catalog.uri to a database",
             )
         return f"sqlite:///{self.warehouse.removeprefix('file://')}/catalog.db"
+
+    def catalog_mark(self) -> FileMark | None:
+        """What tells the catalog's SQLite file from another one that took its place; None of a
+        catalog that is a server's."""
+        file = file_of(make_url(self.catalog_uri()))
+        return mark_of(file) if file is not None else None
 
     @contextmanager
     def translated(self, what: object) -> Iterator[None]:
@@ -285,7 +292,8 @@ class Connection:
 
     def make_namespace(self, namespace: str) -> None:
         """See that a namespace is there; a lake takes none away."""
-        if namespace in self._namespaces:
+        known = (namespace, self.catalog_mark())
+        if known in self._namespaces:
             return
         with self.translated(namespace):
             try:
@@ -296,7 +304,7 @@ class Connection:
                 # PyIceberg looks, then inserts: another table's first load was between the two.
                 if not self.catalog.namespace_exists((namespace,)):
                     raise
-        self._namespaces.add(namespace)
+        self._namespaces.add(known)
 
     def _namespace_properties(self, namespace: str) -> dict[str, str]:
         """Google's catalog accepts tables only inside their namespace's folder, so it needs its

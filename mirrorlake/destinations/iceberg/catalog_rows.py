@@ -1,17 +1,24 @@
-"""The rows of a catalog that is a SQL database: all it names, in one look, and naming it elsewhere.
+"""What a catalog names, and naming it elsewhere: the rows of a SQL database at one moment and in
+one transaction, the tables of a REST server one by one.
 
-Source: Apache Iceberg, "JDBC catalog", schema version V1.
+A REST server keeps views as it likes, so they are not among what it names: the next sync makes
+them again.
+
+Source: Apache Iceberg, "JDBC catalog", schema version V1; Iceberg REST catalog specification,
+"Register a table".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchNamespaceError
 
-from mirrorlake.destinations.base import CATALOG
+from mirrorlake.destinations.base import CATALOG, Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.errors import LakeError
 
@@ -19,10 +26,6 @@ _TABLES = sa.table(
     "iceberg_tables",
     *map(sa.column, ("catalog_name", "table_namespace", "table_name", "metadata_location")),
     *map(sa.column, ("previous_metadata_location", "iceberg_type")),
-)
-_NAMESPACES = sa.table(
-    "iceberg_namespace_properties",
-    *map(sa.column, ("catalog_name", "namespace", "property_key", "property_value")),
 )
 
 
@@ -45,28 +48,32 @@ class CatalogEntry:
         return f"{self.namespace}.{self.name}"
 
 
-def sql_catalog(lake: Connection, what: str) -> SqlCatalog:
-    """The catalog, which is a SQL database.
+def is_server(lake: Connection) -> bool:
+    """Whether a REST server keeps the catalog: it can't be read at one moment."""
+    return isinstance(lake.catalog, RestCatalog)
+
+
+def refuse_unreadable(lake: Connection, what: str) -> None:
+    """See that a catalog is of a kind of which all that it names can be read.
 
     Raises:
-        LakeError: it is a server's.
+        LakeError: it is neither a SQL database nor a REST server.
     """
-    if isinstance(lake.catalog, SqlCatalog):
-        return lake.catalog
-    raise LakeError(
-        f"{what} needs a catalog that is a SQL database; {lake.catalog_uri()} is a server's",
-        next_step="Back up the server by its own means, between ledger and lake: docs/backup.md "
-        "has the order",
-    )
+    if not is_server(lake):
+        _sql_catalog(lake, what)
 
 
-def read_entries(lake: Connection) -> list[CatalogEntry]:
-    """What the catalog names, at one moment.
+def read_entries(lake: Connection, namespaces: Collection[str]) -> list[CatalogEntry]:
+    """What the catalog names: of a SQL database all of it, at one moment; of a REST server the
+    tables of these namespaces, one after the other.
 
     Raises:
-        LakeError: it failed, or is no SQL database.
+        LakeError: it failed, or is of another kind.
+        LakeDamaged: a REST server names metadata that can't be read.
     """
-    catalog = sql_catalog(lake, "this")
+    if is_server(lake):
+        return list(_served_entries(lake, namespaces))
+    catalog = _sql_catalog(lake, "this")
     with lake.translated("catalog"), catalog.engine.connect() as connection:
         rows = connection.execute(
             sa.select(_TABLES)
@@ -81,15 +88,46 @@ def read_entries(lake: Connection) -> list[CatalogEntry]:
     ]
 
 
-def write_entries(lake: Connection, entries: Sequence[CatalogEntry]) -> None:
-    """Name these tables and views, in place of what has their names; others stay. One transaction.
+def served_names(lake: Connection, namespaces: Collection[str]) -> list[Identifier]:
+    """The tables of these namespaces that a REST server has, whether they can be read or not.
 
     Raises:
-        LakeError: the catalog failed; it is as it was.
+        LakeError: it failed.
     """
-    catalog = sql_catalog(lake, "this")
+    found: list[Identifier] = []
+    for namespace in sorted(namespaces):
+        with lake.translated(namespace):
+            try:
+                names = lake.catalog.list_tables((namespace,))
+            except NoSuchNamespaceError:
+                continue
+        found += (Identifier(namespace, name[-1]) for name in sorted(names))
+    return found
+
+
+def _served_entries(lake: Connection, namespaces: Collection[str]) -> Iterator[CatalogEntry]:
+    for name in served_names(lake, namespaces):
+        table = lake.load(name)
+        if table is not None:
+            yield CatalogEntry(*name.path, "TABLE", table.metadata_location)
+
+
+def write_entries(lake: Connection, entries: Sequence[CatalogEntry]) -> None:
+    """Name these tables and views, in place of what has their names; others stay. A SQL database
+    does it in one transaction, a REST server table by table, and gets no views.
+
+    Raises:
+        LakeError: the catalog failed; a database is as it was, and a server has a part of them:
+            doing it again has them all.
+    """
     for namespace in sorted({entry.namespace for entry in entries}):
         lake.make_namespace(namespace)
+    if is_server(lake):
+        for entry in entries:
+            if entry.kind == "TABLE":
+                lake.name_metadata(Identifier(entry.namespace, entry.name), entry.metadata)
+        return
+    catalog = _sql_catalog(lake, "this")
     with lake.translated("catalog"), catalog.engine.begin() as connection:
         for entry in entries:
             mine = sa.and_(
@@ -107,6 +145,17 @@ def write_entries(lake: Connection, entries: Sequence[CatalogEntry]) -> None:
                     iceberg_type=entry.kind,
                 )
             )
+
+
+def _sql_catalog(lake: Connection, what: str) -> SqlCatalog:
+    if isinstance(lake.catalog, SqlCatalog):
+        return lake.catalog
+    raise LakeError(
+        f"{what} needs a catalog that is a SQL database or a REST server; {lake.catalog_uri()} is "
+        f"a {type(lake.catalog).__name__}",
+        next_step="Back it up by its own means, between ledger and lake: docs/backup.md has the "
+        "order",
+    )
 
 
 def name_elsewhere(

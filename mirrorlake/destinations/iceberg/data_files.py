@@ -50,11 +50,15 @@ SAMPLE_ROWS = 8_192
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """One finished data file; ``metrics`` is what a commit says of it, as `FileMetrics` in JSON."""
+    """One finished data file; ``metrics`` is what a commit says of it, as `FileMetrics` in JSON.
+
+    ``aside``: what came with its rows and is not in it, in their order.
+    """
 
     path: str
     bytes: int
     metrics: str
+    aside: Any = field(default=None, compare=False, repr=False)
 
 
 class _Summed:
@@ -96,6 +100,7 @@ class _OpenFile:
     buffered: Any
     writer: pq.ParquetWriter
     footers: list[Any]
+    aside: list[Any] = field(default_factory=list[Any])
 
 
 @dataclass
@@ -112,6 +117,7 @@ class PartFiles:
         arrow: the rows' schema, with the table's field ids.
         schema: the table's schema as Iceberg's JSON; without it files come without metrics.
         by: the name of the partition, in their paths.
+        aside: a column of the rows that is not written, and handed back with each file.
     """
 
     def __init__(
@@ -122,9 +128,12 @@ class PartFiles:
         arrow: pa.Schema,
         schema: str | None = None,
         by: str = DAY,
+        aside: str | None = None,
     ) -> None:
         self._io: FileIO = load_file_io(storage, location)
         self._location, self._stem, self._by = location, stem, by
+        self._aside = aside
+        self._handed = 0
         self.arrow = arrow
         self._plan = FooterPlan.of(Schema.model_validate_json(schema)) if schema else None
         self._parts: dict[FilePart, _Held] = {}
@@ -147,6 +156,12 @@ class PartFiles:
         self._held += rows.nbytes
         while self._held > BUDGET_BYTES:
             self._flush(max(self._parts, key=lambda p: self._parts[p].bytes))
+
+    def closed(self) -> list[WrittenFile]:
+        """The files that were closed since this was last called."""
+        found = self._done[self._handed :]
+        self._handed += len(found)
+        return found
 
     def finish(self) -> tuple[WrittenFile, ...]:
         """Write what is held and close every file; they are in the order of their paths, and on the
@@ -203,9 +218,14 @@ class PartFiles:
 
     def _write(self, part: FilePart, rows: pa.Table) -> _OpenFile:
         """A row group of a partition's open file, or of a new one."""
+        aside = None if self._aside is None else rows.column(self._aside)
+        if aside is not None:
+            rows = rows.select(self.arrow.names)
         opened = self._open.pop(part, None) or self._new(part, rows)
         # The one that was written to last is the last in the dict.
         self._open[part] = opened
+        if aside is not None:
+            opened.aside.append(aside)
         opened.writer.write_table(rows, row_group_size=rows.num_rows)
         return opened
 
@@ -239,7 +259,10 @@ class PartFiles:
         opened.buffered.flush()
         size = opened.sink.tell()
         native(opened.sink).close()  # flushed with the others, by `finish`
-        self._done.append(WrittenFile(opened.path, size, self._metrics(opened, part, size)))
+        metrics = self._metrics(opened, part, size)
+        chunks = [chunk for one in opened.aside for chunk in one.chunks]
+        aside = pa.chunked_array(chunks) if chunks else None
+        self._done.append(WrittenFile(opened.path, size, metrics, aside))
 
     def _metrics(self, opened: _OpenFile, part: FilePart, size: int) -> str:
         if self._plan is None:

@@ -80,6 +80,25 @@ class FileStore:
             if info.type == fs.FileType.File and not info.path.endswith(_UNFINISHED)
         }
 
+    def folders(self) -> list[str]:
+        """The folders in it, by name; a folder that is not there has none."""
+        selector = fs.FileSelector(self._path, allow_not_found=True)
+        found = self._store.get_file_info(selector)
+        return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
+
+    def is_on_disk_of(self, other: FileStore) -> bool:
+        """Whether a file of the other may be a link here: both are on one file system."""
+        if self.folder is None or other.folder is None:
+            return False
+        here, there = (_existing(folder).stat() for folder in (self.folder, other.folder))
+        return here.st_dev == there.st_dev
+
+    def has_link_of(self, other: FileStore, name: str) -> bool:
+        """Whether a file here and the other's are one file on the disk."""
+        if self.folder is None or other.folder is None:
+            return False
+        return (self.folder / name).samefile(other.folder / name)
+
     def size(self, name: str) -> int | None:
         """A file's size; None where it is not there."""
         if self.folder is not None:
@@ -160,6 +179,12 @@ class FileStore:
         with self._store.open_input_stream(f"{self._path}/{name}") as stream:
             while part := stream.read(_PART):
                 yield part
+
+
+def _existing(folder: Path) -> Path:
+    while not folder.exists():
+        folder = folder.parent
+    return folder
 
 
 def _take_here(source: Path, path: Path, *, link: bool) -> bool:

@@ -14,13 +14,13 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from pyiceberg.manifest import DataFileContent
+from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.config.settings import LakeConfig
-from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.base import SIDES, Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.commit import BASE, snapshot_property
 from mirrorlake.destinations.iceberg.locations import metadata_locations
@@ -33,6 +33,9 @@ How: TypeAlias = Literal["written", "set back", "another", "gone"]
 """How a lake table is not as our last commit left it: rows were written by others; main shows an
 older version; another table has its name; or none has."""
 _OURS = "mirrorlake."
+_FILE_PATH = 2147483546
+"""The field of a file of deletes that names data files (Iceberg specification, "Reserved Field
+IDs")."""
 _CHANGES = ("added-data-files", "deleted-data-files", "added-delete-files", "removed-delete-files")
 
 
@@ -58,7 +61,7 @@ class MovedTable:
     """A lake table that is not as our last commit left it.
 
     Attributes:
-        layer: ``raw``, ``deduped``, ``clean`` or ``model``.
+        layer: ``raw``, ``deduped``, ``clean``, ``model`` or ``side`` (beside a landing's rows).
         recorded: what our last commit left; None where an older release recorded nothing.
         now: the snapshot that main shows; None of none.
     """
@@ -91,14 +94,13 @@ class MovedTable:
 
 
 def layers_of_table(ledger: Ledger, contract: Recorded) -> list[tuple[str, Identifier]]:
-    """The lake tables whose heads are recorded, with their layers. Of a landing the one of current
-    rows: its commits name the versions of those beside it."""
+    """The lake tables whose heads are recorded, with their layers."""
     if isinstance(contract, ModelTable):
         return [("model", contract.identifier)]
     spaces = contract.namespaces
     found = [("deduped", Identifier(spaces.deduped, contract.table))]
-    if isinstance(contract, TableContract) and contract.landed:
-        return found
+    if contract.landed:
+        return [*found, *(("side", found[0][1].beside(name)) for name in SIDES)]
     if contract.clean == "table":
         found.append(("clean", Identifier(spaces.clean, contract.table)))
     for version in ledger.schema_versions(contract.name):
@@ -191,6 +193,15 @@ def find_foreign(table: Table) -> int | None:
     return next(written, None)
 
 
+def is_anothers(ledger: Ledger, identifier: Identifier, table: Table) -> bool:
+    """Whether a table has rows, and nothing says that a commit of ours wrote any: it stands in the
+    place of something of ours."""
+    if table.current_snapshot() is None or any(_is_ours(one) for one in table.snapshots()):
+        return False
+    uuid = str(table.metadata.table_uuid)
+    return not any(h.name == identifier.path and h.uuid == uuid for h in ledger.lake_heads())
+
+
 def read_head(table: Table, contract_name: str, identifier: Identifier) -> LakeHead:
     """A lake table as it is now, to be recorded."""
     shown = table.current_snapshot()
@@ -241,12 +252,13 @@ def record_heads(
         if table is None:
             # Its rules changed: it is dropped, then made again. Or it had no row, or no model.
             # Or a landing's snapshots are folded again, into another table.
-            dropped = layer in ("clean", "model") or identifier in accepted
+            dropped = layer in ("clean", "model", "side") or identifier in accepted
             if head is not None and layer != "raw" and (dropped or head.snapshot_id is None):
                 gone.append(identifier.path)
             continue
         with lake.translated(identifier):
-            if identifier in accepted or _is_known(table, head, layer):
+            # A fold sets those beside the rows back to what the rows name.
+            if identifier in accepted or layer == "side" or _is_known(table, head, layer):
                 new.append(read_head(table, contract.name, identifier))
     ledger.forget_lake_heads(gone)
     ledger.record_lake_heads(new)
@@ -317,7 +329,10 @@ def _keeps_rows(table: Table, snapshot: Snapshot, *, leased: bool) -> bool:
         return False
     before = table.snapshot_by_id(snapshot.parent_snapshot_id)
     try:
-        return leased or (before is not None and _rows(table, before) == _rows(table, snapshot))
+        if leased or before is None:
+            return leased
+        rows = _rows(table, before)
+        return rows is not None and rows == _rows(table, snapshot)
     except FileNotFoundError:
         return False
 
@@ -328,15 +343,26 @@ def _changes_files(snapshot: Snapshot) -> bool:
 
 def _rows(table: Table, snapshot: Snapshot) -> int | None:
     """The rows that a version shows, by its manifests; None where deletes by value hide that."""
+    files = [*_data_files(table, snapshot)]
+    live = {one.file_path for one in files if one.content == DataFileContent.DATA}
     count = 0
-    for content, rows in _counted(table, snapshot):
-        if content == DataFileContent.EQUALITY_DELETES:
+    for one in files:
+        if one.content == DataFileContent.EQUALITY_DELETES:
             return None
-        count += rows if content == DataFileContent.DATA else -rows
+        if one.content == DataFileContent.DATA:
+            count += one.record_count
+        elif _deletes_from(one) in {None, *live}:  # else: of a file that was written again since
+            count -= one.record_count
     return count
 
 
-def _counted(table: Table, snapshot: Snapshot) -> Iterator[tuple[DataFileContent, int]]:
+def _deletes_from(deletes: DataFile) -> str | None:
+    """The one data file that a file of deletes by position is of; None where it is of several."""
+    first, last = (b.get(_FILE_PATH) for b in (deletes.lower_bounds, deletes.upper_bounds))
+    return first.decode() if first is not None and first == last else None
+
+
+def _data_files(table: Table, snapshot: Snapshot) -> Iterator[DataFile]:
     for manifest in snapshot.manifests(table.io):
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-            yield entry.data_file.content, entry.data_file.record_count
+            yield entry.data_file

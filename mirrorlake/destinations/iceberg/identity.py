@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from mirrorlake.config.fields import hide_url
 from mirrorlake.config.settings import LakeConfig
@@ -45,11 +45,13 @@ class LakeIdentity:
         catalog: the address of the catalog that it was made with, without a password.
         unfinished: what was interrupted before the lake was whole: a restore, or a move; '' of
             nothing.
+        restored: of which lake, and of which moment, the backup was that it came from; '' of none.
     """
 
     lake: str
     catalog: str
     unfinished: str = ""
+    restored: str = ""
 
 
 def open_lake(config: LakeConfig, ledger: Ledger) -> Lake:
@@ -72,7 +74,7 @@ def _agree(config: LakeConfig, ledger: Ledger, lake: Lake) -> None:
         LakeError: they say two.
     """
     known, here = ledger.lake(), place_of(config)
-    said = read_identity(lake) if _has_file(config) else None
+    said = read_identity(lake) if writes_itself(config) else None
     catalog = hide_url(lake.catalog_uri())
     if said is not None and said.unfinished:
         raise unfinished_lake(here, said.unfinished)
@@ -107,13 +109,14 @@ def _agree(config: LakeConfig, ledger: Ledger, lake: Lake) -> None:
         lake_id = said.lake if said else known[0]
         if known != (lake_id, here):
             ledger.record_lake(lake_id, here)
-    if _has_file(config) and said != LakeIdentity(lake_id, catalog):
-        _write(lake, LakeIdentity(lake_id, catalog))
+    now = LakeIdentity(lake_id, catalog, restored=said.restored if said else "")
+    if writes_itself(config) and said != now:
+        _write(lake, now)
 
 
-def _has_file(config: LakeConfig) -> bool:
-    """Whether the warehouse is a folder that we write ourselves: a REST server may lend a login for
-    each table's alone."""
+def writes_itself(config: LakeConfig) -> bool:
+    """Whether the warehouse is a place that we write ourselves, past the catalog: a REST server may
+    lend a login for each table's folder alone."""
     local = warehouse_uri(config.warehouse).startswith("file://")
     return local or not config.catalog.is_rest or config.catalog.auth is not None
 
@@ -184,8 +187,8 @@ def write_identity(store: FileStore, identity: LakeIdentity) -> None:
 def _parsed(content: bytes, at: str) -> LakeIdentity:
     try:
         said = json.loads(content)
-        words = str(said.get("unfinished", ""))
-        return LakeIdentity(str(said["lake"]), str(said["catalog"]), words)
+        rest = {name: str(said.get(name, "")) for name in ("unfinished", "restored")}
+        return LakeIdentity(str(said["lake"]), str(said["catalog"]), **rest)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LakeError(
             f"{at} does not say which lake this is",
@@ -194,10 +197,7 @@ def _parsed(content: bytes, at: str) -> LakeIdentity:
 
 
 def _text(identity: LakeIdentity) -> bytes:
-    said = {"lake": identity.lake, "catalog": identity.catalog}
-    return json.dumps(
-        said | ({"unfinished": identity.unfinished} if identity.unfinished else {})
-    ).encode()
+    return json.dumps({name: said for name, said in asdict(identity).items() if said}).encode()
 
 
 def _write(lake: Lake, identity: LakeIdentity) -> None:

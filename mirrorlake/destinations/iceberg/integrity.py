@@ -21,7 +21,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from mirrorlake.config.contract import TableContract
+from mirrorlake.config.contract import Mirrored, TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.row_counts import count_shown
@@ -116,7 +116,7 @@ def raw_damaged(contract: TableContract, damage: Damage, step: str) -> LakeDamag
     )
 
 
-def layers_of(contract: TableContract) -> Sequence[tuple[str, Identifier]]:
+def layers_of(contract: Mirrored) -> Sequence[tuple[str, Identifier]]:
     """What is made of a contract's raw rows: layers and their tables (clean may be a view)."""
     spaces = contract.namespaces
     return (

@@ -39,7 +39,7 @@ def metadata_locations(
     and name.
 
     None where only the catalog itself can say: it is no SQL database, or could not be queried. Who
-    opens it then gets the error in words.
+    opens it then gets the error in words. Of a database in which no catalog was made: nothing.
     """
     uri = config.catalog.uri or _default_uri(config.warehouse)
     elsewhere = {"type", "uri", "py-catalog-impl"} & set(config.catalog.properties)
@@ -52,7 +52,7 @@ def metadata_locations(
                 query = query.where(_TABLES.c.table_name.in_(names))
             rows = connection.execute(query).all()
     except SQLAlchemyError:
-        return None
+        return {} if _is_empty(uri) else None
     return {(r.table_namespace, r.table_name): r.metadata_location for r in rows}
 
 
@@ -85,6 +85,16 @@ class SeenHeads:
             return self._seen[at]
 
         return head
+
+
+def _is_empty(uri: str) -> bool:
+    """Whether the database is there, and no catalog was made in it yet: a new one, or one that was
+    lost with its server."""
+    try:
+        with _engine(uri).connect() as connection:
+            return not sa.inspect(connection).has_table(_TABLES.name)
+    except SQLAlchemyError:
+        return False
 
 
 @functools.lru_cache(maxsize=8)

@@ -72,3 +72,8 @@ class FileMetrics:
             spec_id=table.metadata.default_spec_id,
             **self.statistics,
         )
+
+
+def rows_in(metrics: str) -> int:
+    """How many rows a file has, by its metrics in JSON."""
+    return FileMetrics.from_json(metrics).rows

@@ -58,9 +58,10 @@ def check_place(config: LakeConfig, ledger: Ledger) -> LakeLook:
             raise lost_together(config, ledger, left)
         return LakeLook((), {})
     named = {} if _is_missing(config) else metadata_locations(config)
-    if named is not None and not any(head.name in named for head in heads):
+    if named is None or not any(head.name in named for head in heads):
         refuse_no_folder(config)
-        raise _lost(config, heads)
+        if named is not None:
+            raise _lost(config, heads)
     return LakeLook(heads, named)
 
 

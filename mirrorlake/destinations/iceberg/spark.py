@@ -41,6 +41,7 @@ from mirrorlake.runtime.jars import ensure_jars
 from mirrorlake.runtime.java import java_environment
 from mirrorlake.runtime.launch import hidden_settings
 from mirrorlake.runtime.permissions import HADOOP_UMASK, UMASKS, Permissions, hadoop_umask, held
+from mirrorlake.runtime.replaced_file import FileMark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +60,7 @@ class LazySpark:
         self._own = threading.local()
         self._spare: queue.SimpleQueue[SparkSession] = queue.SimpleQueue()
         self._expected: int | None = None
+        self._catalogs: dict[int, FileMark | None] = {}
 
     @property
     def started(self) -> bool:
@@ -92,13 +94,25 @@ class LazySpark:
         """
         session = self._first()
         if not getattr(self._own, "wanted", False):
-            return session
+            return self._of_now(session)
         if self._own.session is None:
             try:
                 self._own.session = self._spare.get_nowait()
             except queue.Empty:
                 self._own.session = self._another(session)
-        return self._own.session
+        return self._of_now(self._own.session)
+
+    def _of_now(self, session: SparkSession) -> SparkSession:
+        """The session; its catalog is opened again where another file has the place of the SQLite
+        file that it keeps open. A server's session is its own to look after."""
+        now = None if self._config.connect else self._lake.catalog_mark()
+        if now is None:
+            return session  # opening a file that is gone would make an empty one
+        if self._catalogs.setdefault(id(session), now) != now:
+            java: Any = session
+            java._jsparkSession.sessionState().catalogManager().reset()
+            self._catalogs[id(session)] = now
+        return session
 
     def expect(self, rows: int) -> None:
         """Say, before the session starts, about how many rows a run will fold: for little work Java

@@ -31,6 +31,7 @@ from sqlalchemy.exc import OperationalError
 from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.destinations.iceberg.rest_catalog import WAIT
 from mirrorlake.runtime.database_waits import bound_waits
+from mirrorlake.runtime.replaced_file import reopen_replaced
 
 _KEPT = 200
 """Tables whose metadata is kept; of a table with a long history it is megabytes."""
@@ -68,6 +69,7 @@ class LakeCatalog(SqlCatalog):
     def _init_catalog(self) -> None:
         """What the parent does first, before it connects."""
         bound_waits(self.engine, float(self.properties[WAIT]))
+        reopen_replaced(self.engine)
         super()._init_catalog()
 
     def load_table(self, identifier: str | tuple[str, ...]) -> Table:

@@ -17,7 +17,7 @@ from mirrorlake.landing.files.limits import Limits, read_whole
 from mirrorlake.landing.files.records import Reading
 from mirrorlake.landing.files.snapshots import Landed, check_chunks, list_landed, read_manifest
 from mirrorlake.landing.first_contract.uniqueness import (
-    Rows,
+    SampledRows,
     by_name,
     check_key,
     files_of,
@@ -151,7 +151,7 @@ def _survey(store: Store, folder: TableFolder, answers: Answers, looked: int) ->
         return None
     landed.sort(key=lambda one: -one.id)
     inferred, has_schema, reading = _columns_of(store, folder, landed, answers.types, looked)
-    rows = Rows([name for name, kind in _decided(inferred) if _can_be_key(kind)], looked)
+    rows = SampledRows([name for name, kind in _decided(inferred) if _can_be_key(kind)], looked)
     for one in landed:
         if not rows.take(reading, files_of(one)):
             break
@@ -311,7 +311,7 @@ def _key_option(folder: TableFolder) -> str:
 
 
 def _questions(
-    folder: TableFolder, inferred: Inferred, key: Sequence[str], rows: Rows
+    folder: TableFolder, inferred: Inferred, key: Sequence[str], rows: SampledRows
 ) -> Iterator[str]:
     for one in inferred.columns:
         if one.question:

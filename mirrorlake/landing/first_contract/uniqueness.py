@@ -26,7 +26,7 @@ def files_of(landed: Landed) -> list[LandedFile]:
 
 
 @dataclass
-class Rows:
+class SampledRows:
     """Rows that are looked at: which columns are unique in each snapshot, and samples of all.
 
     Attributes:

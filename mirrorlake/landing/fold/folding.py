@@ -67,6 +67,7 @@ from mirrorlake.landing.fold.state import (
     slots_for,
     write_state,
 )
+from mirrorlake.landing.fold.tables import without_lost
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.records import Lease
 from mirrorlake.merge.staging import made_of, new_branch, seal
@@ -95,7 +96,7 @@ class SnapshotFold:
     before_publish: Callable[[], None]
 
     def run(self, frame: DataFrame, as_of: date | None) -> Folded:
-        state = read_state(self.rows)
+        state = without_lost(self.lake, self.table.identifier, read_state(self.rows))
         head = self.lake.head(self.table.identifier)
         day = window_day(self.table, self.number, frame, as_of, state)
         frame = inside(self.table, frame, day)

@@ -96,12 +96,12 @@ class SnapshotTable:
     @property
     def missing_rows(self) -> Identifier:
         """The side table of keys that the newest snapshots lack: key, day, missing since."""
-        return Identifier(f"{self.identifier.namespace}__side", f"{self.identifier.name}__missing")
+        return self.identifier.beside("missing")
 
     @property
     def cells(self) -> Identifier:
         """The side table of the newest snapshot's digests by cell."""
-        return Identifier(f"{self.identifier.namespace}__side", f"{self.identifier.name}__cells")
+        return self.identifier.beside("cells")
 
     @cached_property
     def key_sql(self) -> tuple[str, ...]:

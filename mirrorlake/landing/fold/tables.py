@@ -6,9 +6,10 @@ not opened. Beside: the keys that the newest snapshots lack, and digests.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.base import SIDES, Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable, history, is_rewrite
 from mirrorlake.destinations.iceberg.tables import (
@@ -20,8 +21,9 @@ from mirrorlake.destinations.iceberg.tables import (
     partitioned_by_day,
     set_mode,
 )
-from mirrorlake.errors import SchemaError
+from mirrorlake.errors import LakeError, SchemaError
 from mirrorlake.landing.fold.shape import MISSED_DAY, MISSED_FIRST, SnapshotTable
+from mirrorlake.landing.fold.state import State, version_state
 from mirrorlake.schema.own_columns import ORIGINAL, SNAPSHOT
 
 _WIDER = "Types are widened from int to long, float to double and to more digits, no other way"
@@ -143,3 +145,41 @@ def align(lake: Lake, identifier: Identifier, to: int | None) -> bool:
         with lake.translated(identifier):
             table.manage_snapshots().set_current_snapshot(snapshot_id=to).commit()
     return True
+
+
+def without_lost(lake: Lake, rows: Identifier, state: State) -> State:
+    """A state without the digests that are not in the lake any more: they are made again.
+
+    Raises:
+        LakeError: the list of keys that the newest snapshots lack is not there: nothing else says
+            which they are.
+    """
+    missing, cells = (rows.beside(name) for name in SIDES)
+    if not _has_version(lake, missing, state.missing):
+        raise LakeError(
+            f"lake table {rows}: version {state.missing} of {missing} is not there: which keys the "
+            "newest snapshots lack is not known",
+            table=str(rows),
+            next_step=_step_without(lake, rows),
+        )
+    return state if _has_version(lake, cells, state.cells) else replace(state, cells=None)
+
+
+def _has_version(lake: Lake, side: Identifier, version: int | None) -> bool:
+    """Whether a version of a side table is there; where none is named, none is missed."""
+    table = lake.load(side) if version is not None else None
+    return version is None or (table is not None and table.snapshot_by_id(version) is not None)
+
+
+def _step_without(lake: Lake, rows: Identifier) -> str:
+    """What brings back the keys that were missing: from a version that knows them."""
+    table, missing = lake.load(rows), rows.beside(SIDES[0])
+    backup = f"Put {missing} back: from a backup, then by `mirrorlake lake find`"
+    for one in history(table) if table is not None else ():
+        state = version_state(table, one) if table is not None else None
+        if state is not None and _has_version(lake, missing, state.missing):
+            return (
+                f"{backup}; or fold what came since again: `mirrorlake publish TABLE --rollback "
+                f"{one.snapshot_id}`, then `mirrorlake land TABLE --retry withdrawn`"
+            )
+    return backup

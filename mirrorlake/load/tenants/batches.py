@@ -12,14 +12,12 @@ tables in a join).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from mirrorlake.destinations.iceberg.tenants import bucket_of
 from mirrorlake.load.chunk_statements import ChunkPlan, select_list
-from mirrorlake.proof.ranges import Tally
-from mirrorlake.proof.rows import RowForm
 from mirrorlake.sources.mysql.connect import SourcePosition
 from mirrorlake.sources.mysql.lock_watch import mark
 from mirrorlake.sources.mysql.tables import quote
@@ -109,21 +107,18 @@ def rows_statement(
     return " UNION ALL ".join([marked, *others])
 
 
-def digests_statement(batch: Batch, rows: RowForm, load_id: str) -> str:
-    """Number and digest of each tenant's rows, in one row."""
+def digests_statement(batch: Batch, digest: str, load_id: str) -> str:
+    """Number and digest of each tenant's rows, in one row.
+
+    Args:
+        digest: SQL of a row's.
+    """
     parts = [
-        f"(SELECT COUNT(*) AS n, SUM({rows.source_digest}) AS d FROM {_name(plan)}) AS q{number}"  # noqa: S608
+        f"(SELECT COUNT(*) AS n, SUM({digest}) AS d FROM {_name(plan)}) AS q{number}"  # noqa: S608
         for number, plan in enumerate(batch.plans)
     ]
     columns = ", ".join(f"q{number}.n, q{number}.d" for number in range(len(parts)))
     return f"SELECT /* {mark(load_id)} */ {columns} FROM {', '.join(parts)}"  # noqa: S608
-
-
-def tallies(answer: Sequence[int | None]) -> list[Tally]:
-    """What `digests_statement` says, by the tenants' numbers."""
-    pairs = zip(answer[::2], answer[1::2], strict=True)
-    # No sum of no rows; nor of rows of which the server could digest none, which the proof finds.
-    return [Tally(int(count or 0), int(digest or 0)) for count, digest in pairs]
 
 
 def _name(plan: ResolvedTable) -> str:

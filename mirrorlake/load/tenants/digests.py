@@ -14,15 +14,14 @@ from typing import Any, Final
 
 from pymysql.connections import Connection
 
-from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import MirrorlakeError, SourceError, TableLocked
 from mirrorlake.ledger import TenantPlace
-from mirrorlake.load.tenants.batches import Batch, digests_statement, plan_batches, tallies
+from mirrorlake.load.select_rows import tallies_of
+from mirrorlake.load.tenants.batches import Batch, digests_statement, plan_batches
 from mirrorlake.load.tenants.readable import locked, wait_briefly
-from mirrorlake.proof.loaded import load_form
+from mirrorlake.load.verify import form_of_rows
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import RowForm
-from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import Failures
@@ -49,12 +48,6 @@ class TenantDigests:
     lost: dict[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
 
 
-def form_of(connection: Connection[Any], plan: ResolvedTable, raw: LakeTable) -> RowForm:
-    """The form by which a tenant's rows are digested, in MySQL and in its raw table."""
-    fields = {f.name: str(f.field_type).replace(" ", "") for f in raw.schema().fields}
-    return load_form(connection, plan.table, plan.contract, fields, ORIGINAL)
-
-
 def read_digests(workspace: Workspace, plans: Iterable[ResolvedTable]) -> TenantDigests:
     """Have MySQL count and digest the rows of these tenants; those whose version has no raw table
     are left out.
@@ -72,7 +65,7 @@ def read_digests(workspace: Workspace, plans: Iterable[ResolvedTable]) -> Tenant
                 for batch in batches:
                     raw = workspace.lake.load(batch.lead.raw)
                     if raw is not None:
-                        form = form_of(connection, batch.lead, raw)
+                        form = form_of_rows(connection, batch.lead, raw)
                         _read(connection, batch, form, found)
         except SourceError as error:
             found.lost[name] = error
@@ -84,7 +77,7 @@ def _read(connection: Connection[Any], batch: Batch, form: RowForm, found: Tenan
     places = [(plan.source.name, plan.table.database) for plan in batch.plans]
     found.forms |= dict.fromkeys(places, form)
     try:
-        [answer] = rows_of(connection, digests_statement(batch, form, NO_LOAD))
+        [answer] = rows_of(connection, digests_statement(batch, form.source_digest, NO_LOAD))
     except SourceError as error:
         waited = isinstance(error, TableLocked)
         if error.retryable and not waited:
@@ -97,4 +90,4 @@ def _read(connection: Connection[Any], batch: Batch, form: RowForm, found: Tenan
         for half in batch.halves():
             _read(connection, half, form, found)
         return
-    found.tallies |= dict(zip(places, tallies(answer), strict=True))
+    found.tallies |= dict(zip(places, tallies_of(answer), strict=True))

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -22,24 +20,11 @@ from typing import Any
 import pyarrow as pa
 from pymysql.connections import Connection
 
-from mirrorlake.destinations.base import Commit, Identifier
-from mirrorlake.destinations.iceberg.commit import (
-    ATTEMPT,
-    LOAD_ID,
-    NUMBER,
-    RECEIPT,
-    WINDOW,
-    commit_load,
-    delete_files,
-    find_load,
-    head_of,
-)
-from mirrorlake.destinations.iceberg.data_files import WrittenFile
+from mirrorlake.destinations.iceberg.commit import delete_files
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
 from mirrorlake.destinations.iceberg.tables import has_original
 from mirrorlake.destinations.iceberg.tenants import ensure_raw_tenants
 from mirrorlake.errors import (
-    CommitUnknown,
     MirrorlakeError,
     NotProved,
     ReadGivenUp,
@@ -49,14 +34,17 @@ from mirrorlake.errors import (
     TableLocked,
 )
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger import Load, Receipt, TenantPlace, Window
-from mirrorlake.load.chunk_planner import batch_rows
+from mirrorlake.ledger import Load, TenantPlace, Window
+from mirrorlake.load.chunk_plans import chunk_plans
+from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.chunk_statements import ChunkPlan
-from mirrorlake.load.raw_files import record_written
+from mirrorlake.load.load_run import LoadRun, Steps
+from mirrorlake.load.receipts import summed
+from mirrorlake.load.runner import patiently
 from mirrorlake.load.tenants.batches import Batch, plan_batches
-from mirrorlake.load.tenants.digests import form_of
 from mirrorlake.load.tenants.read import ReadBatch, find_unequal, read_batch
 from mirrorlake.load.tenants.readable import find_unreadable, locked
+from mirrorlake.load.verify import form_of_rows
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.report import digest_text
 from mirrorlake.proof.rows import RowForm
@@ -73,8 +61,11 @@ from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
+STEPS = Steps(
+    *("tenants.created", "tenants.pending"),
+    *("tenants.before_commit", "tenants.committed", "tenants.success"),
+)
 ATTEMPTS = 3
-PAUSE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -126,61 +117,41 @@ def load_tenants(
         CommitConflict: the raw table moved; nothing was committed.
         LeaseHeld: another run took the table over; nothing was committed.
     """
-    ledger, lake, lead = workspace.ledger, workspace.lake, plans[0]
+    lead = plans[0]
     needing = next((plan for plan in plans if has_original(plan.columns)), lead)
-    table = ensure_raw_tenants(lake, lead.raw, needing.columns, name, lead.version)
-    load_id = ledger.create_load(name, Window("full", None, None, datetime.now(UTC).date()))
-    failpoint("tenants.created")
-    parent = head_of(lake, lead.raw)
-    lease = workspace.held_lease()
-    load = ledger.start_load(load_id, lease, workspace.run_id, lead.raw.name, parent)
-    failpoint("tenants.pending")
+    table = ensure_raw_tenants(workspace.lake, lead.raw, needing.columns, name, lead.version)
+    window = Window("full", None, None, datetime.now(UTC).date())
+    run = LoadRun.begin(workspace, name, lead.raw, window, STEPS)
     expected = sum(plan.table.estimated_rows for plan in plans)
-    pace = Pace(name, load.load_id, expected, progress)
-    reader = _Reader(workspace, table, load, servers, before, pace)
+    pace = Pace(name, run.load.load_id, expected, progress)
+    reader = _Reader(run, table, servers, before, pace)
     started = time.monotonic()
     try:
         for batch in plan_batches(plans):
             reader.take(batch)
         pace.finish()
         if not reader.copies:
-            ledger.fail_load(load, "none of its tenants could be read")
+            workspace.ledger.fail_load(run.load, "none of its tenants could be read")
             return TenantsLoaded(None, {}, reader.failed)
-        receipt = reader.receipt()
-        commit = Commit(
-            identifier=lead.raw,
-            parent=load.parent_snapshot,
-            paths=[file.path for file in reader.files],
-            metrics={file.path: file.metrics for file in reader.files},
-            properties={
-                LOAD_ID: load.load_id,
-                ATTEMPT: str(load.attempt),
-                RECEIPT: receipt.to_json(),
-                WINDOW: load.window.to_json(),
-                NUMBER: str(load.seq),
-            },
-        )
-        workspace.check_lease()
-        record_written(ledger, load, table.location(), commit.metrics)
-        failpoint("tenants.before_commit")
-        snapshot = commit_load(lake, commit) if commit.paths else None
-        failpoint("tenants.committed")
+        receipt = summed(reader.receipts)
+        files = {path: metrics for one in reader.receipts for path, metrics in one.metrics}
+        snapshot = run.commit(receipt, files, table.location())
     except BaseException as error:
-        _give_up(workspace, lead, load, reader.files, error)
+        run.give_up(error, (path for one in reader.receipts for path in one.paths))
         raise
-    ledger.finish_load(load, snapshot, receipt)
-    failpoint("tenants.success")
+    run.succeed(snapshot, receipt)
     seconds = time.monotonic() - started
-    return TenantsLoaded(load, reader.copies, reader.failed, receipt.rows, receipt.bytes, seconds)
+    return TenantsLoaded(
+        run.load, reader.copies, reader.failed, receipt.rows, receipt.bytes, seconds
+    )
 
 
 @dataclass
 class _Reader:
     """Reads batch after batch; a tenant that can't be taken leaves nothing."""
 
-    workspace: Workspace
+    run: LoadRun
     table: LakeTable
-    load: Load
     servers: Mapping[str, str]
     before: Mapping[TenantPlace, int]
     pace: Pace
@@ -188,8 +159,7 @@ class _Reader:
     failed: dict[TenantPlace, MirrorlakeError] = field(
         default_factory=dict[TenantPlace, MirrorlakeError]
     )
-    files: list[WrittenFile] = field(default_factory=list[WrittenFile])
-    _read: list[ReadBatch] = field(default_factory=list[ReadBatch])
+    receipts: list[ChunkReceipt] = field(default_factory=list[ChunkReceipt])
     _lost: dict[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
     _given_up: dict[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
     _numbers: int = 0
@@ -226,12 +196,11 @@ class _Reader:
             if unreadable:
                 self._leave(batch, unreadable)
                 return
-            form = None
-            if plan.contract.verify:
-                form = form_of(connection, plan, self.table)
+            verify = plan.contract.verify
+            form = form_of_rows(connection, plan, self.table) if verify else None
             chunk = self._chunk(batch, form)
             numbers = read_numbers_in(connection, batch.databases, plan.table.name)
-            found = self._patiently(batch, chunk, form)
+            found = self._patiently(batch, chunk)
             bad: dict[str, MirrorlakeError] = {}
             try:
                 bad = self._refused(batch, found, connection)
@@ -240,15 +209,14 @@ class _Reader:
                 if form is not None and not bad:
                     bad = self._unequal(batch, chunk, found, form)
             except BaseException:
-                self._discard(found.files)
+                self._discard(found.receipt.paths)
                 raise
         failpoint("tenants.written")
         if bad:
-            self._discard(found.files)
+            self._discard(found.receipt.paths)
             self._leave(batch, bad)
             return
-        self._read.append(found)
-        self.files += found.files
+        self.receipts.append(found.receipt)
         for number, one in enumerate(batch.plans):
             digest = None if found.source is None else digest_text(found.source[number])
             place = (one.source.name, one.table.database)
@@ -268,54 +236,29 @@ class _Reader:
             self.failed[plan.source.name, plan.table.database] = error
 
     def _chunk(self, batch: Batch, form: RowForm | None) -> ChunkPlan:
-        plan, schema = batch.lead, arrow_schema(self.table.schema())
-        own = [field for field in schema if field.name not in (SOURCE, DATABASE)]
-        number, self._numbers = self._numbers, self._numbers + 1
-        return ChunkPlan(
-            source=plan.source,
-            database=plan.table.database,
-            table=plan.table.name,
-            columns=plan.columns,
-            schema=pa.schema(own),
-            location=self.table.location(),
-            storage=dict(self.table.io.properties),
-            load_id=self.load.load_id,
-            attempt=self.load.attempt,
-            seq=self.load.seq,
-            number=number,
-            where="",
-            day=self.load.window.day,
-            day_column=None,
-            cursor=None,
-            server=self.servers[plan.source.name],
-            batch_rows=batch_rows(plan),
-            iceberg=self.table.schema().model_dump_json(),
-            digest=form.source_digest if form else None,
-        )
+        plan, number = batch.lead, self._numbers
+        server, self._numbers = self.servers[plan.source.name], number + 1
+        [chunk] = chunk_plans(plan, self.run.load, self.table, server, [""], form)
+        own = [one for one in chunk.schema if one.name not in (SOURCE, DATABASE)]
+        # What is measured is one table: it says nothing of a batch.
+        return replace(chunk, schema=pa.schema(own), number=number, near=False, widest=())
 
-    def _patiently(self, batch: Batch, chunk: ChunkPlan, form: RowForm | None) -> ReadBatch:
+    def _patiently(self, batch: Batch, chunk: ChunkPlan) -> ReadBatch:
         """`read_batch`, tried again where a later attempt may not fail."""
-        schema = arrow_schema(self.table.schema())
-        for number in range(ATTEMPTS):
-            again = replace(chunk, retry=number)
-            try:
-                with ExitStack() as watching:
-                    heed = _heedless
-                    if len(batch.plans) == 1:
-                        place = (batch.lead.source, chunk.database, chunk.table, chunk.load_id)
-                        heed = watching.enter_context(Guard(*place)).heed
-                    found = read_batch(batch, again, schema, form, self.pace.advance, heed)
-            except SourceError as error:
-                last = number + 1 == ATTEMPTS or batch.lead.source.name in self._lost
-                # Which one is locked is found by smaller batches, not by waiting again.
-                if last or not error.retryable or error.column or isinstance(error, TableLocked):
-                    raise
-                logger.warning("table %s: %s Tried again", chunk.name, error)
-                time.sleep(PAUSE_SECONDS * 2**number)
-            else:
-                self._lost.pop(batch.lead.source.name, None)
-                return found
-        raise AssertionError("unreachable")
+        schema, source = arrow_schema(self.table.schema()), batch.lead.source.name
+        alone = (batch.lead.source, chunk.database, chunk.table, chunk.load_id)
+
+        def read(plan: ChunkPlan) -> ReadBatch:
+            if len(batch.plans) > 1:
+                return read_batch(batch, plan, schema, self.pace.advance)
+            with Guard(*alone) as guard:
+                return read_batch(batch, plan, schema, self.pace.advance, guard.heed)
+
+        # Which one is locked is found by smaller batches, not by waiting again.
+        attempts = 1 if source in self._lost else ATTEMPTS
+        found = patiently(chunk, read, attempts=attempts, at_once=(TableLocked,))
+        self._lost.pop(source, None)
+        return found
 
     def _refused(
         self, batch: Batch, found: ReadBatch, connection: Connection[Any]
@@ -343,47 +286,15 @@ class _Reader:
         self, batch: Batch, chunk: ChunkPlan, found: ReadBatch, form: RowForm
     ) -> dict[str, MirrorlakeError]:
         """The tenants whose rows in the files are not what MySQL said."""
-        source = found.source or ()
-        spark = self.workspace.spark
-        unequal = find_unequal(batch, chunk, found.files, form, source, spark)
+        source, spark = found.source or (), self.run.workspace.spark
+        unequal = find_unequal(batch, chunk, found.receipt.paths, form, source, spark)
         return {
             batch.databases[number]: _not_proved(batch.plans[number], source[number], lake)
             for number, lake in unequal.items()
         }
 
-    def _discard(self, files: Sequence[WrittenFile]) -> None:
-        identifier = self.table.name()
-        paths = [file.path for file in files]
-        delete_files(self.workspace.lake, Identifier(*identifier[-2:]), paths)
-
-    def receipt(self) -> Receipt:
-        """What the load saw."""
-        first = min(self._read, key=lambda one: one.moment)
-        originals: Counter[str] = Counter()
-        for one in self._read:
-            originals.update(one.originals)
-        verified = all(one.source is not None for one in self._read)
-        digests = [tally.digest for one in self._read for tally in one.source or ()]
-        return Receipt(
-            rows=sum(copy.rows for copy in self.copies.values()),
-            bytes=sum(file.bytes for file in self.files),
-            files=len(self.files),
-            digest=f"{sum(one.digest for one in self._read) % 2**64:016x}",
-            moment=first.moment.isoformat(sep=" "),
-            hi=None,
-            server=first.server,
-            position=first.position,
-            originals=sum(originals.values()),
-            future=0,
-            query_seconds=round(max(one.query_seconds for one in self._read), 3),
-            read_bytes=sum(one.read_bytes for one in self._read),
-            original_columns=dict(sorted(originals.items())),
-            source_digest=digest_text(Tally(0, sum(digests))) if verified else None,
-        )
-
-
-def _heedless() -> None:
-    pass
+    def _discard(self, paths: Sequence[str]) -> None:
+        delete_files(self.run.workspace.lake, self.run.raw, paths)
 
 
 def _definitions(columns: Sequence[Column]) -> list[tuple[object, ...]]:
@@ -430,26 +341,3 @@ def _not_proved(plan: ResolvedTable, source: Tally, lake: Tally) -> NotProved:
         table=plan.name,
         next_step="Nothing of it is visible: sync again, and report it if it stays",
     )
-
-
-def _give_up(
-    workspace: Workspace,
-    plan: ResolvedTable,
-    load: Load,
-    files: Sequence[WrittenFile],
-    error: BaseException,
-) -> None:
-    """Record a failure; files go only once the table's history is seen not to name the load, and
-    nobody can still be making its commit."""
-    lake = workspace.lake
-    if isinstance(error, CommitUnknown):
-        logger.warning("load %s: left to be settled: %s", load.load_id, error)
-        return
-    try:
-        landed = find_load(lake, plan.raw, load.load_id) is not None
-    except MirrorlakeError as unseen:
-        logger.warning("load %s: left to be settled: %s", load.load_id, unseen)
-        return
-    reason = str(error) if isinstance(error, MirrorlakeError) else type(error).__name__
-    if not landed and workspace.ledger.fail_load(load, reason):
-        delete_files(lake, plan.raw, [file.path for file in files])

@@ -13,8 +13,8 @@ from __future__ import annotations
 from mirrorlake.destinations.iceberg.heads import ModelTable, MovedTable
 from mirrorlake.errors import LakeError
 from mirrorlake.models.ledger import ModelRecords
-from mirrorlake.operations.moved_layers import show_ours
 from mirrorlake.operations.put_right import note_put_right
+from mirrorlake.operations.show_ours import show_ours
 from mirrorlake.workspace import Workspace
 
 

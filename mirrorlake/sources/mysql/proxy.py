@@ -44,6 +44,7 @@ from pymysql.constants import CLIENT
 
 from mirrorlake.sources.mysql import silence
 from mirrorlake.sources.mysql.brakes import END, NEAR, RATE, Brake, ByteBrake, RowBrake
+from mirrorlake.sources.mysql.signs_of_life import SignsOfLife
 
 _OFFERED = (
     CLIENT.LONG_PASSWORD
@@ -100,6 +101,8 @@ class _Carrier:
         limited = settings["brake"]
         self._brake = {RATE: RowBrake, NEAR: ByteBrake}[limited](self.say) if limited else None
         self._ready: list[Any] = []
+        life = (settings["beats"], settings["beat_seconds"], settings["pid"])
+        self._signs = SignsOfLife(*life)
 
     def carry(self) -> None:
         # From the start: what ends our parent, ends a question that the server works on.
@@ -160,11 +163,13 @@ class _Carrier:
                 reader.sendall(_packet(_greeting(connection.get_server_info()), 0))
                 _read_packet(reader)
                 reader.sendall(_packet(_OK, 2))
+                watched = _Heard(server, connection.watch, self._signs)
                 try:
-                    _pump(reader, _Heard(server, connection.watch), self._brake)
+                    _pump(reader, watched, self._brake)
                 except silence.Silent as error:
                     self._note(SILENT, str(error))
                 finally:
+                    watched.rests()
                     if isinstance(self._brake, RowBrake):
                         self._brake.end()
 
@@ -205,9 +210,17 @@ _Server = socket.socket  # an SSLSocket is one
 class _Heard:
     """The server's end of a session, each wait for which is watched over."""
 
-    def __init__(self, end: _Server, watch: silence.SessionWatch) -> None:
-        self.end, self._watch = end, watch
+    def __init__(self, end: _Server, watch: silence.SessionWatch, signs: SignsOfLife) -> None:
+        self.end, self._watch, self._signs = end, watch, signs
         end.settimeout(watch.seconds)
+
+    def waits(self) -> None:
+        """From now on the server is waited for, though nothing is received yet."""
+        self._signs.waits(self)
+
+    def rests(self) -> None:
+        """Nothing is waited for."""
+        self._signs.hears(self)
 
     @property
     def seconds(self) -> float:
@@ -224,11 +237,15 @@ class _Heard:
             Silent: none came, and the server is not at work.
         """
         began = time.monotonic()
+        self.waits()
         while True:
             try:
-                return self.end.recv(_CHUNK)
+                found = self.end.recv(_CHUNK)
             except TimeoutError:
                 self.look(time.monotonic() - began)
+            else:
+                self.rests()
+                return found
 
 
 def _pump(reader: socket.socket, server: _Heard, brake: Brake | None) -> None:
@@ -243,10 +260,12 @@ def _pump(reader: socket.socket, server: _Heard, brake: Brake | None) -> None:
         selector.register(server.end, selectors.EVENT_READ)
         heard = time.monotonic()
         while True:
+            server.waits()
             ready = selector.select(server.seconds)
             if not ready:
                 server.look(time.monotonic() - heard)
                 continue
+            server.rests()
             for key, _ in ready:
                 if key.fileobj is reader:
                     gated = isinstance(brake, RowBrake)

@@ -28,6 +28,7 @@ import pymysql
 
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import MirrorlakeError, SourceError
+from mirrorlake.runtime.heartbeats import heartbeats
 from mirrorlake.sources.mysql import brakes, proxy
 from mirrorlake.sources.mysql.carriers import Carrier, new_carrier, settings_of
 from mirrorlake.sources.mysql.connect import refused_plugins, source_error
@@ -190,7 +191,7 @@ def open_route(
         told = _Told(carrier, source)
         try:
             settings = {"socket": path, "database": database, "brake": brake, "before": [*before]}
-            carrier.tell(login_of(source) | settings)
+            carrier.tell(login_of(source) | settings | _signs_of_life())
             opened = told.first()
             login = f"carried:x@localhost/{name}?prefer_socket=false&{_PREPARED}"
             url = f"mysql://{login}&socket={percent(path)}"
@@ -220,6 +221,14 @@ def _given_up(source: SourceConfig, database: str, silent: str) -> SourceError:
         "sync. See what is between here and the server",
         retryable=True,
     )
+
+
+def _signs_of_life() -> dict[str, Any]:
+    """What a carrier calls while its reader waits, and how often."""
+    beats = heartbeats()
+    seconds = min((beat.seconds for beat in beats), default=0.0)
+    plain = [beat.to_plain() for beat in beats]
+    return {"beats": plain, "beat_seconds": seconds, "pid": os.getpid()}
 
 
 def login_of(source: SourceConfig) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -17,11 +18,12 @@ from typing import Any
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.errors import MirrorlakeError
 from tests.integration.backups.conftest import START, TABLES
+from tests.integration.backups.databases import Databases, on_postgres
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.projects import RawProject
+from tests.support.postgres import PASSWORD, Postgres, running_postgres
 
 Sql = Callable[..., Any]
 AGES = ("same", "older", "lost")
@@ -44,6 +46,7 @@ class Parts:
     folder: Path
     project: RawProject
     sql: Sql
+    databases: Databases
     backup: str = ""
     number: int = 100
 
@@ -56,6 +59,7 @@ class Parts:
 
     def keep(self, age: str) -> None:
         shutil.copytree(self.project.folder, self.folder / age)
+        self.databases.keep(age)
 
     def mix(self, ledger: str, catalog: str, lake: str) -> None:
         """Put parts of some ages where the project's were."""
@@ -63,35 +67,23 @@ class Parts:
         shutil.rmtree(project.lake, ignore_errors=True)
         if lake != "lost":
             shutil.copytree(self.folder / lake / "lake", project.lake)
-            (project.lake / "catalog.db").unlink()
-        elif catalog != "lost":
-            project.lake.mkdir()
-        for age, name in ((ledger, "ledger.db"), (catalog, "lake/catalog.db")):
-            (project.folder / name).unlink(missing_ok=True)
-            if age != "lost":
-                shutil.copy(self.folder / age / name, project.folder / name)
+            (project.lake / "catalog.db").unlink(missing_ok=True)
+        self.databases.put("ledger", ledger, self.folder)
+        self.databases.put("catalog", catalog, self.folder)
 
     def heal(self) -> list[str]:
         """Load, and do what each error says, until there is none; the steps that it took."""
         done: list[str] = []
-        while said := self.refused():
+        while said := self.project.fails_to_load():
             steps = [step for step in STEPS.findall(said) if step not in done]
             assert steps, f"after {done}: {said}"
             done.append(steps[0])
             if done[-1] == "restore":
-                self.project.lose()
+                self.mix("lost", "lost", "lost")
                 self.project.ok("restore", self.backup)
             else:
                 assert self.project.run(*done[-1].split()).exit_code in (0, 6)
         return done
-
-    def refused(self) -> str:
-        """Load; the error of it, or ''."""
-        try:
-            self.project.load()
-        except MirrorlakeError as error:
-            return str(error)
-        return ""
 
     def differences(self) -> set[Any]:
         """Rows that MySQL or raw alone has, by the newest version of each key in raw."""
@@ -103,8 +95,27 @@ class Parts:
         return there ^ set(self.sql("SELECT id, v, at FROM w"))
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.full)])
+def databases(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Postgres | None]:
+    with ExitStack() as running:
+        server = None
+        if request.param == "postgres":
+            server = running.enter_context(running_postgres())
+            monkeypatch.setenv("PG_PASSWORD", PASSWORD)
+        yield server
+
+
 @pytest.fixture
-def parts(server: EmbeddedServer, place: Place, database: str, sql: Sql, tmp_path: Path) -> Parts:
+def parts(
+    server: EmbeddedServer,
+    place: Place,
+    database: str,
+    sql: Sql,
+    databases: Postgres | None,
+    tmp_path: Path,
+) -> Parts:
     assert place
     rows = ", ".join(f"({n}, 0, '{START} 01:00')" for n in range(1, 41))
     sql(
@@ -116,7 +127,9 @@ def parts(server: EmbeddedServer, place: Place, database: str, sql: Sql, tmp_pat
     tables = {"w": TABLES["w"]}
     write_contract(folder / "mirrorlake.yaml", server.port, {database: {"tables": tables}})
     project = RawProject(folder, server, database)
-    made = Parts(tmp_path / "parts", project, sql)
+    if databases is not None:
+        on_postgres(project, databases, "now")
+    made = Parts(tmp_path / "parts", project, sql, Databases(project, databases))
     project.load()
     made.change()
     project.load()

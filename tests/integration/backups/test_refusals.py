@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.config import load_config
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.errors import LakeError, LedgerError, MirrorlakeError
 from mirrorlake.failpoints import OF_BACKUPS
 from mirrorlake.ledger import Ledger
 from tests.integration.projects import Project, RawProject
@@ -64,6 +67,8 @@ def test_what_is_said(raw_project: RawProject, tmp_path: Path) -> None:
     )
     said = copy.run("lake", "move", str(tmp_path / "n"), "--yes")
     assert f"Now set lake.warehouse to {tmp_path}/n, then `mirrorlake sync`." in said.stdout
+    linked = re.findall(r"of which (\d+) are linked, not copied", said.stdout)
+    assert int(linked[0]) > 0
     assert "The old place is as it was" in said.stdout
 
 
@@ -92,14 +97,71 @@ def test_what_is_not_empty_or_not_whole_is_refused(
     (backup / "manifest.json").rename(backup / "m")
     assert "is no complete backup" in copy.refused("restore", str(backup))
     (backup / "m").rename(backup / "manifest.json")
-    copy.config.write_text(copy.config.read_text("utf-8").replace(raw_project.database, "other"))
+    said = json.loads((backup / "manifest.json").read_bytes())
+    (backup / "manifest.json").rename(backup / "m")
+    (backup / "manifest.json").write_text(json.dumps(said | {"ledger_version": 9_999}))
+    assert "newer than this one" in copy.refused("restore", str(backup))
+    (backup / "m").rename(backup / "manifest.json")
+    named = copy.config.read_text("utf-8")
+    copy.config.write_text(named.replace(raw_project.database, "other"))
     assert "of another project" in copy.refused("restore", str(backup))
+    copy.config.write_text(named)
+    shutil.copy(raw_project.folder / "ledger.db", copy.folder / "ledger.db")
+    assert "ledger.db is not empty: its table" in copy.refused("restore", str(backup))
+    (copy.folder / "ledger.db").unlink()
+    catalog = {"uri": f"sqlite:///{raw_project.lake}/catalog.db"}
+    copy.set(lake={"warehouse": "lake", "catalog": catalog})
+    assert "is not empty: it has 1 of the backup's tables" in copy.refused("restore", str(backup))
     assert "needs a place of its own" in raw_project.refused("backup", str(raw_project.lake / "b"))
     monkeypatch.chdir(raw_project.lake.parent)
     assert "needs a place of its own" in raw_project.refused("backup", f"{raw_project.lake.name}/b")
     assert "needs a place of its own" in raw_project.refused(
         "lake", "move", str(raw_project.lake / "b")
     )
+
+
+def test_a_restore_over_a_finished_one_says_so(
+    raw_project: RawProject, backup: Path, sql: Sql
+) -> None:
+    """In its own place and beside it, also after a sync; the parent folder names its backups."""
+    copy = raw_project.beside("copy")
+    raw_project.lose()
+    for project in (copy, raw_project):
+        said = project.refused("restore", str(backup.parent))
+        assert f"is no backup itself; it has 1 backup: {backup.name}" in said
+        step = re.findall(r"`mirrorlake (restore \S+)`", said)[0]
+        project.ok(*step.split())
+        assert "is restored already" in project.refused("restore", str(backup))
+        assert project.load() == 4
+        assert "is restored already" in project.refused("restore", str(backup))
+    second = copy.ok("backup", str(backup.parent))["where"]
+    assert "is of another lake than the backup's" in raw_project.refused("restore", second)
+    assert "is not empty" in copy.refused("restore", second)
+
+
+def test_what_was_open_sees_the_restored_lake(
+    raw_project: RawProject, backup: Path, sql: Sql
+) -> None:
+    """A long-lived process keeps connections to the SQLite files of catalog and ledger."""
+    config = load_config(raw_project.config)
+    lake, ledger = Lake(config.lake), Ledger(config.ledger.url)
+    (space, name), *_ = (head.name for head in ledger.lake_heads())
+    at, seq = Identifier(space, name), ledger.highest_seq()
+    assert lake.count_rows(at) == 4
+    sql("INSERT INTO t VALUES (5, 1)")
+    raw_project.load()
+    assert lake.count_rows(at) == 5
+    raw_project.lose()
+    with pytest.raises(LakeError, match=r"catalog\.db is not there any more"):
+        lake.count_rows(at)
+    with pytest.raises(LedgerError, match=r"ledger\.db is not there any more"):
+        ledger.highest_seq()
+    assert not (raw_project.folder / "ledger.db").exists()
+    raw_project.ok("restore", str(backup))
+    assert lake.count_rows(at) == 4
+    assert ledger.highest_seq() == seq
+    assert raw_project.load() == 5
+    assert lake.count_rows(at) == 5
 
 
 def test_a_restore_is_killed_at_each_step_and_continued(

@@ -14,10 +14,11 @@ from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
 from mirrorlake.sources.files.gcs_store import gcs_client
+from tests.integration.backups.databases import on_postgres
 from tests.integration.conftest import Place
 from tests.integration.projects import RawProject
 from tests.support.gcs_process import emulator_process
-from tests.support.postgres import PASSWORD, USER, Postgres, running_postgres
+from tests.support.postgres import PASSWORD, Postgres, running_postgres
 
 Sql = Callable[..., Any]
 
@@ -26,18 +27,6 @@ Sql = Callable[..., Any]
 def postgres() -> Iterator[Postgres]:
     with running_postgres() as server:
         yield server
-
-
-def on_postgres(project: RawProject, server: Postgres, name: str) -> None:
-    """Let a project have its ledger and its catalog in databases that are made here."""
-    with server.admin() as admin:
-        for part in ("ledger", "catalog"):
-            admin.execute(f"CREATE DATABASE {part}_{name}")
-    url = f"postgresql://{USER}:${{env:PG_PASSWORD}}@127.0.0.1:{server.port}"
-    project.set(
-        lake={"warehouse": "lake", "catalog": {"uri": f"{url}/catalog_{name}"}},
-        ledger={"url": f"{url}/ledger_{name}"},
-    )
 
 
 def test_from_sqlite_to_postgres_and_back(
@@ -53,7 +42,7 @@ def test_from_sqlite_to_postgres_and_back(
     there = raw_project.beside("there")
     on_postgres(there, postgres, database)
     there.ok("restore", first["where"])
-    assert "is of another lake" in there.refused("restore", first["where"])
+    assert "is restored already" in there.refused("restore", first["where"])
     sql("INSERT INTO t VALUES (5, 1)")
     assert there.load() == 5  # its numbers go on after the restored ones
     # Somebody else's table in the same catalog stays where it is, and out of the backup.
@@ -61,6 +50,7 @@ def test_from_sqlite_to_postgres_and_back(
     lake.make_namespace("others")
     elsewhere = f"file://{tmp_path}/others/t"
     lake.catalog.create_table(("others", "t"), pa.schema([("id", pa.int64())]), elsewhere)
+    monkeypatch.setenv("PATH", "")  # no tool of Postgres' own
     second = there.ok("backup", str(tmp_path / "two"))
     assert second["others"] == 1
     new = tmp_path / "moved"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mirrorlake.bigquery.ledger import Publications
-from mirrorlake.errors import SchemaError
+from mirrorlake.errors import LakeError, SchemaError
 from mirrorlake.operations.doctor import diagnose_contract
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.preflight.tables import preflight
@@ -87,7 +87,7 @@ def test_names_that_bigquery_keeps_are_refused_before_a_row_is_read(
 
 
 @pytest.mark.full
-def test_a_version_that_was_set_back_is_shown_again(
+def test_a_version_that_was_set_back_is_not_published(
     mirror: Callable[..., Workspace],
     sql: Callable[..., Any],
     cloud: Cloud,
@@ -99,15 +99,14 @@ def test_a_version_that_was_set_back_is_shown_again(
     synced(workspace)
     sql("INSERT INTO t (id, a) SELECT seq, 'late' FROM seq_51_to_60")
     full = synced(workspace)
-    spark = place.spark.get()
-    spark.sql(f"DELETE FROM lake.{dataset}.t WHERE id > 57")
-    assert published(workspace).rows == 57
-    spark.sql(f"CALL lake.system.rollback_to_snapshot('{dataset}.t', {full.version})")
-    again = published(workspace)
-    assert (again.how, again.loaded, again.rows) == ("changes", 10, 60)
-    assert again.version == full.version
-    assert again.job is not None
-    assert f"_{full.version}_2-" in again.job
+    (first, *_) = workspace.ledger.publications(full.table)
+    rollback = f"CALL lake.system.rollback_to_snapshot('{dataset}.t', {first.version})"
+    place.spark.get().sql(rollback)
+    with pytest.raises(LakeError, match=r"shows version .*`mirrorlake sync .*puts it right"):
+        published(workspace)
+    assert len(rows_there(cloud, dataset)) == 60
+    again = synced(workspace)
+    assert (again.state, again.version) == ("unchanged", full.version)
     assert len(rows_there(cloud, dataset)) == 60
     assert checked(workspace).verdict == "equal"
 
@@ -184,16 +183,14 @@ def test_a_compaction_loads_nothing(
 
 @pytest.mark.full
 def test_a_table_that_becomes_empty_and_one_that_was(
-    mirror: Callable[..., Workspace],
-    sql: Callable[..., Any],
-    cloud: Cloud,
-    dataset: str,
-    place: Place,
+    mirror: Callable[..., Workspace], sql: Callable[..., Any], cloud: Cloud, dataset: str
 ) -> None:
     sql(TABLE, FIFTY, "CREATE TABLE e (id INT PRIMARY KEY, a INT)")
-    workspace = mirror({"t": INCREMENTAL, "e": {"mode": "full", "key": ["id"]}})
+    copied = {"mode": "full", "key": ["id"]}
+    workspace = mirror({"t": copied, "e": copied})
     synced(workspace)
-    place.spark.get().sql(f"DELETE FROM lake.{dataset}.t WHERE id > 0")
+    sql("DELETE FROM t")
+    sync_table(workspace, workspace.config.table("t"), accept_smaller=True)
     gone = published(workspace)
     assert (gone.state, gone.rows) == ("success", 0)
     assert rows_there(cloud, dataset) == {}

@@ -16,9 +16,9 @@ from mirrorlake.bigquery.check import BigQueryVerdict, check_published
 from mirrorlake.bigquery.loads.publish import PublishOutcome, publish_table
 from mirrorlake.destinations.iceberg.model import arrow_schema
 from mirrorlake.failpoints import OF_BIGQUERY
+from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.tenant_status import tenants_status
-from mirrorlake.operations.tenant_upkeep import recover_tenants
-from mirrorlake.table.tenants import deduped_of
+from mirrorlake.table.lake_tables import deduped_of
 from tests.integration.bigquery.every_type import COLUMNS, ROWS
 from tests.integration.bigquery.published import address, client_of, killed, left_over
 from tests.integration.conftest import Place
@@ -173,7 +173,7 @@ def test_a_killed_load_is_settled(name: str, tenants: Tenants, cloud: Cloud) -> 
     tenants.sync(databases=frozenset({tenants.name("b")}))
     killed(tenants.config().path, name, "orders")
     with tenants.opened() as (workspace, table):
-        settled = recover_tenants(workspace, table).published["bigquery"]
+        settled = recover_table(workspace, table).published["bigquery"]
         [status] = tenants_status(workspace.ledger, [table])
         load = status.published["bigquery"]
         assert load is not None

@@ -13,18 +13,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from pyspark.sql import SparkSession
 
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
-from mirrorlake.config.settings import SparkConfig
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.catalog import Connection
-from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.session_settings import catalog_settings
-from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import CatalogFailed, CommitUnknown, LakeError
 from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.refold import refold_table
@@ -36,12 +30,18 @@ from tests.integration.hands import (
     Hand,
     LakePart,
     another,
+    branch_dropped,
+    compacted,
+    expired,
     old_catalog,
     old_lake,
     out_of_catalog,
     purged,
+    row_added,
+    row_deleted,
     set_back,
 )
+from tests.integration.projects import SparkBeside
 from tests.support.command import COMMAND
 from tests.support.rest_catalog import (
     CREDENTIAL,
@@ -67,23 +67,6 @@ MORE = (
     "INSERT INTO t (id, a, mail) VALUES (4, 4, 'dan@x')",
     "UPDATE t SET a = a + 1, at = UTC_TIMESTAMP(6) WHERE id = 1",
 )
-
-
-class SparkBeside(LazySpark):
-    """Sessions of the tests' own JVM whose catalog is another lake's."""
-
-    def __init__(self, first: LazySpark, lake: Connection) -> None:
-        super().__init__(SparkConfig(), lake)
-        self._tests, self._of = first, lake
-
-    def _start(self) -> SparkSession:
-        session = self._tests.get().newSession()
-        for name, value in catalog_settings(self._of).items():
-            session.conf.set(name, value)
-        return session
-
-    def _another(self, session: SparkSession) -> SparkSession:
-        return self._start()
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +117,7 @@ def opened(config_path: Path, place: Place) -> Callable[[], Workspace]:
 
     def open_one() -> Workspace:
         config = load_config(config_path)
-        return Workspace.open(config, spark=SparkBeside(place.spark, Lake(config.lake)))
+        return Workspace.open(config, spark=SparkBeside(config, place.spark))
 
     return open_one
 
@@ -372,15 +355,16 @@ def test_commands_keep_a_lake_of_a_rest_catalog(
 # --- other hands ----------------------------------------------------------------------------------
 
 
-def row_deleted(at: LakePart) -> None:
-    at.load().delete("id = 3")
-
-
+UPKEEP = (expired, branch_dropped)
+"""Of others: changes no row."""
 HEALED = {
-    "raw": (set_back, old_catalog, old_lake, purged),
-    "deduped": (*(set_back, old_catalog, old_lake, row_deleted, out_of_catalog, purged, another),),
+    "raw": (set_back, old_catalog, old_lake, purged, *UPKEEP),
+    "deduped": (
+        *(set_back, old_catalog, old_lake, row_deleted, row_added, out_of_catalog, purged),
+        *(another, compacted, *UPKEEP),
+    ),
 }
-REFUSED = {"raw": (row_deleted, out_of_catalog, another)}
+REFUSED = {"raw": (row_deleted, row_added, compacted, out_of_catalog, another)}
 OFTEN_BY_HANDS = ("deduped", row_deleted)
 
 
@@ -417,7 +401,7 @@ def test_what_other_hands_did_is_put_right_or_refused(
     if layer == "raw":
         versions = workspace.ledger.schema_versions(contract.name)
         at = Identifier(contract.namespaces.raw, versions[-1].raw_table)
-    beside = replace(place, lake=workspace.lake)
+    beside = replace(place, lake=workspace.lake, spark=workspace.spark)
     rows = str(catalog.catalog.properties["uri"]).removeprefix("sqlite:///")
     before = LakePart(beside, at, database=rows).load().metadata_location
     sql(*MORE)
@@ -425,8 +409,9 @@ def test_what_other_hands_did_is_put_right_or_refused(
     part = LakePart(beside, at, before, database=rows)
     hand(part)
     sql("INSERT INTO t (id, a, mail) VALUES (5, 5, 'eve@x')")
+    of_deduped = (compacted,) if layer == "deduped" else ()
     doctor = CliRunner().invoke(cli, ["doctor", "--json", "--config", str(config_path)])
-    assert at.name in doctor.stdout
+    assert (at.name in doctor.stdout) == (hand not in (*UPKEEP, *of_deduped))
     if hand in REFUSED.get(layer, ()):
         with pytest.raises(LakeError) as refused:
             sync(opened())

@@ -54,7 +54,9 @@ from mirrorlake.failpoints import (
     OF_WORK,
 )
 from mirrorlake.ledger import Ledger
+from mirrorlake.load.load_run import OF_TABLES
 from mirrorlake.load.raw_proof import prove_raw
+from mirrorlake.load.tenants.protocol import STEPS as STEPS_OF_TENANTS
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.refold import refold_table
@@ -611,6 +613,7 @@ def test_files_of_killed_loads_are_orphans_by_the_ledgers_word(world: World) -> 
 def test_every_failpoint_of_the_engine_is_listed() -> None:
     texts = (p.read_text() for p in (ROOT / "mirrorlake").rglob("*.py"))
     used = [name for text in texts for name in re.findall(r'failpoint\("([^"]+)"\)', text)]
+    used += [*OF_TABLES, *STEPS_OF_TENANTS]
     # A snapshot is staged in either of two ways.
     assert sorted(set(used)) == sorted(
         (

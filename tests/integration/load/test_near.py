@@ -97,7 +97,7 @@ def test_a_large_table_is_read_near(
         seen.append(named.get("near", False))
         return read_batches(*arguments, **named)
 
-    monkeypatch.setattr("mirrorlake.load.chunk_task.read_batches", noted)
+    monkeypatch.setattr("mirrorlake.load.select_rows.read_batches", noted)
     load_table(workspace, contract)
     monkeypatch.setattr(chunk_statements, "PILED_BYTES", 2**20)
     assert load_table(workspace, contract).rows == 5_000

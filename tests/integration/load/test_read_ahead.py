@@ -21,7 +21,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg import data_files
 from mirrorlake.destinations.iceberg.data_files import PartFiles
 from mirrorlake.errors import LakeError, ReadGivenUp, SourceError
-from mirrorlake.load import chunk_task, protocol, runner
+from mirrorlake.load import protocol, runner, select_rows
 from mirrorlake.load.chunk_task import ReadChunk
 from mirrorlake.operations.sync import load_table
 from mirrorlake.table.progress import Progress
@@ -80,7 +80,7 @@ def files(place: Place) -> list[Path]:
 
 
 def chunk_of(read: ReadChunk) -> int:
-    return read._plan.number
+    return read.rows.part.number
 
 
 @contextmanager
@@ -107,12 +107,12 @@ class Rows:
         self._came: defaultdict[int, threading.Event] = defaultdict(threading.Event)
         take_in = runner.take_in
 
-        def taken(plan: Any, report: Any, heed: Any) -> Any:
+        def taken(plan: Any, source: Any, report: Any, heed: Any) -> Any:
             def told(rows: int, size: int) -> None:
                 self._came[plan.number].set()
                 report(rows, size)
 
-            return take_in(plan, told, heed)
+            return take_in(plan, source, told, heed)
 
         self.take_in = taken
 
@@ -147,7 +147,7 @@ def test_one_read_at_a_time(
     """And its connection is counted while it reads alone."""
     open_reads: list[int] = []
     now = 0
-    read_batches = chunk_task.read_batches
+    read_batches = select_rows.read_batches
 
     def counted(*given: Any, **named: Any) -> Iterator[Any]:
         nonlocal now
@@ -158,7 +158,7 @@ def test_one_read_at_a_time(
         finally:
             now -= 1
 
-    monkeypatch.setattr(chunk_task, "read_batches", counted)
+    monkeypatch.setattr(select_rows, "read_batches", counted)
     mirror = workspace(connections=connections)
     source = mirror.config.sources["s"]
     free: list[bool] = []

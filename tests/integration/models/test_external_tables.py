@@ -14,7 +14,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mirrorlake.destinations.base import Identifier
 from tests.integration.conftest import Place
+from tests.integration.hands import (
+    Hand,
+    LakePart,
+    another,
+    compacted,
+    expired,
+    old_catalog,
+    out_of_catalog,
+    purged,
+    row_added,
+    row_deleted,
+    set_back,
+)
+from tests.integration.lakes import by_duckdb
 from tests.integration.models.test_models import (  # noqa: F401 – fixtures
     computed,
     config,
@@ -134,6 +149,43 @@ def test_what_changes_no_row_makes_nothing_stale(elsewhere: Path, place: Place) 
     assert computed(elsewhere, "worth") == {"worth": []}
     place.spark.get().sql(f"DELETE FROM lake.{space}.stock WHERE product = 'cup'")
     assert computed(elsewhere, "worth") == {"worth": DAYS}
+
+
+GONE = (out_of_catalog, purged)
+HANDS: tuple[Hand, ...] = (set_back, old_catalog, row_added, row_deleted, expired, compacted)
+HANDS += (another, *GONE)
+
+
+@pytest.mark.full
+def test_a_model_shows_what_others_left_of_a_table_or_is_refused(
+    elsewhere: Path, place: Place
+) -> None:
+    """One table after the other, each with a past of three versions, of which the model shows the
+    newest; what is right is what a reader that shares no code finds in it now."""
+    space, spark = f"m_{elsewhere.parent.name}", place.spark.get()
+    folder = elsewhere.parent / "models" / space
+    for hand in HANDS:
+        name = f"of_{hand.__name__}"
+        (folder / f"{name}.yaml").write_text("format: iceberg\ncolumns: {id: bigint, v: string}\n")
+        write_models(elsewhere, **{f"m_{name}": f"SELECT id, v FROM {space}.{name}\n"})
+        spark.sql(f"CREATE TABLE lake.{space}.{name} (id BIGINT, v STRING) USING iceberg")
+        spark.sql(f"INSERT INTO lake.{space}.{name} VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+        before = LakePart(place, Identifier(space, name)).metadata_location
+        spark.sql(f"INSERT INTO lake.{space}.{name} VALUES (4, 'd'), (3, 'e')")
+        part = LakePart(place, Identifier(space, name), before)
+        assert computed(elsewhere, f"m_{name}") == {f"m_{name}": [""]}
+        shown = rows_of(place, elsewhere, f"m_{name}")
+        hand(part)
+        code, said = run(elsewhere, "run", f"{space}.m_{name}")
+        if hand in GONE:
+            assert code != 0, name
+            assert f"{space}.{name}" in str(said)
+            assert rows_of(place, elsewhere, f"m_{name}") == shown
+            continue
+        assert code == 0, said
+        now = sorted(tuple(r.values()) for r in by_duckdb(part.load()).to_pylist())
+        assert rows_of(place, elsewhere, f"m_{name}") == now, name
+        assert (now == shown) == (hand in (expired, compacted)), name
 
 
 @pytest.mark.full

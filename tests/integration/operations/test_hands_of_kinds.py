@@ -47,6 +47,8 @@ EVERY = (
 REFUSED = {
     "tenants raw": {row_deleted, row_added, out_of_catalog, another},
     "landing deduped": {another},
+    "side missing": {another, old_lake, purged},
+    "side cells": {another},
     "model model": {another},
 }
 """What only a person can put right."""
@@ -172,6 +174,44 @@ class LandedMirror:
         return agreement(self.place.folder / f"{self.feed.name}.yaml")
 
 
+class SideMirror(LandedMirror):
+    """A landing with keys that its newest snapshots lack; next comes one that was late, and a
+    newer one, for which it is to be known which they are."""
+
+    befores: dict[str, str]
+
+    @classmethod
+    def make(cls, server: MariaDB, place: Place, sql: Any, database: str) -> SideMirror:
+        made = cls(Feed(place, f"h{uuid.uuid4().hex[:8]}", complete="marker"), place)
+        made.feed.land(IDS[0], [line(n) for n in (1, 2, 3, 4, 5)])
+        made.feed.land(IDS[1], [line(n) for n in (1, 2, 4, 5)])
+        made.feed.arrive()
+        made.befores = {}
+        for layer in ("missing", "cells"):
+            made.befores[layer] = made.part(layer).load().metadata_location
+        made.feed.land(IDS[3], [line(n) for n in (1, 2, 5)])
+        made.feed.arrive()
+        return made
+
+    def part(self, layer: str) -> LakePart:
+        at = Identifier(f"{self.feed.name}_d", "t").beside(layer)
+        # Which cells there are, is the engine's own; of all of them something is deleted.
+        key = "id" if layer == "missing" else "if(true, 3, 0)"
+        return LakePart(self.place, at, self.befores.get(layer, ""), key)
+
+    def run(self) -> str:
+        if said := super().run():
+            return said
+        self.feed.land(IDS[2], [line(1), line(2), line(3, "7.00"), line(5)])
+        self.feed.land(IDS[3] + 1_000_000, [line(n) for n in (1, 2, 4, 5)])
+        return super().run()
+
+    def wrong(self) -> str:
+        found = {key: str(row[0]) for key, row in self.feed.rows().items()}
+        expected = {1: "1.50", 2: "1.50", 3: "7.00", 4: "1.50", 5: "1.50"}
+        return "" if found == expected else str(found)
+
+
 @dataclass
 class ModelMirror:
     """A model of two partitions, each computed by a run of its own."""
@@ -234,6 +274,7 @@ class ModelMirror:
 KINDS: dict[str, type[Any]] = {
     "tenants": TenantMirror,
     "landing": LandedMirror,
+    "side": SideMirror,
     "model": ModelMirror,
 }
 CASES = [
@@ -241,6 +282,7 @@ CASES = [
     for kind, layers in {
         "tenants": ("raw", "deduped", "clean"),
         "landing": ("deduped",),
+        "side": ("missing", "cells"),
         "model": ("model",),
     }.items()
     for layer in layers
@@ -254,6 +296,16 @@ def take_step(mirror: Mirror, layer: str, said: str, hand: Hand) -> None:
     if found := re.findall(r"set its main back to version (\d+)", said):
         at = part.load()
         at.manage_snapshots().set_current_snapshot(snapshot_id=int(found[0])).commit()
+        return
+    if found := re.findall(r"`mirrorlake publish TABLE --rollback (\d+)`", said):
+        assert isinstance(mirror, LandedMirror)
+        name, config = mirror.feed.contract.name, mirror.place.folder / f"{mirror.feed.name}.yaml"
+        for words in (
+            ("publish", name, "--rollback", found[0]),
+            ("land", name, "--retry", "withdrawn"),
+        ):
+            result = CliRunner().invoke(cli, [*words, "--config", str(config)])
+            assert result.exit_code == 0, result.output
         return
     if hand is another:
         catalog, (namespace, name) = part.place.lake.catalog, part.identifier.path
@@ -299,4 +351,42 @@ def test_one_command_puts_it_right_or_names_a_step_that_does(
         assert mirror.run() == ""
     assert mirror.wrong() == ""
     assert mirror.run() == ""
+    assert mirror.doctor() == ""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("how", ["gone", "another", "a table"])
+def test_the_view_over_a_landing_is_made_again(
+    how: str,
+    server: MariaDB,
+    place: Place,
+    database: str,
+    sql: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    share_session(place, monkeypatch)
+    mirror = LandedMirror.make(server, place, sql, database)
+    part = LakePart(place, Identifier(f"{mirror.feed.name}_d__clean", "t"))
+    ledger = mirror.feed.workspace.ledger
+    noted = f"other hands {mirror.feed.contract.name}"
+    assert mirror.run() == ""
+    assert ledger.definition(noted) is None  # as Spark wrote it, it is the one that it must be
+    if how == "another":
+        part.spark(f"CREATE OR REPLACE VIEW {part.identifier.sql} AS SELECT 1 AS id")
+    else:
+        part.forget()
+    if how == "a table":
+        part.spark(f"CREATE TABLE {part.identifier.sql} USING iceberg AS SELECT 7 AS theirs")
+        assert "a table that Mirrorlake did not make has its name" in mirror.run()
+        place.lake.catalog.rename_table(part.identifier.path, (part.identifier.namespace, "theirs"))
+    elif how == "gone":
+        assert "its view" in mirror.doctor()
+    assert mirror.run() == ""
+    rows = place.spark.get().sql(f"SELECT id FROM {part.identifier.sql}").collect()
+    assert sorted(int(row.id) for row in rows) == [1, 2, 3, 4]
+    said = ledger.definition(noted)
+    assert said is not None
+    assert "others changed its view" in said
+    assert mirror.run() == ""
+    assert ledger.definition(noted) == said
     assert mirror.doctor() == ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import mirrorlake.load.chunk_task
+import mirrorlake.load.select_rows
 from demo.embedded import EmbeddedServer
 from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.sources.mysql.reader import BATCH_ROWS, read_batches
@@ -36,7 +36,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
             found.append((arguments[3], named["near"]))
         return read_batches(*arguments, **named)
 
-    monkeypatch.setattr(mirrorlake.load.chunk_task, "read_batches", noted)
+    monkeypatch.setattr(mirrorlake.load.select_rows, "read_batches", noted)
     return found
 
 

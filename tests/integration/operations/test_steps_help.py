@@ -38,8 +38,8 @@ from mirrorlake.proof.counts import count_rows
 from mirrorlake.proof.report import Ask
 from mirrorlake.serving.clean_version import open_clean
 from mirrorlake.sources.mysql.connect import session
+from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.lake_tables import deduped_of as lake_deduped_of
-from mirrorlake.table.tenants import deduped_of
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.landing.test_landing import IDS, Feed, line

@@ -38,12 +38,14 @@ from mirrorlake.errors import (
 from mirrorlake.failpoints import OF_TENANTS
 from mirrorlake.load.tenants import batches, protocol, read
 from mirrorlake.operations.doctor import diagnose_contract
+from mirrorlake.operations.maintain import maintain_table
+from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.tenant_checks import check_tenants
 from mirrorlake.operations.tenant_status import tenants_status
-from mirrorlake.operations.tenant_upkeep import maintain_tenants, recover_tenants
 from mirrorlake.operations.tenant_verdicts import TenantsChecked
 from mirrorlake.runtime.doctor import Diagnosis
-from mirrorlake.table.tenants import clean_of, deduped_of, raw_of
+from mirrorlake.table.lake_tables import clean_of, deduped_of
+from mirrorlake.table.tenants import raw_of
 from tests.integration.conftest import PASSWORD, USER, Place
 from tests.integration.tenants import Tenants
 from tests.integration.type_cases import CASES
@@ -848,7 +850,7 @@ def test_a_run_that_is_killed_at_any_step(step: str, tenants: Tenants, runner: R
     assert_mirrored(tenants, "id", "name")
     with tenants.opened() as (workspace, table):
         assert not [n for n in workspace.lake.branches(deduped_of(table)) if n != "main"]
-        recover_tenants(workspace, table, timedelta())
+        recover_table(workspace, table, timedelta())
     assert_mirrored(tenants, "id", "name")
 
 
@@ -1036,13 +1038,13 @@ def test_maintenance_takes_old_copies_out(tenants: Tenants) -> None:
         tenants.run("a", f"UPDATE orders SET name = 'x{number}'")
         tenants.sync()
     with tenants.opened() as (workspace, table):
-        found = maintain_tenants(workspace, table)
+        found = maintain_table(workspace, table)
         assert [one.error for one in found] == [None] * len(found)
         [version] = workspace.ledger.schema_versions(table.name)
         raw = workspace.lake.load(raw_of(table, version.raw_table))
         assert raw is not None
         assert raw.scan().to_arrow().num_rows == 4
-        assert recover_tenants(workspace, table).orphans == 0
+        assert recover_table(workspace, table).orphans == 0
     assert_mirrored(tenants)
     tenants.run("b", "UPDATE orders SET amount = 5")
     tenants.sync()

@@ -18,10 +18,10 @@ from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.errors import ConfigError
 from mirrorlake.failpoints import OF_CLEAN_TENANTS, OF_TENANTS
+from mirrorlake.operations.maintain import maintain_table
 from mirrorlake.operations.tenant_checks import check_tenants
-from mirrorlake.operations.tenant_upkeep import maintain_tenants
 from mirrorlake.operations.tenant_verdicts import TenantsChecked
-from mirrorlake.table.tenants import clean_of, deduped_of
+from mirrorlake.table.lake_tables import clean_of, deduped_of
 from tests.integration.conftest import HASH_KEY, Place
 from tests.integration.tenants import Tenants
 from tests.soak.runs import Order, Runner
@@ -125,7 +125,7 @@ def test_a_clean_table_has_what_the_rules_make_of_each_tenant(tenants: Tenants) 
         made = workspace.lake.load(clean_of(table))
         assert made is not None
         assert [s.snapshot_id for s in history(made)] == heads
-        maintain_tenants(workspace, table)
+        maintain_table(workspace, table)
     assert_clean(tenants)
 
 

@@ -15,7 +15,7 @@ import pytest
 from demo.embedded import EmbeddedServer
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
-from mirrorlake.table.tenants import clean_of, deduped_of
+from mirrorlake.table.lake_tables import clean_of, deduped_of
 from tests.integration.conftest import Place
 from tests.integration.operations.test_tenants_said import COLUMNS, ROWS, oneline, run
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands

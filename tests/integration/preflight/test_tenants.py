@@ -12,7 +12,7 @@ import pytest
 from demo.embedded import EmbeddedServer
 from mirrorlake.errors import DdlRefused
 from mirrorlake.preflight.tables import Preflight, preflight
-from mirrorlake.table.tenants import deduped_of
+from mirrorlake.table.lake_tables import deduped_of
 from tests.integration.conftest import Place
 from tests.integration.tenants import Tenants
 

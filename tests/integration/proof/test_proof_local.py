@@ -1,4 +1,4 @@
-"""The next chunk without Spark: it says equal where it is, and asks Spark wherever it is not."""
+"""A chunk, a range, a table without Spark: it says equal where it is, and asks Spark wherever it is not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from demo.faults import KEYED, LOOSE, OLD, ROWS, TYPES, altered, create_sql
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof import check
+from mirrorlake.proof import check, ranges
 from mirrorlake.proof.keys import parts_of
 from mirrorlake.proof.local_side import digest_locally
 from mirrorlake.proof.ranges import Range, Tally
@@ -64,7 +64,13 @@ def test_an_idle_table_needs_no_spark(
     report = checked(workspace, table, Ask("next"))
     assert (report.verdict, report.source.rows) == ("equal", ROWS)
     assert report.source == report.lake
+    without_spark.setattr(ranges, "GROUP_ROWS", 30)
+    whole = checked(workspace, table, Ask())
+    assert (whole.verdict, whole.source, whole.lake) == ("equal", report.source, report.lake)
+    assert sum(part.source.rows for part in whole.ranges) == ROWS
     if table == KEYED:
+        some = checked(workspace, table, Ask("keys", keys=Range(10, 20)))
+        assert (some.verdict, some.source.rows) == ("equal", 10)
         sql(f"UPDATE {table} SET c_int = 5, modified_at = UTC_TIMESTAMP() WHERE id IN (3, 60)")
         without_spark.setattr(check, "CHUNK_ROWS", 50)
         seen = [checked(workspace, table, Ask("next")) for _ in range(4)]

@@ -342,7 +342,7 @@ def test_a_table_that_is_swapped_while_it_is_read_is_refused(
             mirror.sql("RENAME TABLE t TO old, made TO t")
 
     with monkeypatch.context() as patched:
-        patched.setattr("mirrorlake.load.protocol.failpoint", swap)
+        patched.setattr("mirrorlake.load.load_run.failpoint", swap)
         with pytest.raises(SchemaError, match="while it was read, it was"):
             mirror.window()
     assert mirror.window() == "initial"

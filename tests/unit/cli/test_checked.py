@@ -17,8 +17,10 @@ def test_a_table_that_is_equal_has_one_line_and_others_their_details(
 
     def checked(name: str) -> Checked:
         verdict = "different" if name.endswith("3") else "equal"
-        notes = ("1 row waits",) if name.endswith("5") else ()
-        return Checked(name, verdict, {}, lambda: details.append(name), (1_200, 1_199), notes)
+        notes = ("may show personal data: mail",) if name.endswith("5") else ()
+        waiting = 7 if name.endswith("4") else 0
+        show_it = lambda: details.append(name)  # noqa: E731
+        return Checked(name, verdict, {}, show_it, (1_200, 1_199), notes, waiting)
 
     print_checked([checked(name) for name in names])
     assert details == [names[3]]
@@ -26,7 +28,16 @@ def test_a_table_that_is_equal_has_one_line_and_others_their_details(
     for name in names:
         lines = [line for line in printed if name in line]
         assert len(lines) == (2 if name == names[5] else 1)
-    assert printed[-1] == f"{names[5]}: 1 row waits"
+    assert printed[-1] == f"{names[5]}: may show personal data: mail"
+    assert printed[0].split()[-1] == "waiting"
+    assert [line.split()[-1] for line in printed[2:12]] == [*"----7-----"]
     assert max(map(len, printed)) <= 80
     assert len(printed) == 2 + 10 + 1
     assert set(reports.CODES) == set(reports.COLORS)
+
+
+def test_rows_that_differ_fill_no_screens(capsys: pytest.CaptureFixture[str]) -> None:
+    reports.print_rows([f"row [{n}] differs" for n in range(100)], 20, "--json lists them")
+    printed = capsys.readouterr().out.splitlines()
+    assert (printed[0], printed[-1]) == ("row [0] differs", "and 80 more: --json lists them")
+    assert len(printed) == 21

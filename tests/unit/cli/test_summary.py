@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mirrorlake.cli import show
 from mirrorlake.cli.attention import print_summary
+from mirrorlake.errors import LedgerError
 from mirrorlake.operations.attention import Attention
 
 OUTCOMES = {"loaded": 2, "unchanged": 7, "of tenants": 0, "held": 0, "failed": 1}
@@ -41,3 +43,23 @@ def test_no_more_lines_than_a_screen_has(capsys: pytest.CaptureFixture[str]) -> 
     printed = capsys.readouterr()
     assert printed.err.splitlines()[-1] == "and 5 more: --json lists them"
     assert printed.out == "25 tables: 25 unchanged; not right: 25 unproved\n"
+
+
+def test_what_is_said_of_many_tables_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """A ledger that was lost: each table's error names its own raw table and load."""
+    step = "run `mirrorlake ledger rebuild`"
+
+    def unknown(table: str, load: str) -> LedgerError:
+        words = f"lake table s_d__raw.{table}_v_{load[:10]} holds load {load}, which is not known"
+        return LedgerError(words, table=f"s.d.{table}", next_step=step)
+
+    failures = [(f"s.d.t{n}", unknown(f"t{n}", f"{n:032x}")) for n in range(30)]
+    show.print_errors([*failures, ("s.d.other", LedgerError("the disk is full"))])
+    printed = capsys.readouterr().err.splitlines()
+    assert len(printed) == 3
+    assert "lake table s_d__raw.t0_v_" in printed[0]
+    assert (
+        printed[1]
+        == "The same of 29 other tables: s.d.t1, s.d.t2, s.d.t3, s.d.t4, s.d.t5 and 24 more"
+    )
+    assert printed[2] == "error: s.d.other: the disk is full"

@@ -85,3 +85,12 @@ def test_ten_tables_fit_a_screen_of_eighty_columns() -> None:
     assert len(lines) == 30
     assert max(map(len, lines)) <= 80
     assert "rows 1,234,567, as of 2 min ago" in lines[1]
+
+
+def test_a_file_has_no_line_that_is_filled_with_spaces() -> None:
+    """Neither in a table nor in records, whatever is styled."""
+    cells = ["shop.orders", "[red]failed[/]", "a sentence that is long enough for a line " * 4]
+    for width in (30, 80, 200):
+        lines = printed(made(["table", "state", "note…"], [cells, cells]), width).splitlines()
+        assert lines == [line.rstrip() for line in lines]
+        assert max(map(len, lines)) <= width

@@ -81,6 +81,25 @@ def test_every_row_is_in_a_file_of_its_day(tmp_path: Path, days: int) -> None:
 
 
 @pytest.mark.usefixtures("budget")
+def test_what_comes_beside_rows_is_in_their_order_and_in_no_file(tmp_path: Path, days: int) -> None:
+    location = f"file://{tmp_path}"
+    files = PartFiles({}, location, "load-1", ARROW, SCHEMA.model_dump_json(), aside="h")
+    handed: list[WrittenFile] = []
+    for start in range(0, 300, 100):
+        rows = rows_of(range(start, start + 100), days)
+        files.add(rows.append_column("h", pa.array([n * 7 for n in range(start, start + 100)])))
+        handed += files.closed()
+    written = files.finish()
+    handed += files.closed()
+    assert sorted(file.path for file in handed) == [file.path for file in written]
+    assert sum(len(file.aside) for file in handed) == 300
+    for file in handed:
+        found = pq.read_table(local(file), partitioning=None)
+        assert found.column_names == ARROW.names
+        assert file.aside.to_pylist() == [n * 7 for n in found["id"].to_pylist()]
+
+
+@pytest.mark.usefixtures("budget")
 def test_a_file_is_what_its_writer_says(tmp_path: Path, days: int) -> None:
     files = files_in(tmp_path)
     files.add(rows_of(range(1_000), days))

@@ -101,6 +101,9 @@ def test_what_was_put_right_comes_first_and_once(place: tuple[Config, Ledger]) -
     found = find_attention(ledger, config.tables, [healed])
     assert [one.kind for one in found] == ["put right", "held columns"]
     assert [one.kind for one in find_attention(ledger, config.tables, [result])] == ["held columns"]
+    back = replace(result, held_back="source s has a prepared transaction (XA)")
+    found = find_attention(ledger, config.tables, [back])
+    assert [one.kind for one in found] == ["held back", "held columns"]
 
 
 @pytest.mark.parametrize("cause", BY_STATUS)

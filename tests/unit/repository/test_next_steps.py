@@ -39,6 +39,9 @@ PROVED = {
     "Nothing of it is visible: sync again, and report it if it stays": (
         f"{TENANTS}::test_rows_that_are_lost_on_their_way_are_seen"
     ),
+    "Rename or drop that table, then sync again: the view is made again": (
+        f"{OPERATIONS}/test_hands.py::test_views_are_made_again_and_no_table_of_others_makes_way"
+    ),
     "Sync again: its tenants are then read again": f"{TENANTS}::test_raw_that_was_damaged_is_read_again",
     "Sync it: a complete copy is made": (
         f"{LOAD}/test_delta_copies.py"
@@ -85,10 +88,18 @@ PERSON = f"{OPERATIONS}/test_hands.py::test_what_only_a_person_can_put_right_is_
 OF_KINDS = (
     f"{OPERATIONS}/test_hands_of_kinds.py::test_one_command_puts_it_right_or_names_a_step_that_does"
 )
+RESTORED = f"{BACKUPS}/test_refusals.py::test_a_restore_over_a_finished_one_says_so"
 MOVED_BY_HAND = f"{BACKUPS}/test_refusals.py::test_a_folder_that_was_moved_by_hand"
 MODELS = f"{OF_MODELS}/test_models.py"
 CHANGED = f"{MODELS}::test_a_changed_model_makes_its_partitions_stale_and_a_comment_does_not"
 COMMANDS = {
+    "Name one of them; `mirrorlake restore …/…` puts back the newest": RESTORED,
+    "`mirrorlake sync` goes on from it; to restore it once more, move away this lake, its catalog "
+    "and its ledger first; nothing was changed": RESTORED,
+    "Put the folder back to …, then `mirrorlake lake move` with the place where it should be: it "
+    "copies the files; nothing was changed": (
+        f"{BACKUPS}/test_rest.py::test_a_folder_that_was_moved_by_hand_is_put_back_first"
+    ),
     "`mirrorlake land` takes what has landed of them, again where the ledger was lost": LAND,
     "`mirrorlake land` takes what has landed of it": LAND,
     "`mirrorlake refold` makes deduped and clean again from raw; raw itself comes from a backup "

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorlake.config import ColumnRule
+from mirrorlake.config.modes import MODES, LoadMode
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.ledger import Receipt, Window
 from mirrorlake.load.chunk_planner import plan_chunks
@@ -33,6 +34,15 @@ def test_full_tables_are_read_whole_every_time() -> None:
     plan = planned(mode="full")
     assert plan_window(plan, None, CLOCK) == Window("full", None, None, DAY)
     assert plan_window(plan, load_that_ended(None), CLOCK) == Window("full", None, None, DAY)
+
+
+def test_a_mode_that_nothing_reads_is_refused_and_no_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new mode whose rows come by a log, before any load reads one; with a cursor and without."""
+    for plan in (planned(mode="full"), planned(time_column(), mode="append", cursor="at")):
+        monkeypatch.setitem(cast(Any, MODES), plan.contract.mode, LoadMode(cast(Any, "log")))
+        for last in (None, load_that_ended(None), load_that_ended(CLOCK)):
+            with pytest.raises(ConfigError, match="no load reads rows that come by log"):
+                plan_window(plan, last, CLOCK)
 
 
 @pytest.mark.parametrize("mode", ["append", "incremental"])

@@ -58,9 +58,10 @@ def test_rows_of_a_transaction_that_outlived_the_server_are_read(
         config = write_config(tmp_path, first, {"d": {"tables": tables}})
         workspace = Workspace.open(config, spark=place.spark)
 
-        def load(*names: str) -> None:
-            for name in names:
-                load_table(workspace, config.table(f"s.d.{name}"))
+        def load(*names: str) -> list[bool]:
+            """Whether the windows of each are held back."""
+            tables = [config.table(f"s.d.{name}") for name in names]
+            return ["(XA)" in load_table(workspace, one).held_back for one in tables]
 
         load("seen", "copied")
         with first.admin("d") as late, late.cursor() as cursor:
@@ -77,15 +78,16 @@ def test_rows_of_a_transaction_that_outlived_the_server_are_read(
     finally:
         first.stop()
     with kind.start(tmp_path / "data", port=port) as server:
-        load("seen", "fresh", "copied")
+        assert load("seen", "fresh", "copied") == [True, True, False]
         assert "prepared transaction (XA)" in caplog.text
-        load("seen")  # another one, that looks back to what the one before knew
+        # Another one, that looks back to what the one before knew.
+        assert load("seen") == [True]
         with server.admin("d") as connection, connection.cursor() as cursor:
             for name in ("seen", "fresh", "copied"):
                 assert raw_keys(workspace, name) == {1}
             cursor.execute("XA COMMIT 'x'")
             caplog.clear()
-            load("seen", "fresh", "copied")
+            assert load("seen", "fresh", "copied") == [False, False, False]
         assert "prepared transaction (XA)" not in caplog.text
     for name in ("seen", "fresh", "copied"):
         assert raw_keys(workspace, name) == {1, 2}, name

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from pydantic import SecretStr
 from demo.embedded import EmbeddedServer
 from mirrorlake.config import TableContract
 from mirrorlake.errors import MirrorlakeError, SourceError
+from mirrorlake.ledger import leases
 from mirrorlake.load import chunk_planner, chunk_statements, runner
 from mirrorlake.operations.sync import load_table
 from mirrorlake.sources.mysql import silence
@@ -83,6 +87,38 @@ def test_a_server_at_work_is_waited_for(
     with session(source) as connection:
         assert rows_of(connection, "SELECT SLEEP(3)") == [(0,)]
     assert caplog.text.count("the server has worked on a statement for") >= 4
+
+
+RIVAL = """
+import sys, time
+from mirrorlake.errors import LeaseHeld
+from mirrorlake.ledger import Ledger
+ledger = Ledger(sys.argv[1])
+time.sleep(float(sys.argv[2]))
+try:
+    with ledger.lease("s.d.t", "rival"):
+        print("taken")
+except LeaseHeld:
+    print("held")
+"""
+
+
+def test_a_lease_does_not_run_out_while_a_read_waits(
+    server: EmbeddedServer, database: str, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader keeps every thread of its process from running, the one that renews, too."""
+    monkeypatch.setattr(leases, "LEASE_TIME", timedelta(seconds=3))
+    workspace = engine_for({}, {"silence": "60s"})
+    source, url = workspace.config.sources["s"], workspace.config.ledger.url
+    command = [sys.executable, "-c", RIVAL, url, "6"]
+    with (
+        workspace.ledger.lease("s.d.t", "reader") as lease,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as rival,
+    ):
+        [batch] = read_batches(source, database, "SELECT SLEEP(14) AS a")
+        assert batch.to_pydict() == {"a": [0]}
+        assert rival.communicate()[0].split() == ["held"]
+        workspace.ledger.check_lease(lease)
 
 
 def test_a_server_that_lets_nobody_look(

@@ -1,0 +1,56 @@
+"""Where a load's rows come from: the seam between the commit protocol and what is read.
+
+Each part of a load is read by one task, here or on a Spark worker: a source travels there, and
+holds nothing open. Whatever it is, rows come exact, in raw's columns, with their load's number; a
+source of events numbers those of one load in ``_mirror_event``.
+
+What belongs here: the seam. What doesn't: sources (`mirrorlake.load.select_rows`,
+`mirrorlake.load.tenants.read`), and how rows are written (`mirrorlake.load.chunk_task`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from mirrorlake.load.chunk_statements import ChunkPlan
+from mirrorlake.proof.ranges import Tally
+from mirrorlake.sources.mysql.connect import SourcePosition
+from mirrorlake.sources.mysql.route import Heed
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a part, as they come.
+
+    Attributes:
+        part: what is read; fewer rows may be held at once than was planned.
+        seen: which server answers, and where it stood just before.
+        batches: the rows; they are read once.
+        tallies: rows and digests as the source says of the very state that is read, once they have
+            come: one of a part, or one of each tenant. None: it was not asked.
+    """
+
+    part: ChunkPlan
+    seen: SourcePosition
+    batches: Iterator[pa.Table]
+    tallies: Callable[[], Sequence[Tally]] | None = None
+
+
+class RowSource(Protocol):
+    """Where rows come from."""
+
+    def read(self, part: ChunkPlan, heed: Heed | None = None) -> Rows:
+        """The rows of one part of a load, all of one state of the source.
+
+        Args:
+            heed: called while rows come, and are waited for; raises to give the part up.
+
+        Raises:
+            SourceError: the source was lost, refused, or another one answered.
+            SourceBusy: it did not come to rest.
+        """
+        ...

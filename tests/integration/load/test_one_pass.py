@@ -1,0 +1,225 @@
+"""Rows that come with the server's hash of each: whatever happens to them on their way, into the
+file and in it, is seen before anybody reads the load; in a live window as in a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from demo.embedded import EmbeddedServer
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.errors import LakeError, MirrorlakeError, NotProved
+from mirrorlake.load import select_rows, verify
+from mirrorlake.load.chunk_statements import HASH
+from mirrorlake.load.file_proof import FileProofs
+from mirrorlake.operations.resolve import resolve_table
+from mirrorlake.operations.sync import load_table, sync_table
+from mirrorlake.sources.mysql.connect import session
+from mirrorlake.workspace import Workspace
+from tests.integration.conftest import lake_rows
+from tests.support.word_proxy import OtherProcess
+
+TABLES = {
+    "copies": {"mode": "full", "key": ["id"], "verify": True},
+    "windows": {"mode": "append", "key": ["id"], "cursor": "id", "verify": True},
+}
+ROWS = "(1, 'a', 'A'), (2, 'b', 'B'), (3, NULL, '')"
+LATER = "(4, 'needle', 'D'), (5, 'e', 'E'), (6, 'f', 'F'), (7, 'g', 'G')"
+
+
+@pytest.fixture
+def workspace(engine_for: Callable[..., Workspace], sql: Callable[..., Any]) -> Workspace:
+    for table in TABLES:
+        sql(f"CREATE TABLE {table} (id INT PRIMARY KEY, v VARCHAR(20), u VARCHAR(20) NOT NULL)")
+        sql(f"INSERT INTO {table} VALUES {ROWS}")
+    made = engine_for(TABLES)
+    for table in TABLES:
+        sync_table(made, made.config.table(table))
+        sql(f"INSERT INTO {table} VALUES {LATER}")
+    return made
+
+
+def raw(workspace: Workspace, table: str) -> Identifier:
+    contract = workspace.config.table(table)
+    with session(workspace.config.sources["s"], contract.database) as connection:
+        return resolve_table(workspace, contract, connection).raw
+
+
+def moved(rows: pa.Table, name: str, by: Callable[[list[Any]], list[Any]]) -> pa.Table:
+    """The rows with other values in a column."""
+    number = rows.schema.get_field_index(name)
+    values = pa.array(by(rows[name].to_pylist()), rows[name].type)
+    return rows.set_column(number, rows.field(number), values)
+
+
+def swapped(rows: pa.Table) -> pa.Table:
+    """Columns in another order: every v stands in u."""
+    v, u = rows["v"].combine_chunks().fill_null(""), rows["u"].combine_chunks()
+    return moved(moved(rows, "v", lambda _: u.to_pylist()), "u", lambda _: v.to_pylist())
+
+
+Plant = Callable[[pa.Table], pa.Table]
+ON_THE_WAY: dict[str, Plant] = {
+    # As the reader gives rows: each with the server's hash of it.
+    "lost": lambda rows: rows.slice(1),
+    "doubled": lambda rows: pa.concat_tables([rows, rows.slice(0, 1)]),
+    "one lost, another doubled": lambda rows: pa.concat_tables([rows.slice(1), rows.slice(1, 1)]),
+    "value": lambda rows: moved(rows, "c1", lambda found: ["x", *found[1:]]),
+    "key": lambda rows: moved(rows, "c0", lambda found: [99, *found[1:]]),
+    "hash": lambda rows: moved(rows, HASH, lambda found: ["0" * 16, *found[1:]]),
+    "no hash": lambda rows: moved(rows, HASH, lambda found: [None, *found[1:]]),
+    "no hexadecimal": lambda rows: moved(rows, HASH, lambda found: ["g" * 16, *found[1:]]),
+    "neighbour's hash": lambda rows: moved(rows, HASH, lambda found: [*found[1:], found[-1]]),
+}
+AFTERWARDS: dict[str, Plant] = {
+    # As they are written.
+    "a bit": lambda rows: moved(rows, "u", lambda found: [chr(ord(found[0][0]) ^ 1), *found[1:]]),
+    "wrong order of columns": swapped,
+    "NULL": lambda rows: moved(rows, "v", lambda found: [None for _ in found]),
+}
+
+
+def gathering(plant: Plant) -> Callable[[Any], Any]:
+    honest = select_rows.gathered
+    return lambda batches: (plant(rows) if rows.num_rows else rows for rows in honest(batches))
+
+
+def making_exact(plant: Plant) -> Callable[..., pa.Table]:
+    honest = select_rows.exact_rows
+    return lambda *told: plant(honest(*told))
+
+
+def assert_nothing_is_shown(workspace: Workspace, table: str, kind: type[Exception]) -> Any:
+    """A load fails, and raw and ledger are as they were."""
+    contract, name = workspace.config.table(table), raw(workspace, table)
+    before = lake_rows(workspace, name.namespace, name.name)
+    with pytest.raises(kind) as caught:
+        load_table(workspace, contract)
+    assert lake_rows(workspace, name.namespace, name.name) == before
+    failed = workspace.ledger.last_load(contract.name)
+    assert failed is not None
+    assert failed.state == "errored"
+    return caught.value
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_whatever_befalls_rows_on_their_way_is_seen(
+    workspace: Workspace, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for fault, plant in ON_THE_WAY.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(select_rows, "gathered", gathering(plant))
+            error = assert_nothing_is_shown(workspace, table, NotProved)
+        assert error.branch in str(error), fault
+    for plant in AFTERWARDS.values():
+        with monkeypatch.context() as patch:
+            patch.setattr(select_rows, "exact_rows", making_exact(plant))
+            assert_nothing_is_shown(workspace, table, NotProved)
+    sync_table(workspace, workspace.config.table(table))
+    contract = workspace.config.table(table)
+    assert len(lake_rows(workspace, contract.namespaces.deduped, table)) == 7
+
+
+def cut(path: str, by: int) -> None:
+    file = Path(path.removeprefix("file://"))
+    file.write_bytes(file.read_bytes()[:-by])
+
+
+def flip(path: str) -> None:
+    """Another byte in the middle of the file's first column."""
+    file = Path(path.removeprefix("file://"))
+    found = bytearray(file.read_bytes())
+    place = found.index(b"needle") if b"needle" in found else 40
+    found[place] ^= 1
+    file.write_bytes(bytes(found))
+
+
+@pytest.mark.parametrize("damage", [lambda path: cut(path, 1), lambda path: cut(path, 400), flip])
+def test_a_file_that_is_damaged_before_it_is_read_again(
+    workspace: Workspace, damage: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = FileProofs._compare
+
+    def after(self: FileProofs, file: Any) -> Any:
+        damage(file.path)
+        return honest(self, file)
+
+    monkeypatch.setattr(FileProofs, "_compare", after)
+    assert_nothing_is_shown(workspace, "windows", MirrorlakeError)
+
+
+def test_a_file_that_is_cut_between_its_proof_and_the_commit(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = verify.stage_load
+
+    def after(lake: Any, commit: Any) -> Any:
+        cut(commit.paths[0], 10)
+        return honest(lake, commit)
+
+    monkeypatch.setattr(verify, "stage_load", after)
+    assert_nothing_is_shown(workspace, "windows", LakeError)
+
+
+def test_a_commit_that_leaves_a_file_out_is_not_shown(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dataclasses import replace
+
+    honest = verify.stage_load
+    monkeypatch.setattr(
+        verify, "stage_load", lambda lake, commit: honest(lake, replace(commit, paths=[]))
+    )
+    # What is left out once is not left out of the commit to the branch, which is proved as well.
+    sync_table(workspace, workspace.config.table("copies"))
+    contract = workspace.config.table("copies")
+    assert len(lake_rows(workspace, contract.namespaces.deduped, "copies")) == 7
+
+
+def test_a_byte_that_changes_between_the_server_and_us_is_seen_in_a_live_window(
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+) -> None:
+    sql("CREATE TABLE windows (id INT PRIMARY KEY, v VARCHAR(20))")
+    sql("INSERT INTO windows VALUES (1, 'a')")
+    with OtherProcess(server.port, b"needle", "change") as proxy:
+        workspace = engine_for({"windows": TABLES["windows"]}, {"port": proxy.port})
+        sync_table(workspace, workspace.config.table("windows"))
+        sql("INSERT INTO windows VALUES (2, 'needle'), (3, 'b')")
+        proxy.arm()
+        assert_nothing_is_shown(workspace, "windows", NotProved)
+        assert proxy.met.is_set()
+
+
+def test_what_is_proved_says_so_and_needs_no_spark(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a load that is equal was looked at by Spark")
+
+    monkeypatch.setattr(verify, "prove_loaded", refuse)
+    contract = workspace.config.table("windows")
+    for kind in ("live", "live"):  # the second finds nothing new
+        load_table(workspace, contract)
+        newest = workspace.ledger.successful_loads(contract.name)[-1]
+        assert newest.window.kind == kind
+        assert newest.receipt is not None
+        assert newest.receipt.source_digest is not None
+    name = raw(workspace, "windows")
+    table = workspace.lake.load(name)
+    assert table is not None
+    assert HASH not in table.schema().column_names
+    tasks = list(table.scan().plan_files())
+    import pyarrow.parquet as pq
+
+    for task in tasks:
+        with table.io.new_input(task.file.file_path).open() as stream:
+            assert pq.ParquetFile(stream).schema_arrow.names == [
+                f.name for f in table.schema().fields
+            ]
