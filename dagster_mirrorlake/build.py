@@ -157,7 +157,7 @@ class Mirror:
 
 ASSETS: Seam[Callable[[Mirror], Sequence[Asset]]] = Seam("assets", "dagster_mirrorlake")
 CHECKS: Seam[Callable[[Mirror], Sequence[dg.AssetChecksDefinition]]] = Seam(
-    "checks", "dagster_mirrorlake"
+    "asset checks", "dagster_mirrorlake"
 )
 SENSORS: Seam[Callable[[Mirror], Sequence[dg.SensorDefinition]]] = Seam(
     "sensors", "dagster_mirrorlake"

@@ -5,7 +5,7 @@ What belongs here: what Dagster shows. What doesn't: loading (`mirrorlake.bigque
 
 ADDS = {
     "assets": {"bigquery": "dagster_mirrorlake.bigquery.published:bigquery_assets"},
-    "checks": {"bigquery": "dagster_mirrorlake.bigquery.checks:bigquery_checks"},
+    "asset checks": {"bigquery": "dagster_mirrorlake.bigquery.checks:bigquery_checks"},
     "sensors": {"unpublished": "dagster_mirrorlake.bigquery.unpublished:unpublished_sensors"},
     "schedules": {"bigquery": "dagster_mirrorlake.bigquery.schedule:bigquery_schedules"},
     "publication reports": {"bigquery": "dagster_mirrorlake.bigquery.reports:bigquery_reporter"},

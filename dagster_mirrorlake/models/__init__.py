@@ -7,7 +7,7 @@ What belongs here: what a model is called and shown as, and its runs. What doesn
 
 ADDS = {
     "assets": {"models": "dagster_mirrorlake.models.definitions:build_model_assets"},
-    "checks": {"models": "dagster_mirrorlake.models.definitions:build_model_checks"},
+    "asset checks": {"models": "dagster_mirrorlake.models.definitions:build_model_checks"},
     "sensors": {"models": "dagster_mirrorlake.models.definitions:build_model_sensors"},
     "computed reports": {"models": "dagster_mirrorlake.models.definitions:model_reporters"},
 }

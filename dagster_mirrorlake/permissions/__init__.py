@@ -5,6 +5,6 @@ What belongs here: what Dagster shows. What doesn't: comparing (`mirrorlake.perm
 
 ADDS = {
     "assets": {"permissions": "dagster_mirrorlake.permissions.checks:permissions_assets"},
-    "checks": {"permissions": "dagster_mirrorlake.permissions.checks:permissions_checks"},
+    "asset checks": {"permissions": "dagster_mirrorlake.permissions.checks:permissions_checks"},
     "schedules": {"permissions": "dagster_mirrorlake.permissions.checks:permissions_schedules"},
 }
