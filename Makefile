@@ -48,7 +48,7 @@ test-full: warm ## Run everything: matrices, soaks and long histories too
 test-live: ## Run the tests marked live on Google Cloud: MIRRORLAKE_LIVE_GCP=project, costs money
 	@test -n "$(MIRRORLAKE_LIVE_GCP)" || { echo 'test-live: name a project of Google Cloud that may be billed: make test-live MIRRORLAKE_LIVE_GCP=my-project' >&2; exit 2; }
 	@$(MAKE) --no-print-directory warm
-	@MIRRORLAKE_LIVE_GCP="$(MIRRORLAKE_LIVE_GCP)" "$(BIN)/python" -m pytest -m live tests/integration/operations/bigquery
+	@MIRRORLAKE_LIVE_GCP="$(MIRRORLAKE_LIVE_GCP)" "$(BIN)/python" -m pytest -m live tests/integration/bigquery
 
 soak: warm ## Kill and recover (ROUNDS=200 SEED=7); RECORD=1 writes docs/reliability.md
 	@"$(BIN)/python" -m tests.soak --rounds "$(ROUNDS)" --seed "$(SEED)" $(if $(filter-out 0,$(RECORD)),--record)

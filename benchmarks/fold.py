@@ -30,8 +30,8 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.cost import counted
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.landing.fold import SnapshotTable, fold_snapshot
 from mirrorlake.ledger import Ledger
-from mirrorlake.merge.snapshot import SnapshotTable, fold_snapshot
 
 ROWS, DAYS = 20_000_000, 13
 SHARES = (0.001, 0.0004, 0.01, 0.1)

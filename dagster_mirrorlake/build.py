@@ -12,20 +12,12 @@ from dagster_mirrorlake.assets import (
     build_chain,
     build_cleanup,
     build_maintenance,
-    build_snapshot_chain,
     build_tenants_chain,
 )
-from dagster_mirrorlake.assets.chain import elsewhere
 from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, source_schema
 from dagster_mirrorlake.checks import (
     build_checks,
-    build_snapshot_checks,
     build_tenant_checks,
-)
-from dagster_mirrorlake.checks.bigquery import (
-    build_bigquery_checks,
-    build_permissions_check,
-    permissions_asset,
 )
 from dagster_mirrorlake.executor import threads_executor
 from dagster_mirrorlake.jobs import (
@@ -39,30 +31,25 @@ from dagster_mirrorlake.jobs import (
     build_sync,
 )
 from dagster_mirrorlake.names import Names
-from dagster_mirrorlake.places import TablePlace, table_places
-from dagster_mirrorlake.published import PublishedAsset
+from dagster_mirrorlake.places import TablePlace, address_of, table_places
 from dagster_mirrorlake.resources import build_resources
 from dagster_mirrorlake.sensors import (
-    build_bigquery_checks_schedule,
     build_cleanup_schedule,
     build_failed_sensor,
-    build_landed_sensor,
     build_maintenance_schedule,
     build_moved_sensor,
     build_partitions_sensor,
-    build_permissions_schedule,
     build_proof_schedule,
     build_schedule,
     build_tenants_sensor,
     build_unfolded_sensor,
-    build_unpublished_sensor,
 )
-from dagster_mirrorlake.sensors.partitions import Reporter
+from dagster_mirrorlake.sensors.partitions import ComputedReporter, Reporter
 from dagster_mirrorlake.table import MirroredTable, mirrored_tables
 from dagster_mirrorlake.tenants import MirroredTenants, mirrored_tenants
 from dagster_mirrorlake.translator import MirrorlakeTranslator
 from mirrorlake.capabilities import Seam
-from mirrorlake.config import Config, TableContract, permissions_path
+from mirrorlake.config import Config, TableContract
 from mirrorlake.ledger.glance import definitions_now, first_days
 from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comment
@@ -127,24 +114,13 @@ class Mirror:
     @cached_property
     def tenants(self) -> Sequence[MirroredTenants]:
         """The tables that many databases have, each mirrored as one."""
-        project = self.config.bigquery.project if self.config.bigquery is not None else None
+        project = address_of(self.config)
         return mirrored_tenants(self.config.tenants, self.translator, self.names, project)
 
     @property
     def every(self) -> Sequence[MirroredTable]:
         """All of them but those of tenants."""
         return [*self.tables, *self.snapshots]
-
-    @property
-    def in_bigquery(self) -> Sequence[PublishedAsset]:
-        """Those that are published in BigQuery."""
-        every: list[PublishedAsset] = [*self.every, *self.tenants]
-        return [*(table for table in every if table.contract.in_bigquery), *self.published]
-
-    @cached_property
-    def published(self) -> Sequence[PublishedAsset]:
-        """What is published in BigQuery beside tables."""
-        return [one for others in PUBLISHED for one in others(self)]
 
     def day_of(self, contract: TableContract) -> str | None:
         """Which column tells the day of a table's rows, by its columns at the newest load; None
@@ -156,11 +132,6 @@ class Mirror:
         if make not in self._made:
             self._made[make] = make(self)
         return cast("T", self._made[make])
-
-    @cached_property
-    def has_permissions(self) -> bool:
-        """Whether a permissions file is beside the contract file."""
-        return self.config.bigquery is not None and permissions_path(self.config).exists()
 
     @cached_property
     def _places(self) -> Mapping[str, TablePlace]:
@@ -184,17 +155,20 @@ class Mirror:
         return frozenset({"gcs"} if url.startswith("gs://") else ())
 
 
-ASSETS: Seam[Callable[[Mirror], list[Asset]]] = Seam("assets", "dagster_mirrorlake")
-CHECKS: Seam[Callable[[Mirror], list[dg.AssetChecksDefinition]]] = Seam(
-    "asset checks", "dagster_mirrorlake"
+ASSETS: Seam[Callable[[Mirror], Sequence[Asset]]] = Seam("assets", "dagster_mirrorlake")
+CHECKS: Seam[Callable[[Mirror], Sequence[dg.AssetChecksDefinition]]] = Seam(
+    "checks", "dagster_mirrorlake"
 )
-SENSORS: Seam[Callable[[Mirror], list[dg.SensorDefinition]]] = Seam("sensors", "dagster_mirrorlake")
-REPORTS: Seam[Callable[[Mirror], Sequence[Reporter]]] = Seam("reports", "dagster_mirrorlake")
-"""What the partitions sensor reports beside tables."""
-PUBLISHED: Seam[Callable[[Mirror], Sequence[PublishedAsset]]] = Seam(
-    "published", "dagster_mirrorlake"
+SENSORS: Seam[Callable[[Mirror], Sequence[dg.SensorDefinition]]] = Seam(
+    "sensors", "dagster_mirrorlake"
 )
-"""What is published in BigQuery beside tables."""
+SCHEDULES: Seam[Callable[[Mirror], Sequence[dg.ScheduleDefinition]]] = Seam(
+    "schedules", "dagster_mirrorlake"
+)
+REPORTERS: Seam[Callable[[Mirror], Reporter | None]] = Seam("reporters", "dagster_mirrorlake")
+"""What the sensor `partitions` reports besides; None of a mirror that has none of it."""
+COMPUTED: Seam[Callable[[Mirror], ComputedReporter | None]] = Seam("computed", "dagster_mirrorlake")
+"""What it reports of partitions that are computed from tables."""
 
 
 def _day_of(contract: TableContract, columns: Mapping[str, str]) -> str | None:
@@ -214,17 +188,10 @@ def build_assets(mirror: Mirror) -> list[Asset]:
     """Every table's chain, every source's cleanup, and the lake's maintenance."""
     return [
         *(asset for table in mirror.tables for asset in _chain(mirror, table)),
-        *(
-            asset
-            for table in mirror.snapshots
-            for asset in build_snapshot_chain(table, mirror.needs(table))
-        ),
         *(build_cleanup(source, tables) for source, tables in mirror.by_source.items()),
         *(asset for tenants in mirror.tenants for asset in build_tenants_chain(tenants)),
         *([build_maintenance(mirror.every, mirror.tenants)] if _has_lake(mirror) else []),
-        *([permissions_asset(mirror.names)] if mirror.has_permissions else []),
         *(asset for build in ASSETS for asset in build(mirror)),
-        *(asset for published in mirror.published for asset in elsewhere(published)),
     ]
 
 
@@ -249,15 +216,8 @@ def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
     """Every table's checks."""
     return [
         *(check for table in mirror.tables for check in build_checks(table)),
-        *(
-            check
-            for table in mirror.snapshots
-            for check in build_snapshot_checks(table, mirror.needs(table))
-        ),
         *map(build_tenant_checks, mirror.tenants),
         *(check for build in CHECKS for check in build(mirror)),
-        *map(build_bigquery_checks, mirror.in_bigquery),
-        *([build_permissions_check(mirror.names)] if mirror.has_permissions else []),
     ]
 
 
@@ -276,29 +236,26 @@ def build_jobs(mirror: Mirror) -> list[dg.JobDefinition]:
 
 def build_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
     """What starts runs when something moved or landed, what reports, and what alerts."""
-    running, there = mirror.running, mirror.in_bigquery
-    reporters = [one for others in REPORTS for one in others(mirror)]
+    running = mirror.running
+    made = {name: build(mirror) for name, build in REPORTERS.added.items()}
+    reporters = {name: one for name, one in made.items() if one is not None}
+    computed = [one for build in COMPUTED if (one := build(mirror)) is not None]
     return [
         build_failed_sensor(mirror.every, mirror.names, mirror.tenants),
         *(
             build_moved_sensor(source, tables, running=running)
             for source, tables in mirror.by_source.items()
         ),
-        *(
-            build_landed_sensor(table, mirror.needs(table), running=running)
-            for table in mirror.snapshots
-        ),
         *(build_tenants_sensor(tenants, running=running) for tenants in mirror.tenants),
         *(sensor for build in SENSORS for sensor in build(mirror)),
         *([build_unfolded_sensor(mirror.tables, running=running)] if mirror.tables else []),
-        *([build_unpublished_sensor(there, running=running)] if there else []),
         *(
             [
                 build_partitions_sensor(
-                    *(mirror.tables, mirror.snapshots, mirror.tenants, there, reporters)
+                    *(mirror.tables, mirror.snapshots, mirror.tenants, computed, reporters)
                 )
             ]
-            if _has_lake(mirror) or there or reporters
+            if _has_lake(mirror) or reporters or computed
             else []
         ),
     ]
@@ -308,12 +265,10 @@ def build_schedules(mirror: Mirror) -> list[dg.ScheduleDefinition]:
     """What runs once a day, or every two hours."""
     running = mirror.running
     by_table = (build_schedule, build_cleanup_schedule, build_proof_schedule)
-    there, declared = mirror.in_bigquery, mirror.has_permissions
     return [
-        *([build_permissions_schedule(mirror.names, running=running)] if declared else []),
-        *([build_bigquery_checks_schedule(there)] if there else []),
         *([build_maintenance_schedule(mirror.names, running=running)] if _has_lake(mirror) else []),
         *(build(mirror.tables, running=running) for build in by_table if mirror.tables),
+        *(schedule for build in SCHEDULES for schedule in build(mirror)),
     ]
 
 

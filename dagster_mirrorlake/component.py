@@ -1,6 +1,6 @@
 """A contract file in a Dagster project, by YAML: ``type: dagster_mirrorlake.MirrorlakeComponent``.
 
-See ``docs/dagster.md``; what ``dg scaffold defs`` writes is in `dagster_mirrorlake.scaffolder`.
+See ``docs/dagster.md``; what ``dg scaffold defs`` writes is in `dagster_mirrorlake.init`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from dagster.components.utils.translation import TranslationFn, TranslationFnRes
 from dagster_mirrorlake.build import build_definitions
 from dagster_mirrorlake.executor import threads_executor
 from dagster_mirrorlake.resources.contracts import read_config
-from dagster_mirrorlake.scaffolder import MirrorlakeScaffolder
 from dagster_mirrorlake.selection import select_tables
 from dagster_mirrorlake.translator import LayerData, MirrorlakeTranslator
+from mirrorlake.capabilities import Seam
 from mirrorlake.config import Config
 
 
@@ -40,7 +40,6 @@ def _template_values(data: LayerData) -> Mapping[str, Any]:
     }
 
 
-@dg.scaffold_with(MirrorlakeScaffolder)
 @dataclass
 class MirrorlakeComponent(dg.Component, dg.Resolvable):
     """MySQL mirrored exactly into Apache Iceberg: every table of a mirrorlake.yaml as a chain of
@@ -116,3 +115,8 @@ class ComponentTranslator(MirrorlakeTranslator):
         spec = self._component.get_asset_spec(data)
         translation = self._component.translation
         return translation(spec, data) if translation else spec
+
+
+SCAFFOLDERS: Seam[type[dg.Scaffolder]] = Seam("scaffolder", "dagster_mirrorlake")
+for _scaffolder in SCAFFOLDERS:
+    dg.scaffold_with(_scaffolder)(MirrorlakeComponent)

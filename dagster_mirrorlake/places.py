@@ -8,6 +8,7 @@ from urllib.parse import quote
 from mirrorlake.config import Config, TableContract
 from mirrorlake.config.places import lines_of
 from mirrorlake.destinations.iceberg.folders import table_uri, warehouse_uri
+from mirrorlake.operations.publishers import PUBLISHERS
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,16 @@ class TablePlace:
     project: str | None = None
 
 
+def address_of(config: Config) -> str | None:
+    """The project in which BigQuery has the tables that are loaded there."""
+    bigquery = PUBLISHERS.added.get("bigquery")
+    return bigquery.address(config) if bigquery is not None else None
+
+
 def table_places(config: Config) -> Mapping[str, TablePlace]:
     """The places of all tables of a contract file, by their whole names."""
     lines = lines_of(config.path)
-    project = config.bigquery.project if config.bigquery is not None else None
+    project = address_of(config)
     return {
         contract.name: TablePlace(
             str(config.path.absolute()),

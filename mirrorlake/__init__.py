@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     )
     from mirrorlake.operations.check_layers import LayerReport, prove_layers
     from mirrorlake.operations.fold import fold_table
-    from mirrorlake.operations.land import Arrived, RefusedSnapshot, land_table, look_for
     from mirrorlake.operations.maintain import Maintained, maintain_table
-    from mirrorlake.operations.preflight import Preflight, preflight
     from mirrorlake.operations.recover import Recovered, recover_table
     from mirrorlake.operations.refold import Refolded, refold_table
     from mirrorlake.operations.repair import Repaired, repair_table
@@ -53,9 +51,7 @@ _PLACES = {
     ),
     "mirrorlake.operations.check_layers": ("LayerReport", "prove_layers"),
     "mirrorlake.operations.fold": ("fold_table",),
-    "mirrorlake.operations.land": ("Arrived", "RefusedSnapshot", "land_table", "look_for"),
     "mirrorlake.operations.maintain": ("Maintained", "maintain_table"),
-    "mirrorlake.operations.preflight": ("Preflight", "preflight"),
     "mirrorlake.operations.recover": ("Recovered", "recover_table"),
     "mirrorlake.operations.refold": ("Refolded", "refold_table"),
     "mirrorlake.operations.repair": ("Repaired", "repair_table"),
@@ -73,7 +69,6 @@ _PLACES = {
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 
 __all__ = [
-    "Arrived",
     "Ask",
     "Config",
     "ConfigError",
@@ -87,11 +82,9 @@ __all__ = [
     "MachineError",
     "Maintained",
     "MirrorlakeError",
-    "Preflight",
     "ProofError",
     "Recovered",
     "Refolded",
-    "RefusedSnapshot",
     "Repaired",
     "Report",
     "SchemaError",
@@ -104,13 +97,10 @@ __all__ = [
     "Workspace",
     "count_rows",
     "fold_table",
-    "land_table",
     "load_config",
     "load_table",
     "look_at",
-    "look_for",
     "maintain_table",
-    "preflight",
     "prove_layers",
     "prove_table",
     "recover_table",

@@ -2,8 +2,9 @@
 
 A capability is one package with all of its own inside: its section of the contract file, its ledger
 tables, its commands. The core imports none of it. Each package's `__init__` says in ``ADDS`` what
-it adds and where: seam → name → ``module:attribute``, imported when the seam is first used. To take
-a capability out, delete its folder (and its tests') and its name here.
+it adds and where: seam → name → ``module:attribute``, imported when the seam is first used; one
+that stands on another names it in ``NEEDS``. To take one out, delete its folders (its tests and the
+face's, too) and its name here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from functools import cached_property
 from importlib import import_module
 from typing import Final, Generic, TypeVar, cast
 
-CAPABILITIES: Final = ("alerts", "backups", "models")
+CAPABILITIES: Final = (
+    *("init", "alerts", "backups", "landing", "preflight"),
+    *("models", "bigquery", "permissions"),
+)
 """The capabilities that are there: packages of `mirrorlake`, and of the face where they show."""
 T = TypeVar("T")
 

@@ -31,7 +31,7 @@ TOGETHER = (
     ("tests/location/",),
     ("load/test_crashes.py", "load/test_resume.py", "operations/test_two_runs.py"),
     ("tests/ui/",),
-    ("integration/operations/bigquery/",),
+    ("integration/bigquery/", "integration/permissions/"),
 )
 # They take longest and come first, in this order; then these, all others as they come, units last.
 # One that starts late would leave the other worker idle.

@@ -28,7 +28,7 @@ ROOMS = {
     "apprise": ("mirrorlake/alerts/services.py",),
 }
 """Libraries, and who may import them: the oracle reads the lake by itself, as it checks us."""
-MODES_SAY = ("mirrorlake/config/modes.py", "mirrorlake/scaffold", "demo")
+MODES_SAY = ("mirrorlake/config/modes.py", "mirrorlake/init", "demo")
 """Where what a mode means stands; what `init` writes and the demo shows is by the mode's name."""
 WORDS = ("What belongs here", "What doesn't")
 

@@ -1,11 +1,11 @@
 """The assets: per source table a chain ``mysql`` → ``raw`` → ``deduped`` → ``clean``, and per
-source its ``cleanup``, and one ``maintenance`` of the lake.
+source its ``cleanup``, one ``maintenance`` of the lake, and one asset for each SQL model.
 
 What belongs here: keys, partitions, what an asset is called and shown as. What doesn't: how a
 table is loaded or folded (`mirrorlake.operations.sync`).
 """
 
-from dagster_mirrorlake.assets.chain import build_chain, build_snapshot_chain
+from dagster_mirrorlake.assets.chain import build_chain
 from dagster_mirrorlake.assets.cleanup import build_cleanup
 from dagster_mirrorlake.assets.maintenance import build_maintenance
 from dagster_mirrorlake.assets.tenants import build_tenants_chain
@@ -14,6 +14,5 @@ __all__ = [
     "build_chain",
     "build_cleanup",
     "build_maintenance",
-    "build_snapshot_chain",
     "build_tenants_chain",
 ]

@@ -3,12 +3,9 @@
 import dagster as dg
 
 from dagster_mirrorlake.assets.layer import layer_asset
-from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.table import LAYERS, MirroredTable
 
 _STEPS = "dagster_mirrorlake.assets.steps"
-_SNAPSHOT_STEPS = "dagster_mirrorlake.assets.snapshot_steps"
-_BIGQUERY_STEPS = "dagster_mirrorlake.assets.bigquery_steps"
 
 
 def build_chain(table: MirroredTable) -> list[dg.AssetSpec | dg.AssetsDefinition]:
@@ -20,23 +17,4 @@ def build_chain(table: MirroredTable) -> list[dg.AssetSpec | dg.AssetsDefinition
     chain = [
         layer_asset(table, layer, _STEPS, pool=pool.get(layer), required=False) for layer in LAYERS
     ]
-    return [table.specs["source"], *chain, *elsewhere(table)]
-
-
-def build_snapshot_chain(
-    table: MirroredTable, needs: frozenset[str] = frozenset()
-) -> list[dg.AssetSpec | dg.AssetsDefinition]:
-    """The same of a table whose snapshots land: its landing is the source.
-
-    Args:
-        needs: resources that reading the landing takes.
-    """
-    chain = [layer_asset(table, layer, _SNAPSHOT_STEPS, needs=needs) for layer in LAYERS]
-    return [table.specs["source"], *chain, *elsewhere(table)]
-
-
-def elsewhere(table: PublishedAsset) -> list[dg.AssetsDefinition]:
-    """Deduped in BigQuery, where it is published there. A step whose jobs still run makes none."""
-    if not table.contract.in_bigquery:
-        return []
-    return [layer_asset(table, "bigquery", _BIGQUERY_STEPS, required=False)]
+    return [table.specs["source"], *chain]

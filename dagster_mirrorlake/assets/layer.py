@@ -5,17 +5,18 @@ imported when it runs. Five hundred tables would take several seconds more to lo
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 import dagster as dg
 
 from dagster_mirrorlake.assets.keys import LOAD_TAG
-from dagster_mirrorlake.published import PublishedAsset
+from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.step_tags import step_tags
 from dagster_mirrorlake.table import Layer
+from mirrorlake.workspace import Leasable
 
 _FIGURES = {
     "rows": "rows read",
@@ -27,8 +28,19 @@ _FIGURES = {
 _IN = {"upstream": dg.In(dg.Nothing)}
 
 
+class LayeredAsset(Protocol):
+    """What has layers: a table of whichever kind, or what else is published."""
+
+    @property
+    def contract(self) -> Leasable: ...
+    @property
+    def names(self) -> Names: ...
+    @property
+    def specs(self) -> Mapping[Layer, dg.AssetSpec]: ...
+
+
 def layer_asset(
-    table: PublishedAsset,
+    table: LayeredAsset,
     layer: Layer,
     steps: str,
     *,
@@ -67,7 +79,7 @@ def layer_asset(
 
 
 def _step(
-    table: PublishedAsset, steps: str, layer: Layer
+    table: LayeredAsset, steps: str, layer: Layer
 ) -> Callable[[dg.AssetExecutionContext, Any], Iterator[Any]]:
     def step(context: dg.AssetExecutionContext, _: Any) -> Iterator[Any]:
         name, started = table.contract.name, time.monotonic()

@@ -10,7 +10,6 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from dagster_mirrorlake.assets.chain import elsewhere
 from dagster_mirrorlake.step_tags import step_tags
 from dagster_mirrorlake.table import LAYERS
 from dagster_mirrorlake.tenants import MirroredTenants
@@ -58,4 +57,4 @@ def build_tenants_chain(tenants: MirroredTenants) -> list[dg.AssetSpec | dg.Asse
         )
         yield from sync(context, tenants, terms)
 
-    return [tenants.specs["source"], chain, *elsewhere(tenants)]
+    return [tenants.specs["source"], chain]

@@ -12,8 +12,8 @@ from typing import Any
 
 import dagster as dg
 
-from mirrorlake.destinations.bigquery.google import open_storage, translated
 from mirrorlake.errors import BigQueryError
+from mirrorlake.runtime.google import open_storage, translated
 
 logger = logging.getLogger(__name__)
 

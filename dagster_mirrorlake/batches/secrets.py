@@ -7,8 +7,8 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from mirrorlake.destinations.bigquery.google import library
 from mirrorlake.errors import ConfigError
+from mirrorlake.runtime.google import library
 
 _GOOGLE = "https://secretmanager.googleapis.com"
 

@@ -5,7 +5,6 @@ What belongs here: a verdict in Dagster's words. What doesn't: looking
 of the check's step, never a check that failed.
 """
 
-from dagster_mirrorlake.checks.snapshots import build_snapshot_checks
 from dagster_mirrorlake.checks.table import (
     blocking_check_keys,
     build_checks,
@@ -17,7 +16,6 @@ from dagster_mirrorlake.checks.tenants import build_tenant_checks, tenant_check_
 __all__ = [
     "blocking_check_keys",
     "build_checks",
-    "build_snapshot_checks",
     "build_tenant_checks",
     "chain_check_keys",
     "proof_check_keys",

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Self
 import dagster as dg
 
 from dagster_mirrorlake.checks.series import BY_DAY, EXACT
-from dagster_mirrorlake.checks.snapshot_promises import FRESH
-from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.table import Layer, MirroredTable
 from dagster_mirrorlake.tenants import MirroredTenants
 from mirrorlake.ledger import Ledger
@@ -60,26 +58,10 @@ class AsOf:
         later."""
         contract = table.contract
         stored = "deduped" if layer == "clean" and contract.clean == "view" else layer
-        found = cls._of(ledger, contract.name, stored, table.specs[layer].code_version)
+        found = cls.of_stored(ledger, contract.name, stored, table.specs[layer].code_version)
         if check.removesuffix(BY_DAY) not in _BY_LEDGER:
             return found
-        return found._requested(ledger.contents(contract.name, stored).attempt)
-
-    @classmethod
-    def of_snapshots(cls, ledger: Ledger, table: MirroredTable, check: str) -> Self:
-        """As `now`, of deduped of a table whose snapshots land."""
-        name = table.contract.name
-        rules = [table.specs[layer].code_version for layer in ("deduped", "clean")]
-        found = cls._of(ledger, name, "deduped", _digest(rules))
-        records = ledger.snapshots(name)
-        published = [(r.id, r.number, r.state, r.digest, r.published_at) for r in records]
-        rows = [one for one in published if one[-1] is not None]
-        found = replace(found, shown=_digest(rows))
-        if check != FRESH:
-            return found
-        notices = ledger.notices(name).items()
-        waiting = [(r.id, r.state, r.error) for r in records]
-        return found._requested(_digest([waiting, sorted((i, n.text) for i, n in notices)]))
+        return found.requested(ledger.contents(contract.name, stored).attempt)
 
     @classmethod
     def of_tenants(cls, ledger: Ledger, tenants: MirroredTenants, check: str) -> Self:
@@ -89,7 +71,7 @@ class AsOf:
 
         name = tenants.table.name
         rules = [tenants.specs[layer].code_version for layer in ("deduped", "clean")]
-        found = cls._of(ledger, name, "deduped", _digest(rules))
+        found = cls.of_stored(ledger, name, "deduped", digest_of(rules))
         shown = read_shown(ledger, name)
         if shown is not None:
             found = replace(found, shown=f"{shown.through} {shown.state}")
@@ -101,20 +83,15 @@ class AsOf:
             for one in ledger.tenants(name).values()
         )
         seen = None if look is None else astuple(replace(look, at=_NO_TIME))
-        return found._requested(_digest([known, seen, refusal and refusal.error]))
+        return found.requested(digest_of([known, seen, refusal and refusal.error]))
 
     @classmethod
-    def of_publication(cls, ledger: Ledger, table: PublishedAsset) -> Self | None:
-        """As `now`, of a table in BigQuery: of its newest load; None where nothing is loaded."""
-        name = table.contract.name
-        newest = ledger.newest_publications("success").get(name)
-        if newest is None:
-            return None
-        found = cls._of(ledger, name, "bigquery", table.specs["bigquery"].code_version)
-        return replace(found, shown=newest.id)
+    def of_stored(cls, ledger: Ledger, name: str, stored: str, contract: str | None) -> Self:
+        """Of a layer by the name that the ledger has it under.
 
-    @classmethod
-    def _of(cls, ledger: Ledger, name: str, stored: str, contract: str | None) -> Self:
+        Args:
+            contract: the digest of what the contract says of it.
+        """
         held = ledger.contents(name, stored)
         return cls(
             ledger=held.ledger,
@@ -126,7 +103,8 @@ class AsOf:
             looked=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
         )
 
-    def _requested(self, what: object) -> Self:
+    def requested(self, what: object) -> Self:
+        """The same, of a check of requests: what was requested until today."""
         return replace(self, requests=f"{datetime.now(UTC).date()} {what}")
 
     @classmethod
@@ -151,7 +129,7 @@ class AsOf:
         return replace(self, looked="") == replace(other, looked="")
 
 
-def _digest(what: object) -> str:
+def digest_of(what: object) -> str:
     return hashlib.sha256(json.dumps(what, default=str).encode()).hexdigest()[:16]
 
 

@@ -13,13 +13,11 @@ from itertools import groupby
 import dagster as dg
 
 from dagster_mirrorlake.checks.as_of import AsOf
-from dagster_mirrorlake.checks.bigquery import EQUALS
-from dagster_mirrorlake.checks.snapshot_promises import CHECKS as OF_SNAPSHOTS
 from dagster_mirrorlake.checks.table import all_check_keys
 from dagster_mirrorlake.checks.tenants import CHECKS as OF_TENANTS
-from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.table import MirroredTable, layer_named
 from dagster_mirrorlake.tenants import MirroredTenants
+from mirrorlake.capabilities import Seam
 from mirrorlake.ledger import Ledger
 
 
@@ -33,24 +31,25 @@ class CheckedAsset:
     as_of: Callable[[Ledger, str], AsOf | None]
 
 
+OF_MODES: Seam[Callable[[MirroredTable], Iterator[CheckedAsset]]] = Seam(
+    "checked assets", "dagster_mirrorlake"
+)
+"""By the name of a mode that a capability adds."""
+
+
 def checked_assets(
     tables: Sequence[MirroredTable],
     snapshots: Sequence[MirroredTable] = (),
     tenants: Sequence[MirroredTenants] = (),
-    published: Sequence[PublishedAsset] = (),
 ) -> Iterator[CheckedAsset]:
     """Those of a mirror; arguments as of the sensor `partitions`."""
     for table in tables:
         yield from _layers(table)
     for landed in snapshots:
-        key = landed.key("deduped")
-        yield CheckedAsset(key, _keys(key, OF_SNAPSHOTS), partial(_of_snapshots, landed))
+        yield from (asset for of_mode in OF_MODES for asset in of_mode(landed))
     for one in tenants:
         key = one.key("deduped")
         yield CheckedAsset(key, _keys(key, OF_TENANTS), partial(_of_tenants, one))
-    for there in published:
-        key = there.key("bigquery")
-        yield CheckedAsset(key, _keys(key, [EQUALS]), partial(_of_publication, there))
 
 
 def _layers(table: MirroredTable) -> Iterator[CheckedAsset]:
@@ -68,14 +67,5 @@ def _of_layer(table: MirroredTable, layer: str, ledger: Ledger, check: str) -> A
     return AsOf.now(ledger, table, layer_named(layer), check)
 
 
-def _of_snapshots(table: MirroredTable, ledger: Ledger, check: str) -> AsOf:
-    return AsOf.of_snapshots(ledger, table, check)
-
-
 def _of_tenants(tenants: MirroredTenants, ledger: Ledger, check: str) -> AsOf:
     return AsOf.of_tenants(ledger, tenants, check)
-
-
-def _of_publication(table: PublishedAsset, ledger: Ledger, check: str) -> AsOf | None:
-    del check  # it has one
-    return AsOf.of_publication(ledger, table)

@@ -31,7 +31,7 @@ def with_known_differences(
     found = _known(workspace, contract, proofs)
     others = "; ".join(found.values())
     if proofs and not passed and severity is dg.AssetCheckSeverity.ERROR:
-        at = f"{workspace.ledger.ledger_clock():%Y-%m-%d %H:%M} UTC"
+        at = f"{workspace.ledger.clock():%Y-%m-%d %H:%M} UTC"
         found[proofs[-1].check_id] = f"{words} (found {at}, not compared since)"
     text = json.dumps(found)
     if text != (workspace.ledger.definition(_name(contract)) or "{}"):

@@ -7,6 +7,8 @@ BY_DAY = "_by_day"
 series of its own."""
 EXACT = "exact_match"
 """The check that compares rows with MySQL."""
+UNIQUE = "unique_key"
+"""The check that no two rows share a key."""
 
 
 def exact_step(key: dg.AssetKey) -> str:

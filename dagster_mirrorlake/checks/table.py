@@ -9,8 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_mirrorlake.checks.series import BY_DAY, EXACT, exact_step
-from dagster_mirrorlake.checks.snapshot_promises import UNIQUE
+from dagster_mirrorlake.checks.series import BY_DAY, EXACT, UNIQUE, exact_step
 from dagster_mirrorlake.checks.step import checks_in_one_step
 from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.table import Layer, MirroredTable

@@ -75,7 +75,7 @@ def _is_swept(look: Look) -> bool:
     contract, ledger = look.contract, look.workspace.ledger
     if not contract.key or contract.copies or contract.repair == "off":
         return False
-    since = ledger.ledger_clock() - _SWEPT_WITHIN
+    since = ledger.clock() - _SWEPT_WITHIN
     newest = max((proof.started_at for proof in ledger.proofs(contract.name)), default=None)
     loads = ledger.successful_loads(contract.name)
     return (newest is not None and newest > since) or (bool(loads) and loads[0].started_at > since)

@@ -14,10 +14,12 @@ from dagster_mirrorlake.markdown import markdown
 from dagster_mirrorlake.resources.failures import MOST_WAITS, RETRIES, dagster_errors, pause
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.translator import SOURCE_TAG
+from mirrorlake.capabilities import Seam
 from mirrorlake.errors import ConfigError, LeaseHeld, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.config import Config
+    from mirrorlake.proof.report import Ask
     from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -55,6 +57,30 @@ Events = Iterator[Any]
 """What a step yields: verdicts on checks."""
 Act = Generator[Any, None, Done]
 """What is done to one table: yields events, returns what became of it."""
+
+
+class ModeJobs(Protocol):
+    """What jobs do with a table of a mode that a capability adds."""
+
+    def sync(
+        self, context: dg.OpExecutionContext, workspace: "Workspace", table: MirroredTable
+    ) -> Act:
+        """Take what is new."""
+        ...
+
+    def prove(
+        self,
+        context: dg.OpExecutionContext,
+        workspace: "Workspace",
+        table: MirroredTable,
+        ask: "Ask",
+    ) -> Act:
+        """Compare it, and record the verdict on its check."""
+        ...
+
+
+OF_MODES: Seam[ModeJobs] = Seam("jobs", "dagster_mirrorlake")
+"""By the mode's name."""
 
 
 def choose(

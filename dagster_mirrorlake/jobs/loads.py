@@ -9,6 +9,7 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_mirrorlake.jobs.each import (
+    OF_MODES,
     PATTERNS,
     Act,
     Done,
@@ -76,6 +77,10 @@ class RefoldConfig(dg.Config):
     )
 
 
+def _take(context: dg.OpExecutionContext, workspace: "Workspace", table: MirroredTable) -> Act:
+    return (yield from OF_MODES.added[table.contract.mode].sync(context, workspace, table))
+
+
 def build_sync(
     tables: Sequence[MirroredTable], also: frozenset[str] = frozenset()
 ) -> dg.JobDefinition:
@@ -87,15 +92,13 @@ def build_sync(
     """
 
     def sync(context: dg.OpExecutionContext, config: SyncConfig) -> Events:
-        from dagster_mirrorlake.jobs.landings import land_ready
-
         if config.accept_smaller and not config.tables:
             raise dg.Failure("accept_smaller is for tables that somebody has looked at: name them")
         workspace, chosen = chosen_tables(context, tables, config.tables)
         read = [table.contract for table in chosen if not table.contract.landed]
         landed = [table for table in chosen if table.contract.landed]
         done = sync_read(context, workspace, read, accept_smaller=config.accept_smaller)
-        for one in (yield from run_each(context, landed, partial(land_ready, context, workspace))):
+        for one in (yield from run_each(context, landed, partial(_take, context, workspace))):
             done[one.table] = one
         yield report([done[table.contract.name] for table in chosen], "There is no table.")
 

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from dagster_mirrorlake.checks.series import EXACT
 from dagster_mirrorlake.jobs.each import (
+    OF_MODES,
     PATTERNS,
     Act,
     Done,
@@ -75,15 +76,14 @@ def build_prove(
     """
 
     def prove(context: dg.OpExecutionContext, config: ProveConfig) -> Events:
-        from dagster_mirrorlake.jobs.landings import prove_landed
-
         workspace, chosen = chosen_tables(context, tables, config.tables)
         with dagster_errors():
             ask = _ask(config.day, "", whole=config.whole and bool(config.tables))
 
         def act(table: MirroredTable) -> Act:
-            if table.contract.landed:
-                return (yield from prove_landed(context, workspace, table, ask))
+            of_mode = OF_MODES.added.get(table.contract.mode)
+            if of_mode is not None:
+                return (yield from of_mode.prove(context, workspace, table, ask))
             return (yield from _prove(context, workspace, table, ask))
 
         yield report((yield from run_each(context, chosen, act)), "There is no table.")

@@ -7,8 +7,7 @@ What belongs here: what a model is called and shown as, and its runs. What doesn
 
 ADDS = {
     "assets": {"models": "dagster_mirrorlake.models.definitions:build_model_assets"},
-    "asset checks": {"models": "dagster_mirrorlake.models.definitions:build_model_checks"},
+    "checks": {"models": "dagster_mirrorlake.models.definitions:build_model_checks"},
     "sensors": {"models": "dagster_mirrorlake.models.definitions:build_model_sensors"},
-    "reports": {"models": "dagster_mirrorlake.models.definitions:model_reporters"},
-    "published": {"models": "dagster_mirrorlake.models.definitions:published_models"},
+    "computed": {"models": "dagster_mirrorlake.models.definitions:model_reporter"},
 }

@@ -13,8 +13,11 @@ from dagster_mirrorlake.models.model_asset import ModelAsset, mirror_models
 from dagster_mirrorlake.models.partition_mappings import Side
 from dagster_mirrorlake.models.reports import ModelReporter
 from dagster_mirrorlake.models.sensor import build_models_sensor
-from dagster_mirrorlake.published import PublishedModelAsset
-from mirrorlake.models.bigquery.published import published_model
+
+
+def models_of(mirror: Mirror) -> Sequence[ModelAsset]:
+    """The models beside the contract file."""
+    return mirror.once(_models)
 
 
 def _models(mirror: Mirror) -> Sequence[ModelAsset]:
@@ -27,7 +30,7 @@ def _externals(mirror: Mirror) -> Sequence[ExternalAsset]:
 
 def build_model_assets(mirror: Mirror) -> list[Asset]:
     """The tables that are made elsewhere, and every model."""
-    models, externals = mirror.once(_models), mirror.once(_externals)
+    models, externals = models_of(mirror), mirror.once(_externals)
     return [
         *(external.spec for external in externals),
         *build_models(models, _lake_tables(mirror, externals), _lake_days(mirror)),
@@ -41,7 +44,7 @@ def build_model_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
 
 def build_model_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
     """What looks at tables that are made elsewhere, and what requests partitions of models."""
-    models, externals = mirror.once(_models), mirror.once(_externals)
+    models, externals = models_of(mirror), mirror.once(_externals)
     running = mirror.running
     return [
         *([build_externals_sensor(externals, running=running)] if externals else []),
@@ -49,19 +52,10 @@ def build_model_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
     ]
 
 
-def model_reporters(mirror: Mirror) -> list[ModelReporter]:
+def model_reporter(mirror: Mirror) -> ModelReporter | None:
     """What reports partitions of models to Dagster."""
-    models = mirror.once(_models)
-    return [ModelReporter(models)] if models else []
-
-
-def published_models(mirror: Mirror) -> list[PublishedModelAsset]:
-    """Models in BigQuery. Without a section that says where, `mirrorlake plan` refuses them."""
-    settings = mirror.config.bigquery
-    if settings is None:
-        return []
-    found = ((one, published_model(one.declaration)) for one in mirror.once(_models))
-    return [PublishedModelAsset(one, m, settings.project) for one, m in found if m is not None]
+    models = models_of(mirror)
+    return ModelReporter(models) if models else None
 
 
 def _lake_days(mirror: Mirror) -> Mapping[str, Side]:

@@ -15,8 +15,8 @@ import dagster as dg
 from dagster_mirrorlake.models.model_asset import asset_owners, model_key
 from dagster_mirrorlake.names import Names
 from mirrorlake.config import Config
-from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.errors import ModelError
+from mirrorlake.models.external_sources.stores import STORES
 from mirrorlake.models.files.external_table import (
     EXTERNAL_CHECKS,
     ExternalDeclaration,
@@ -117,12 +117,7 @@ def mirror_externals(config: Config, names: Names) -> Sequence[ExternalAsset]:
         except ModelError as error:
             logger.warning("A table that is made elsewhere was left out: %s", error)
             continue
-        there = config.bigquery if declared.clean is not None else None
-        found.append(ExternalAsset(declared, names, _view(declared, there) if there else None))
+        store = STORES.added.get(declared.format)
+        view = store.view(declared, config) if store is not None else None
+        found.append(ExternalAsset(declared, names, view))
     return found
-
-
-def _view(declared: ExternalDeclaration, settings: BigQueryConfig) -> str:
-    """The name of a table's view; BigQuery's modules stay out of a location that loads."""
-    dataset, name = declared.table
-    return f"{settings.project}.{settings.views_dataset(dataset, 'clean')}.{name}"

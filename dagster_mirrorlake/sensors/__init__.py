@@ -5,34 +5,24 @@ What belongs here: requests and messages. What doesn't: deciding which table mov
 whose raw is ahead (`mirrorlake.operations.unfolded`); no sensor starts a JVM.
 """
 
-from dagster_mirrorlake.sensors.bigquery import (
-    build_bigquery_checks_schedule,
-    build_permissions_schedule,
-)
 from dagster_mirrorlake.sensors.cleanup import build_cleanup_schedule
 from dagster_mirrorlake.sensors.daily import build_schedule
 from dagster_mirrorlake.sensors.failed import build_failed_sensor
-from dagster_mirrorlake.sensors.landed import build_landed_sensor
 from dagster_mirrorlake.sensors.maintenance import build_maintenance_schedule
 from dagster_mirrorlake.sensors.moved import build_moved_sensor
 from dagster_mirrorlake.sensors.partitions import build_partitions_sensor
 from dagster_mirrorlake.sensors.proofs import build_proof_schedule
 from dagster_mirrorlake.sensors.tenants import build_tenants_sensor
 from dagster_mirrorlake.sensors.unfolded import build_unfolded_sensor
-from dagster_mirrorlake.sensors.unpublished import build_unpublished_sensor
 
 __all__ = [
-    "build_bigquery_checks_schedule",
     "build_cleanup_schedule",
     "build_failed_sensor",
-    "build_landed_sensor",
     "build_maintenance_schedule",
     "build_moved_sensor",
     "build_partitions_sensor",
-    "build_permissions_schedule",
     "build_proof_schedule",
     "build_schedule",
     "build_tenants_sensor",
     "build_unfolded_sensor",
-    "build_unpublished_sensor",
 ]

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import dagster as dg
@@ -21,11 +22,9 @@ from dagster_mirrorlake.checks.checked_assets import CheckedAsset, checked_asset
 from dagster_mirrorlake.checks.shown_again import materialized_since, show_again
 from dagster_mirrorlake.event_log import write_materializations
 from dagster_mirrorlake.names import Names
-from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.forgotten import COMPARED_EVERY, find_forgotten
-from dagster_mirrorlake.sensors.loaded_there import find_loaded
-from dagster_mirrorlake.sensors.published import find_published
+from dagster_mirrorlake.sensors.reports import REPORTS, Reports
 from dagster_mirrorlake.sensors.requests import UNFINISHED
 from dagster_mirrorlake.sensors.tenant_reports import find_shown
 from dagster_mirrorlake.sensors.tenants import sensor_workspace
@@ -34,6 +33,8 @@ from dagster_mirrorlake.tenants import MirroredTenants
 from mirrorlake.config.partitions import day_of
 
 if TYPE_CHECKING:
+    from mirrorlake.config import Config
+    from mirrorlake.ledger import Ledger
     from mirrorlake.operations.day_reports import DayReport, ReportCursor
 
 INTERVAL_SECONDS = 10
@@ -48,15 +49,15 @@ _DAY = timedelta(days=1)
 class LakeCursor:
     """What is remembered: how far reports have come (a cursor of its own, as text), and the day
     (ISO) for which the partitions of copied tables were set right; by table, until when (ISO) it
-    was reported to be unchanged; by table of tenants, what was reported of it; by table, the id of
-    the load into BigQuery that was reported; whether partitions of models were reported, of which
+    was reported to be unchanged; by table of tenants, what was reported of it; by reporter of a
+    capability, what it reported of each table; whether partitions of models were reported, of which
     the next look reports verdicts."""
 
     reports: str = ""
     day: str = ""
     unchanged: dict[str, str] = field(default_factory=dict[str, str])
     tenants: dict[str, str] = field(default_factory=dict[str, str])
-    bigquery: dict[str, str] = field(default_factory=dict[str, str])
+    published: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     shown: int | None = None
     looks: int = 0
     forgotten: tuple[str, ...] = ()
@@ -64,7 +65,32 @@ class LakeCursor:
 
 
 class Reporter(Protocol):
-    """Reports to Dagster what a capability computes."""
+    """What a capability reports to Dagster, and whose verdicts stay shown."""
+
+    @property
+    def names(self) -> Names:
+        """What the mirror's definitions are called."""
+        ...
+
+    def find(
+        self,
+        instance: dg.DagsterInstance,
+        config: "Config",
+        ledger: "Ledger",
+        before: Mapping[str, str],
+    ) -> tuple[list[dg.AssetMaterialization], dict[str, str]]:
+        """What Dagster has no record of, and what was reported of each table.
+
+        Args:
+            before: what the last look said was reported.
+        """
+        ...
+
+    def checked(self) -> Iterator[CheckedAsset]: ...
+
+
+class ComputedReporter(Protocol):
+    """Reports to Dagster partitions that a capability computes from tables."""
 
     @property
     def names(self) -> Names:
@@ -85,32 +111,41 @@ class Reporter(Protocol):
 @dataclass(frozen=True)
 class _Mirrored:
     """What the sensor reports: tables that are read from a server, those whose snapshots land,
-    those that many databases have, what is computed from them, and what BigQuery has of all of
-    these."""
+    those that many databases have, models, and what BigQuery has of all of these."""
 
     tables: Sequence[MirroredTable]
     snapshots: Sequence[MirroredTable]
     tenants: Sequence[MirroredTenants]
-    published: Sequence[PublishedAsset]
-    reporters: Sequence[Reporter]
+    reporters: Mapping[str, Reporter]
+    computed: Sequence[ComputedReporter]
 
     @property
     def names(self) -> Names:
-        every = [*self.tables, *self.snapshots, *self.tenants, *self.published, *self.reporters]
+        every = [
+            *(
+                *self.tables,
+                *self.snapshots,
+                *self.tenants,
+                *self.reporters.values(),
+                *self.computed,
+            )
+        ]
         return every[0].names
 
     @property
     def checked(self) -> Iterator[CheckedAsset]:
         """The assets whose verdicts stay shown."""
-        return checked_assets(self.tables, self.snapshots, self.tenants, self.published)
+        yield from checked_assets(self.tables, self.snapshots, self.tenants)
+        for reporter in self.reporters.values():
+            yield from reporter.checked()
 
 
 def build_partitions_sensor(
     tables: Sequence[MirroredTable],
     snapshots: Sequence[MirroredTable] = (),
     tenants: Sequence[MirroredTenants] = (),
-    published: Sequence[PublishedAsset] = (),
-    reporters: Sequence[Reporter] = (),
+    computed: Sequence[ComputedReporter] = (),
+    reporters: Mapping[str, Reporter] = MappingProxyType({}),
 ) -> dg.SensorDefinition:
     """The sensor that makes partitions say what is in the lake. It starts no run, no Spark, and
     queries no source; it is on unless somebody turns it off.
@@ -119,10 +154,10 @@ def build_partitions_sensor(
         tables: those that are read from a server.
         snapshots: those whose snapshots land.
         tenants: those that many databases have.
-        published: what BigQuery has of all of these, and of models.
-        reporters: of what is computed from tables.
+        computed: what reports partitions that are computed from tables.
+        reporters: what capabilities report, by their names.
     """
-    mirrored = _Mirrored(tables, snapshots, tenants, published, reporters)
+    mirrored = _Mirrored(tables, snapshots, tenants, reporters, computed)
     names = mirrored.names
 
     @dg.sensor(
@@ -150,10 +185,14 @@ def _look(context: dg.SensorEvaluationContext, mirrored: _Mirrored) -> dg.Sensor
     _, newest = materialized_since(instance, None)
     done = _report_tables(instance, lake, ledger, mirrored.tables, before, now)
     confirmed = list(confirmed_clean(instance, ledger, mirrored.tables, before.unchanged, now))
-    published = find_published(instance, lake, ledger, mirrored.snapshots)
-    loaded, there = find_loaded(
-        *(instance, resources.lake.contracts, ledger, mirrored.published, before.bigquery)
-    )
+    published = Reports()
+    for find in REPORTS:
+        published.add(find(instance, lake, ledger, mirrored.snapshots))
+    loaded, reported = list[dg.AssetMaterialization](), dict[str, dict[str, str]]()
+    for name, reporter in mirrored.reporters.items():
+        known = before.published.get(name, {})
+        events, reported[name] = reporter.find(instance, resources.lake.contracts, ledger, known)
+        loaded += events
     shown, of_tenants = _find_tenants(context, mirrored, before)
     of_models, verdicts = _find_computed(instance, resources, mirrored, before)
     others = [*(event for _, _, event in confirmed), *published.events, *shown, *loaded, *of_models]
@@ -168,7 +207,7 @@ def _look(context: dg.SensorEvaluationContext, mirrored: _Mirrored) -> dg.Sensor
     unchanged = {n: at for n, at in before.unchanged.items() if n in names}
     unchanged |= {name: until for name, until, _ in confirmed}
     after = LakeCursor(
-        *(cursor_text(done.cursor), now.date().isoformat(), unchanged, of_tenants, there),
+        *(cursor_text(done.cursor), now.date().isoformat(), unchanged, of_tenants, reported),
         shown=shown_to,
         looks=before.looks + 1,
         forgotten=tuple(done.forgotten),
@@ -209,7 +248,7 @@ def _find_computed(
     events: list[dg.AssetMaterialization] = []
     verdicts: list[dg.AssetCheckEvaluation] = []
     if before.models or before.looks % COMPARED_EVERY == 0:
-        for one in mirrored.reporters:
+        for one in mirrored.computed:
             some, of_some = one.find(instance, resources, verdicts=before.models)
             events += some
             verdicts += of_some

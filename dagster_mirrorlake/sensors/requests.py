@@ -8,7 +8,6 @@ import dagster as dg
 
 from dagster_mirrorlake.assets.keys import LOAD_TAG
 from dagster_mirrorlake.checks import chain_check_keys
-from dagster_mirrorlake.published import PublishedAsset
 from dagster_mirrorlake.table import LAYERS, MirroredTable
 from dagster_mirrorlake.translator import SOURCE_TAG
 from mirrorlake.config.partitions import day_of
@@ -174,12 +173,13 @@ def busy_tables(instance: dg.DagsterInstance, tables: Sequence[MirroredTable]) -
     A run that is done with a table is no reason to leave it alone while the run goes on for others:
     one slow table would hold up all of its source.
     """
-    return _busy(instance, under_way(instance), tables)
+    return busy_of_runs(instance, under_way(instance), tables)
 
 
-def _busy(
+def busy_of_runs(
     instance: dg.DagsterInstance, runs: Iterable[UnderWay], tables: Sequence[MirroredTable]
 ) -> set[str]:
+    """The same by these runs alone."""
     keys = {key: table for table in tables for key in table.chain_keys}
     found: set[str] = set()
     for run, chosen in runs:
@@ -193,17 +193,6 @@ def _busy(
             continue
         ended = _ended_steps(instance, run) if run.asset_selection else dict[str, str]()
         found |= {name for name, table in about.items() if not _is_through(table, chosen, ended)}
-    return found
-
-
-def busy_published(instance: dg.DagsterInstance, tables: Sequence[PublishedAsset]) -> set[str]:
-    """The same of what is published in BigQuery; a table of tenants, and a model, is busy for as
-    long as a run for it is under way."""
-    runs = [*under_way(instance)]
-    found = _busy(instance, runs, [one for one in tables if isinstance(one, MirroredTable)])
-    others = [one for one in tables if not isinstance(one, MirroredTable)]
-    for _, chosen in runs:
-        found |= {one.contract.name for one in others if not chosen.isdisjoint(one.chain_keys)}
     return found
 
 

@@ -18,7 +18,6 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.cli.bigquery import print_published, publish_all
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.work_options import (
     DAY,
@@ -27,17 +26,17 @@ from mirrorlake.cli.work_options import (
     work_options,
 )
 from mirrorlake.config import Config
+from mirrorlake.operations.publishers import Loaded, print_published, publish_all
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
     from mirrorlake.ledger.dirty import DirtyMark
     from mirrorlake.operations.backfill import Filled
-    from mirrorlake.operations.bigquery.publish import PublishedThere
-    from mirrorlake.operations.bigquery.tables import PublishedContract
     from mirrorlake.operations.computed import Computed, ModelFilled
     from mirrorlake.operations.declare import Declared
     from mirrorlake.operations.work import Work
+    from mirrorlake.workspace import Leasable
 
 
 @click.command(short_help="Load past days of tables; compute partitions of models.")
@@ -93,13 +92,13 @@ def _moved(
     computed: Sequence[Computed],
     filled: Sequence[Filled],
     models: Sequence[ModelFilled],
-) -> list[PublishedContract]:
-    """What is to be in BigQuery of the tables and models of which something was loaded."""
+) -> list[Leasable]:
+    """The tables of which something was loaded, and what is published of the models."""
     failed = {one.table for one in filled if one.code}
     tables = [*(windows[0].contract for windows in work.windows), *work.folds]
-    loaded = {one.name: one for one in tables if one.in_bigquery and one.name not in failed}
+    loaded = {one.name: one for one in tables if one.name not in failed}
     names = [one.model for one in models if one.computed]
-    return [*loaded.values(), *(there for one in computed for there in one.in_bigquery(names))]
+    return [*loaded.values(), *(there for one in computed for there in one.published(names))]
 
 
 def _report(
@@ -107,13 +106,13 @@ def _report(
     filled: Sequence[Filled],
     models: Sequence[ModelFilled],
     which: str,
-    loaded: Sequence[PublishedThere],
+    loaded: Loaded,
     *,
     as_json: bool,
 ) -> None:
     print_warnings(work.warnings)
     if as_json:
-        there = [{"bigquery": asdict(one)} for one in loaded]
+        there = [{name: asdict(one)} for name, done in loaded.items() for one in done]
         show.print_json([*(asdict(one) for one in (*filled, *models)), *there])
         return
     if filled:
@@ -126,8 +125,7 @@ def _report(
                 escape(one.model), *counts, f"{one.seconds:,.1f}", escape(one.error or "")
             )
         show.console.print(table)
-    if loaded:
-        print_published(loaded)
+    print_published(loaded)
     if work.nothing:
         words = "Nothing is declared invalid: `mirrorlake invalidate` declares it."
         if which != "invalid":

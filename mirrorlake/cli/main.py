@@ -15,20 +15,15 @@ from mirrorlake import __version__
 from mirrorlake.capabilities import Seam
 from mirrorlake.cli import show
 from mirrorlake.cli.backfills import backfill, invalidate
-from mirrorlake.cli.bigquery import bigquery
-from mirrorlake.cli.init import init
 from mirrorlake.cli.lake import lake
-from mirrorlake.cli.landing import export, land
 from mirrorlake.cli.machine import doctor, warm
-from mirrorlake.cli.permissions import permissions
 from mirrorlake.cli.plans import plan
-from mirrorlake.cli.preflight import preflight
 from mirrorlake.cli.proof import check, proof
 from mirrorlake.cli.readers import readers
 from mirrorlake.cli.refold import refold, rekey
 from mirrorlake.cli.repair import repair
 from mirrorlake.cli.shapes import schema
-from mirrorlake.cli.snapshots import clone, maintain, publish
+from mirrorlake.cli.snapshots import clone, maintain
 from mirrorlake.cli.status import status
 from mirrorlake.cli.sync import sync
 from mirrorlake.cli.tenants import tenants
@@ -44,6 +39,8 @@ class _Sections(click.Group):
         """A section for each of `SECTIONS`, in its order."""
         longest = max(len(str(one.name)) for some in SECTIONS.values() for one in some)
         for title, commands in SECTIONS.items():
+            if not commands:
+                continue  # nothing adds any
             with formatter.section(title):
                 room = formatter.width - longest - 6
                 rows = [(str(c.name), c.get_short_help_str(room)) for c in commands]
@@ -85,21 +82,28 @@ def config_schema_command() -> None:
 
 
 _CORE: dict[str, tuple[click.Command, ...]] = {
-    "Start": (init, plan, doctor),
+    "Start": (plan, doctor),
     "Every day": (sync, status, gaps, backfill, hold),
     "Prove and repair": (check, repair, proof, readers, refold, recover),
-    "Look": (schema, tenants, preflight),
+    "Look": (schema, tenants),
     "Models": (invalidate,),
-    "Snapshots": (land, publish, clone, export),
-    "BigQuery": (bigquery, permissions),
+    "Snapshots": (clone,),
+    "BigQuery": (),
     "Upkeep": (maintain, lake, accept, rekey, ledger, config, warm),
 }
+
+
+def _opens(command: click.Command) -> bool:
+    """Sorts first what a newcomer begins with."""
+    return command.name != "init"
+
+
 SECTIONS = {
-    title: (*commands, *Seam[click.Command](f"commands: {title}"))
+    title: sorted((*commands, *Seam[click.Command](f"commands: {title}")), key=_opens)
     for title, commands in _CORE.items()
 }
 """Every command, by what it is for: a newcomer's first, most used first; those that capabilities
-add last."""
+add behind the core's."""
 for _commands in SECTIONS.values():
     for _command in _commands:
         cli.add_command(_command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.markup import escape
 
+from mirrorlake.capabilities import Seam
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import every_table, open_contract, refuse_tenants
 from mirrorlake.cli.reports import (
@@ -94,6 +95,22 @@ class CheckTerms:
     show_pii: bool
 
 
+@dataclass(frozen=True)
+class ModeCheck:
+    """How the tables of a mode are checked that a capability adds.
+
+    Attributes:
+        words: what such a table is: ``kept by snapshots``.
+    """
+
+    words: str
+    check: Callable[[Workspace, TableContract, CheckTerms], Checked]
+
+
+OF_MODES: Seam[ModeCheck] = Seam("check")
+"""By the mode's name."""
+
+
 def check_chosen(
     workspace: Workspace, contract: TableContract | TenantTable, terms: CheckTerms
 ) -> Checked:
@@ -114,8 +131,9 @@ def _check_chosen(
 ) -> Checked:
     if isinstance(contract, TenantTable):
         return check_tenant_table(workspace, contract, terms.databases)
-    if contract.landed:
-        return _check_landed(workspace, contract, terms)
+    of_mode = OF_MODES.added.get(contract.mode)
+    if of_mode is not None:
+        return of_mode.check(workspace, contract, terms)
     if terms.options["counts"]:
         return _count(workspace, contract)
     return _check_mirrored(workspace, contract, terms)
@@ -128,9 +146,10 @@ def _refuse_terms(contract: TableContract | TenantTable, terms: CheckTerms) -> N
         return
     if terms.databases:
         raise ConfigError("--tenant is for tables of tenants", next_step="Leave it out")
-    if contract.landed:
+    of_mode = OF_MODES.added.get(contract.mode)
+    if of_mode is not None:
         others = "--json, --most or --show-pii"
-        _refuse_parts(contract.name, terms.options, "kept by snapshots", others)
+        _refuse_parts(contract.name, terms.options, of_mode.words, others)
     else:
         ask_of(terms.options)
 
@@ -161,51 +180,14 @@ def _check_mirrored(workspace: Workspace, contract: TableContract, terms: CheckT
             for line in formatter.lines(difference):
                 show.console.print(escape(line), highlight=False, soft_wrap=True)
         print_layers(layers)
-        _warn_of_clean(waiting, suspects)
+        warn_of_clean(waiting, suspects)
 
-    notes = (*notes_of(report), *_clean_notes(layers, held, suspects))
+    notes = (*notes_of(report), *clean_notes(layers, held, suspects))
     rows = (report.source.rows, report.lake.rows)
     return Checked(contract.name, verdict, words, show_it, rows, notes)
 
 
-def _check_landed(workspace: Workspace, contract: TableContract, terms: CheckTerms) -> Checked:
-    """Compare a table of mode ``snapshot`` with the files that landed."""
-    from mirrorlake.operations.check_snapshots import (
-        check_snapshots,
-        compared_words,
-        difference_lines,
-        landed_formatter,
-        unread_words,
-        verdict_words,
-    )
-    from mirrorlake.serving.personal_audit import find_suspects
-
-    found = check_snapshots(workspace, contract, terms.options["most"])
-    formatter = landed_formatter(workspace, contract, shown=terms.show_pii)
-    lines = difference_lines(formatter, found.differences)
-    suspects = find_suspects(workspace.lake, workspace.ledger, contract).found
-    fields = {k: v for k, v in asdict(found).items() if k != "differences"}
-    words = {"table": contract.name, "verdict": found.verdict, "compared": compared_words(found)}
-    words |= {**fields, "differences": lines, "suspected_pii": suspects}
-
-    def show_it() -> None:
-        verdict = f"[{COLORS[found.verdict]}]{found.verdict}[/]"
-        parts = [compared_words(found), verdict_words(found)]
-        notes = escape("; ".join(part for part in parts if part))
-        printed = [f"{escape(contract.name)}: {verdict} ({notes})"]
-        printed += [f"  {escape(line)}" for line in unread_words(found)]
-        printed += [escape(line) for line in lines]
-        for line in printed:
-            show.console.print(line, highlight=False, soft_wrap=True)
-        _warn_of_clean((), suspects)
-
-    kept = (f"{plural(found.kept, 'row')} kept",) if found.kept else ()
-    notes = (*kept, *unread_words(found), *_clean_notes((), (), suspects))
-    rows = (found.expected, found.rows)
-    return Checked(contract.name, found.verdict, words, show_it, rows, notes)
-
-
-def _clean_notes(
+def clean_notes(
     layers: Sequence[LayerReport], held: Sequence[str], suspects: Mapping[str, str]
 ) -> list[str]:
     """What a line about a table says of its other layers."""
@@ -295,7 +277,7 @@ def print_layers(layers: Sequence[LayerReport]) -> None:
         show.console.print(line, highlight=False, soft_wrap=True)
 
 
-def _warn_of_clean(held: Sequence[str], suspects: dict[str, str]) -> None:
+def warn_of_clean(held: Sequence[str], suspects: dict[str, str]) -> None:
     """What a person should decide about the table's clean layer; never a value.
 
     Args:

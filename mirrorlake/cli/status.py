@@ -7,7 +7,7 @@ What belongs here: options and what is printed. What doesn't: what is said
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,7 +25,8 @@ from mirrorlake.errors import LakeError
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.attention import Attention
-    from mirrorlake.operations.status import PublicationStatus, TableStatus
+    from mirrorlake.operations.publishers import PublicationStatus
+    from mirrorlake.operations.status import TableStatus
 
 
 @click.command(short_help="Show each table: state, rows, age, what is proved.")
@@ -53,7 +54,8 @@ def status(
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.monitor import not_right
     from mirrorlake.operations.moved_lake import find_all_moved
-    from mirrorlake.operations.status import status_of, status_of_models
+    from mirrorlake.operations.publishers import other_statuses
+    from mirrorlake.operations.status import status_of
     from mirrorlake.operations.tenant_status import tenants_status
 
     config = open_contract(config_path)
@@ -70,14 +72,14 @@ def status(
     found = status_of(config, ledger, chosen) if chosen or not tenants else []
     moved = find_all_moved(config, ledger, tenants)
     every = [*found, *tenants_status(ledger, tenants, moved)]
-    models = {} if tables else status_of_models(ledger)
-    wrong = not_right(ledger, chosen, every, models) if strict else None
+    others = {} if tables else other_statuses(ledger)
+    wrong = not_right(ledger, chosen, every, others) if strict else None
     if as_json:
         show.print_json([_with_attention(s, wrong) for s in every])
     else:
         _print_status(every, found)
-        for name, there in models.items():
-            _print_there(name, there)
+        for name, published in others.items():
+            _print_published(name, published)
         if tenants:
             words = "Each tenant by itself: `mirrorlake tenants`"
             show.console.print(words, highlight=False, soft_wrap=True)
@@ -92,9 +94,9 @@ def status(
 def _with_attention(status: TableStatus, wrong: Sequence[Attention] | None) -> dict[str, Any]:
     """A status as JSON has it; with --strict, what is not right of it."""
     if wrong is None:
-        return asdict(status)
+        return status.as_json()
     of_table = [asdict(one) for one in wrong if one.table == status.table]
-    return {**asdict(status), "not_right": of_table}
+    return {**status.as_json(), "not_right": of_table}
 
 
 def _print_status(found: Sequence[TableStatus], of_one: Sequence[TableStatus]) -> None:
@@ -118,27 +120,30 @@ def _print_status(found: Sequence[TableStatus], of_one: Sequence[TableStatus]) -
         words = f"source {source} is held until {until}{why}"
         show.console.print(f"[yellow]held:[/] {escape(words)}", highlight=False, soft_wrap=True)
     for s in found:
-        if s.bigquery is not None:
-            _print_there(s.table, s.bigquery)
+        _print_published(s.table, s.published)
         if s.error:
             since = f" (first {show.since(s.refused_since)})" if s.refused_since else ""
             words = f"[red]{s.state}{since}:[/] {escape(show.named(s.table, s.error))}"
             show.console.print(words, highlight=False, soft_wrap=True)
 
 
-def _print_there(name: str, there: PublicationStatus) -> None:
-    """A load into BigQuery that runs or failed; of one that is there, what is proved of it."""
-    if there.state == "success":
-        words = (
-            there.proved.words if there.proved is not None else "loaded, not compared, or not equal"
-        )
-        line = f"BigQuery: {escape(show.named(name, words))}"
+def _print_published(name: str, published: Mapping[str, PublicationStatus | None]) -> None:
+    """A publisher's newest load that runs or failed; of one that is there, what is proved."""
+    from mirrorlake.operations.publishers import PUBLISHERS
+
+    for publisher, load in published.items():
+        title = PUBLISHERS.added[publisher].title
+        if load is None:
+            continue
+        if load.state == "success":
+            words = "loaded, not compared, or not equal"
+            words = load.proved.words if load.proved is not None else words
+            line = f"{title}: {escape(show.named(name, words))}"
+        else:
+            color = "red" if load.state == "errored" else "yellow"
+            words = f"{load.error or load.job} (since {load.submitted})"
+            line = f"[{color}]{title} {load.state}:[/] {escape(show.named(name, words))}"
         show.console.print(line, highlight=False, soft_wrap=True)
-        return
-    color = "red" if there.state == "errored" else "yellow"
-    words = f"{there.error or there.job} (since {there.submitted})"
-    line = f"[{color}]BigQuery {there.state}:[/] {escape(show.named(name, words))}"
-    show.console.print(line, highlight=False, soft_wrap=True)
 
 
 def _show_history(

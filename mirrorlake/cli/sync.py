@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,16 +19,15 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.attention import ATTENTION, print_summary
-from mirrorlake.cli.bigquery import print_published, publish_all
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.tenants import end_partly, print_synced, sync_all
-from mirrorlake.config import Config, TableContract, TenantTable
+from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, LedgerError, MirrorlakeError, SourceHeld
+from mirrorlake.operations.publishers import Loaded, print_published, publish_all
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.operations.attention import Attention
-    from mirrorlake.operations.bigquery.publish import PublishedThere
     from mirrorlake.operations.sync_tables import Synced
     from mirrorlake.operations.tenant_results import TenantsSynced
     from mirrorlake.operations.unchanged import Look
@@ -89,8 +88,9 @@ def sync(
         done.tenants, others = sync_all(config, tenants, databases=databases, **terms)
         done.stopped += others
     stopped = {table for table, _ in done.stopped}
-    done.published, unloaded = _publish(config, [*chosen, *tenants], stopped)
-    done.stopped += unloaded
+    synced = [one for one in (*chosen, *tenants) if one.name not in stopped]
+    done.published, unpublished = publish_all(config, synced)
+    done.stopped += unpublished
     done.look_for_attention(config, chosen)
     if as_json:
         show.print_json(done.as_json())
@@ -115,7 +115,7 @@ class _Done:
     with_tenants: bool
     results: list[Any] = field(default_factory=list[Any])
     tenants: list[TenantsSynced] = field(default_factory=list["TenantsSynced"])
-    published: list[PublishedThere] = field(default_factory=list["PublishedThere"])
+    published: Loaded = field(default_factory=dict[str, Sequence[Any]])
     stopped: list[tuple[str, MirrorlakeError]] = field(
         default_factory=list[tuple[str, MirrorlakeError]]
     )
@@ -167,28 +167,18 @@ class _Done:
         found = {"tables": [asdict(r) for r in self.results], "errors": errors, "held": waiting}
         found |= {"attention": [asdict(one) for one in self.attention]}
         found |= {"tenants": [asdict(one) for one in self.tenants]} if self.with_tenants else {}
-        found |= {"bigquery": [asdict(one) for one in self.published]} if self.published else {}
-        return found
+        return found | {n: [asdict(one) for one in done] for n, done in self.published.items()}
 
 
 def _print_done(done: _Done) -> None:
     if done.results:
         _print_results(done.results)
-    if done.published:
-        print_published(done.published)
+    print_published(done.published)
     print_synced(done.tenants)
     for reason in sorted({reason for _, reason in done.held}):
         show.errors.print(f"[yellow]held[/]: {escape(reason)}", highlight=False, soft_wrap=True)
     show.print_errors(done.failures)
     print_summary(done.outcomes(), done.attention)
-
-
-def _publish(
-    config: Config, chosen: Sequence[TableContract | TenantTable], stopped: Collection[str]
-) -> tuple[list[PublishedThere], list[tuple[str, MirrorlakeError]]]:
-    """Load into BigQuery what is to be there of the tables that were synced."""
-    there = [one for one in chosen if one.in_bigquery and one.name not in stopped]
-    return publish_all(config, there)
 
 
 def _sync(

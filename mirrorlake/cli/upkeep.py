@@ -19,8 +19,9 @@ from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Hold, Ledger
-    from mirrorlake.operations.recover import Recovered, ToRecover
-    from mirrorlake.workspace import Workspace
+    from mirrorlake.operations.publishers import FailedTables
+    from mirrorlake.operations.recover import Recovered
+    from mirrorlake.workspace import Leasable, Workspace
 
 
 @click.command(short_help="List days that failed or were never loaded.")
@@ -156,14 +157,14 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
     done: list[Recovered] = []
     with Workspace.open(config) as workspace:
         chosen, failures = _to_recover(workspace, tables)
-        for one in chosen:
+        for contract in chosen:
             try:
-                done.append(one.recover(timedelta(hours=grace)))
+                done.append(_recover(workspace, contract, timedelta(hours=grace)))
             except MirrorlakeError as error:
-                failures.append((one.name, error))
+                failures.append((contract.name, error))
     if as_json:
         errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
+        show.print_json({"tables": [one.as_json() for one in done], "errors": errors})
     else:
         _print_recovered(done)
         show.print_errors(failures)
@@ -171,51 +172,49 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
         sys.exit(failures[0][1].exit_code)
 
 
-def _to_recover(
-    workspace: Workspace, names: Sequence[str]
-) -> tuple[list[ToRecover], list[tuple[str, MirrorlakeError]]]:
-    """What is to be recovered; and what nobody may go on with, and why."""
-    from mirrorlake.operations.computed import is_computed
-    from mirrorlake.operations.recover import ALSO_RECOVERED
+def _to_recover(workspace: Workspace, names: Sequence[str]) -> tuple[list[Leasable], FailedTables]:
+    """What is to be recovered; and what has jobs somewhere that nobody may go on with."""
+    from mirrorlake.operations.publishers import PUBLISHERS
 
     config = workspace.config
-    computed = [name for name in names if is_computed(config, name)]
-    others = [name for name in names if name not in computed]
-    found: list[ToRecover] = []
-    failures: list[tuple[str, MirrorlakeError]] = []
-    if computed or not names:
-        for also in ALSO_RECOVERED:
-            steps, failed = also(workspace, computed)
-            found += steps
-            failures += failed
-    mirrored: Sequence[TableContract | TenantTable] = ()
+    besides = [one.unsettled(workspace, names) for one in PUBLISHERS]
+    others = [name for name in names if not any(name in one.names for one in besides)]
+    found = [one for some in besides for one in some.found]
+    failures = [one for some in besides for one in some.failures]
     if others or not found:
         contracts, tenants = config.split(others)
-        mirrored = [*contracts, *tenants]
-    elif not names:
-        mirrored = [*config.tables, *config.tenants]
-    return [*(_step(workspace, one) for one in mirrored), *found], failures
+        return [*contracts, *tenants, *found], failures
+    mirrored = [] if names else [*config.tables, *config.tenants]
+    return [*mirrored, *found], failures
 
 
-def _step(workspace: Workspace, contract: TableContract | TenantTable) -> ToRecover:
-    from mirrorlake.operations.recover import ToRecover, recover_table
+def _recover(workspace: Workspace, contract: Leasable, grace: timedelta) -> Recovered:
+    from mirrorlake.operations.recover import recover_published, recover_table
     from mirrorlake.operations.tenant_upkeep import recover_tenants
 
-    def recover(grace: timedelta) -> Recovered:
-        if isinstance(contract, TenantTable):
+    match contract:
+        case TableContract():
+            return recover_table(workspace, contract, grace)
+        case TenantTable():
             return recover_tenants(workspace, contract, grace)
-        return recover_table(workspace, contract, grace)
-
-    return ToRecover(contract.name, recover)
+        case _:
+            return recover_published(workspace, contract)
 
 
 def _print_recovered(done: Sequence[Recovered]) -> None:
-    there = ["in BigQuery"] if any(one.bigquery for one in done) else []
-    table = show.table("table", "found committed", "marked errored", "files removed", "MB", *there)
+    from mirrorlake.operations.publishers import PUBLISHERS
+
+    there = {
+        name: f"in {publisher.title}"
+        for name, publisher in PUBLISHERS.added.items()
+        if any(one.published.get(name) for one in done)
+    }
+    columns = ("table", "found committed", "marked errored", "files removed", "MB")
+    table = show.table(*columns, *there.values())
     for one in done:
         counts = (str(n) for n in (one.committed, one.errored, one.orphans))
-        state = [one.bigquery or "-"] if there else []
-        table.add_row(escape(one.table), *counts, f"{one.bytes / 1e6:.2f}", *state)
+        states = (one.published.get(name) or "-" for name in there)
+        table.add_row(escape(one.table), *counts, f"{one.bytes / 1e6:.2f}", *states)
     show.console.print(table)
 
 

@@ -16,27 +16,18 @@ is queried. What doesn't: anything that opens a connection or looks into the lak
 `sections`              the rest of the file, one pydantic model per section
 `contract`              what the engine uses: everything resolved, every default filled in
 `resolved`              what contracts may not do to each other
-`grants`                principals and roles on a dataset, in one spelling
-`permission_sections`   ``permissions.yaml``: what may be written where
-`permissions`           roles on datasets in it
-`group_members`         members of Google groups in it
-`declared`              all that it declares
 `source_url`            ``mysql://user:password@host/db``, for a server without a file
 `load`                  the way from the file to the contracts
 ======================  ============================================================
 """
 
 from mirrorlake.config.contract import Config, TableContract, TenantTable
-from mirrorlake.config.declared import DeclaredPermissions, load_permissions, permissions_path
 from mirrorlake.config.fields import format_duration, parse_duration, zone_of
-from mirrorlake.config.group_members import GroupPermissions
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.load import config_schema, load_config
 from mirrorlake.config.modes import Mode
-from mirrorlake.config.permissions import DatasetPermissions, permissions_schema
 from mirrorlake.config.server import BackOff, SourceConfig, Tls, TlsConfig
 from mirrorlake.config.settings import (
-    BigQueryConfig,
     CatalogConfig,
     Clean,
     ColumnRule,
@@ -53,15 +44,11 @@ from mirrorlake.config.source_url import SourceUrl, parse_source_url
 
 __all__ = [
     "BackOff",
-    "BigQueryConfig",
     "CatalogConfig",
     "Clean",
     "ColumnRule",
     "Config",
-    "DatasetPermissions",
-    "DeclaredPermissions",
     "Freshness",
-    "GroupPermissions",
     "LakeConfig",
     "LandingConfig",
     "LedgerConfig",
@@ -81,10 +68,7 @@ __all__ = [
     "default_namespaces",
     "format_duration",
     "load_config",
-    "load_permissions",
     "parse_duration",
     "parse_source_url",
-    "permissions_path",
-    "permissions_schema",
     "zone_of",
 ]

@@ -17,7 +17,6 @@ from mirrorlake.config.readers import ReadersConfig
 from mirrorlake.config.secrets import UnsetSecret
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.config.settings import (
-    BigQueryConfig,
     BigQueryLayout,
     Clean,
     ColumnRule,
@@ -267,7 +266,6 @@ class Config(Section):
     ledger: LedgerConfig
     spark: SparkConfig
     privacy: PrivacyConfig
-    bigquery: BigQueryConfig | None = None
     readers: ReadersConfig = ReadersConfig()
     added: Mapping[str, Section] = {}
     """What the file says in the sections of capabilities; `section` finds one of them."""
@@ -283,7 +281,11 @@ class Config(Section):
 
     def section(self, kind: type[SectionT]) -> SectionT:
         """What the file says in a capability's section; its defaults where it says nothing."""
-        return next((one for one in self.added.values() if isinstance(one, kind)), kind())
+        return self.written_section(kind) or kind()
+
+    def written_section(self, kind: type[SectionT]) -> SectionT | None:
+        """The same of a section that has no defaults: None where the file has none."""
+        return next((one for one in self.added.values() if isinstance(one, kind)), None)
 
     @property
     def in_bigquery(self) -> tuple[TableContract | TenantTable, ...]:

@@ -273,7 +273,6 @@ def _config(path: Path, sections: ConfigSections, tables: tuple[TableContract, .
         ledger=_ledger(sections.ledger, folder),
         spark=sections.spark,
         privacy=sections.privacy,
-        bigquery=sections.bigquery,
         readers=sections.readers,
         added=dict(added_sections(sections)),
         sources={

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from datetime import date
+from typing import Final
 
+from mirrorlake.capabilities import Seam
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.fields import matches, nearest
 from mirrorlake.config.modes import MODES
@@ -21,6 +22,10 @@ from mirrorlake.config.source_url import parse_source_url
 from mirrorlake.errors import ConfigError
 
 _Found = Iterator[tuple[tuple[str | int, ...], str]]
+PROBLEMS: Final[Seam[Callable[[ConfigSections, tuple[TableContract, ...]], _Found]]] = Seam(
+    "config.problems"
+)
+"""What is wrong between sections of capabilities and the others."""
 _LAYERS = ("raw", "deduped", "clean")
 
 
@@ -38,9 +43,8 @@ def contract_problems(
     yield from _namespace_collisions(sections)
     yield from _shared_tables(tables)
     yield from _taken_by_streams(tables)
-    yield from _in_bigquery(sections, tables)
-    yield from _laid_out(sections, tables)
-    yield from _taken_by_views(sections, tables)
+    for problems in PROBLEMS:
+        yield from problems(sections, tables)
     yield from _tenants(sections)
     yield from _tenant_namespaces(sections)
 
@@ -117,7 +121,8 @@ def _tenant_table(
             yield at, _HASH_WITHOUT_A_KEY
 
 
-def _path(contract: TableContract, *rest: str) -> tuple[str, ...]:
+def path_of(contract: TableContract, *rest: str) -> tuple[str, ...]:
+    """Where a table's contract stands in the file."""
     place = ("sources", contract.source, "databases", contract.database, "tables", contract.table)
     return (*place, *rest)
 
@@ -130,12 +135,12 @@ def _table_problems(sections: ConfigSections, contract: TableContract, today: da
     # A start that comes from the defaults is reported there, once.
     start = contract.start
     if start is not None and start > today and start != sections.defaults.start:
-        yield _path(contract, "start"), _future(start, today)
+        yield path_of(contract, "start"), _future(start, today)
     if contract.partitions_from is not None and contract.partitions_from > today:
-        yield _path(contract, "partitions_from"), _future(contract.partitions_from, today)
+        yield path_of(contract, "partitions_from"), _future(contract.partitions_from, today)
     key = {column.lower() for column in contract.key}
     for column, rule in contract.rules.items():
-        place = _path(contract, "columns", contract.name_in_mysql(column), "pii")
+        place = path_of(contract, "columns", contract.name_in_mysql(column), "pii")
         if rule == "hash" and contract.clean == "view":
             yield place, _HASH_IN_A_VIEW
         if rule == "hash" and sections.privacy.hash_key is None:
@@ -154,7 +159,7 @@ def _name_collisions(tables: tuple[TableContract, ...]) -> _Found:
         first = seen.setdefault(contract.name, contract)
         if first is not contract:
             yield (
-                _path(contract),
+                path_of(contract),
                 f"the name {contract.name!r} also means table {first.table!r} of database"
                 f" {first.database!r}: a dot in a name makes them one; leave one of them out",
             )
@@ -218,86 +223,9 @@ def _taken_by_streams(tables: tuple[TableContract, ...]) -> _Found:
             other = there.get((namespace, contract.table))
             if other is not None:
                 yield (
-                    _path(other),
+                    path_of(other),
                     f"{namespace}.{contract.table} is where the current rows of {contract.name} are"
                     " shown to stream views: name another namespace",
-                )
-
-
-@dataclass(frozen=True)
-class _LoadedTable:
-    """A table that is loaded into BigQuery: where it stands in the file, and its dataset."""
-
-    path: tuple[str, ...]
-    name: str
-    dataset: str
-
-
-def _loaded(sections: ConfigSections, tables: tuple[TableContract, ...]) -> Iterator[_LoadedTable]:
-    for contract in tables:
-        if contract.in_bigquery:
-            yield _LoadedTable(_path(contract), contract.name, contract.namespaces.deduped)
-    for group, tenants in sections.tenants.items():
-        dataset = tenants.namespaces.deduped or namespaces_of(group).deduped
-        for table, section in tenants.tables.items():
-            if "bigquery" in (section.publish or sections.defaults.publish):
-                path = ("tenants", group, "tables", table)
-                yield _LoadedTable(path, f"{group}.{table}", dataset)
-
-
-def _in_bigquery(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:
-    """What is to be loaded into BigQuery has a section that says where."""
-    missing = "publish: [lake, bigquery] needs a section bigquery with project and bucket"
-    if sections.bigquery is not None:
-        return
-    if "bigquery" in sections.defaults.publish:
-        yield ("defaults", "publish"), missing
-        return
-    for table in _loaded(sections, tables):
-        yield (*table.path, "publish"), missing
-
-
-def _laid_out(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:
-    """A layout in BigQuery is of a table that is there, by a column that is there."""
-    loaded = {table.path for table in _loaded(sections, tables)}
-    wanted = {
-        _path(contract): (
-            sections.bigquery_of(contract.source, contract.database, contract.table),
-            contract.columns,
-        )
-        for contract in tables
-    }
-    for group, tenants in sections.tenants.items():
-        for table, section in tenants.tables.items():
-            wanted["tenants", group, "tables", table] = (section.bigquery, section.columns)
-    for path, (layout, rules) in wanted.items():
-        if layout is None:
-            continue
-        by = layout.partition_by
-        if path not in loaded:
-            words = "the table is published in the lake alone: remove bigquery, or write publish:"
-            yield (*path, "bigquery"), f"{words} [lake, bigquery]"
-        elif any(n.lower() == by.lower() and (r.pci or r.pii == "drop") for n, r in rules.items()):
-            words = f"{by!r} is not loaded into BigQuery, by its rule: name another column"
-            yield (*path, "bigquery", "partition_by"), words
-
-
-def _taken_by_views(sections: ConfigSections, tables: tuple[TableContract, ...]) -> _Found:
-    """No dataset of views is one that tables are loaded into."""
-    settings = sections.bigquery
-    if settings is None:
-        return
-    loaded = [*_loaded(sections, tables)]
-    of_tables = {table.dataset.casefold(): table for table in loaded}
-    for table in loaded:
-        for kind in settings.views:
-            dataset = settings.views_dataset(table.dataset, kind)
-            other = of_tables.get(dataset.casefold())
-            if other is not None:
-                yield (
-                    (*other.path[:-2], "namespaces", "deduped"),
-                    f"the dataset {dataset} has the views of {table.name} in BigQuery: name"
-                    " another namespace",
                 )
 
 
@@ -309,7 +237,7 @@ def _shared_tables(tables: tuple[TableContract, ...]) -> _Found:
             first = seen.setdefault((namespace, contract.table), contract)
             if first is not contract and first.name != contract.name:
                 yield (
-                    _path(contract),
+                    path_of(contract),
                     f"it would be written into {namespace}.{contract.table}, as {first.name} is:"
                     " two tables can't share one yet; name another namespace",
                 )

@@ -36,7 +36,6 @@ from mirrorlake.config.readers import ReadersConfig
 from mirrorlake.config.secrets import Secret, ServerUrl
 from mirrorlake.config.server import BackOff, TlsField
 from mirrorlake.config.settings import (
-    BigQueryConfig,
     BigQueryLayout,
     Clean,
     ColumnRule,
@@ -395,8 +394,6 @@ class ConfigSections(Section):
     """How a Spark session is made, or to which server it attaches."""
     privacy: PrivacyConfig = PrivacyConfig()
     """What the rules on columns need."""
-    bigquery: BigQueryConfig | None = None
-    """Where tables with ``publish: [lake, bigquery]`` are loaded, beside the lake."""
     readers: ReadersConfig = ReadersConfig()
     """Engines that `mirrorlake readers` asks beside those that are installed here."""
     defaults: DefaultsConfig = DefaultsConfig()

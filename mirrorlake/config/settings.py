@@ -44,7 +44,6 @@ NewColumns: TypeAlias = Literal["hide", "show"]
 SchemaPolicy: TypeAlias = Literal["evolve", "freeze", "fail"]
 ShapePolicy: TypeAlias = Literal["evolve", "fail"]
 PublishTo: TypeAlias = Literal["lake", "bigquery"]
-ViewsThere: TypeAlias = Literal["clean", "full"]
 PartitionSize: TypeAlias = Literal["hour", "day", "month"]
 WriteMode: TypeAlias = Literal["merge-on-read", "copy-on-write"]
 HASH_KEY_LENGTH: Final = 16
@@ -232,34 +231,6 @@ def _with_the_lake(places: tuple[PublishTo, ...]) -> tuple[PublishTo, ...]:
 
 
 Publish: TypeAlias = Annotated[tuple[PublishTo, ...], AfterValidator(_with_the_lake)]
-
-
-class BigQueryConfig(Section):
-    """Where tables with ``publish: [lake, bigquery]`` are loaded, beside the lake. No secret:
-    whoever runs Mirrorlake is logged in by Google's own means."""
-
-    project: str = Field(pattern=PROJECT)
-    """The project that has the datasets, and in which jobs run."""
-    location: str = Field(default="US", pattern=r"^[A-Za-z]+(?:-[a-z0-9]+)*$")
-    """Where the datasets are: ``US``, ``EU``, ``europe-west1``. The bucket must suit it."""
-    bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$")
-    """The bucket through which rows go, without ``gs://``. Files stay there while a job runs."""
-    prefix: str = Field(default="mirrorlake", pattern=r"^[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*$")
-    """What the names of these files begin with."""
-    wait: Duration = timedelta(seconds=30)
-    """How long `mirrorlake sync` waits for a table's jobs; those that run longer are settled by a
-    later one."""
-    views: tuple[ViewsThere, ...] = ("clean",)
-    """Which views of each table are made, each in a dataset of its own: ``clean``, by the rules on
-    columns, and ``full``, of all columns as they are."""
-
-    def views_dataset(self, dataset: str, views: ViewsThere) -> str:
-        """Where the views of a dataset's tables are."""
-        return f"{dataset}__views_{views}"
-
-    def views_datasets(self, dataset: str) -> list[str]:
-        """Where all views of the tables are that are loaded into a dataset."""
-        return [self.views_dataset(dataset, kind) for kind in self.views]
 
 
 class BigQueryLayout(Section):

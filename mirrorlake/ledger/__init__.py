@@ -7,7 +7,6 @@ for its load id in the table's history (DESIGN: the commit protocol). All times 
 What belongs here: rows and queries over them. What doesn't: deciding anything by what they say.
 """
 
-from mirrorlake.ledger.decisions import Notice
 from mirrorlake.ledger.files import LayerProof, RawFile
 from mirrorlake.ledger.leases import LEASE_TIME
 from mirrorlake.ledger.migrations import LEDGER_VERSION
@@ -28,7 +27,6 @@ from mirrorlake.ledger.records import (
     age_of,
 )
 from mirrorlake.ledger.settled import Settlement, Settlements
-from mirrorlake.ledger.snapshots import FileRecord, SeenSnapshot, SnapshotRecord
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.ledger.tenants import Tenant, TenantPlace
 
@@ -39,23 +37,19 @@ __all__ = [
     "MOVING",
     "ChunkedLoad",
     "Cost",
-    "FileRecord",
     "Hold",
     "LayerProof",
     "Lease",
     "Ledger",
     "Load",
-    "Notice",
     "OpenWindow",
     "Proof",
     "RawFile",
     "Receipt",
     "Refusal",
     "Repair",
-    "SeenSnapshot",
     "Settlement",
     "Settlements",
-    "SnapshotRecord",
     "Stamp",
     "Tenant",
     "TenantPlace",

@@ -67,10 +67,11 @@ def _to_12(_: sa.Connection) -> None:
 def _to_13(connection: sa.Connection) -> None:
     """Loads into BigQuery say of which days their changes are. An older release would merge them
     without, which is why this is a version."""
-    there = {column["name"] for column in sa.inspect(connection).get_columns("publications")}
-    if "days" not in there:
-        text = METADATA.tables["publications"].c["days"].type.compile(connection.dialect)
-        connection.execute(sa.text(f"ALTER TABLE publications ADD COLUMN days {text}"))
+    tables = sa.inspect(connection)
+    if not tables.has_table("publications"):
+        return  # it is made with the column
+    if "days" not in {column["name"] for column in tables.get_columns("publications")}:
+        connection.execute(sa.text("ALTER TABLE publications ADD COLUMN days TEXT"))
 
 
 def _to_14(_: sa.Connection) -> None:

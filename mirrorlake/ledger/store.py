@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from mirrorlake.ledger.access import AccessChanges
 from mirrorlake.ledger.chunks import Chunks
 from mirrorlake.ledger.columns import Columns
 from mirrorlake.ledger.costs import Costs
 from mirrorlake.ledger.database import Database, waits_for_server
-from mirrorlake.ledger.decisions import SnapshotDecisions
 from mirrorlake.ledger.dirty import DirtyMarks
 from mirrorlake.ledger.files import Files
 from mirrorlake.ledger.folds import Folds
 from mirrorlake.ledger.histories import Histories
 from mirrorlake.ledger.holds import Holds
-from mirrorlake.ledger.job_costs import JobCosts
 from mirrorlake.ledger.lake_heads import LakeHeads
 from mirrorlake.ledger.leases import Leases
 from mirrorlake.ledger.loads import Loads
@@ -27,19 +24,16 @@ from mirrorlake.ledger.marks import Marks
 from mirrorlake.ledger.moved_days import MovedDaysRecords
 from mirrorlake.ledger.overview import Overview
 from mirrorlake.ledger.proofs import Proofs
-from mirrorlake.ledger.publications import Publications
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.repairs import Repairs
 from mirrorlake.ledger.reports import Reports
 from mirrorlake.ledger.settled import Settled
-from mirrorlake.ledger.snapshots import Snapshots
 from mirrorlake.ledger.stamps import Stamps
 from mirrorlake.ledger.tenants import Tenants
 
 
 @waits_for_server
 class Ledger(
-    AccessChanges,
     Loads,
     Chunks,
     Columns,
@@ -51,14 +45,10 @@ class Ledger(
     MovedDaysRecords,
     Overview,
     Proofs,
-    Publications,
     Repairs,
     Reports,
     Settled,
-    Snapshots,
-    SnapshotDecisions,
     Costs,
-    JobCosts,
     DirtyMarks,
     Files,
     Stamps,
@@ -85,6 +75,11 @@ class Ledger(
     def shown_url(url: str) -> str:
         """A ledger's URL as it may be shown: without its password."""
         return sa.make_url(url).render_as_string(hide_password=True)
+
+    def clock(self) -> datetime:
+        """Now (UTC) by the ledger's clock: what it times everything by."""
+        with self._database.read() as connection:
+            return self._database.now(connection).replace(tzinfo=UTC)
 
     def lease(self, table: str, run_id: str) -> AbstractContextManager[Lease]:
         """Hold one table for writing; renewed in the background until the block ends.

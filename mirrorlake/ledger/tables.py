@@ -33,11 +33,11 @@ WINDOWS = sa.Table(
     sa.Column("created_at", sa.DateTime, nullable=False),
 )
 # SQLite alone needs the type INTEGER for a key that counts by itself.
-_counter = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+COUNTER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 LOADS = sa.Table(
     "loads",
     METADATA,
-    sa.Column("seq", _counter, primary_key=True, autoincrement=True),
+    sa.Column("seq", COUNTER, primary_key=True, autoincrement=True),
     sa.Column(
         "load_id", sa.String(36), sa.ForeignKey("windows.load_id"), nullable=False, index=True
     ),
@@ -87,7 +87,7 @@ FOLDS = sa.Table(
 SETTLED = sa.Table(
     "settled",
     METADATA,
-    sa.Column("number", _counter, primary_key=True, autoincrement=True),
+    sa.Column("number", COUNTER, primary_key=True, autoincrement=True),
     sa.Column("table_name", sa.String(255), nullable=False),
     sa.Column("what", sa.String(16), nullable=False),
     sa.Column("seq", sa.BigInteger, nullable=False),
@@ -103,7 +103,7 @@ FIRST_DAYS = sa.Table(
 COSTS = sa.Table(
     "costs",
     METADATA,
-    sa.Column("number", _counter, primary_key=True, autoincrement=True),
+    sa.Column("number", COUNTER, primary_key=True, autoincrement=True),
     sa.Column("table_name", sa.String(255), nullable=False),
     sa.Column("step", sa.String(16), nullable=False),
     sa.Column("seq", sa.BigInteger, nullable=False),
@@ -112,18 +112,6 @@ COSTS = sa.Table(
     sa.Column("written", sa.BigInteger, nullable=False),
     sa.Column("seconds", sa.Float),
     sa.Index("ix_costs_table_name_recorded_at", "table_name", "recorded_at"),
-)
-JOB_COSTS = sa.Table(
-    "job_costs",
-    METADATA,
-    sa.Column("job", sa.String(255), primary_key=True),
-    sa.Column("table_name", sa.String(255), nullable=False, index=True),
-    sa.Column("purpose", sa.String(16), nullable=False),
-    sa.Column("job_type", sa.String(16), nullable=False),
-    sa.Column("recorded_at", sa.DateTime, nullable=False),
-    sa.Column("bytes_processed", sa.BigInteger),
-    sa.Column("bytes_billed", sa.BigInteger),
-    sa.Column("slot_ms", sa.BigInteger),
 )
 VIEWS = sa.Table(
     "views",
@@ -218,7 +206,7 @@ CHANGE_STAMPS = sa.Table(
 PROOFS = sa.Table(
     "proofs",
     METADATA,
-    sa.Column("number", _counter, primary_key=True, autoincrement=True),
+    sa.Column("number", COUNTER, primary_key=True, autoincrement=True),
     sa.Column("check_id", sa.String(36), nullable=False, index=True),
     sa.Column("table_name", sa.String(255), nullable=False, index=True),
     sa.Column("asked", sa.String(64), nullable=False),
@@ -264,7 +252,7 @@ RAW_FILES = sa.Table(
 LAYER_PROOFS = sa.Table(
     "layer_proofs",
     METADATA,
-    sa.Column("number", _counter, primary_key=True, autoincrement=True),
+    sa.Column("number", COUNTER, primary_key=True, autoincrement=True),
     sa.Column("check_id", sa.String(36), nullable=False),
     sa.Column("table_name", sa.String(255), nullable=False, index=True),
     sa.Column("layer", sa.String(16), nullable=False),
@@ -307,50 +295,6 @@ PROOF_OFFSETS = sa.Table(
     sa.Column("table_name", sa.String(255), primary_key=True),
     sa.Column("next_lo", sa.Text),
 )
-SNAPSHOTS = sa.Table(
-    "landed_snapshots",
-    METADATA,
-    sa.Column("table_name", sa.String(255), primary_key=True),
-    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("state", sa.String(16), nullable=False),
-    sa.Column("number", sa.BigInteger),
-    sa.Column("fingerprint", sa.String(64), nullable=False),
-    sa.Column("digest", sa.String(64), nullable=False),
-    sa.Column("files", sa.Integer, nullable=False),
-    sa.Column("bytes", sa.BigInteger, nullable=False),
-    sa.Column("rows_read", sa.BigInteger),
-    sa.Column("bad", sa.BigInteger, nullable=False),
-    sa.Column("attempts", sa.Integer, nullable=False),
-    sa.Column("seen_at", sa.DateTime, nullable=False),
-    sa.Column("changed_at", sa.DateTime, nullable=False),
-    sa.Column("published_at", sa.DateTime),
-    sa.Column("error", sa.Text),
-)
-LANDED_FILES = sa.Table(
-    "landed_files",
-    METADATA,
-    sa.Column("table_name", sa.String(255), primary_key=True),
-    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("path", sa.Text, nullable=False),
-    sa.Column("bytes", sa.BigInteger, nullable=False),
-    sa.Column("version", sa.Text, nullable=False),
-    sa.Column("digest", sa.Text, nullable=False),
-    sa.Column("rows_read", sa.BigInteger),
-    sa.Column("bad", sa.BigInteger, nullable=False),
-)
-SNAPSHOT_NOTICES = sa.Table(
-    "snapshot_notices",
-    METADATA,
-    sa.Column("table_name", sa.String(255), primary_key=True),
-    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("about", sa.String(64), nullable=False),
-    sa.Column("text", sa.Text, nullable=False),
-    sa.Column("reported_at", sa.DateTime),
-    sa.Column("acknowledged_at", sa.DateTime),
-)
-
-
 TENANTS = sa.Table(
     "tenants",
     METADATA,
@@ -375,40 +319,6 @@ TENANTS = sa.Table(
     sa.Column("verdict_words", sa.Text),
     sa.Column("checked_at", sa.DateTime),
     sa.Column("first_seen", sa.DateTime, nullable=False),
-)
-
-PUBLICATIONS = sa.Table(
-    "publications",
-    METADATA,
-    sa.Column("number", _counter, primary_key=True, autoincrement=True),
-    sa.Column("id", sa.String(255), nullable=False, unique=True),
-    sa.Column("table_name", sa.String(255), nullable=False, index=True),
-    sa.Column("version", sa.BigInteger, nullable=False),
-    sa.Column("since", sa.BigInteger),
-    sa.Column("why", sa.Text, nullable=False),
-    sa.Column("state", sa.String(16), nullable=False),
-    sa.Column("staged", sa.BigInteger),
-    sa.Column("row_count", sa.BigInteger),
-    sa.Column("bytes", sa.BigInteger),
-    sa.Column("form", sa.Text, nullable=False),
-    sa.Column("days", sa.Text),
-    sa.Column("error", sa.Text),
-    sa.Column("submitted_at", sa.DateTime, nullable=False),
-    sa.Column("completed_at", sa.DateTime),
-)
-
-# Changes of who may read or write a dataset of another home.
-ACCESS_CHANGES = sa.Table(
-    "access_changes",
-    METADATA,
-    sa.Column("number", _counter, primary_key=True, autoincrement=True),
-    sa.Column("dataset", sa.String(1024), nullable=False),
-    sa.Column("runner", sa.String(320), nullable=False),
-    sa.Column("grants", sa.Text, nullable=False),
-    sa.Column("state", sa.String(16), nullable=False),
-    sa.Column("words", sa.Text),
-    sa.Column("begun_at", sa.DateTime, nullable=False),
-    sa.Column("ended_at", sa.DateTime),
 )
 
 # The lake that this ledger is of: one row, whose number is 1.

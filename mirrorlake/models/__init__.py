@@ -6,7 +6,6 @@ What doesn't: which tables the mirror has (`mirrorlake.serving.catalogue`), and 
 
 ADDS = {
     "computed": {"models": "mirrorlake.models.computed:ComputedModels"},
-    "recover": {"models": "mirrorlake.models.recover:models_to_recover"},
     "lake.properties": {"models": "mirrorlake.models.external_sources.tables:OF_MODEL"},
     "ledger.tables": {
         "model_partitions": "mirrorlake.models.ledger:MODEL_PARTITIONS",

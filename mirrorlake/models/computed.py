@@ -129,7 +129,7 @@ class ComputedModels(Computed):
         again = looked_at_again(mine, self.project, states)
         return [compute(workspace, states, one, watch) for one in again]
 
-    def in_bigquery(self, names: Iterable[str]) -> Sequence[PublishedModel]:
+    def published(self, names: Iterable[str]) -> Sequence[PublishedModel]:
         return published_models(self.project.models[name].declaration for name in names)
 
     def declared(

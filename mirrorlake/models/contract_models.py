@@ -9,21 +9,21 @@ from __future__ import annotations
 import gc
 import glob
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from sqlglot import exp
 
+from mirrorlake.capabilities import Seam
 from mirrorlake.config.contract import Config
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.iceberg.folders import warehouse_uri
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
-from mirrorlake.models.bigquery.publishable import refuse_unpublishable
-from mirrorlake.models.bigquery.published import PublishedModel, published_models
 from mirrorlake.models.cache.files import KeptModels, kept_folder
 from mirrorlake.models.compile.dependencies import learn_rules
 from mirrorlake.models.compile.model import Model, Project
@@ -44,8 +44,20 @@ from mirrorlake.models.scope_values.comprehension import ScopeValues, shown_text
 from mirrorlake.models.spark_sql.parser import table_name
 from mirrorlake.serving.catalogue import Catalogue
 
+REFUSALS: Final[Seam[Callable[[Config], Callable[[Model], None]]]] = Seam("models: refused")
+"""Given the contracts, each gives what raises a `ModelError` of a model that can't be."""
 _MANY = 100_000
 """Objects that are made before Python looks for garbage among the young."""
+
+
+def _refusal(config: Config) -> Callable[[Model], None]:
+    refusals = [of(config) for of in REFUSALS]
+
+    def refuse(model: Model) -> None:
+        for one in refusals:
+            one(model)
+
+    return refuse
 
 
 def models_folder(config: Config) -> Path:
@@ -77,45 +89,13 @@ def compile_project(
         kept, now = KeptModels(kept_folder(config.path)), now or datetime.now(UTC)
         project = compile_models(
             *(declarations, catalogue, now, externals, kept, lost + unread),
-            refuse=refuse_unpublishable(config),
+            refuse=_refusal(config),
         )
         for model in project.models.values():
             learn_rules(project, catalogue, model)
         found = {name: model.kept for name, model in project.models.items()}
         kept.keep(found, [one.name for one in declarations])
     return project, catalogue
-
-
-def models_there(
-    config: Config, lake: Callable[[], Lake], names: Sequence[str] = ()
-) -> tuple[tuple[PublishedModel, ...], Mapping[str, ModelError]]:
-    """The models that are published in BigQuery and compile; and why others that are to be there
-    do not. One that does not may read what a rule hides by now, so it is not loaded.
-
-    Args:
-        lake: opens it; not called where no file asks for BigQuery.
-        names: those of which it is asked; all without any.
-
-    Raises:
-        ModelError: one that is named does not compile, or is in the lake alone.
-        LakeError: the lake can't be read.
-    """
-    declared, _ = read_declarations(models_folder(config))
-    there = {one.name for one in declared if one.in_bigquery}
-    if not there and not names:
-        return (), {}
-    project, _ = compile_project(config, lake())
-    if not names:
-        broken = {name: why for name, why in project.unfinished.items() if name in there}
-        return published_models(one.declaration for one in project.models.values()), broken
-    chosen = [project.model(name).declaration for name in names]
-    for one in chosen:
-        if not one.in_bigquery:
-            raise ModelError(
-                f"{one.path}: {one.name} is published in the lake alone",
-                next_step="Write publish: [lake, bigquery] in its header",
-            )
-    return published_models(chosen), {}
 
 
 @contextmanager
@@ -172,7 +152,7 @@ def compile_readable(
     project = compile_models(
         *(declarations, catalogue, now, externals),
         unread=lost + unread,
-        refuse=refuse_unpublishable(config),
+        refuse=_refusal(config),
     )
     others = [Uncompiled(one.message, one.next_step, None) for one in unread.problems]
     # What is made elsewhere reads nothing here.

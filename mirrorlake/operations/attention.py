@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Protocol
 
 from mirrorlake.config import TableContract
 from mirrorlake.ledger import Hold, Ledger
 from mirrorlake.ledger.records import Unproved
+from mirrorlake.operations.publishers import PUBLISHERS
 from mirrorlake.operations.results import SyncResult
 from mirrorlake.operations.tenant_results import TenantsSynced
 from mirrorlake.runtime.plural import plural
@@ -25,21 +26,7 @@ from mirrorlake.table.holds import hold_words
 from mirrorlake.table.new_columns import HIDDEN, held_by, hidden_name, why_held
 from mirrorlake.table.surplus import SURPLUS, surplus_words
 
-AttentionKind = Literal[
-    "failed",
-    "moved",
-    "unknown",
-    "put right",
-    "unproved",
-    "waiting",
-    "different",
-    "surplus",
-    "held columns",
-    "snapshots",
-    "bigquery",
-    "held",
-]
-LABELS: Final[Mapping[AttentionKind, str]] = {
+_LABELS: Final = {
     "failed": "failed or never loaded",
     "moved": "moved by other hands",
     "unknown": "with loads that the lake lost",
@@ -50,10 +37,14 @@ LABELS: Final[Mapping[AttentionKind, str]] = {
     "surplus": "with rows that only the mirror has",
     "held columns": "with columns held out of clean",
     "snapshots": "with snapshots to decide on",
-    "bigquery": "not in BigQuery as they are",
-    "held": "held",
 }
-"""What is counted of each kind, as it stands behind a number of tables; gravest first."""
+
+
+def labels() -> Mapping[str, str]:
+    """What is counted of each kind, as it stands behind a number of tables; gravest first. What is
+    not published as it is has its publisher's name as its kind."""
+    published = {name: f"not in {one.title} as they are" for name, one in PUBLISHERS.added.items()}
+    return {**_LABELS, **published, "held": "held"}
 
 
 @dataclass(frozen=True)
@@ -61,12 +52,12 @@ class Attention:
     """One thing about one table that is not as it should be.
 
     Attributes:
-        kind: see `LABELS`; ``held`` is what a person asked for, and no fault.
+        kind: see `labels`; ``held`` is what a person asked for, and no fault.
         words: what it is, and what to do.
     """
 
     table: str
-    kind: AttentionKind
+    kind: str
     words: str
 
 
@@ -143,7 +134,7 @@ def attention_of(ledger: Ledger, contract: TableContract, facts: LedgerFacts) ->
     """
     name, found = contract.name, list[Attention]()
 
-    def add(kind: AttentionKind, words: str) -> None:
+    def add(kind: str, words: str) -> None:
         found.append(Attention(name, kind, words))
 
     if mark := facts.unproved.get(name):
@@ -193,21 +184,21 @@ def find_attention(
 
 
 def gravest_first(found: Sequence[Attention]) -> list[Attention]:
-    """The same by `LABELS`, and by table."""
-    order = list(LABELS)
+    """The same by `labels`, and by table."""
+    order = list(labels())
     return sorted(found, key=lambda one: (order.index(one.kind), one.table))
 
 
 def counts_of(found: Sequence[Attention]) -> dict[str, int]:
-    """How many tables there are of each kind, in the words of `LABELS`.
+    """How many tables there are of each kind, in the words of `labels`.
 
     >>> counts_of([Attention("a", "held", ""), Attention("b", "put right", "")])
     {'put right': 1, 'held': 1}
     """
-    tables: dict[AttentionKind, set[str]] = {}
+    tables: dict[str, set[str]] = {}
     for one in found:
         tables.setdefault(one.kind, set()).add(one.table)
-    return {words: len(tables[kind]) for kind, words in LABELS.items() if kind in tables}
+    return {words: len(tables[kind]) for kind, words in labels().items() if kind in tables}
 
 
 def as_json(found: Sequence[Attention]) -> list[dict[str, Any]]:

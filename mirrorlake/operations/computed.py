@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mirrorlake.operations.planned_steps import PlannedStep
     from mirrorlake.operations.reader_impacts import ModelImpact
     from mirrorlake.serving.catalogue import Catalogue
-    from mirrorlake.workspace import Workspace
+    from mirrorlake.workspace import Leasable, Workspace
 
 PlannedChange = Literal["added", "unchanged", "changed", "breaking", "removed"]
 CODES: Final[Mapping[PlannedChange, int]] = {
@@ -218,8 +218,8 @@ class Computed(ABC):
         """
 
     @abstractmethod
-    def in_bigquery(self, names: Iterable[str]) -> Sequence[Any]:
-        """Those of some that are published in BigQuery, as a load there has to know them."""
+    def published(self, names: Iterable[str]) -> Sequence[Leasable]:
+        """Those of some that are published elsewhere, as a load there has to know them."""
 
     # --- what derives from something --------------------------------------------------------------
 

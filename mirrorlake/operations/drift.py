@@ -2,7 +2,7 @@
 of models when the next sync takes it up.
 
 What belongs here: looking at the servers. What doesn't: a migration before it runs
-(`mirrorlake.operations.preflight`).
+(`mirrorlake.preflight.tables`).
 """
 
 from __future__ import annotations

@@ -9,18 +9,18 @@ files of small windows out by name.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from mirrorlake.capabilities import Seam
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.base import Destination, Identifier
-from mirrorlake.destinations.iceberg.commit import snapshot_property, statistics_of
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.commit import statistics_of
 from mirrorlake.destinations.iceberg.folder_metadata import refuse_unknown_metadata
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.listing import list_files
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.procedures import (
     expire_before,
@@ -29,13 +29,11 @@ from mirrorlake.destinations.iceberg.procedures import (
     rewrite_position_deletes,
 )
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.errors import LakeError, LandingError
+from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.copies import kept_indexes
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.resume import files_of
-from mirrorlake.merge.snapshot.state import STATE, names_of, state_folder, version_state
-from mirrorlake.merge.snapshot.tables import TARGET_BYTES
 from mirrorlake.merge.staging import BRANCH
 from mirrorlake.operations.moved_layers import refuse_removal
 from mirrorlake.operations.orphans import (
@@ -47,8 +45,6 @@ from mirrorlake.operations.orphans import (
 from mirrorlake.operations.unchanged import stamp_kept
 from mirrorlake.serving.streamed import held_versions
 from mirrorlake.serving.versions import versions_table
-from mirrorlake.sources.files.expire import expire_landed
-from mirrorlake.sources.files.look import place_of
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -60,6 +56,8 @@ KEEP = timedelta(days=7)
 """How old a version is before it expires: no reader is on it any more."""
 RETAIN = 20
 """Versions of each table that stay, however old."""
+_TARGET_BYTES = 128 * 2**20
+"""Of a table that does not say itself how large its files are to be."""
 _COMPACTION = {
     "min-input-files": "2",
     "delete-ratio-threshold": "0.2",
@@ -106,6 +104,30 @@ class Ages:
     grace: timedelta = GRACE
 
 
+class ModeUpkeep(Protocol):
+    """What else the tables of a mode have that a capability adds."""
+
+    def side_tables(self, contract: TableContract) -> Iterator[Identifier]:
+        """Lake tables beside its rows; each version of the rows names versions of these."""
+        ...
+
+    def side_versions(self, lake: Lake, side: Identifier) -> Collection[int]:
+        """The versions of a side table that the kept versions of the rows name."""
+        ...
+
+    def remove_files(self, lake: Lake, table: LakeTable, before: datetime) -> list[int]:
+        """Remove files beside a lake table that belong to versions that are gone; their sizes."""
+        ...
+
+    def expire(self, workspace: Workspace, contract: TableContract) -> Iterator[Maintained]:
+        """Remove what was loaded and is past its time where it came from."""
+        ...
+
+
+OF_MODES: Seam[ModeUpkeep] = Seam("maintain")
+"""By the mode's name."""
+
+
 def maintain_table(
     workspace: Workspace, contract: TableContract, ages: Ages | None = None, *, wait: bool = True
 ) -> list[Maintained]:
@@ -143,28 +165,8 @@ def maintain_table(
                         loaded = loaded_files(workspace.ledger, contract, identifier.name)
                     parts = (ages, kept, indexes, held, loaded)
                     found.append(maintain_lake_table(workspace, identifier, layer, *parts))
-        if contract.source in workspace.config.landings:
-            found.append(_expire_landed(workspace, contract))
-        return found
-
-
-def _expire_landed(workspace: Workspace, contract: TableContract) -> Maintained:
-    """What left the landing, as sizes: files, bytes, and snapshots in place of versions."""
-    landing = workspace.config.landings[contract.source]
-    nothing = Size(0, 0, 0, 0)
-    try:
-        place = place_of(workspace.config, contract)
-        found = expire_landed(place, workspace.ledger)
-    except LandingError as failed:
-        return Maintained(landing.url, "landing", nothing, nothing, 0, 0, str(failed))
-    after = Size(found.kept_files, 0, found.kept_bytes, found.kept)
-    before = Size(
-        after.data_files + found.files,
-        0,
-        after.bytes + found.bytes,
-        after.versions + found.snapshots,
-    )
-    return Maintained(place.store.describe(place.folder.path), "landing", before, after, 0, 0)
+        of_mode = OF_MODES.added.get(contract.mode)
+        return [*found, *(of_mode.expire(workspace, contract) if of_mode is not None else ())]
 
 
 def list_tables(workspace: Workspace, contract: TableContract) -> Iterator[tuple[Identifier, str]]:
@@ -178,9 +180,10 @@ def list_tables(workspace: Workspace, contract: TableContract) -> Iterator[tuple
             yield versions, "versions"
     yield Identifier(spaces.deduped, contract.table), "deduped"
     yield Identifier(spaces.clean, contract.table), "clean"
-    if contract.landed:
-        for name in ("cells", "missing"):
-            yield Identifier(f"{spaces.deduped}__side", f"{contract.table}__{name}"), "side"
+    of_mode = OF_MODES.added.get(contract.mode)
+    if of_mode is not None:
+        for identifier in of_mode.side_tables(contract):
+            yield identifier, "side"
 
 
 def maintain_lake_table(
@@ -220,7 +223,8 @@ def maintain_lake_table(
         failpoint("maintain.expired")
         table = table.refresh()
         orphans = remove_orphans(lake, table, datetime.now(UTC) - ages.grace, kept, indexes, loaded)
-        orphans += _remove_states(lake, table, datetime.now(UTC) - ages.grace)
+        for of_mode in OF_MODES:
+            orphans += of_mode.remove_files(lake, table, datetime.now(UTC) - ages.grace)
     except LakeError as failed:
         logger.warning("table %s was not maintained: %s", identifier, failed)
         error = str(failed)
@@ -239,7 +243,7 @@ def _drop_branches(lake: Lake, table: LakeTable) -> None:
 def _compact(spark: SparkSession, table: LakeTable, identifier: Identifier) -> None:
     """Small files together, and rows that are deleted out of their files; in commits that replace
     files by the same rows."""
-    target = int(table.properties.get("write.target-file-size-bytes", TARGET_BYTES))
+    target = int(table.properties.get("write.target-file-size-bytes", _TARGET_BYTES))
     sizes = {
         "target-file-size-bytes": target,
         "min-file-size-bytes": target // 8,
@@ -260,40 +264,13 @@ def _expire(
     if layer != "side":
         expire_before(spark, identifier, older, RETAIN)
         return
-    named = _named(lake, identifier)
+    named = {one for of_mode in OF_MODES for one in of_mode.side_versions(lake, identifier)}
     head = table.current_snapshot()
     newer = [head.snapshot_id] if head is not None else []
     newer += [s.snapshot_id for s in table.snapshots() if s.timestamp_ms >= older.timestamp() * 1e3]
     ids = [s.snapshot_id for s in table.snapshots() if s.snapshot_id not in named.union(newer)]
     if ids:
         expire_versions(spark, identifier, ids)
-
-
-def _named(lake: Lake, side: Identifier) -> set[int]:
-    """The versions of a side table that the kept versions of the rows name."""
-    name, _, which = side.name.rpartition("__")
-    rows = lake.load(Identifier(side.namespace.removesuffix("__side"), name))
-    found = [version_state(rows, s) for s in rows.snapshots()] if rows else []
-    cells, missing = names_of([state for state in found if state is not None])
-    return cells if which == "cells" else missing
-
-
-def _remove_states(lake: Destination, table: LakeTable, before: datetime) -> list[int]:
-    """Remove the states of versions that are gone; their sizes."""
-    named = {snapshot_property(snapshot, STATE) for snapshot in table.snapshots()}
-    names = {path.rpartition("/")[2] for path in named if path}
-    with lake.translated(".".join(table.name())):
-        listing = list_files(table, state_folder(table))
-        old = [
-            file
-            for file in listing.files
-            if file.path.endswith(".json")
-            and file.path.rpartition("/")[2] not in names
-            and file.written < before
-        ]
-        for file in old:
-            listing.remove(file)
-        return [file.bytes for file in old]
 
 
 def _size(lake: Lake, identifier: Identifier) -> Size:

@@ -13,15 +13,15 @@ from mirrorlake.config import TableContract
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.attention import (
     Attention,
-    AttentionKind,
     attention_of,
     gravest_first,
     read_facts,
 )
-from mirrorlake.operations.status import PublicationStatus, TableStatus
+from mirrorlake.operations.publishers import PublicationStatus
+from mirrorlake.operations.status import TableStatus
 from mirrorlake.table.meaning import edits_of
 
-_STATES: Final[Mapping[str, AttentionKind]] = {
+_STATES: Final[Mapping[str, str]] = {
     "never loaded": "failed",
     "errored": "failed",
     "refused": "failed",
@@ -37,14 +37,14 @@ def not_right(
     ledger: Ledger,
     contracts: Sequence[TableContract],
     found: Sequence[TableStatus],
-    models: Mapping[str, PublicationStatus],
+    others: Mapping[str, Mapping[str, PublicationStatus]],
 ) -> list[Attention]:
     """Everything that keeps these tables from being loaded, settled and as the ledger has it,
     gravest first; none where they are.
 
     Args:
         contracts: of the tables among ``found`` that are no tables of tenants.
-        models: what was loaded into BigQuery of models, by name.
+        others: what was published of what is no mirrored table: its name → by publisher.
 
     Raises:
         LedgerError: the ledger can't be read.
@@ -59,8 +59,8 @@ def not_right(
     by_name = {contract.name: contract for contract in contracts}
     for status in found:
         seen += _of_status(status, by_name.get(status.table))
-    for name, there in models.items():
-        seen += _of_bigquery(name, there)
+    for name, published in others.items():
+        seen += _of_published(name, published)
     return gravest_first(seen)
 
 
@@ -83,8 +83,7 @@ def _of_status(status: TableStatus, contract: TableContract | None) -> Iterator[
         if status.held_columns:
             words = f"held out of clean: {', '.join(status.held_columns)}"
             yield Attention(status.table, "held columns", words)
-    if status.bigquery is not None:
-        yield from _of_bigquery(status.table, status.bigquery)
+    yield from _of_published(status.table, status.published)
 
 
 def _words(state: str) -> str:
@@ -93,7 +92,10 @@ def _words(state: str) -> str:
     return state
 
 
-def _of_bigquery(name: str, there: PublicationStatus) -> Iterator[Attention]:
-    if there.state != "success":
-        words = there.error or f"load job {there.job} is {there.state}"
-        yield Attention(name, "bigquery", words)
+def _of_published(
+    name: str, published: Mapping[str, PublicationStatus | None]
+) -> Iterator[Attention]:
+    for publisher, load in published.items():
+        if load is not None and load.state != "success":
+            words = load.error or f"load job {load.job} is {load.state}"
+            yield Attention(name, publisher, words)

@@ -19,8 +19,8 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.stream import read_batches
 from mirrorlake.ledger import Ledger
+from mirrorlake.runtime.repeats import count_repeats
 from mirrorlake.schema.own_columns import DAY, ORIGINAL
-from mirrorlake.sources.files.repeats import count_repeats
 from mirrorlake.table.lake_tables import deduped_table, raw_tables
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them

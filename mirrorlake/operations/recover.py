@@ -6,24 +6,19 @@ snapshot names belongs to a run that died. The grace time is for writers that kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypeAlias
+from typing import Any
 
-from mirrorlake.capabilities import Seam
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.integrity import layers_of
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.errors import MirrorlakeError
 from mirrorlake.load.copies import kept_indexes
 from mirrorlake.load.outcome import settle_loads
 from mirrorlake.load.resume import files_of
 from mirrorlake.load.verify import drop_kept
-from mirrorlake.operations.bigquery.opened import open_for
-from mirrorlake.operations.bigquery.settle import settle_newest
-from mirrorlake.operations.bigquery.tables import PublishedContract
 from mirrorlake.operations.moved_layers import refuse_removal
 from mirrorlake.operations.orphans import (
     GRACE,
@@ -31,9 +26,10 @@ from mirrorlake.operations.orphans import (
     refuse_short_grace,
     remove_orphans,
 )
+from mirrorlake.operations.publishers import settle_published
 from mirrorlake.operations.refold import drop_beside
 from mirrorlake.serving.versions import versions_table
-from mirrorlake.workspace import Workspace
+from mirrorlake.workspace import Leasable, Workspace
 
 
 @dataclass(frozen=True)
@@ -45,8 +41,8 @@ class Recovered:
         errored: pending loads that had not; the next sync resumes them, or reads their range
             again.
         repairs: repairs that never reported their end: what they loaded is settled as any load.
-        bigquery: the state of the newest load into BigQuery, as its jobs are now; None where there
-            is none.
+        published: by publisher, the state of its newest load, as its jobs are now; None
+            where there is none.
         orphans, bytes: files that no snapshot named, removed.
     """
 
@@ -56,24 +52,12 @@ class Recovered:
     errored: int
     orphans: int
     bytes: int
-    bigquery: str | None = None
+    published: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
 
-
-@dataclass(frozen=True)
-class ToRecover:
-    """Something to be recovered, by its name; files younger than so long stay."""
-
-    name: str
-    recover: Callable[[timedelta], Recovered]
-
-
-AlsoRecovered: TypeAlias = (
-    "Callable[[Workspace, Sequence[str]], "
-    "tuple[Sequence[ToRecover], Sequence[tuple[str, MirrorlakeError]]]]"
-)
-ALSO_RECOVERED: Final[Seam[AlsoRecovered]] = Seam("recover")
-"""Called with what is named and computed, with nothing where all is meant: what is to be recovered
-beside tables, and what nobody may go on with, and why."""
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs, each publisher by its name."""
+        found = asdict(self)
+        return found | found.pop("published")
 
 
 def recover_table(
@@ -119,25 +103,20 @@ def recover_table(
         errored=len(pending) - committed,
         orphans=len(removed),
         bytes=sum(removed),
-        bigquery=published,
+        published=published,
     )
 
 
-def settle_published(workspace: Workspace, contract: PublishedContract) -> str | None:
-    """Settle what was submitted to BigQuery of a table, without waiting for it; nothing is loaded.
-
-    Returns:
-        The state of its newest load into BigQuery; None where there is none.
+def recover_published(workspace: Workspace, one: Leasable) -> Recovered:
+    """Settle what was submitted elsewhere of what is no mirrored table; nothing is loaded, and
+    nothing of the lake is looked at.
 
     Raises:
-        BigQueryError: BigQuery can't be asked.
+        MirrorlakeError: a publisher can't be asked.
+        LeaseHeld: a live run holds it.
     """
-    if not contract.in_bigquery:
-        return None
-    newest = workspace.ledger.newest_publications().get(contract.name)
-    if newest is not None and newest.state == "pending":
-        newest = settle_newest(workspace, contract, open_for(workspace, [contract]))
-    return newest.state if newest is not None else None
+    with workspace.leased(one) as leased:
+        return Recovered(one.name, 0, 0, 0, 0, 0, settle_published(leased, one))
 
 
 def _tables(workspace: Workspace, contract: TableContract) -> Iterator[LakeTable]:

@@ -5,11 +5,12 @@ What belongs here: what `mirrorlake status` shows. What doesn't: looking for dif
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from mirrorlake.capabilities import Seam
 from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.ledger import (
@@ -21,18 +22,10 @@ from mirrorlake.ledger import (
     Stamp,
     age_of,
 )
-from mirrorlake.ledger.lake_heads import OF_MODELS
-from mirrorlake.ledger.publications import Publication
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.operations.attention import undecided_columns
-from mirrorlake.operations.layer_status import (
-    newest_proof,
-    open_words,
-    publication_proved,
-    snapshot_checks,
-    snapshots_proved,
-)
 from mirrorlake.operations.moved_lake import find_all_moved
+from mirrorlake.operations.publishers import PublicationStatus, published_statuses
 from mirrorlake.proof.coverage import ProofStatus, proof_status
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided
@@ -45,31 +38,6 @@ from mirrorlake.table.surplus import SURPLUS, surplus_words
 if TYPE_CHECKING:
     from mirrorlake.destinations.iceberg.heads import MovedTable
     from mirrorlake.destinations.iceberg.lake import Lake
-
-
-@dataclass(frozen=True)
-class PublicationStatus:
-    """A table's newest load into BigQuery.
-
-    Attributes:
-        state: ``pending``, ``success`` or ``errored``.
-        version: the lake's version that it is of.
-        job: what the ids of its jobs begin with.
-        rows: of the table with it; bytes: of its files.
-        submitted, completed: when it began, and ended (UTC, ISO).
-        proved: what the newest check found equal to the lake (``as_of`` by our clock); None where
-            it did not, or there was none.
-    """
-
-    state: str
-    version: int
-    job: str
-    rows: int | None
-    bytes: int | None
-    submitted: str
-    completed: str | None
-    error: str | None
-    proved: ProofStatus | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +68,7 @@ class TableStatus:
             may have what another one had.
         not_mirrored: columns that the last load left out, by ``schema_changes: freeze``.
         suspected_pii: what looks personal in clean, by column without a rule.
-        bigquery: what was loaded into BigQuery last; None where nothing was.
+        published: by publisher, what it loaded last; None where it loaded nothing.
         proved: what checks found equal to MySQL, and what has come since; None where none did, or
             something since makes it unknown.
     """
@@ -121,8 +89,15 @@ class TableStatus:
     suspected_pii: dict[str, str] = field(default_factory=dict[str, str])
     unchanged: str | None = None
     refused_since: str | None = None
-    bigquery: PublicationStatus | None = None
+    published: Mapping[str, PublicationStatus | None] = field(
+        default_factory=dict[str, PublicationStatus | None]
+    )
     proved: ProofStatus | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs, each publisher by its name."""
+        found = asdict(self)
+        return found | found.pop("published")
 
 
 @dataclass(frozen=True)
@@ -146,8 +121,16 @@ class _Known:
     left_out: Mapping[str, str]
     exchanged: Mapping[str, str]
     hidden: Mapping[str, str]
-    publications: Mapping[str, Publication]
+    published: Callable[[str], Mapping[str, PublicationStatus | None]]
     moved: Mapping[str, Sequence[MovedTable]]
+
+
+RowsOf: TypeAlias = Callable[[TableContract], tuple[int | None, str | None]]
+"""The rows that deduped has, None where there is no table; and why they can't be read, where they
+can't."""
+OF_MODES: Seam[Callable[[Ledger, TableContract, str, RowsOf], TableStatus]] = Seam("status")
+"""By the name of a mode that a capability adds: a table's status, from what the ledger says and
+what is said of it if it moved, '' if it did not."""
 
 
 def status_of(
@@ -179,16 +162,27 @@ def status_of(
         left_out=ledger.definitions(LEFT_OUT),
         exchanged=ledger.definitions(EXCHANGED),
         hidden=ledger.definitions(HIDDEN),
-        publications=ledger.newest_publications(),
+        published=published_statuses(ledger, {contract.name for contract in contracts}),
         moved=find_all_moved(config, ledger, contracts),
     )
     counts = _Counts(config, ledger)
-    found = [
-        (_snapshot_status if contract.landed else _status)(ledger, contract, known, counts)
-        for contract in contracts
-    ]
+    found = [_of_any(ledger, contract, known, counts) for contract in contracts]
     ledger.record_counts(counts.counted)
     return found
+
+
+def _of_any(ledger: Ledger, contract: TableContract, known: _Known, counts: _Counts) -> TableStatus:
+    status = OF_MODES.added.get(contract.mode)
+    if status is None:
+        found = _status(ledger, contract, known, counts)
+    else:
+        moved = "; ".join(one.said for one in known.moved.get(contract.name, ()))
+        found = status(ledger, contract, moved, counts.rows_of)
+    return replace(
+        found,
+        suspected_pii=_suspected(contract, known),
+        published=known.published(contract.name),
+    )
 
 
 def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Counts) -> TableStatus:
@@ -222,67 +216,11 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
         held_for=hold.reason if hold else None,
         held_columns=undecided_columns(contract, known) if good else (),
         not_mirrored=_left_out(contract, known),
-        suspected_pii=_suspected(contract, known),
-        bigquery=published_status(ledger, known.publications.get(name)),
     )
 
 
 NOT_KNOWN = "not known: it moved"
 """Of a table that other hands changed: what was proved of it was proved of other rows."""
-
-
-def published_status(ledger: Ledger, newest: Publication | None) -> PublicationStatus | None:
-    """The state of the newest load into BigQuery of a table or a model."""
-    if newest is None:
-        return None
-    ended = newest.completed_at
-    return PublicationStatus(
-        state=newest.state,
-        version=newest.version,
-        job=newest.id,
-        rows=newest.rows,
-        bytes=newest.bytes,
-        submitted=newest.submitted_at.replace(tzinfo=UTC).isoformat(timespec="seconds"),
-        completed=ended.replace(tzinfo=UTC).isoformat(timespec="seconds") if ended else None,
-        error=newest.error,
-        proved=publication_proved(ledger, newest.table),
-    )
-
-
-def status_of_models(ledger: Ledger) -> dict[str, PublicationStatus]:
-    """The newest load into BigQuery of each model that has one, by ``model dataset.name``."""
-    newest = ledger.newest_publications().items()
-    found = {n: published_status(ledger, one) for n, one in newest if n.startswith(OF_MODELS)}
-    return {name: one for name, one in found.items() if one is not None}
-
-
-def _snapshot_status(
-    ledger: Ledger, contract: TableContract, known: _Known, counts: _Counts
-) -> TableStatus:
-    """A table of mode ``snapshot``: its newest snapshot, and the newest verdict on its rows."""
-    records = ledger.snapshots(contract.name)
-    newest = records[-1] if records else None
-    times = [r.published_at for r in records if r.published_at is not None]
-    rows, damage = counts.rows_of(contract) if times else (None, None)
-    moved = "; ".join(one.said for one in known.moved.get(contract.name, ()))
-    published = [r for r in records if r.state == "published" and r.number is not None]
-    proof = newest_proof(ledger, contract.name, "deduped") if published and not damage else None
-    proved = None if moved else snapshots_proved(proof, published)
-    state = newest.state if newest else "never loaded"
-    return TableStatus(
-        table=contract.name,
-        mode=contract.mode,
-        state="moved" if moved else state,
-        last_load=max(times).isoformat(timespec="seconds") if times else None,
-        rows=rows,
-        freshness=ledger.ledger_clock() - max(times) if times and not moved else None,
-        checks=damage or (NOT_KNOWN if moved else snapshot_checks(proof, proved, bool(published))),
-        proved=proved,
-        error=moved or open_words(records, ledger.notices(contract.name)),
-        originals={},
-        suspected_pii=_suspected(contract, known),
-        bigquery=published_status(ledger, known.publications.get(contract.name)),
-    )
 
 
 def _iso(moment: datetime) -> str:

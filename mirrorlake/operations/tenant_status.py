@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.ledger import Hold, Ledger, Load, Refusal, Tenant
-from mirrorlake.operations.status import NOT_KNOWN, TableStatus, published_status
+from mirrorlake.operations.publishers import published_statuses
+from mirrorlake.operations.status import NOT_KNOWN, TableStatus
 from mirrorlake.operations.tenant_looks import TenantLook, read_look
 from mirrorlake.proof.coverage import ProofStatus
 from mirrorlake.table.holds import hold_words
@@ -39,7 +40,7 @@ def tenants_status(
     """
     newest = ledger.newest_attempts([table.name for table in tables]) if tables else {}
     holds, refusals = (ledger.holds(), ledger.refusals()) if tables else ([], {})
-    publications = ledger.newest_publications() if tables else {}
+    published = published_statuses(ledger, {table.name for table in tables})
     found: list[TableStatus] = []
     for table in tables:
         there = "; ".join(one.said for one in moved.get(table.name, ()))
@@ -64,7 +65,7 @@ def tenants_status(
                 held_until=until.isoformat(timespec="minutes") if until else None,
                 held_for="; ".join(sorted({h.reason for h in held} - {""})) if until else None,
                 held_columns=look.held if look is not None else (),
-                bigquery=published_status(ledger, publications.get(table.name)),
+                published=published(table.name),
                 proved=proved,
             )
         )

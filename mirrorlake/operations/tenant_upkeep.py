@@ -22,7 +22,8 @@ from mirrorlake.load.reload import load_of
 from mirrorlake.operations.maintain import Ages, Maintained, maintain_lake_table
 from mirrorlake.operations.moved_layers import refuse_removal
 from mirrorlake.operations.orphans import GRACE, refuse_short_grace, remove_orphans
-from mirrorlake.operations.recover import Recovered, settle_published
+from mirrorlake.operations.publishers import settle_published
+from mirrorlake.operations.recover import Recovered
 from mirrorlake.table.tenants import clean_of, deduped_of, raw_of
 from mirrorlake.workspace import Workspace
 
@@ -62,7 +63,7 @@ def recover_tenants(
         errored=len(settled) - committed,
         orphans=len(removed),
         bytes=sum(removed),
-        bigquery=published,
+        published=published,
     )
 
 

@@ -31,7 +31,7 @@ from mirrorlake.proof.clean_look import CleanDifference, CleanLook
 from mirrorlake.proof.differences import Value
 from mirrorlake.proof.ranges import Tally, Verdict
 from mirrorlake.proof.rules import shown, shown_originals, shown_type
-from mirrorlake.sources.files.repeats import Spool
+from mirrorlake.runtime.repeats import Spool
 
 AT_ONCE = 20_000
 """Rows that are digested at once."""

@@ -20,6 +20,8 @@ DATABASE = "_mirror_database"
 """Of tenants: the source and the database that a row is of."""
 VERSION = "_mirror_version"
 """Of tenants: the hash of the schema version that a row was read in."""
+SNAPSHOT = "_mirror_snapshot"
+"""Of tables that are kept by snapshots: the one in which a row changed last."""
 
 IN_RAW = frozenset({LOAD, SEQ, POSITION, LOADED_AT, DAY, DELETED, KEY, TOKEN})
 """Columns that people are never shown: what has one is raw, or was made of it."""

@@ -22,8 +22,8 @@ from mirrorlake.destinations.iceberg.views import LakeView, read_view
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.merge.statements import clean_column
+from mirrorlake.runtime.repeats import Read, common_values
 from mirrorlake.schema.own_columns import ORIGINAL
-from mirrorlake.sources.files.repeats import Read, common_values
 from mirrorlake.table.lake_tables import clean_of, deduped_of, deduped_table, raw_tables
 
 # Of `SELECT … AS `name`, … FROM`: each column that a view of ours gives out.

@@ -16,8 +16,8 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.operations import maintain
 from tests.integration.conftest import Place
-from tests.integration.merge.snapshot.test_snapshot_fold import Mirror
-from tests.integration.merge.snapshot.test_snapshot_publish import _rows, _workspace
+from tests.integration.landing.fold.test_snapshot_fold import Mirror
+from tests.integration.landing.fold.test_snapshot_publish import _rows, _workspace
 
 
 def main(folder: str, table: str, what: str, *rest: str) -> None:

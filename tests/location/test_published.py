@@ -16,7 +16,9 @@ from dagster_mirrorlake.checks.repair_links import repair_links
 from dagster_mirrorlake.table import LAYERS, Layer, MirroredTable
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.ledger import FileRecord, Ledger, SeenSnapshot
+from mirrorlake.landing.ledger import FileRecord, LandedSnapshots, SeenSnapshot
+from mirrorlake.landing.notices import SnapshotNotices
+from mirrorlake.ledger import Ledger
 from mirrorlake.table.lake_tables import deduped_of
 from tests.location.partitions_tick import tick_partitions
 from tests.location.test_snapshots import IDS, Feed
@@ -41,9 +43,11 @@ class Watched(Feed):
         """As `mirrorlake land` writes it down; nothing is folded."""
         ledger = self.ledger
         for one in map(int, ids):
-            ledger.see_snapshots(NAME, [SeenSnapshot(one, "f", 1, 10)])
-            ledger.land_snapshot(NAME, one, one, f"digest {one}", [FileRecord("p", 10, "", "", 3)])
-            ledger.publish_snapshots(NAME, [one])
+            LandedSnapshots(ledger).see_snapshots(NAME, [SeenSnapshot(one, "f", 1, 10)])
+            LandedSnapshots(ledger).land_snapshot(
+                NAME, one, one, f"digest {one}", [FileRecord("p", 10, "", "", 3)]
+            )
+            LandedSnapshots(ledger).publish_snapshots(NAME, [one])
 
     def report(self, *, killed_after: int | None = None) -> list[dg.AssetMaterialization]:
         made, self.cursor = tick_partitions(
@@ -125,11 +129,11 @@ def test_a_snapshot_that_was_left_out_for_good_is_no_partition(feed: Watched) ->
     """And is one again when somebody takes it again: it keeps its first publication's time."""
     feed.publish(*IDS)
     feed.report()
-    feed.ledger.withdraw_snapshots(NAME, [int(IDS[0])])
-    assert feed.ledger.skip_snapshot(NAME, int(IDS[0]))
+    SnapshotNotices(feed.ledger).withdraw_snapshots(NAME, [int(IDS[0])])
+    assert SnapshotNotices(feed.ledger).skip_snapshot(NAME, int(IDS[0]))
     feed.report()
     assert all(feed.green(layer) == {IDS[1]} for layer in LAYERS)
-    feed.ledger.publish_snapshots(NAME, [int(IDS[0])])
+    LandedSnapshots(feed.ledger).publish_snapshots(NAME, [int(IDS[0])])
     assert not feed.report()
     assert all(feed.green(layer) == set(IDS) for layer in LAYERS)
 

@@ -14,6 +14,7 @@ from dagster_mirrorlake.checks.as_of import AS_OF
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import load_config
+from mirrorlake.landing.notices import SnapshotNotices
 from mirrorlake.ledger import Ledger
 
 IDS = ["20260130000000", "20260131000000"]
@@ -202,7 +203,7 @@ def test_an_exporter_that_dies_before_its_marker_and_a_refusal_turn_a_check_red(
         refused = feed.tick(instance, stuck.cursor)
         assert not refused.run_requests
         ledger = Ledger(config.ledger.url)
-        assert ledger.skip_snapshot("feed.d.t", int(IDS[0]))
+        assert SnapshotNotices(ledger).skip_snapshot("feed.d.t", int(IDS[0]))
         (passed,) = feed.tick(instance, refused.cursor).asset_events
         assert passed.passed
         feed.land(IDS[1], (1, 1))

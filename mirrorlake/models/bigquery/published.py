@@ -1,7 +1,7 @@
 """Models that are published in BigQuery, as a load there has to know them.
 
 What belongs here: names. What doesn't: what of a model BigQuery can't have
-(`mirrorlake.models.bigquery.publishable`), and loads (`mirrorlake.operations.bigquery`).
+(`mirrorlake.bigquery.refused_models`), and loads (`mirrorlake.bigquery.loads`).
 """
 
 from __future__ import annotations

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from mirrorlake.config import Config
 from mirrorlake.config.fields import format_duration
-from mirrorlake.config.settings import BigQueryConfig
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LandingError
 from mirrorlake.models.external_sources.inspect import compare_declared
 from mirrorlake.models.external_sources.own_places import OwnPlaces
+from mirrorlake.models.external_sources.stores import store_of_format
 from mirrorlake.models.external_sources.tables import ExternalLook
 from mirrorlake.models.files.external_table import ExternalCheck, ExternalDeclaration
 from mirrorlake.models.show.external import ExternalSeen, observe
-from mirrorlake.operations.bigquery.external_views import find_other_view
 from mirrorlake.runtime.plural import plural
 
 CLOCKS = timedelta(minutes=5)
@@ -57,7 +57,7 @@ def check_external(
     """Look at a table and check it.
 
     Args:
-        own: what it may not be, and the contract's section of BigQuery.
+        own: what it may not be, and the contract file.
         now: this moment (UTC).
 
     Raises:
@@ -70,7 +70,7 @@ def check_external(
         "contract": lambda: _contract(look, drift),
         "fresh": lambda: fresh_verdict(declared, seen, now),
         "row_count": lambda: row_count_verdict(declared, seen),
-        "clean": lambda: _clean(look, own.bigquery),
+        "clean": lambda: _clean(look, own.config),
     }
     return CheckedExternal(seen, tuple(checks[name]() for name in declared.checks))
 
@@ -98,11 +98,11 @@ def _contract(look: ExternalLook, drift: Sequence[str]) -> ExternalVerdict:
     return ExternalVerdict("contract", "passed", words)
 
 
-def _clean(look: ExternalLook, bigquery: BigQueryConfig | None) -> ExternalVerdict:
+def _clean(look: ExternalLook, config: Config | None) -> ExternalVerdict:
     if look.drift:
         words = "The table is not as declared: what its view shows is not compared"
         return ExternalVerdict("clean", "undecided", words)
-    if wrong := find_other_view(look, bigquery):
+    if wrong := store_of_format(look.table.declaration).find_other_view(look, config):
         words = f"{wrong}: mirrorlake external views makes it"
         return ExternalVerdict("clean", "failed", words)
     return ExternalVerdict("clean", "passed", "The view for readers is as declared")

@@ -17,6 +17,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
+from mirrorlake.capabilities import Seam
 from mirrorlake.cli import show as shown
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.reports import DIFFERENT, UNDECIDED
@@ -54,7 +55,7 @@ def check(names: Sequence[str], config_path: Path, as_json: bool) -> None:
 
     config = open_contract(config_path)
     declared, unread = read_externals(models_folder(config))
-    chosen, failures = _chosen(config, names, declared, unread)
+    chosen, failures = chosen_externals(config, names, declared, unread)
     lake, own, now = Lake(config.lake), OwnPlaces.of(config), datetime.now(UTC)
     found: dict[str, CheckedExternal] = {}
     for one in chosen:
@@ -72,69 +73,11 @@ def check(names: Sequence[str], config_path: Path, as_json: bool) -> None:
     sys.exit(failures[0][1].exit_code if failures else _code(found))
 
 
-@external.command()
-@click.argument("names", nargs=-1)
-@shown.config_option
-@shown.json_option
-def views(names: Sequence[str], config_path: Path, as_json: bool) -> None:
-    """Make the views for readers of tables in BigQuery whose files say `clean` (all by default).
-
-    One that is there as it must be is left alone.
-    """
-    from mirrorlake.destinations.iceberg.lake import Lake
-    from mirrorlake.models.contract_models import models_folder
-    from mirrorlake.models.external_sources.inspect import compare_declared
-    from mirrorlake.models.external_sources.own_places import OwnPlaces
-    from mirrorlake.models.files.external_table import read_externals
-    from mirrorlake.operations.bigquery.external_views import keep_clean_view
-
-    config = open_contract(config_path)
-    lake, own = Lake(config.lake), OwnPlaces.of(config)
-    made: list[dict[str, str]] = []
-    # A file that can't be read makes no view.
-    declared, unread = read_externals(models_folder(config))
-    chosen, failures = _chosen(config, names, declared, unread)
-    for one in _with_view(chosen, named=bool(names), others=bool(failures)):
-        try:
-            look = compare_declared(one, lake, own)
-            view, state = keep_clean_view(look, config, declared)
-            made.append({"table": one.name, "view": view, "state": state})
-        except MirrorlakeError as error:
-            failures.append((one.name, error))
-    if as_json:
-        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        shown.print_json({"views": made, "errors": errors})
-    else:
-        for line in made:
-            words = f"{escape(line['table'])}: {escape(line['view'])} {line['state']}"
-            shown.console.print(words, soft_wrap=True, highlight=False)
-        shown.print_errors(failures)
-    sys.exit(failures[0][1].exit_code if failures else 0)
+for _command in Seam[click.Command]("commands: external"):
+    external.add_command(_command)
 
 
-def _with_view(
-    declared: Sequence[ExternalDeclaration], *, named: bool, others: bool
-) -> Sequence[ExternalDeclaration]:
-    """Those whose files say `clean`.
-
-    Args:
-        others: whether there are files that can't be read.
-
-    Raises:
-        ConfigError: there is none, or one that was named says nothing.
-    """
-    found = [one for one in declared if one.clean is not None]
-    if (not found and not others) or (named and len(found) < len(declared)):
-        without = next((one for one in declared if one.clean is None), None)
-        named_one = f"{without.path} does not" if named and without is not None else "no file does"
-        raise ConfigError(
-            f"{named_one} say `clean`, so there is no view to make",
-            next_step="Write `clean: {}` in the table's file: docs/models.md#views-for-readers",
-        )
-    return found
-
-
-def _chosen(
+def chosen_externals(
     config: Config,
     names: Sequence[str],
     declared: Sequence[ExternalDeclaration],

@@ -12,11 +12,16 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show as shown
-from mirrorlake.cli.bigquery import print_published, publish_all
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.errors import ExpectationFailed
 from mirrorlake.models.cli.checks import checks_of, print_checks
 from mirrorlake.models.cli.external import print_external
+from mirrorlake.operations.publishers import (
+    PUBLISHERS,
+    Loaded,
+    print_published,
+    publish_all,
+)
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
@@ -28,7 +33,6 @@ if TYPE_CHECKING:
     from mirrorlake.models.partition_states.states import PartitionState
     from mirrorlake.models.show.model import ShownModel, ShownPartition
     from mirrorlake.models.show.stream_prices import StreamPrice
-    from mirrorlake.operations.bigquery.publish import PublishedThere
 
 
 @click.command("show", short_help="Show a model: columns, readers, what a partition reads.")
@@ -56,7 +60,7 @@ def show_command(
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     lake = open_lake(config.lake, ledger)
     project, catalogue = compile_project(config, lake)
-    external = show_external(project, lake, config.bigquery, model)
+    external = show_external(project, lake, config, model)
     if external is not None:
         print_external(external, as_json=as_json)
         return
@@ -78,6 +82,8 @@ def show_command(
 
 def _as_json(found: ShownModel) -> dict[str, Any]:
     said = asdict(found)
+    published = said.pop("published")
+    said |= {name: published.get(name) for name in PUBLISHERS.added}
     if found.partition is not None:
         said["partition"]["inputs"] = [_input_as_json(one) for one in found.partition.inputs]
     return said
@@ -115,10 +121,10 @@ def _print(found: ShownModel) -> None:
         words = f"Kept for {found.retention}: {found.gone:,} are kept no more"
         console.print(f"{words}, {found.to_drop:,} of these still in the table.", highlight=False)
     console.print(f"State: {_counts(found.states)}.", highlight=False)
-    if found.bigquery is not None:
-        there = found.bigquery
+    for name, there in found.published.items():
         words = there.error or ("-" if there.rows is None else plural(there.rows, "row"))
-        console.print(f"In BigQuery: {there.state}, {escape(words)}.", highlight=False)
+        title = PUBLISHERS.added[name].title
+        console.print(f"In {title}: {there.state}, {escape(words)}.", highlight=False)
     console.print(f"Reads {escape(', '.join(found.reads) or 'no table')}.")
     if found.read_by:
         console.print(f"Read by {escape(', '.join(found.read_by))}.")
@@ -263,11 +269,12 @@ def run_command(
         raise failures[0][1]
 
 
-def _print_runs(
-    runs: Sequence[ModelRun], loaded: Sequence[PublishedThere], *, as_json: bool
-) -> None:
+def _print_runs(runs: Sequence[ModelRun], loaded: Loaded, *, as_json: bool) -> None:
     if as_json:
-        there = {one.table: {"bigquery": asdict(one)} for one in loaded}
+        there: dict[str, dict[str, Any]] = {}
+        for name, done in loaded.items():
+            for one in done:
+                there.setdefault(one.table, {})[name] = asdict(one)
         shown.print_json([asdict(one) | there.get(f"model {one.model}", {}) for one in runs])
         return
     shown.console.print(runs_table(runs))
@@ -275,8 +282,7 @@ def _print_runs(
         for words in one.warnings:
             said = f"Warning: {one.model} {words}"
             shown.console.print(escape(said), highlight=False, soft_wrap=True)
-    if loaded:
-        print_published(loaded)
+    print_published(loaded)
 
 
 def runs_table(runs: Sequence[ModelRun]) -> Table:

@@ -21,8 +21,8 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable, history, is_rewrite, spark_types
 from mirrorlake.errors import LakeError, LandingError, ModelError
 from mirrorlake.models.external_sources.arrow_types import arrow_type
-from mirrorlake.models.external_sources.bigquery_copies import look_at_bigquery, refuse_streamed
 from mirrorlake.models.external_sources.own_places import OwnPlaces
+from mirrorlake.models.external_sources.stores import store_of_format
 from mirrorlake.models.external_sources.tables import ExternalLook, Externals, ExternalTable
 from mirrorlake.models.files.external_table import ExternalDeclaration
 from mirrorlake.sources.files.parquet_folder import ParquetFolder
@@ -63,7 +63,8 @@ def look_at(declared: ExternalDeclaration, lake: Lake, own: OwnPlaces) -> Extern
     look = compare_declared(declared, lake, own)
     for difference in look.drift:
         raise difference
-    refuse_streamed(look.table)
+    if look.table.stored is not None:
+        store_of_format(declared).refuse_unreadable(look.table)
     return look.table
 
 
@@ -80,11 +81,11 @@ def compare_declared(declared: ExternalDeclaration, lake: Lake, own: OwnPlaces) 
     own.refuse(declared)
     if declared.format == "iceberg":
         return _iceberg(declared, lake, own)
-    if declared.format == "bigquery":
-        look = look_at_bigquery(declared, own.bigquery)
-        own.refuse_look(look)
-        return look
-    return _parquet(declared, own)
+    if declared.format == "parquet":
+        return _parquet(declared, own)
+    look = store_of_format(declared).look(declared, own.config)
+    own.refuse_look(look)
+    return look
 
 
 # --- Iceberg --------------------------------------------------------------------------------------

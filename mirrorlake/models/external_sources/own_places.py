@@ -23,13 +23,14 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from mirrorlake.config import Config
-from mirrorlake.config.settings import STREAM_SUFFIX, BigQueryConfig
+from mirrorlake.config.settings import STREAM_SUFFIX
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import FOLDED, LOAD_ID
 from mirrorlake.destinations.iceberg.folders import table_uri, warehouse_uri
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.tables import OF
 from mirrorlake.errors import ModelError
+from mirrorlake.models.external_sources.stores import STORES, store_of_format
 from mirrorlake.models.external_sources.tables import OF_MODEL, ExternalLook
 from mirrorlake.models.files.external_table import ExternalDeclaration
 from mirrorlake.runtime.cache import cache_path
@@ -58,13 +59,13 @@ class OwnPlaces:
             tables to people.
         folders: what no path may lead to, or be above of.
         tables: URLs of the folders of these namespaces in the warehouse.
-        bigquery: the contract's section.
+        config: the contract file.
     """
 
     clean: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
     folders: Sequence[OwnFolder] = ()
     tables: Sequence[str] = ()
-    bigquery: BigQueryConfig | None = None
+    config: Config | None = None
 
     @classmethod
     def of(cls, config: Config) -> OwnPlaces:
@@ -78,7 +79,7 @@ class OwnPlaces:
                 named.update((name, name + STREAM_SUFFIX))
         warehouse = warehouse_uri(config.lake.warehouse)
         tables = sorted(table_uri(warehouse, (name,)) for name in named)
-        return cls(clean, tuple(_folders(config)), tables, config.bigquery)
+        return cls(clean, tuple(_folders(config)), tables, config)
 
     def refuse(self, declared: ExternalDeclaration) -> None:
         """See that a file names nothing of Mirrorlake's. Nothing is asked but the file system.
@@ -89,10 +90,10 @@ class OwnPlaces:
         if declared.format == "parquet":
             self._refuse_path(declared, declared.url, above=True)
             return
-        if declared.format == "bigquery":
-            project = self.bigquery.project if self.bigquery is not None else None
-            if project is None or (declared.project or project).casefold() != project.casefold():
-                return
+        if declared.format != "iceberg" and not store_of_format(declared).is_own(
+            declared, self.config
+        ):
+            return
         namespace, name = declared.table
         readers = self.clean.get(_DERIVED.sub("", _folded(namespace)))
         if readers is not None:
@@ -111,10 +112,8 @@ class OwnPlaces:
         declared, seen = look.table.declaration, look.table
         if table is not None:
             self._refuse_lake_table(declared, table)
-        if seen.there is not None:
-            _refuse_raw(
-                declared, str(seen.there.table), [one["name"] for one in seen.there.columns]
-            )
+        if seen.stored is not None:
+            _refuse_raw(declared, seen.stored.name, seen.stored.column_names)
         if seen.folder is not None and "://" not in declared.url:
             store = seen.folder.store
             for real in _leading_elsewhere(store.describe(one.path) for one in seen.files):
@@ -161,9 +160,8 @@ def _folders(config: Config) -> Iterator[OwnFolder]:
     yield OwnFolder(warehouse_uri(config.lake.warehouse), "the lake")
     yield OwnFolder(str(config.path.absolute().parent / ".mirrorlake"), "Mirrorlake's own folder")
     yield OwnFolder(str(cache_path()), "Mirrorlake's cache")
-    if config.bigquery is not None:
-        url = f"gs://{config.bigquery.bucket}/{config.bigquery.prefix}"
-        yield OwnFolder(url, "what waits to be loaded into BigQuery")
+    for store in STORES:
+        yield from (OwnFolder(url, what) for url, what in store.own_folders(config))
     for contract in config.snapshots:
         landing, settings = config.landings[contract.source], contract.snapshot
         if settings is not None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
+from typing import Protocol
 
-from mirrorlake.destinations.bigquery.reader import TableSeen
 from mirrorlake.errors import ModelError
 from mirrorlake.models.files.external_table import ExternalDeclaration
 from mirrorlake.models.row_filters.value_sets import ValueSet
@@ -21,6 +22,47 @@ from mirrorlake.sources.files.parquet_folder import ParquetFile, ParquetFolder
 
 OF_MODEL = "mirrorlake.model"
 """The property of a table that says which model made it."""
+
+
+class StreamedIn(Protocol):
+    """Rows that were streamed into a table and are in no version of it yet."""
+
+    @property
+    def estimated(self) -> int:
+        """About how many; nobody counts them."""
+        ...
+
+    @property
+    def oldest_at(self) -> datetime | None:
+        """When the oldest came (UTC)."""
+        ...
+
+
+class SeenInStore(Protocol):
+    """A table of a capability's store, as it was when it was looked at."""
+
+    @property
+    def name(self) -> str:
+        """Its whole name there."""
+        ...
+
+    @property
+    def column_names(self) -> Sequence[str]: ...
+    @property
+    def version(self) -> str:
+        """Another one whenever anything of the table changed."""
+        ...
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def changed_at(self) -> datetime | None: ...
+    @property
+    def streaming(self) -> StreamedIn | None: ...
+
+
 Reached = Sequence[Mapping[str, ValueSet]]
 """For each mention of a table, its partition columns and their values; what is not in it has no
 bound."""
@@ -57,7 +99,7 @@ class ExternalTable:
         rows_of: the snapshot that last changed rows.
         folder: of Parquet, how it is read.
         files: of Parquet, all that were there.
-        there: of BigQuery, the table as it was.
+        stored: of a capability's store, the table as it was.
     """
 
     declaration: ExternalDeclaration
@@ -65,7 +107,7 @@ class ExternalTable:
     rows_of: int | None = None
     folder: ParquetFolder | None = None
     files: tuple[ParquetFile, ...] = ()
-    there: TableSeen | None = None
+    stored: SeenInStore | None = None
 
     @property
     def name(self) -> str:
@@ -86,8 +128,8 @@ class ExternalTable:
 
     def version(self, mentions: Reached) -> str:
         """What is read of it, as a text that is another one when that moved."""
-        if self.there is not None:
-            return self.there.version
+        if self.stored is not None:
+            return self.stored.version
         if self.folder is None:
             return str(self.rows_of or 0)
         digest = hashlib.sha256()

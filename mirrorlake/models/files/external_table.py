@@ -310,3 +310,14 @@ def _wrong_folders(file: YamlFile, said: ExternalSection) -> Iterator[Problem]:
         yield file.problem(("columns",), words, at_key=True)
     if by and len(by) == len(said.columns):
         yield file.problem(("columns",), "its files have no column", at_key=True)
+
+
+def rules_of_view(declared: ExternalDeclaration) -> dict[str, str]:
+    """Each declared column, and what its table's view does with it: ``show``, ``drop``, ``null`` or
+    ``mask``."""
+    rules: Mapping[str, str] = declared.clean or {}
+    found: dict[str, str] = {}
+    for one in declared.columns:
+        lowered = one.name.lower()
+        found[one.name] = rules.get(lowered, "drop" if lowered in declared.hidden else "show")
+    return found

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from mirrorlake.config.settings import BigQueryConfig
+from mirrorlake.config import Config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.bigquery.reader import TableSeen
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import is_rewrite
 from mirrorlake.errors import LakeError, LandingError
 from mirrorlake.models.compile.model import Project
-from mirrorlake.models.external_sources.bigquery_view import rules_of_view, view_of
-from mirrorlake.models.external_sources.tables import ExternalTable
+from mirrorlake.models.external_sources.stores import STORES
+from mirrorlake.models.external_sources.tables import ExternalTable, SeenInStore
+from mirrorlake.models.files.external_table import rules_of_view
 from mirrorlake.models.spark_sql.columns import NamedValue
 from mirrorlake.sources.files.parquet_folder import ParquetFolder
 from mirrorlake.sources.files.parquet_table import check_files
@@ -83,21 +83,21 @@ def observe(table: ExternalTable, lake: Lake, *, counted: bool = True) -> Extern
         LandingError: a file is gone, or not as the table is declared.
         LakeError: the lake or the store can't be read.
     """
-    if table.there is not None:
-        return _of_bigquery(table, table.there)
+    if table.stored is not None:
+        return _of_store(table, table.stored)
     if table.folder is not None:
         return _of_parquet(table, _rows_of(table, table.folder) if counted else None)
     return _of_iceberg(table, lake)
 
 
-def _of_bigquery(table: ExternalTable, there: TableSeen) -> ExternalSeen:
-    streamed = there.streaming
-    times = (there.changed_at, streamed.oldest_at if streamed is not None else None)
+def _of_store(table: ExternalTable, stored: SeenInStore) -> ExternalSeen:
+    streamed = stored.streaming
+    times = (stored.changed_at, streamed.oldest_at if streamed is not None else None)
     return ExternalSeen(
         version=table.version([{}]),
-        rows=there.rows,
+        rows=stored.rows,
         files=None,
-        bytes=there.bytes,
+        bytes=stored.bytes,
         changed_at=max((one for one in times if one is not None), default=None),
         streamed=streamed.estimated if streamed is not None else None,
     )
@@ -143,13 +143,8 @@ def _of_iceberg(table: ExternalTable, lake: Lake) -> ExternalSeen:
     return ExternalSeen(version, rows, counted.data_files, counted.bytes, written)
 
 
-def show_external(
-    project: Project, lake: Lake, settings: BigQueryConfig | None, name: str
-) -> ShownExternal | None:
+def show_external(project: Project, lake: Lake, config: Config, name: str) -> ShownExternal | None:
     """What is said of a table that is made elsewhere; None of another name.
-
-    Args:
-        settings: the contract's section `bigquery`.
 
     Raises:
         LandingError, LakeError: see `observe`.
@@ -158,7 +153,7 @@ def show_external(
     if table is None:
         return None
     declared = table.declaration
-    viewed = declared.clean is not None
+    store = STORES.added.get(declared.format)
     return ShownExternal(
         name=table.name,
         path=str(declared.path),
@@ -171,13 +166,13 @@ def show_external(
         seen=observe(table, lake),
         read_by=project.readers.get(table.name, ()),
         hidden=tuple(sorted(declared.hidden)),
-        view=str(view_of(declared, settings)) if settings and viewed else None,
-        in_view=rules_of_view(declared) if viewed else {},
+        view=store.view(declared, config) if store is not None else None,
+        in_view=rules_of_view(declared) if declared.clean is not None else {},
     )
 
 
 def _place_of(table: ExternalTable) -> str:
-    if table.there is not None:
-        return str(table.there.table)
+    if table.stored is not None:
+        return table.stored.name
     declared = table.declaration
     return declared.url if declared.format == "parquet" else str(Identifier(*declared.table))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mirrorlake.errors import ModelError
 from mirrorlake.ledger.lake_heads import OF_MODELS
@@ -25,7 +25,7 @@ from mirrorlake.models.partition_states.states import States
 from mirrorlake.models.scope_values.comprehension import ScopeValues, kind_of, text_of
 from mirrorlake.models.scope_values.query_text import bound_sql
 from mirrorlake.models.show.stream_prices import StreamPrice, stream_prices
-from mirrorlake.operations.status import PublicationStatus, status_of_models
+from mirrorlake.operations.publishers import PublicationStatus, other_statuses
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ShownModel:
         streams: of a stream view, what it reads of each mirrored table.
         retention: how long partitions are kept; ``gone``: how many it keeps no more; ``to_drop``:
             how many of these the table still has.
-        bigquery: its newest load into BigQuery; None where there was none.
+        published: by publisher, its newest load.
     """
 
     name: str
@@ -108,7 +108,7 @@ class ShownModel:
     retention: str | None = None
     gone: int = 0
     to_drop: int = 0
-    bigquery: PublicationStatus | None = None
+    published: Mapping[str, PublicationStatus] = field(default_factory=dict[str, PublicationStatus])
 
 
 def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownModel:
@@ -151,7 +151,7 @@ def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownMod
         retention=declared.retention.text if declared.retention is not None else None,
         gone=len(model.gone),
         to_drop=len(gone_keys(states.lake, model)),
-        bigquery=status_of_models(states.ledger).get(f"{OF_MODELS}{model.name}"),
+        published=other_statuses(states.ledger).get(f"{OF_MODELS}{model.name}", {}),
     )
 
 

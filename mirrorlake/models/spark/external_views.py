@@ -15,7 +15,7 @@ from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.models.compile.model import Model
 from mirrorlake.models.compile.table_mentions import TextSpan, written_instead
-from mirrorlake.models.external_sources.bigquery_copies import copied_rows
+from mirrorlake.models.external_sources.stores import store_of_format
 from mirrorlake.models.external_sources.tables import ExternalInput, ExternalTable
 from mirrorlake.sources.files.parquet_table import parquet_frame
 
@@ -54,8 +54,8 @@ def _view(spark: SparkSession, table: ExternalTable, one: ExternalInput) -> str:
 def _rows(spark: SparkSession, table: ExternalTable, one: ExternalInput) -> DataFrame:
     columns = table.declaration.columns
     ddl = ", ".join(f"{as_sql_identifier(column.name)} {column.type}" for column in columns)
-    if table.there is not None:
-        copy = copied_rows(table, table.there)
+    if table.stored is not None:
+        copy = store_of_format(table.declaration).copied_rows(table)
         return parquet_frame(spark, table.name, ddl, copy.folder, copy.files)
     if table.folder is not None:
         return parquet_frame(spark, table.name, ddl, table.folder, table.reached(one.reached))

@@ -30,6 +30,7 @@ from mirrorlake.models.partition_states.drop_expired import uncovered_keys
 from mirrorlake.models.partition_states.dropped_commits import DROPPED, PartitionDrop
 from mirrorlake.models.partition_states.lake_tables import RECORDED, model_table, table_of_model
 from mirrorlake.models.partition_states.table_history import key_of_values
+from mirrorlake.operations.publishers import PUBLISHERS
 from mirrorlake.workspace import Workspace
 
 
@@ -43,7 +44,7 @@ class Leftover:
         keys: the partitions.
         rows: of a table, or of partitions, as far as is known.
         kept: why it stays unless it is named; empty of what goes.
-        there: what BigQuery has of it, and keeps.
+        there: what a publisher has of it, and keeps.
     """
 
     model: str
@@ -81,8 +82,11 @@ def find_leftovers(
 
 
 def _found(lake: Lake, ledger: Ledger, project: Project) -> Iterator[Leftover]:
-    there = ledger.newest_publications("success")
-    published = {one.removeprefix(OF_MODELS) for one in there if one.startswith(OF_MODELS)}
+    published = {
+        name.removeprefix(OF_MODELS): publisher.title
+        for publisher in PUBLISHERS
+        for name in publisher.loaded(ledger)
+    }
     for model in project.models.values():
         keys = uncovered_keys(lake, model)
         if keys:
@@ -91,10 +95,12 @@ def _found(lake: Lake, ledger: Ledger, project: Project) -> Iterator[Leftover]:
             known = [one for one in rows if one is not None]
             kept = _SNAPSHOT if model.declaration.is_snapshot else ""
             total = sum(known) if len(known) == len(rows) else None
-            there = "the next run takes them out of BigQuery" if model.name in published else ""
+            title = published.get(model.name)
+            there = f"the next run takes them out of {title}" if title else ""
             yield Leftover(model.name, "partitions", keys, total, kept, there)
     for name, said in _gone(ledger, project).items():
-        there = "its copy in BigQuery stays: drop it there" if name in published else ""
+        title = published.get(name)
+        there = f"its copy in {title} stays: drop it there" if title else ""
         kept = _SNAPSHOT if said["materialized"] == "snapshot" else ""
         identifier = table_of_model(name)
         if said["materialized"] in ("view", "stream view"):

@@ -1,8 +1,5 @@
-"""Landing: complete copies of tables that arrive as files, found, read exactly and written down.
+"""Folders of files: on a disk, in ``gs://`` or ``s3://``, and the Parquet tables in them.
 
-What belongs here: the layout, the store (a folder, ``gs://``, ``s3://``), which snapshots are new
-and complete, records made typed rows, and the same layout written from MySQL. What doesn't: how a
-snapshot becomes part of a table (`mirrorlake.merge.snapshot`).
-
-Files here are only read, and never copied: a Spark DataFrame reads them where they landed.
+What belongs here: the stores, what is listed and read. What doesn't: snapshots that land there
+(`mirrorlake.landing`).
 """

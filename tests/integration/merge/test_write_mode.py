@@ -20,7 +20,7 @@ from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof.report import Ask
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
-from tests.integration.merge.snapshot.test_snapshot_fold import Mirror
+from tests.integration.landing.fold.test_snapshot_fold import Mirror
 from tests.integration.mirrored import INCREMENTAL, assert_equal
 from tests.integration.snapshot_model import Row
 from tests.integration.tenants import Tenants

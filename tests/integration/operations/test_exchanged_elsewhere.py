@@ -12,11 +12,11 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.operations.exchanged_columns import accept_columns
-from mirrorlake.operations.preflight import preflight
 from mirrorlake.operations.tenant_status import tenants_status
+from mirrorlake.preflight.tables import preflight
 from mirrorlake.table.lake_tables import clean_of
 from tests.integration.conftest import Place
-from tests.integration.operations.test_landing import IDS, Feed
+from tests.integration.landing.test_landing import IDS, Feed
 from tests.integration.tenants import Tenants
 
 HIDDEN = {"mail": {"pii": "mask"}, "card": {"pci": "never"}}

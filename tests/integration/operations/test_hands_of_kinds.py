@@ -37,7 +37,7 @@ from tests.integration.hands import (
     row_deleted,
     set_back,
 )
-from tests.integration.operations.test_landing import IDS, Feed, line
+from tests.integration.landing.test_landing import IDS, Feed, line
 from tests.integration.tenants import Tenants
 
 EVERY = (

@@ -26,13 +26,13 @@ from mirrorlake.config.spark_settings import EXACT_SETTINGS
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.session_settings import check_exact
 from mirrorlake.errors import LakeError
-from mirrorlake.operations.check_snapshots import check_snapshots
-from mirrorlake.operations.land import fold_snapshots, take_snapshots
+from mirrorlake.landing.check import check_snapshots
+from mirrorlake.landing.files import listing as look
+from mirrorlake.landing.land import fold_snapshots, take_snapshots
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.proof.report import Ask
-from mirrorlake.sources.files import look
 from mirrorlake.sources.mysql.introspect import read_samples, read_table
 from mirrorlake.sources.mysql.tables import quote, quoted_text
 from mirrorlake.workspace import Workspace

@@ -23,16 +23,16 @@ from mirrorlake.errors import (
     ProofError,
     SchemaError,
 )
-from mirrorlake.merge.snapshot.publish import roll_table_back
-from mirrorlake.operations.check_snapshots import check_snapshots
-from mirrorlake.operations.decisions import skip_snapshots
-from mirrorlake.operations.land import fold_snapshots
+from mirrorlake.landing.check import check_snapshots
+from mirrorlake.landing.decisions import skip_snapshots
+from mirrorlake.landing.fold.publish import roll_table_back
+from mirrorlake.landing.land import fold_snapshots
+from mirrorlake.landing.rolled_back import find_withdrawn
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.operations.tenant_checks import check_tenants
-from mirrorlake.operations.withdrawn import find_withdrawn
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.counts import count_rows
 from mirrorlake.proof.report import Ask
@@ -42,7 +42,7 @@ from mirrorlake.table.lake_tables import deduped_of as lake_deduped_of
 from mirrorlake.table.tenants import deduped_of
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
-from tests.integration.operations.test_landing import IDS, Feed, line
+from tests.integration.landing.test_landing import IDS, Feed, line
 from tests.integration.tenants import Tenants
 
 TERMS: dict[str, Any] = {"mode": "incremental", "key": ["id"], "cursor": "at"}

@@ -12,7 +12,7 @@ import pytest
 from pymysql.connections import Connection
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.operations.preflight_statements import rebuilt_findings
+from mirrorlake.preflight.statements import rebuilt_findings
 from mirrorlake.sources.mysql.altered import alter, around_after
 from mirrorlake.sources.mysql.connect import is_mariadb, rows_of
 from mirrorlake.sources.mysql.ddl import MoveRows, Statement

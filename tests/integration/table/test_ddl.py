@@ -13,10 +13,10 @@ from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SourceError
+from mirrorlake.init.suggest_tables import suggest_contract
 from mirrorlake.operations import sync
 from mirrorlake.operations.gaps import find_stretches
 from mirrorlake.operations.sync import load_table, sync_table
-from mirrorlake.scaffold.suggest_tables import suggest_contract
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.introspect import read_table, read_tables
 from mirrorlake.workspace import Workspace

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mirrorlake.operations.exchanged_columns import accept_columns
-from mirrorlake.operations.preflight import preflight
 from mirrorlake.operations.status import status_of
 from mirrorlake.operations.sync import sync_table
+from mirrorlake.preflight.tables import preflight
 from mirrorlake.workspace import Workspace
 from tests.integration.table.test_new_columns import clean_columns
 

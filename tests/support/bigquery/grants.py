@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from mirrorlake.config.grants import AUTHORISED, OWNER, Grant
+from mirrorlake.permissions.grants import AUTHORISED, OWNER, Grant
 
 RUNNER = "serviceAccount:runner@p.iam.gserviceaccount.com"
 PRINCIPALS = (

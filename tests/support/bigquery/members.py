@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from mirrorlake.config.grants import Grant
+from mirrorlake.permissions.grants import Grant
 from tests.support.bigquery.grants import RUNNER
 
 GROUPS = ("a@example.com", "b@example.com", "c@example.com")

@@ -15,7 +15,6 @@ from mirrorlake.config import load_config
 from mirrorlake.ledger import Lease, Ledger, Window
 from mirrorlake.operations.computed import COMPUTED
 from mirrorlake.operations.recorded_contracts import record_contract
-from mirrorlake.operations.recover import ALSO_RECOVERED
 
 CONTRACT = """
 version: 1
@@ -35,8 +34,7 @@ sources:
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for seam in (COMPUTED, ALSO_RECOVERED):
-        monkeypatch.setitem(seam.__dict__, "added", {})
+    monkeypatch.setitem(COMPUTED.__dict__, "added", {})
     path = tmp_path / "mirrorlake.yaml"
     path.write_text(CONTRACT)
     (tmp_path / "models" / "m").mkdir(parents=True)

@@ -505,10 +505,8 @@ def test_a_ledger_of_version_6_is_brought_to_this_one(
     ask("ALTER TABLE tenants DROP COLUMN verdict_words")
     ask("ALTER TABLE costs DROP COLUMN seconds")
     ask("DROP TABLE dirty_marks")
-    ask("ALTER TABLE publications DROP COLUMN days")
     ask("UPDATE mirrorlake_meta SET value = '6' WHERE name = 'version'")
     opened = Ledger(url)
-    assert opened.begin_publication("stem", TABLE, 1, None, "", "{}").days is None
     assert [found.seq for found in opened.unsettled_loads(TABLE)] == [load.seq]
     assert ask("SELECT value FROM mirrorlake_meta WHERE name = 'version'") == [
         (str(LEDGER_VERSION),)
@@ -599,39 +597,6 @@ def test_two_versions_with_one_hash_are_refused(
         ledger.record_schema_version(TABLE, second)
     assert ledger.schema_versions(TABLE) == [first]
     ledger.record_schema_version("s.shop.other", second)
-
-
-def test_a_publication_is_found_until_it_ends(ledger: Ledger) -> None:
-    begun = ledger.begin_publication("a_b_7", TABLE, 7, None, "it is the first load", "{}")
-    assert begun.id.startswith("a_b_7_1-")
-    other = ledger.begin_publication("axb_7", "s.shop.u", 7, 3, "", "{}")
-    assert ledger.newest_publications() == {TABLE: begun, "s.shop.u": other}
-    staged = ledger.publication_staged(begun.id, 3, 30, 300)
-    assert (staged.state, staged.staged, staged.rows, staged.bytes) == ("pending", 3, 30, 300)
-    assert ledger.publication_ended(begun.id, "the bucket is gone").state == "errored"
-    again = ledger.begin_publication("a_b_7", TABLE, 7, None, "the load before failed", "{}")
-    assert again.id.startswith("a_b_7_2-")
-    ended = ledger.publication_ended(again.id)
-    assert (ended.state, ended.error, ended.completed_at is not None) == ("success", None, True)
-    assert [one.state for one in ledger.publications(TABLE)] == ["success", "errored"]
-    with pytest.raises(LedgerError, match="no publication x"):
-        ledger.publication_ended("x")
-
-
-def test_a_change_of_access_is_there_before_it_is_made(ledger: Ledger) -> None:
-    adds = [{"principal": "user:a@x.de", "role": "reader", "reason": "größe 😀"}]
-    first = ledger.begin_access_change("p.d", "user:me@x.de", adds, [])
-    second = ledger.begin_access_change("p.e", "user:me@x.de", [], adds)
-    assert second > first
-    [change] = ledger.access_changes("p.d", pending=True)
-    assert (change.number, change.adds, change.removes) == (first, adds, [])
-    assert (change.state, change.words, change.ended_at) == ("pending", None, None)
-    ledger.access_change_ended(first, "refused", "somebody was first")
-    assert ledger.access_changes("p.d", pending=True) == []
-    newest, oldest = ledger.access_changes()
-    assert (newest.resource, newest.state, oldest.state) == ("p.e", "pending", "refused")
-    assert oldest.words == "somebody was first"
-    assert oldest.ended_at is not None
 
 
 # --- the lake -------------------------------------------------------------------------------------

@@ -12,9 +12,10 @@ import pytest
 from click.testing import CliRunner
 from pyiceberg.types import IntegerType
 
+from mirrorlake.bigquery import external_tables as bigquery_tables
+from mirrorlake.bigquery.api.names import BigQueryTable
+from mirrorlake.bigquery.api.reader import StreamedRows, TableSeen
 from mirrorlake.cli.main import cli
-from mirrorlake.destinations.bigquery.names import BigQueryTable
-from mirrorlake.destinations.bigquery.reader import StreamedRows, TableSeen
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import MirrorlakeError, ModelError
 from mirrorlake.models.checks.external_tables import (
@@ -22,7 +23,6 @@ from mirrorlake.models.checks.external_tables import (
     fresh_verdict,
     row_count_verdict,
 )
-from mirrorlake.models.external_sources import bigquery_copies as bigquery_tables
 from mirrorlake.models.external_sources.inspect import look_at
 from mirrorlake.models.external_sources.own_places import OwnPlaces
 from mirrorlake.models.external_sources.tables import ExternalTable
@@ -182,10 +182,8 @@ def test_streamed_rows_are_observed_and_not_read(
         StreamedRows(20, newer),
     )
     one = declared(tmp_path)
-    looked = bigquery_tables.ExternalLook(ExternalTable(one, there=there), ())
-    monkeypatch.setattr(
-        "mirrorlake.models.external_sources.inspect.look_at_bigquery", lambda *_: looked
-    )
+    looked = bigquery_tables.ExternalLook(ExternalTable(one, stored=there), ())
+    monkeypatch.setattr("mirrorlake.bigquery.external_tables.look_at_bigquery", lambda *_: looked)
     found = check_external(one, NO_LAKE, OwnPlaces(), NOW)
     assert (found.seen.rows, found.seen.streamed, found.seen.changed_at) == (3, 20, newer)
     assert [v.verdict for v in found.verdicts] == ["passed", "passed", "undecided"]

@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from mirrorlake.bigquery.api.names import BigQueryTable
+from mirrorlake.bigquery.api.reader import TableSeen
+from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.cli.main import cli
 from mirrorlake.config import Config, load_config
-from mirrorlake.config.settings import BigQueryConfig, LakeConfig
-from mirrorlake.destinations.bigquery.names import BigQueryTable
-from mirrorlake.destinations.bigquery.reader import TableSeen
+from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LandingError, ModelError
 from mirrorlake.models.external_sources.inspect import look_at
@@ -206,7 +207,10 @@ def test_what_only_looks_like_the_lake(contract: Path) -> None:  # noqa: F811
     config = load_config(contract)
     own_rows(contract.parent / "lake2" / "a.parquet")
     assert refusal(config, AT.format(path="lake2")) == ""
-    update = {"lake": LakeConfig.model_construct(warehouse="gs://b/lake"), "bigquery": BIGQUERY}
+    update = {
+        "lake": LakeConfig.model_construct(warehouse="gs://b/lake"),
+        "added": {"bigquery": BIGQUERY},
+    }
     for path in ("gs://b/lake2", "gs://c/lake/x", "gs://own-bucket/else"):
         declared = read_external(written(contract.parent, AT.format(path=path)))
         OwnPlaces.of(config.model_copy(update=update)).refuse(declared)
@@ -242,7 +246,7 @@ def test_a_file_of_raw_wherever_it_lies(contract: Path) -> None:  # noqa: F811
      ("partner-project.s_d.people", False)],
 )  # fmt: skip
 def test_datasets_that_mirrorlake_fills(contract: Path, table: str, is_ours: bool) -> None:  # noqa: F811
-    config = load_config(contract).model_copy(update={"bigquery": BIGQUERY})
+    config = load_config(contract).model_copy(update={"added": {"bigquery": BIGQUERY}})
     declared = read_external(written(contract.parent, NAMED.format(kind="bigquery", table=table)))
     if not is_ours:
         OwnPlaces.of(config).refuse(declared)
@@ -259,7 +263,7 @@ def test_a_copy_of_raw_in_bigquery(tmp_path: Path) -> None:
         ({"name": "id"}, {"name": "_mirror_seq"}), "v", 0, 0, None, None,
     )  # fmt: skip
     with pytest.raises(ModelError, match=r"p-1\.x\.people has _mirror_seq"):
-        OwnPlaces().refuse_look(ExternalLook(ExternalTable(declared, there=there), ()))
+        OwnPlaces().refuse_look(ExternalLook(ExternalTable(declared, stored=there), ()))
 
 
 # --- commands --------------------------------------------------------------------------------------

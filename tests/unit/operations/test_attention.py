@@ -17,10 +17,11 @@ from mirrorlake.cli.main import cli
 from mirrorlake.config import Config
 from mirrorlake.ledger import Ledger, Window
 from mirrorlake.operations import moved_lake
-from mirrorlake.operations.attention import LABELS, find_attention
+from mirrorlake.operations.attention import find_attention, labels
 from mirrorlake.operations.monitor import not_right
+from mirrorlake.operations.publishers import PublicationStatus
 from mirrorlake.operations.results import unchanged_result
-from mirrorlake.operations.status import PublicationStatus, status_of
+from mirrorlake.operations.status import status_of
 from mirrorlake.operations.unchanged import Unchanged
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.table.surplus import SURPLUS
@@ -107,7 +108,7 @@ def test_strict_ends_with_10_unless_all_is_right(
     place: tuple[Config, Ledger], monkeypatch: pytest.MonkeyPatch, cause: str
 ) -> None:
     config, ledger = place
-    monkeypatch.setattr("mirrorlake.cli.open_contract", lambda _: config)
+    monkeypatch.setattr("mirrorlake.cli.status.open_contract", lambda _: config)
 
     def run(*options: str) -> tuple[int, Any]:
         done = CliRunner().invoke(cli, ["status", *options])
@@ -120,7 +121,7 @@ def test_strict_ends_with_10_unless_all_is_right(
     code, said = run("--strict")
     assert code == 10, said
     assert f"{kind}: " in said
-    assert LABELS[kind] in said.splitlines()[-1]  # type: ignore[index]
+    assert labels()[kind] in said.splitlines()[-1]
     code, found = run("--strict", "--json")
     assert (code, found[0]["not_right"][0]["kind"]) == (10, kind)
     assert run()[0] == 0, "a monitor asks for it"
@@ -131,7 +132,7 @@ def test_a_moved_lake_never_ends_with_0(
     place: tuple[Config, Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, ledger = place
-    monkeypatch.setattr("mirrorlake.cli.open_contract", lambda _: config)
+    monkeypatch.setattr("mirrorlake.cli.status.open_contract", lambda _: config)
     assert moved_lake.find_all_moved(config, ledger, config.tables) == {}
     monkeypatch.setattr(
         "mirrorlake.operations.status.find_all_moved",
@@ -146,7 +147,8 @@ def test_what_bigquery_lacks_is_not_right(place: tuple[Config, Ledger]) -> None:
     found = status_of(config, ledger, config.tables)
     at = "2026-01-02T00:00:00+00:00"
     there = PublicationStatus("errored", 1, "job", 1, 1, at, at, "quota")
-    with_it = [replace(found[0], bigquery=there), *found[1:]]
+    with_it = [replace(found[0], published={"bigquery": there}), *found[1:]]
     assert [
-        (one.kind, one.words) for one in not_right(ledger, config.tables, with_it, {"m": there})
+        (one.kind, one.words)
+        for one in not_right(ledger, config.tables, with_it, {"m": {"bigquery": there}})
     ] == [("bigquery", "quota")] * 2

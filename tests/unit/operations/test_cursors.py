@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from dagster_mirrorlake.sensors.landed import LandedCursor
+from dagster_mirrorlake.landing.sensor import LandedCursor
 from mirrorlake.operations.cursors import cursor_text, read_cursor
 from mirrorlake.operations.detect import Mark
 from mirrorlake.operations.unfolded import FoldCursor, FoldRequest

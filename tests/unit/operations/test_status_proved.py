@@ -11,22 +11,12 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.config import Config, load_config
-from mirrorlake.ledger import (
-    FileRecord,
-    LayerProof,
-    Ledger,
-    Proof,
-    Receipt,
-    SeenSnapshot,
-    Tenant,
-    Window,
-)
+from mirrorlake.landing.ledger import FileRecord, LandedSnapshots, SeenSnapshot
+from mirrorlake.landing.status import snapshot_checks, snapshots_proved
+from mirrorlake.ledger import LayerProof, Ledger, Proof, Receipt, Tenant, Window
 from mirrorlake.ledger.lake_heads import LakeHead
 from mirrorlake.operations.layer_status import (
     newest_proof,
-    publication_proved,
-    snapshot_checks,
-    snapshots_proved,
 )
 from mirrorlake.operations.status import TableStatus, status_of
 from mirrorlake.operations.tenant_status import tenants_status
@@ -148,9 +138,11 @@ def test_a_landed_copy_is_proved_as_of_its_newest_check(tmp_path: Path) -> None:
     ledger = Ledger(f"sqlite:///{tmp_path}/ledger.db")
 
     def publish(number: int) -> None:
-        ledger.see_snapshots("f.d.t", [SeenSnapshot(number, "f", 1, 10)])
-        ledger.land_snapshot("f.d.t", number, number, "x", [FileRecord("p", 10, "", "", 3)])
-        ledger.publish_snapshots("f.d.t", [number])
+        LandedSnapshots(ledger).see_snapshots("f.d.t", [SeenSnapshot(number, "f", 1, 10)])
+        LandedSnapshots(ledger).land_snapshot(
+            "f.d.t", number, number, "x", [FileRecord("p", 10, "", "", 3)]
+        )
+        LandedSnapshots(ledger).publish_snapshots("f.d.t", [number])
 
     publish(20260101000000)
     proof = LayerProof(
@@ -160,7 +152,7 @@ def test_a_landed_copy_is_proved_as_of_its_newest_check(tmp_path: Path) -> None:
     ledger.record_layer_proofs([proof])
 
     def words() -> str:
-        published = [one for one in ledger.snapshots("f.d.t") if one.published_at]
+        published = [one for one in LandedSnapshots(ledger).snapshots("f.d.t") if one.published_at]
         newest = newest_proof(ledger, "f.d.t", "deduped")
         return snapshot_checks(newest, snapshots_proved(newest, published), published=True)
 
@@ -173,24 +165,6 @@ def test_a_landed_copy_is_proved_as_of_its_newest_check(tmp_path: Path) -> None:
     found = words()
     assert found.startswith("folded, newest check different (1 missing) of snapshot 2026010100")
     assert found.endswith("as of 2026-01-02 09:07")
-
-
-def test_what_bigquery_has_is_proved_as_of_its_newest_check(tmp_path: Path) -> None:
-    ledger = Ledger(f"sqlite:///{tmp_path}/ledger.db")
-    ledger.publication_ended(ledger.begin_publication("a", "s.d.t", 7, None, "", "{}").id)
-    assert publication_proved(ledger, "s.d.t") is None
-    now = datetime.now(UTC)
-    proof = LayerProof(
-        *("c", "s.d.t", "bigquery", "equal", "", "", 3, "", 3, "", "deduped 7", 0, "1", now, 0.1)
-    )
-    ledger.record_layer_proofs([proof])
-    found = publication_proved(ledger, "s.d.t")
-    assert found is not None
-    assert (found.rows, found.whole, found.loads_since) == (3, True, 0)
-    ledger.publication_ended(ledger.begin_publication("a", "s.d.t", 8, 7, "", "{}").id)
-    found = publication_proved(ledger, "s.d.t")
-    assert found is not None
-    assert found.words.endswith(", 1 load since")
 
 
 def test_tenants_are_proved_as_of_the_oldest_of_their_checks(tmp_path: Path) -> None:

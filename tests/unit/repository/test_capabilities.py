@@ -16,8 +16,6 @@ from mirrorlake.capabilities import CAPABILITIES, additions
 from mirrorlake.cli.main import SECTIONS, cli
 from mirrorlake.config import config_schema
 
-ABOVE = {"models": ("bigquery",)}
-"""Capabilities that stand above another one: they go with it."""
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("mirrorlake", "dagster_mirrorlake")
 SEAM = re.compile(r"Seam(?:\[.*?\])?\(\s*f?\"([^\"]+)\"")
@@ -61,6 +59,16 @@ def take_out(names: tuple[str, ...], into: Path) -> None:
     listed.write_text(changed, "utf-8")
 
 
+def with_those_above(name: str) -> tuple[str, ...]:
+    """A capability, and those that say in ``NEEDS`` that they stand on it."""
+    found = [name]
+    for other in CAPABILITIES:
+        needs = getattr(import_module(f"mirrorlake.{other}"), "NEEDS", ())
+        if other not in found and set(needs) & set(found):
+            found += with_those_above(other)
+    return tuple(dict.fromkeys(found))
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_everything_added_is_there_and_has_its_seam(package: str) -> None:
     source = "\n".join(path.read_text("utf-8") for path in (ROOT / package).rglob("*.py"))
@@ -77,17 +85,17 @@ def test_everything_added_is_there_and_has_its_seam(package: str) -> None:
 @pytest.mark.parametrize("name", CAPABILITIES)
 def test_one_can_be_taken_out(name: str, tmp_path: Path) -> None:
     """Every other module can be imported; its commands and its sections are gone, no other."""
-    names = (name, *(one for one in ABOVE.get(name, ()) if one in CAPABILITIES))
-    if len(names) <= len(ABOVE.get(name, ())):
-        pytest.skip("BigQuery reads models, and is no capability yet")
-    take_out(names, tmp_path)
+    gone = with_those_above(name)
+    take_out(gone, tmp_path)
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{IMPORT_ALL}"
     command = [sys.executable, "-I", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     commands, sections = json.loads(done.stdout)
-    added = [additions()[one] for one in names]
-    gone = {n for adds in added for seam, some in adds.items() for n in some if seam in TITLES}
-    assert set(commands) == set(cli.commands) - gone
-    gone = {section for adds in added for section in adds.get("config.sections", {})}
-    assert set(sections) == set(config_schema()["properties"]) - gone
+    added: dict[str, set[str]] = {}
+    for one in gone:
+        for seam, some in additions()[one].items():
+            added.setdefault(seam, set()).update(some)
+    without = {n for seam, some in added.items() for n in some if seam in TITLES}
+    assert set(commands) == set(cli.commands) - without
+    assert set(sections) == set(config_schema()["properties"]) - added.get("config.sections", set())

@@ -75,7 +75,7 @@ BY_READING = {
     ),
 }
 """The same, where no test takes the step → why it helps."""
-LAND = f"{OPERATIONS}/test_landing_decisions.py::test_a_rollback_leaves_a_gap_that_nothing_is_folded_over"
+LAND = "tests/integration/landing/test_decisions.py::test_a_rollback_leaves_a_gap_that_nothing_is_folded_over"
 FIND = (
     f"{OPERATIONS}/test_lake_identity.py"
     "::test_a_lost_catalog_is_refused_before_one_is_made_and_the_tables_are_found"
@@ -313,6 +313,8 @@ def test_where_a_sync_is_advised_it_helps() -> None:
     assert (PROVED | BY_READING).keys() <= said, "nobody says that any more"
 
 
+OF_COMMANDS = re.compile(r"/cli(/|\.py)|_command\.py")
+"""Modules of the command line itself: what their errors advise is another way to call it."""
 CHANGES = re.compile(
     r"`?mirrorlake (accept|backfill|hold|invalidate|land|ledger rebuild|lake find|lake move|models prune|plan"
     r"|publish|refold|rekey|repair|restore|run|sync)\b(?! TABLE`? lists|`? (lists|says|shows)|[^`]*` lists)"
@@ -324,7 +326,7 @@ def test_where_another_command_is_advised_it_helps() -> None:
     advised = {
         one.words: one.place
         for one in steps()
-        if CHANGES.search(one.words) and not one.retryable and "/cli/" not in one.place
+        if CHANGES.search(one.words) and not one.retryable and not OF_COMMANDS.search(one.place)
     }
     known = PROVED | COMMANDS | BY_READING
     unproved = {words: place for words, place in advised.items() if words not in known}

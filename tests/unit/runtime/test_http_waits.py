@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import requests
 
-from mirrorlake.destinations.bigquery import google
+from mirrorlake.runtime import google
 from mirrorlake.runtime.http_waits import bound_session
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.scaffold.suggest_tables import suggest_contract
+from mirrorlake.init.suggest_tables import suggest_contract
 from mirrorlake.sources.mysql.introspect import read_tables
 from mirrorlake.sources.mysql.tables import SourceTable
 from tests.integration.conftest import connected

@@ -14,17 +14,18 @@ from google.cloud import storage
 
 from mirrorlake.config import load_config
 from mirrorlake.errors import LandingError
+from mirrorlake.landing.files.frame import read_batches
+from mirrorlake.landing.files.land import open_taken, take
+from mirrorlake.landing.files.listing import Place, look, place_of
+from mirrorlake.landing.files.writer import SnapshotWriter
+from mirrorlake.landing.first_contract.write import write_landing_contract
+from mirrorlake.landing.ledger import LandedSnapshots
 from mirrorlake.ledger import Ledger
-from mirrorlake.scaffold.from_landing import write_landing_contract
-from mirrorlake.sources.files.frame import read_batches
 from mirrorlake.sources.files.gcs_store import GcsStore
-from mirrorlake.sources.files.land import open_taken, take
 from mirrorlake.sources.files.layout import TableFolder
-from mirrorlake.sources.files.look import Place, look, place_of
 from mirrorlake.sources.files.stores import store_of
-from mirrorlake.sources.files.writer import SnapshotWriter
 from tests.support import gcs
-from tests.unit.sources.files.test_take import ONE, SCHEMA, THREE, TWO, no_spark
+from tests.unit.landing.files.test_take import ONE, SCHEMA, THREE, TWO, no_spark
 
 BUCKET = "landed"
 
@@ -94,7 +95,7 @@ def test_what_is_written_is_taken_and_read(feed: Feed) -> None:
     ]
     assert rows == [{"id": 1}, {"id": 2}, {"id": 3}]
     # The store's own digests: nothing was read for them; they are those of the manifest.
-    listed = feed.ledger.landed_files("feed.d.t", ONE)
+    listed = LandedSnapshots(feed.ledger).landed_files("feed.d.t", ONE)
     assert all(file.digest.startswith("md5:") for file in listed)
 
 

@@ -12,16 +12,16 @@ import pytest
 
 from mirrorlake.config import Config, load_config
 from mirrorlake.errors import LandingError
+from mirrorlake.landing.files.frame import read_batches
+from mirrorlake.landing.files.land import open_taken, take
+from mirrorlake.landing.files.listing import look, place_of
+from mirrorlake.landing.files.writer import SnapshotWriter
+from mirrorlake.landing.first_contract.write import write_landing_contract
 from mirrorlake.ledger import Ledger
-from mirrorlake.scaffold.from_landing import write_landing_contract
-from mirrorlake.sources.files.frame import read_batches
-from mirrorlake.sources.files.land import open_taken, take
 from mirrorlake.sources.files.layout import TableFolder
-from mirrorlake.sources.files.look import look, place_of
 from mirrorlake.sources.files.stores import store_of
-from mirrorlake.sources.files.writer import SnapshotWriter
 from tests.support import gcs
-from tests.unit.sources.files.test_take import ONE, SCHEMA, no_spark
+from tests.unit.landing.files.test_take import ONE, SCHEMA, no_spark
 
 pytestmark = pytest.mark.full
 

@@ -1,0 +1,127 @@
+"""Views of a table in BigQuery, for those who may read it: made again where something changed.
+
+They are of what BigQuery has now, by the rules that the contract has now: before a load, so that a
+new rule holds and no view names a column that goes, and after it, for columns that came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from mirrorlake.bigquery.api.client import BigQuery
+from mirrorlake.bigquery.api.names import BigQueryTable, in_dataset
+from mirrorlake.bigquery.api.types import FieldJson
+from mirrorlake.bigquery.api.views import as_bigquery
+from mirrorlake.bigquery.config import ViewKind
+from mirrorlake.bigquery.loads.published_contracts import (
+    MirroredContract,
+    PublishedContract,
+    held_of_clean,
+    ruled_by,
+)
+from mirrorlake.destinations.base import as_sql_identifier
+from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.errors import BigQueryError
+from mirrorlake.merge.statements import view_sql
+from mirrorlake.models.bigquery.published import PublishedModel
+from mirrorlake.serving.clean_select import clean_select
+from mirrorlake.table.lake_tables import deduped_of
+from mirrorlake.workspace import Workspace
+
+ViewState: TypeAlias = Literal["made", "unchanged", "none"]
+
+
+def renew_views(
+    workspace: Workspace,
+    contract: PublishedContract,
+    table: LakeTable,
+    bigquery: BigQuery,
+    target: BigQueryTable,
+    bigquery_fields: Sequence[FieldJson] | None,
+) -> dict[str, ViewState]:
+    """See that each view of a table is what it must be; which → what became of it.
+
+    Args:
+        bigquery_fields: the table's columns in BigQuery; None: it has no such table yet, and no
+            view of it. A model, which is made of what clean shows, has none either.
+
+    Raises:
+        BigQueryError: a view can't be made. One that shows what a rule hides does not stay.
+    """
+    if bigquery_fields is None or isinstance(contract, PublishedModel):
+        return {}
+    types: Mapping[str, str] = {field["name"]: field["type"] for field in bigquery_fields}
+    states: dict[str, ViewState] = {}
+    for kind in bigquery.config.views:
+        view = in_dataset(target, bigquery.config.views_dataset(target.dataset, kind))
+        wanted = _wanted(workspace, contract, table, kind, bigquery_fields)
+        if wanted is not None:
+            names, select = wanted
+            wanted = names, as_bigquery(select, target, types)
+        states[kind] = keep_view(bigquery, target, view, wanted)
+    return states
+
+
+ViewForm: TypeAlias = tuple[tuple[str, ...], str]
+"""The names of a view's columns, and its text."""
+
+
+def _wanted(
+    workspace: Workspace,
+    contract: MirroredContract,
+    table: LakeTable,
+    kind: ViewKind,
+    bigquery_fields: Sequence[FieldJson],
+) -> ViewForm | None:
+    """A view as it must be, in Spark's SQL; None: there may be none, until hashes are loaded."""
+    names = [field["name"] for field in bigquery_fields]
+    if kind == "full":
+        # Hashes are clean's.
+        fields = [field.name for field in table.schema().fields]
+        columns = [(name, as_sql_identifier(name)) for name in fields if name in names]
+        return tuple(name for name, _ in columns), view_sql(columns, deduped_of(contract))
+    held = held_of_clean(workspace, contract, [field.name for field in table.schema().fields])
+    clean = clean_select(ruled_by(contract), table.schema(), held, names)
+    if clean.lacking or not clean.columns:
+        return None
+    return tuple(name for name, _ in clean.columns), clean.sql
+
+
+def keep_view(
+    bigquery: BigQuery,
+    target: BigQueryTable,
+    view: BigQueryTable,
+    wanted: ViewForm | None,
+) -> ViewState:
+    """See that one view is what it must be; what became of it.
+
+    Args:
+        target: the table that it is of.
+        wanted: in BigQuery's SQL; None: there may be none.
+
+    Raises:
+        BigQueryError: it can't be made. One that shows what a rule hides does not stay.
+    """
+    found = bigquery.find(view)
+    if found is not None and not found.sql:
+        raise BigQueryError(
+            f"{view} is a table, where a view of {target} is to be",
+            next_step="Take it away: what is in a dataset of views is Mirrorlake's",
+        )
+    if wanted is None:
+        if found is not None:
+            bigquery.drop(view)
+        return "none"
+    names, sql = wanted
+    if found is not None and (found.sql, found.columns) == (sql, names):
+        return "unchanged"
+    bigquery.refuse_missing_dataset(view.dataset)
+    try:
+        bigquery.write_view(view, sql)
+    except BigQueryError as error:
+        if found is not None and not error.retryable:
+            # No view rather than one that may show what a rule hides.
+            bigquery.drop(view)
+        raise
+    return "made"

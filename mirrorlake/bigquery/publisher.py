@@ -1,0 +1,127 @@
+"""BigQuery, as the core knows who publishes tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC
+from typing import TYPE_CHECKING, Final
+
+from mirrorlake.bigquery.config import BigQueryConfig
+from mirrorlake.bigquery.ledger import Publication, Publications
+from mirrorlake.config import Config
+from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.lake_heads import OF_MODELS
+from mirrorlake.operations.layer_status import newest_proof
+from mirrorlake.operations.publishers import (
+    FailedTables,
+    PublicationStatus,
+    Publisher,
+    Unsettled,
+)
+from mirrorlake.proof.coverage import ProofStatus
+
+if TYPE_CHECKING:
+    from mirrorlake.bigquery.loads.publish import PublishOutcome
+    from mirrorlake.bigquery.loads.published_contracts import PublishedContract
+    from mirrorlake.workspace import Leasable, Workspace
+
+
+class _BigQuery(Publisher):
+    title = "BigQuery"
+
+    def address(self, config: Config) -> str | None:
+        settings = config.written_section(BigQueryConfig)
+        return settings.project if settings is not None else None
+
+    def publish(
+        self, config: Config, chosen: Sequence[Leasable]
+    ) -> tuple[Sequence[PublishOutcome], FailedTables]:
+        from mirrorlake.bigquery.loads.publish import publish_all
+
+        return publish_all(config, _in_bigquery(chosen))
+
+    def print_published(self, done: Sequence[PublishOutcome]) -> None:
+        from mirrorlake.bigquery.cli import print_published
+
+        print_published(done)
+
+    def settle(self, workspace: Workspace, contract: Leasable) -> str | None:
+        from mirrorlake.bigquery.loads.open_clients import open_for
+        from mirrorlake.bigquery.loads.settle import settle_newest
+
+        newest = None
+        for one in _in_bigquery([contract]):
+            newest = Publications(workspace.ledger).newest().get(one.name)
+            if newest is not None and newest.state == "pending":
+                newest = settle_newest(workspace, one, open_for(workspace, [one]))
+        return newest.state if newest is not None else None
+
+    def unsettled(self, workspace: Workspace, names: Sequence[str]) -> Unsettled:
+        """Models; those that do not compile, and have jobs, nobody may settle."""
+        from mirrorlake.bigquery.models import models_in_bigquery
+        from mirrorlake.models.contract_models import has_model
+
+        config = workspace.config
+        of_models = [name for name in names if has_model(config, name)]
+        if names and not of_models:
+            return Unsettled(frozenset(), (), [])
+        models, broken = models_in_bigquery(config, lambda: workspace.lake, of_models)
+        newest = Publications(workspace.ledger).newest()
+        named = {f"{OF_MODELS}{name}": error for name, error in broken.items()}
+        failures: FailedTables = [
+            (name, error)
+            for name, error in named.items()
+            if name in newest and newest[name].state == "pending"
+        ]
+        return Unsettled(frozenset(of_models), models, failures)
+
+    def statuses(
+        self, ledger: Ledger, names: Collection[str] | None
+    ) -> Mapping[str, PublicationStatus]:
+        return {
+            name: _status(ledger, newest)
+            for name, newest in Publications(ledger).newest().items()
+            if (name.startswith(OF_MODELS) if names is None else name in names)
+        }
+
+    def loaded(self, ledger: Ledger) -> Collection[str]:
+        return Publications(ledger).newest("success")
+
+
+BIGQUERY: Final = _BigQuery()
+
+
+def _in_bigquery(chosen: Sequence[Leasable]) -> list[PublishedContract]:
+    """Those of some tables and models that are published in BigQuery."""
+    from mirrorlake.config import TableContract, TenantTable
+    from mirrorlake.models.bigquery.published import PublishedModel
+
+    kinds = TableContract | TenantTable | PublishedModel
+    return [one for one in chosen if isinstance(one, kinds) and one.in_bigquery]
+
+
+def _status(ledger: Ledger, newest: Publication) -> PublicationStatus:
+    ended = newest.completed_at
+    return PublicationStatus(
+        state=newest.state,
+        version=newest.version,
+        job=newest.id,
+        rows=newest.rows,
+        bytes=newest.bytes,
+        submitted=newest.submitted_at.replace(tzinfo=UTC).isoformat(timespec="seconds"),
+        completed=ended.replace(tzinfo=UTC).isoformat(timespec="seconds") if ended else None,
+        error=newest.error,
+        proved=publication_proved(ledger, newest.table),
+    )
+
+
+def publication_proved(ledger: Ledger, table: str) -> ProofStatus | None:
+    """What the newest check found BigQuery to have as the lake has it, and how many loads came
+    since; None where it found nothing equal."""
+    proof = newest_proof(ledger, table, "bigquery")
+    if proof is None or proof.verdict != "equal":
+        return None
+    loads = (one for one in Publications(ledger).of_table(table) if one.state == "success")
+    since = sum(1 for one in loads if one.submitted_at.timestamp() > proof.started_at.timestamp())
+    at = proof.started_at.isoformat(timespec="seconds")
+    return ProofStatus(at, proof.rows, whole=True, loads_since=since)

@@ -1,0 +1,121 @@
+"""``mirrorlake init``: the first contract, and what is said of it on the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show
+from mirrorlake.init.beginnings import with_options, write_other
+from mirrorlake.runtime.plural import plural
+
+if TYPE_CHECKING:
+    from mirrorlake.init.from_server import Written
+
+_STATEMENTS = 5
+"""How many statements are shown; the file has all."""
+
+
+@click.command(short_help="Write a first contract from a server, or from landed files.")
+@click.option("--from", "url", help="mysql://user:password@host:port[/database]")
+@with_options
+@click.option("--name", help="The source's name; by default its database's or host's.")
+@click.option("--database", "databases", multiple=True, help="Only databases like this pattern.")
+@click.option("--tables", multiple=True, help="Only tables like this pattern: table or db.table.")
+@click.option("--exclude", multiple=True, help="No tables like this pattern: table or db.table.")
+@click.option("--output", type=click.Path(path_type=Path), default=Path("mirrorlake.yaml"))
+@click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
+@show.json_option
+def init(
+    url: str | None,
+    name: str | None,
+    databases: Sequence[str],
+    tables: Sequence[str],
+    exclude: Sequence[str],
+    output: Path,
+    force: bool,
+    as_json: bool,
+    **others: Any,
+) -> None:
+    """Introspect a server, or look at the files of a landing, and write a first, commented contract
+    for every table.
+
+    --database, --tables and --exclude take shell-style patterns (quote them: 'wp_*') and may be
+    given several times. The password may be left out of the URL and given in
+    MIRRORLAKE_INIT_PASSWORD.
+    """
+    from mirrorlake.init.choice import Choice
+    from mirrorlake.init.from_server import write_first_contract
+
+    if url is None or any(others.values()):
+        chosen = (*databases, *tables, *exclude)
+        write_other(url, name, output, others, chosen=chosen, force=force, as_json=as_json)
+        return
+    choice = Choice(tuple(databases), tuple(tables), tuple(exclude))
+    written = write_first_contract(url, name, output, force=force, choice=choice)
+    if as_json:
+        show.print_json(asdict(written))
+        return
+    for line in _said(written, output):
+        # What is copied stays one line, whatever the width.
+        copied = line.startswith("  ")
+        wrapped = [line] if copied else wrap(line, show.console.width, subsequent_indent="  ")
+        for part in wrapped:
+            show.console.print(escape(part), highlight=False, soft_wrap=True)
+
+
+def _said(written: Written, output: Path) -> Iterator[str]:
+    from mirrorlake.init.summary import late_deletes, listed, modes_in_words, skipped_kinds
+
+    warnings = plural(written.warnings, "warning") if written.warnings else "no warning"
+    yield f"Wrote {output}: {modes_in_words(written.modes)}; {warnings} in its comments."
+    if written.schema is None:
+        yield "mirrorlake.schema.json is a file of somebody else's and stays as it is."
+    for words, names in skipped_kinds(written.skipped).items():
+        yield f"Skipped {words}: {listed(names)}."
+    if written.time_zone != "UTC":
+        named = written.time_zone or "UTC, for no known zone is like it: name it yourself"
+        zone = f"The server writes DATETIME in its own time zone ({written.zone_words})"
+        yield f"{zone}: time_zone is {named}."
+    if late := late_deletes(written.modes):
+        yield f"{late}."
+    if written.warning_kinds:
+        yield "Warnings by kind:"
+    yield from (f"- {kind}" for kind in written.warning_kinds)
+    yield from _indexes(written)
+    if written.same_tables:
+        shown = listed([f"{name} in {count:,}" for name, count in written.same_tables.items()])
+        yield (
+            f"Several databases have tables of the same name ({shown}). If they belong to tenants "
+            "of one application, mirror each of these tables as one: write them under `tenants` "
+            "(docs/tenants.md) in place of these contracts."
+        )
+    if written.variables:
+        yield f"Set {', '.join(written.variables)} in the environment, read the file, then:"
+    else:
+        yield "Read the file, then:"
+    yield f"  mirrorlake sync --config {output}"
+
+
+def _indexes(written: Written) -> Iterator[str]:
+    from mirrorlake.init.summary import full_copies, nullable_words
+
+    if written.indexes:
+        full = written.modes.get("full", 0)
+        yield f"{full_copies(full, written.tables, len(written.indexes))}:"
+        yield from (f"  {_one_line(one.statement)}" for one in written.indexes[:_STATEMENTS])
+    more = len(written.indexes) - _STATEMENTS
+    if more > 0:
+        yield f"  and {more:,} more, in the file's first comment"
+    if written.nullable:
+        yield f"{nullable_words(written.nullable, after_others=bool(written.indexes))}."
+
+
+def _one_line(text: str) -> str:
+    return text if text.isprintable() else repr(text)

@@ -1,6 +1,0 @@
-"""Tables of the lake, loaded into BigQuery.
-
-What belongs here: which rows a load brings, its files, its jobs, and whether what is there is what
-the lake has. What doesn't: Google's clients and BigQuery's types and SQL, which are
-`mirrorlake.destinations.bigquery`'s.
-"""

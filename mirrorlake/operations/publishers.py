@@ -1,0 +1,187 @@
+"""Who publishes tables besides in the lake: what the core asks of each capability that does.
+
+What belongs here: the questions, and the form of their answers. What doesn't: publishing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from mirrorlake.capabilities import Seam
+from mirrorlake.errors import MirrorlakeError
+
+if TYPE_CHECKING:
+    from mirrorlake.config import Config
+    from mirrorlake.ledger import Ledger
+    from mirrorlake.proof.coverage import ProofStatus
+    from mirrorlake.workspace import Leasable, Workspace
+
+
+FailedTables: TypeAlias = list[tuple[str, MirrorlakeError]]
+"""What failed, by name."""
+Loaded: TypeAlias = Mapping[str, Sequence[Any]]
+"""By the name of a publisher, what became of each table."""
+
+
+@dataclass(frozen=True)
+class PublicationStatus:
+    """A table's newest load into the place that a publisher loads.
+
+    Attributes:
+        state: ``pending``, ``success`` or ``errored``.
+        version: the lake's version that it is of.
+        job: what the ids of its jobs begin with.
+        rows: of the table with it; bytes: of its files.
+        submitted, completed: when it began, and ended (UTC, ISO).
+        proved: what the newest check found equal to the lake (``as_of`` by our clock); None where
+            it did not, or there was none.
+    """
+
+    state: str
+    version: int
+    job: str
+    rows: int | None
+    bytes: int | None
+    submitted: str
+    completed: str | None
+    error: str | None
+    proved: ProofStatus | None = None
+
+
+@dataclass(frozen=True)
+class Unsettled:
+    """What a publisher loaded that is no mirrored table, and whose jobs may not be settled.
+
+    Attributes:
+        names: those of the names in question that are meant.
+        found: what is to be settled.
+        failures: what has jobs, and nobody may settle.
+    """
+
+    names: frozenset[str]
+    found: Sequence[Leasable]
+    failures: FailedTables
+
+
+class Publisher(ABC):
+    """Publishes tables in another place than the lake.
+
+    Attributes:
+        title: that place's name, for people.
+    """
+
+    title: str
+
+    @abstractmethod
+    def address(self, config: Config) -> str | None:
+        """What stands before a table's namespace in that place; None where the file says none."""
+
+    @abstractmethod
+    def publish(
+        self, config: Config, chosen: Sequence[Leasable]
+    ) -> tuple[Sequence[Any], FailedTables]:
+        """Publish those of some tables that are to be published; what became of each, a dataclass.
+        One that fails does not stop the others."""
+
+    @abstractmethod
+    def print_published(self, done: Sequence[Any]) -> None:
+        """What became of tables, for people."""
+
+    @abstractmethod
+    def settle(self, workspace: Workspace, contract: Leasable) -> str | None:
+        """Settle what was submitted of a table, without waiting for it; nothing is loaded.
+
+        Returns:
+            The state of its newest load; None where there is none.
+
+        Raises:
+            MirrorlakeError: the publisher can't be asked.
+        """
+
+    @abstractmethod
+    def unsettled(self, workspace: Workspace, names: Sequence[str]) -> Unsettled:
+        """What else than mirrored tables may have to be settled: of these names; all without any.
+
+        Raises:
+            MirrorlakeError: one of these can't be.
+        """
+
+    @abstractmethod
+    def statuses(
+        self, ledger: Ledger, names: Collection[str] | None
+    ) -> Mapping[str, PublicationStatus]:
+        """The newest load of each of these tables that has one; None: of what is no mirrored table.
+
+        Raises:
+            LedgerError: the ledger can't be read.
+        """
+
+    @abstractmethod
+    def loaded(self, ledger: Ledger) -> Collection[str]:
+        """The names of what was ever loaded.
+
+        Raises:
+            LedgerError: the ledger can't be read.
+        """
+
+
+PUBLISHERS: Final[Seam[Publisher]] = Seam("publishers")
+
+
+def publish_all(config: Config, chosen: Sequence[Leasable]) -> tuple[Loaded, FailedTables]:
+    """Publish tables wherever they are to be besides the lake; what became of each by publisher,
+    and the failures by table."""
+    loaded: dict[str, Sequence[Any]] = {}
+    failures: FailedTables = []
+    for name, publisher in PUBLISHERS.added.items():
+        done, failed = publisher.publish(config, chosen) if chosen else ([], [])
+        failures += failed
+        if done:
+            loaded[name] = done
+    return loaded, failures
+
+
+def print_published(loaded: Loaded) -> None:
+    """What became of tables in each publisher, for people."""
+    for name, done in loaded.items():
+        PUBLISHERS.added[name].print_published(done)
+
+
+def settle_published(workspace: Workspace, contract: Leasable) -> dict[str, str | None]:
+    """Settle what was submitted of a table, without waiting for it; nothing is loaded.
+
+    Returns:
+        By publisher, the state of its newest load there; None where there is none.
+
+    Raises:
+        MirrorlakeError: a publisher can't be asked.
+    """
+    return {name: one.settle(workspace, contract) for name, one in PUBLISHERS.added.items()}
+
+
+def published_statuses(
+    ledger: Ledger, names: Collection[str]
+) -> Callable[[str], dict[str, PublicationStatus | None]]:
+    """What gives, of one of these tables, its newest load by publisher.
+
+    Raises:
+        LedgerError: the ledger can't be read.
+    """
+    found = {name: one.statuses(ledger, names) for name, one in PUBLISHERS.added.items()}
+    return lambda table: {name: of_all.get(table) for name, of_all in found.items()}
+
+
+def other_statuses(ledger: Ledger) -> dict[str, dict[str, PublicationStatus]]:
+    """The newest loads of what is no mirrored table: its name → by publisher.
+
+    Raises:
+        LedgerError: the ledger can't be read.
+    """
+    found: dict[str, dict[str, PublicationStatus]] = {}
+    for publisher, one in PUBLISHERS.added.items():
+        for name, status in one.statuses(ledger, None).items():
+            found.setdefault(name, {})[publisher] = status
+    return found
