@@ -32,7 +32,7 @@ class SelectRows:
             seen = look_at(connection, part)
             part = measured(connection, part)
         statement = partial(self._statement, part, seen)
-        question = Question(self._digests(part, part.digest)) if part.digest else None
+        question = self._question(part)
         found = gathered(read_rows(part, statement, seen, question, heed, near=part.near))
         rows = (self._exact(part, one, seen) for one in found)
         if question is None:
@@ -42,8 +42,8 @@ class SelectRows:
     def _statement(self, part: ChunkPlan, seen: SourcePosition, session: int | None) -> str:
         return select_statement(part, seen, session)
 
-    def _digests(self, part: ChunkPlan, digest: str) -> str:  # noqa: ARG002 - a subclass takes it
-        return digest_statement(part)
+    def _question(self, part: ChunkPlan) -> Question | None:
+        return Question(digest_statement(part)) if part.digest else None
 
     def _exact(self, part: ChunkPlan, found: pa.Table, seen: SourcePosition) -> pa.Table:
         return exact_rows(part, found, seen.position)
