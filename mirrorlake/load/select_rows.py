@@ -52,10 +52,7 @@ class SelectRows:
         """What the server is asked of the rows, in the state that is then read."""
         if part.hashes is not None:
             return Question(keys_statement(part, part.hashes))
-        return Question(self._digests(part, part.digest)) if part.digest else None
-
-    def _digests(self, part: ChunkPlan, digest: str) -> str:  # noqa: ARG002 - a subclass takes it
-        return digest_statement(part)
+        return Question(digest_statement(part)) if part.digest else None
 
     def _exact(self, part: ChunkPlan, found: pa.Table, seen: SourcePosition) -> pa.Table:
         return exact_rows(part, found, seen.position)

@@ -238,10 +238,11 @@ class _Reader:
     def _chunk(self, batch: Batch, form: RowForm | None) -> ChunkPlan:
         plan, number = batch.lead, self._numbers
         server, self._numbers = self.servers[plan.source.name], number + 1
-        [chunk] = chunk_plans(plan, self.run.load, self.table, server, [""], form)
-        own = [one for one in chunk.schema if one.name not in (SOURCE, DATABASE)]
+        [chunk] = chunk_plans(plan, self.run.load, self.table, server, [""], None)
+        own = pa.schema([one for one in chunk.schema if one.name not in (SOURCE, DATABASE)])
+        digest = form.source_digest if form else None
         # What is measured is one table: it says nothing of a batch.
-        return replace(chunk, schema=pa.schema(own), number=number, near=False, widest=())
+        return replace(chunk, schema=own, number=number, digest=digest, near=False, widest=())
 
     def _patiently(self, batch: Batch, chunk: ChunkPlan) -> ReadBatch:
         """`read_batch`, tried again where a later attempt may not fail."""

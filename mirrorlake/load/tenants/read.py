@@ -34,6 +34,7 @@ from mirrorlake.proof.rows import RowForm
 from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
 from mirrorlake.sources.mysql.connect import SourcePosition
 from mirrorlake.sources.mysql.limits import reading
+from mirrorlake.sources.mysql.reader import Question
 from mirrorlake.sources.mysql.route import Heed
 
 
@@ -86,8 +87,10 @@ class _TenantRows(SelectRows):
     def _statement(self, part: ChunkPlan, seen: SourcePosition, session: int | None) -> str:
         return rows_statement(self._batch, part, seen, session)
 
-    def _digests(self, part: ChunkPlan, digest: str) -> str:
-        return digests_statement(self._batch, digest, part.load_id)
+    def _question(self, part: ChunkPlan) -> Question | None:
+        if part.digest is None:
+            return None
+        return Question(digests_statement(self._batch, part.digest, part.load_id))
 
     def _exact(self, part: ChunkPlan, found: pa.Table, seen: SourcePosition) -> pa.Table:
         numbers = found.column(TENANT).cast(pa.int64()).combine_chunks()

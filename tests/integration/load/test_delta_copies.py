@@ -27,7 +27,7 @@ from mirrorlake.destinations.iceberg.branches import list_branches
 from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.errors import CommitConflict, LakeError
 from mirrorlake.ledger import Load, Receipt
-from mirrorlake.load import copies, delta, protocol, row_index
+from mirrorlake.load import copies, delta, load_run, row_index
 from mirrorlake.load.raw_proof import prove_raw
 from mirrorlake.operations import courses
 from mirrorlake.operations.recover import recover_table
@@ -467,14 +467,14 @@ def test_another_run_that_commits_meanwhile(
 ) -> None:
     sync(workspace)
     change_one(sql)
-    held = protocol.record_written
+    held = load_run.record_written
 
     def other(*parts: Any) -> None:
         held(*parts)
         raise CommitConflict("planted", table="t", retryable=True)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(protocol, "record_written", other)
+        patch.setattr(load_run, "record_written", other)
         with pytest.raises(CommitConflict):
             sync(workspace)
     assert sync(workspace).stands_on

@@ -36,7 +36,8 @@ from mirrorlake.errors import (
     SourceError,
 )
 from mirrorlake.failpoints import OF_TENANTS
-from mirrorlake.load.tenants import batches, protocol, read
+from mirrorlake.load import select_rows
+from mirrorlake.load.tenants import batches, protocol
 from mirrorlake.operations.doctor import diagnose_contract
 from mirrorlake.operations.maintain import maintain_table
 from mirrorlake.operations.recover import recover_table
@@ -631,7 +632,7 @@ def test_a_server_that_is_lost_is_given_up_soon(
         raise SourceError("lost connection", retryable=True)
 
     monkeypatch.setattr(batches, "MOST", 1)
-    monkeypatch.setattr(protocol, "PAUSE_SECONDS", 0)
+    monkeypatch.setattr("mirrorlake.load.runner.PAUSE_SECONDS", 0)
     monkeypatch.setattr(protocol, "read_batch", lost)
     assert len(tenants.sync().failed) == 4
     assert len(tried) == protocol.ATTEMPTS + 1
@@ -646,20 +647,20 @@ def test_rows_that_are_lost_on_their_way_are_seen(
     """Whatever is lost between MySQL and the files: that tenant is left out, and said."""
     for name in ("a", "b"):
         tenants.make(name, COLUMNS, *rows(1, 2))
-    real = read.exact_rows
+    real = select_rows.exact_rows
 
     def cut(chunk: Any, found: Any, position: str) -> Any:
         rows = real(chunk, found, position)
         lost = pc.replace_substring(rows.column("name"), "n2", "")
         return rows.set_column(1, rows.schema.field(1), lost)
 
-    monkeypatch.setattr(read, "exact_rows", cut)
+    monkeypatch.setattr(select_rows, "exact_rows", cut)
     done = tenants.sync()
     assert len(done.failed) == 2
     assert all("not what MySQL said" in words for words in done.failed.values())
     with tenants.opened() as (workspace, table):
         assert workspace.lake.load(deduped_of(table)) is None
-    monkeypatch.setattr(read, "exact_rows", real)
+    monkeypatch.setattr(select_rows, "exact_rows", real)
     assert tenants.sync().failed == {}
     assert_mirrored(tenants)
 
