@@ -222,7 +222,7 @@ def test_every_type_comes_with_its_hash(
 
 
 def test_what_is_proved_says_so_and_needs_no_spark(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, sql: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verify, "prove_loaded", refuse_spark)
     contract = workspace.config.table("windows")
@@ -230,6 +230,14 @@ def test_what_is_proved_says_so_and_needs_no_spark(
         load_table(workspace, contract)
         assert newest_is_proved(workspace, "windows")
         assert workspace.ledger.successful_loads(contract.name)[-1].window.kind == "live"
+    sql("INSERT INTO windows VALUES (8, 'h', 'H')")
+    load_table(workspace, replace(contract, verify=False))
+    sql("INSERT INTO windows VALUES (9, 'i', 'I')")
+    load_table(workspace, contract)
+    newest = workspace.ledger.successful_loads(contract.name)[-1].receipt
+    assert newest is not None
+    assert newest.source_digest is not None
+    assert not newest.all_proved  # one before it was not
     table = workspace.lake.load(raw(workspace, "windows"))
     assert table is not None
     names = [field.name for field in table.schema().fields]
