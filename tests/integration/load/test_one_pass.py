@@ -110,7 +110,7 @@ def assert_nothing_is_shown(workspace: Workspace, table: str, kind: type[Excepti
     return caught.value
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", ["windows", pytest.param("copies", marks=pytest.mark.full)])
 def test_whatever_befalls_rows_on_their_way_is_seen(
     workspace: Workspace, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
