@@ -231,7 +231,7 @@ def test_what_is_proved_says_so_and_needs_no_spark(
         assert newest_is_proved(workspace, "windows")
         assert workspace.ledger.successful_loads(contract.name)[-1].window.kind == "live"
     sql("INSERT INTO windows VALUES (8, 'h', 'H')")
-    load_table(workspace, replace(contract, verify=False))
+    load_table(workspace, contract.model_copy(update={"verify": False}))
     sql("INSERT INTO windows VALUES (9, 'i', 'I')")
     load_table(workspace, contract)
     newest = workspace.ledger.successful_loads(contract.name)[-1].receipt
