@@ -217,7 +217,9 @@ def _new_values(
 
 def _carry(attempt: Attempt, carrying: Carrying, chunk: _Chunk) -> ChunkReceipt | None:
     """Write the rows of a chunk as deduped has them; None, and nothing, where MySQL has others."""
-    plan = dataclasses.replace(chunk.plan, task=SUFFIX)
+    # No row comes, and so none with its hash: the server adds them up.
+    digest = carrying.rows.source_digest
+    plan = dataclasses.replace(chunk.plan, task=SUFFIX, hashes=None, digest=digest)
     tally = ChunkTally(plan, chunk.seen)
     [(count, digest, low, high)] = rows_of(chunk.connection, held_statement(plan, carrying.key))
     tally.end_of_query()

@@ -116,8 +116,7 @@ def keys_statement(plan: ChunkPlan, hashes: ServerHashes) -> str:
 def held_statement(plan: ChunkPlan, key: str) -> str:
     """`digest_statement`, with the lowest and the highest key of the chunk."""
     name = next(_named(exact) for exact in plan.columns if exact.name == key)
-    digest = plan.hashes.rows.source_digest if plan.hashes else plan.digest
-    return _statement(plan, f"COUNT(*), SUM({digest}), MIN({name}), MAX({name})")
+    return _statement(plan, f"COUNT(*), SUM({plan.digest}), MIN({name}), MAX({name})")
 
 
 def select_statement(plan: ChunkPlan, server: SourcePosition, session: int | None = None) -> str:

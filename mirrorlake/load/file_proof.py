@@ -74,7 +74,7 @@ class FileProofs:
         except (OSError, pa.ArrowInvalid) as error:
             raise LakeError(
                 f"data file {file.path} of {self._plan.name} can't be read again, just after it "
-                f"was written: {error}",
+                f"was written ({type(error).__name__})",  # its words may hold a row's value
                 table=self._plan.name,
                 next_step="Nothing of this load is visible. See that the storage gives back what "
                 "it was given, then sync again",

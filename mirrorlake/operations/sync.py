@@ -292,9 +292,8 @@ def _stamp(
     if unchanged is None and not was_read_after(newest, shown):
         return
     form = None
-    table = (
-        workspace.lake.load(plan.raw) if newest.receipt and newest.receipt.source_digest else None
-    )
+    proved = newest.receipt is not None and newest.receipt.source_digest is not None
+    table = workspace.lake.load(plan.raw) if plan.contract.copies and proved else None
     if table is not None:
         form = form_of_rows(connection, plan, table).source_digest
     workspace.check_lease()

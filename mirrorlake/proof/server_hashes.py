@@ -96,7 +96,8 @@ UNKNOWN = Compared(equal=False)
 def server_hashes(table: SourceTable, rows: RowForm, key: Iterable[str]) -> ServerHashes:
     """How the rows of a table with a key are hashed."""
     columns = {column.name: column for column in table.columns}
-    return ServerHashes(rows, tuple(columns[cell.name] for cell in rows.cells), tuple(key))
+    names = tuple(table.column(name).name for name in key)
+    return ServerHashes(rows, tuple(columns[cell.name] for cell in rows.cells), names)
 
 
 def compare_rows(hashes: ServerHashes, batches: Iterable[pa.RecordBatch], said: Any) -> Compared:

@@ -24,7 +24,7 @@ EngineFor = Callable[..., Workspace]
 TODAY = datetime.now(UTC).date()
 DAY = TODAY - timedelta(days=2)
 """The day that is reloaded: live windows of these tests reach back over it."""
-REACH = {"overlap": "5d", "overlap_keys": 0}
+REACH = {"overlap": "5d", "overlap_keys": 0, "verify": True}
 
 
 def at(clock: str, day: date = DAY) -> str:
@@ -95,6 +95,9 @@ def test_a_reload_replaces_small_windows_and_looks_up_what_moved_on(
     result = reload_days(workspace, contract, DAY, DAY)
     assert (result.window, result.looked_up, result.gone) == ("reload", 2, 1)
     assert result.replaced == 2
+    receipt = workspace.ledger.newest_receipt(contract.name)
+    assert receipt is not None
+    assert receipt.all_proved  # what was looked up by its key, and beside tombstones, as well
     kept = raw_rows(workspace, "orders")
     assert sorted((r["id"], r["v"], r["_mirror_deleted"]) for r in kept) == [
         (1, "first", False),

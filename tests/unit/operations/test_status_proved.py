@@ -93,6 +93,29 @@ def test_what_came_since_is_counted(place: tuple[Config, Ledger]) -> None:
     assert "every row proved as of 2026-01-02 09:07, 1 load since" in one(config, ledger).checks
 
 
+@pytest.mark.parametrize(
+    ("all_proved", "words"),
+    [
+        (True, "folded, loaded, proved before it was visible"),
+        (False, "folded, loaded, proved before it was visible, not all earlier ones"),
+    ],
+)
+def test_a_load_that_was_proved_says_nothing_of_those_before_it(
+    place: tuple[Config, Ledger], all_proved: bool, words: str
+) -> None:
+    config, ledger = place
+    table = config.tables[0].name
+    load_id = ledger.create_load(table, Window("live", "1", None, date(2026, 1, 3)))
+    moment = AT.replace(tzinfo=None).isoformat()
+    receipt = Receipt(3, 100, 1, "00", moment, None, "uuid", "0-1-5", 0, 0, 0.5)
+    receipt = replace(receipt, source_digest="sha256:00", all_proved=all_proved)
+    with ledger.lease(table, "run") as lease:
+        load = ledger.start_load(load_id, lease, "run", "raw_1", None)
+        ledger.finish_load(load, 43, receipt)
+        ledger.record_folds(table, "deduped", [load.seq])
+    assert one(config, ledger).checks == words
+
+
 def test_chunks_prove_a_table_together(place: tuple[Config, Ledger]) -> None:
     config, ledger = place
     look(ledger, None, "100", source_time=AT - timedelta(hours=1), asked="next")
