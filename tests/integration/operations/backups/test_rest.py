@@ -67,6 +67,10 @@ def test_lost_with_its_server_and_put_back(
 ) -> None:
     made = served.ok("backup", str(tmp_path / "backups"))
     assert made["one_moment"]
+    shutil.rmtree(served.lake)
+    assert "lake's folder" in (said := served.fails_to_load())
+    assert "`mirrorlake restore`" in said
+    assert not served.lake.exists()
     served.lose()
     assert "is not empty: it has 1 of the backup's tables" in served.refused(
         "restore", made["where"]
