@@ -85,7 +85,7 @@ class Loaded(Folded):
                 recover_table(workspace, contract, timedelta(0))
 
     def assert_exact(self) -> None:
-        raw = self.project.table("w", "raw").scan().to_arrow().to_pylist()
+        raw: list[Any] = self.project.table("w", "raw").scan().to_arrow().to_pylist()
         newest: dict[int, dict[str, Any]] = {}
         for row in raw:
             if row["_mirror_seq"] >= newest.get(row["id"], row)["_mirror_seq"]:
