@@ -115,7 +115,9 @@ def move_lake(config: Config, new: str, on_progress: OnStep | None = None) -> La
         plan = _plan(config, ledger, new)
         old_files, new_files = FileStore(plan.here), FileStore(plan.there)
         words = _words(plan.there)
-        write_identity(new_files, LakeIdentity(plan.move.lake, plan.catalog, words))
+        said = identity_in(new_files) or identity_in(old_files)
+        restored = said.restored if said is not None else ""
+        write_identity(new_files, LakeIdentity(plan.move.lake, plan.catalog, words, restored))
         failpoint("move.begun")
         linked = _copy(plan, old_files, new_files, tell) if plan.move.copied else 0
         failpoint("move.copied")
@@ -136,7 +138,7 @@ def move_lake(config: Config, new: str, on_progress: OnStep | None = None) -> La
         write_entries(lake, name_elsewhere(plan.entries, places.moved))
         failpoint("move.catalog")
         catalog = hide_url(lake.catalog_uri())
-        write_identity(new_files, LakeIdentity(plan.move.lake, catalog))
+        write_identity(new_files, LakeIdentity(plan.move.lake, catalog, restored=restored))
     return replace(plan.move, linked=linked, done=True)
 
 

@@ -164,16 +164,18 @@ def _which(found: BackupManifest) -> str:
 
 
 def _refuse_catalog(config: Config, found: BackupManifest) -> None:
-    """See that the catalog has none of the backup's tables."""
+    """See that the catalog can be queried, and has none of the backup's tables."""
+    uri = config.lake.catalog.uri or ""
+    named = set(metadata_locations(config.lake) or {})
     if config.lake.catalog.is_rest:
         spaces = {entry.namespace for entry in found.catalog}
         named = {name.path for name in served_names(Lake(config.lake), spaces)}
-    else:
-        named = set(metadata_locations(config.lake) or {})
+    elif not named and uri and not uri.startswith("sqlite:"):
+        Lake(config.lake)  # a server that can't be reached, or refuses this account, is said now
     taken = [e.shown for e in found.catalog if (e.namespace, e.name) in named]
     if taken:
         raise LakeError(
-            f"the catalog {hide_url(config.lake.catalog.uri or '')} is not empty: it has "
+            f"the catalog {hide_url(uri)} is not empty: it has "
             f"{len(taken)} of the backup's tables, {taken[0]} first",
             next_step="Name an empty catalog (lake.catalog), or take these tables out of it "
             "without their files (DROP TABLE without PURGE); nothing was changed",

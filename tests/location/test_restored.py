@@ -31,7 +31,7 @@ TABLES: dict[str, Any] = {
     "moves": {"mode": "incremental", "key": ["id"], "cursor": "at", "partitions_from": str(FIRST)},
     "copied": {"mode": "full", "key": ["id"]},
 }
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Storage:
         return dg.DagsterInstance.from_config(str(self.home))
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.full)])
+@pytest.fixture(params=["sqlite", "postgres"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
     with ExitStack() as running:
         server = None

@@ -23,6 +23,7 @@ from typing import Any
 from urllib.parse import quote
 
 import psycopg
+from psycopg.sql import SQL, Identifier
 
 from demo import watch_server
 from demo.embedded import HOST, free_port
@@ -78,12 +79,13 @@ class Postgres:
         """Have a database be a copy of another one, in place of what it was. Whoever is connected
         to either is thrown out."""
         with self.admin() as admin:
-            admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            names = {"name": Identifier(name), "template": Identifier(template)}
+            admin.execute(SQL("DROP DATABASE IF EXISTS {name} WITH (FORCE)").format(**names))
             admin.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
                 (template,),
             )
-            admin.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+            admin.execute(SQL("CREATE DATABASE {name} TEMPLATE {template}").format(**names))
 
 
 def _connect(port: int, database: str) -> psycopg.Connection[tuple[Any, ...]]:

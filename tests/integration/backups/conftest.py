@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ TABLES["w"] |= {"start": str(START)}
 @pytest.fixture
 def change(sql: Callable[..., Any]) -> Callable[[], None]:
     """Rows come, change and go, in both tables."""
-    numbers = iter(range(100, 10_000, 10))
+    numbers = count(100, 10)
 
     def more() -> None:
         first = next(numbers)

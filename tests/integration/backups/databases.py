@@ -34,12 +34,13 @@ class Databases:
     server: Postgres | None = None
 
     def keep(self, age: str) -> None:
-        for part in PARTS if self.server else ():
-            self.server.put_database(f"{part}_{age}", f"{part}_now")
+        if self.server is not None:
+            for part in PARTS:
+                self.server.put_database(f"{part}_{age}", f"{part}_now")
 
     def put(self, part: str, age: str, kept: Path) -> None:
         """Put the part of an age in the place of what is there."""
-        if self.server:
+        if self.server is not None:
             of = "template0" if age == "lost" else f"{part}_{age}"
             self.server.put_database(f"{part}_now", of)
             return

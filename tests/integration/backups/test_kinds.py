@@ -151,6 +151,7 @@ def kinds(
     tenants.close()
 
 
+@pytest.mark.full
 def test_tenants_landings_and_models_are_restored_and_moved(kinds: Kinds, tmp_path: Path) -> None:
     project = kinds.project
     for _ in range(2):

@@ -85,7 +85,7 @@ class Loaded(Folded):
                 recover_table(workspace, contract, timedelta(0))
 
     def assert_exact(self) -> None:
-        raw = self.project.table("w", "raw").scan().to_arrow().to_pylist()
+        raw: list[Any] = self.project.table("w", "raw").scan().to_arrow().to_pylist()
         newest: dict[int, dict[str, Any]] = {}
         for row in raw:
             if row["_mirror_seq"] >= newest.get(row["id"], row)["_mirror_seq"]:
@@ -109,12 +109,12 @@ class Busy:
 
     Attributes:
         at_rest: held while rows change.
-        syncs: how often all tables were synced.
+        syncs: how often all tables were synced; changes: how often rows changed.
     """
 
     def __init__(self, mirror: Folded, change: Callable[[], None]) -> None:
         self.at_rest = threading.Lock()
-        self.syncs = 0
+        self.syncs = self.changes = 0
         self._mirrored, self._change = mirror, change
         self._stop = threading.Event()
         self._failed: list[BaseException] = []
@@ -135,9 +135,13 @@ class Busy:
         assert not self._failed, self._failed
 
     def _write(self) -> None:
-        while not self._stop.wait(0.05):
-            with self.at_rest:
-                self._change()
+        try:
+            while not self._stop.wait(0.2):
+                with self.at_rest:
+                    self._change()
+                self.changes += 1
+        except BaseException as error:  # noqa: BLE001 - raised where the test waits
+            self._failed.append(error)
 
     def _mirror(self) -> None:
         try:
@@ -184,6 +188,7 @@ def test_each_backup_of_a_busy_lake_is_exact(
     assert busy.syncs
     moments = [one.one_moment for one in made]
     print(f"{len(made)} backups, {sum(moments)} of one moment; {busy.syncs} syncs of all tables")
+    print(f"rows changed {busy.changes} times")
     for older, newer in pairwise(made[-KEPT:]):
         mixed = Mixed(project, of(project), databases, tmp_path / "parts")
         mixed.assert_healed(older, newer, change)

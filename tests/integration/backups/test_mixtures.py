@@ -88,7 +88,8 @@ class Parts:
     def differences(self) -> set[Any]:
         """Rows that MySQL or raw alone has, by the newest version of each key in raw."""
         newest: dict[int, dict[str, Any]] = {}
-        for row in self.project.table("w", "raw").scan().to_arrow().to_pylist():
+        raw: list[Any] = self.project.table("w", "raw").scan().to_arrow().to_pylist()
+        for row in raw:
             if row["_mirror_seq"] >= newest.get(row["id"], row)["_mirror_seq"]:
                 newest[row["id"]] = row
         there = {(r["id"], r["v"], r["at"]) for r in newest.values() if not r["_mirror_deleted"]}

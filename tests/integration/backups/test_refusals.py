@@ -134,6 +134,10 @@ def test_a_restore_over_a_finished_one_says_so(
         assert "is restored already" in project.refused("restore", str(backup))
         assert project.load() == 4
         assert "is restored already" in project.refused("restore", str(backup))
+    new = copy.folder / "new place"
+    copy.ok("lake", "move", str(new), "--yes")
+    copy.set_warehouse(str(new))
+    assert "is restored already" in copy.refused("restore", str(backup))
     second = copy.ok("backup", str(backup.parent))["where"]
     assert "is of another lake than the backup's" in raw_project.refused("restore", second)
     assert "is not empty" in copy.refused("restore", second)

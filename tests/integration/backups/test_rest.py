@@ -67,6 +67,10 @@ def test_lost_with_its_server_and_put_back(
 ) -> None:
     made = served.ok("backup", str(tmp_path / "backups"))
     assert made["one_moment"]
+    shutil.rmtree(served.lake)
+    assert "lake's folder" in (said := served.fails_to_load())
+    assert "`mirrorlake restore`" in said
+    assert not served.lake.exists()
     served.lose()
     assert "is not empty: it has 1 of the backup's tables" in served.refused(
         "restore", made["where"]
@@ -111,6 +115,7 @@ def test_moved(served: RawProject, tmp_path: Path, sql: Sql) -> None:
     assert served.load() == 6
 
 
+@pytest.mark.full
 def test_a_folder_that_was_moved_by_hand_is_put_back_first(
     served: RawProject, tmp_path: Path
 ) -> None:
@@ -136,6 +141,7 @@ def test_a_login_that_is_lent_for_tables_alone_is_refused(served: RawProject) ->
         assert "docs/backup.md" in said
 
 
+@pytest.mark.full
 def test_the_order_of_copies_by_hand(served: RawProject, tmp_path: Path, sql: Sql) -> None:
     """Ledger, catalog, files, each by the tool of its kind, while a load is made between them; put
     back in the same places."""
