@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import dagster as dg
 
@@ -17,7 +17,9 @@ from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.step_tags import step_tags
 from dagster_mirrorlake.table import Layer
-from mirrorlake.workspace import Leasable
+
+if TYPE_CHECKING:
+    from mirrorlake.workspace import Leasable
 
 _FIGURES = {
     "rows": "rows read",
@@ -33,7 +35,7 @@ class LayeredAsset(Protocol):
     """What has layers: a table of whichever kind, or what else is published."""
 
     @property
-    def contract(self) -> Leasable: ...
+    def contract(self) -> "Leasable": ...
     @property
     def names(self) -> Names: ...
     @cached_property

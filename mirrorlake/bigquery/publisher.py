@@ -36,9 +36,12 @@ class _BigQuery(Publisher):
     def publish(
         self, config: Config, chosen: Sequence[Leasable]
     ) -> tuple[Sequence[PublishOutcome], FailedTables]:
+        published = _in_bigquery(chosen)
+        if not published:
+            return (), []  # a sync of none imports no client of Google's, and no PyIceberg
         from mirrorlake.bigquery.loads.publish import publish_all
 
-        return publish_all(config, _in_bigquery(chosen))
+        return publish_all(config, published)
 
     def print_published(self, done: Sequence[PublishOutcome]) -> None:
         from mirrorlake.bigquery.cli import print_published

@@ -197,7 +197,9 @@ def _parsed(content: bytes, at: str) -> LakeIdentity:
 
 
 def _text(identity: LakeIdentity) -> bytes:
-    return json.dumps({name: said for name, said in asdict(identity).items() if said}).encode()
+    always = ("lake", "catalog")
+    told = {name: said for name, said in asdict(identity).items() if said or name in always}
+    return json.dumps(told).encode()
 
 
 def _write(lake: Lake, identity: LakeIdentity) -> None:

@@ -22,7 +22,6 @@ from demo.__main__ import demo
 from demo.mariadb import MariaDB, free_port
 from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
-from mirrorlake import cli
 from mirrorlake.cli.main import main
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError, SchemaError
@@ -73,13 +72,14 @@ class CommandLine:
     database: str
     monkeypatch: pytest.MonkeyPatch
     capsys: pytest.CaptureFixture[str]
+    program: Callable[[], None] = main
 
     def run(self, *arguments: object) -> Ran:
         self.monkeypatch.setattr(sys, "argv", ["mirrorlake", *map(str, arguments)])
         self.capsys.readouterr()
         code = 0
         try:
-            cli.main()
+            self.program()
         except SystemExit as ended:
             code = int(ended.code or 0)
         return Ran(code, *self.capsys.readouterr())
@@ -472,7 +472,7 @@ def test_failures_as_json(command: CommandLine) -> None:
 def test_the_demos_port_is_taken(
     command: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "main", lambda: main(demo))
+    command.program = lambda: main(demo)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from google.cloud import bigquery
 from hypothesis import HealthCheck, given, settings
 
-from mirrorlake.bigquery.api.client import BigQuery
+from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import BigQueryError, ConfigError, MirrorlakeError
@@ -23,6 +23,7 @@ from mirrorlake.failpoints import OF_ACCESS
 from mirrorlake.ledger import Ledger
 from mirrorlake.permissions.access_changes import TriedAccess
 from mirrorlake.permissions.access_entries import entry_of, grant_of
+from mirrorlake.permissions.access_requests import AccessRequests
 from mirrorlake.permissions.compare import (
     OpenPermissions,
     apply_permissions,
@@ -137,10 +138,10 @@ def test_the_emulator_refuses_a_change_of_what_moved(cloud: GoogleCloud, tmp_pat
     assert len(cloud.client().get_dataset("s_moved").access_entries) == 4
 
 
-def _opened(path: Path) -> BigQuery:
-    config = load_config(path, secrets="when used").bigquery
+def _opened(path: Path) -> AccessRequests:
+    config = load_config(path, secrets="when used").written_section(BigQueryConfig)
     assert config is not None
-    return BigQuery.open(config)
+    return AccessRequests.open(config)
 
 
 @pytest.fixture
@@ -151,23 +152,25 @@ def there(access: Datasets) -> Datasets:
 
 
 @pytest.fixture
-def client(there: Datasets, tmp_path: Path) -> BigQuery:
+def client(there: Datasets, tmp_path: Path) -> AccessRequests:
     return _opened(contract(tmp_path))
 
 
-def declared(client: BigQuery, text: str, folder: Path) -> OpenPermissions:
+def declared(client: AccessRequests, text: str, folder: Path) -> OpenPermissions:
     path = folder / "permissions.yaml"
     path.write_text(text, "utf-8")
     return of(client, load_permissions(path, PROJECT), folder)
 
 
-def of(client: BigQuery, permissions: DeclaredPermissions, folder: Path) -> OpenPermissions:
+def of(client: AccessRequests, permissions: DeclaredPermissions, folder: Path) -> OpenPermissions:
     config = load_config(folder / "mirrorlake.yaml", secrets="when used")
     return OpenPermissions(config, permissions, client, None)
 
 
 @pytest.fixture
-def applied(client: BigQuery, ledger: Ledger, tmp_path: Path) -> Callable[..., list[TriedAccess]]:
+def applied(
+    client: AccessRequests, ledger: Ledger, tmp_path: Path
+) -> Callable[..., list[TriedAccess]]:
     def apply(text: str = FILE.format("d")) -> list[TriedAccess]:
         return apply_permissions(declared(client, text, tmp_path), ledger)
 
@@ -182,7 +185,7 @@ def now(there: Datasets, dataset: str = "d") -> set[Grant]:
 @given(owned, owned)
 def test_any_state_becomes_any_other_by_one_request(
     there: Datasets,
-    client: BigQuery,
+    client: AccessRequests,
     ledger: Ledger,
     tmp_path: Path,
     first: frozenset[Grant],
@@ -292,7 +295,10 @@ def test_a_principal_that_google_does_not_know_changes_nothing(
 
 
 def test_whoever_applies_it_is_not_locked_out(
-    there: Datasets, client: BigQuery, applied: Callable[..., list[TriedAccess]], tmp_path: Path
+    there: Datasets,
+    client: AccessRequests,
+    applied: Callable[..., list[TriedAccess]],
+    tmp_path: Path,
 ) -> None:
     there.put("a", [PLATFORM, STRANGER])
     head = (

@@ -49,7 +49,8 @@ PROVED = {
         f"{LOAD}/test_delta_copies.py"
         "::test_a_delta_that_files_alone_tell_of_is_never_taken_for_the_table"
     ),
-    "Rename or drop the lake table, then sync again: it is rebuilt from raw": STEPS,
+    "Rename the lake table (one that is dropped is registered again), then sync again: it is "
+    "rebuilt from raw": STEPS,
     "Raw holds what MySQL said, and nothing else: set its main back to version … (Iceberg's "
     "set_current_snapshot), then sync again": (
         f"{OPERATIONS}/test_hands.py::test_what_only_a_person_can_put_right_is_refused_by_name"
@@ -62,7 +63,7 @@ PROVED = {
     "Sync it: a new copy records it": (
         f"{OPERATIONS}/test_steps_help.py::test_a_new_copy_that_is_advised_helps"
     ),
-    "Rename or drop …, then sync again": OF_TENANTS,
+    "Rename … (one that is dropped is registered again), then sync again": OF_TENANTS,
     "Nothing of it is visible. See whether somebody wrote into raw, and sync again: these tenants "
     "are then read again": OF_TENANTS,
 }

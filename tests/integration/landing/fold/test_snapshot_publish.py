@@ -21,12 +21,11 @@ from mirrorlake.destinations.iceberg.branches import list_branches
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import OF_SNAPSHOTS
 from mirrorlake.landing.fold.publish import (
-    clone_table,
-    drop_clone,
     list_versions,
     roll_table_back,
 )
 from mirrorlake.operations import maintain
+from mirrorlake.operations.clones import clone_table, drop_clone
 from mirrorlake.operations.maintain import Ages, maintain_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, write_config
