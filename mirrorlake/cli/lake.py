@@ -40,8 +40,9 @@ def lake() -> None:
 def find(config_path: Path, as_json: bool) -> None:
     """Register the lake's tables again that the catalog lost, or names by an older metadata file.
 
-    After a catalog was lost, or put back from an old copy. Nothing is read, and no file is written
-    but the catalog's. Views are made again by the next sync.
+    After a catalog was lost, or put back from an old copy. It reads metadata and writes the catalog
+    alone; the next sync makes the views again. Ends with 6 if a table was left: its name is taken,
+    or its metadata were written for another place.
     """
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.find_tables import find_tables, next_steps
@@ -86,7 +87,7 @@ def move(new: str, config_path: Path, as_json: bool, confirmed: bool) -> None:
     """Move the lake to NEW, a folder or a URI, and write the absolute paths in it again.
 
     NEW is empty, or has the lake's folder, moved or copied there by hand. The old place stays as it
-    is. Nothing may sync meanwhile. Interrupted, the same command goes on.
+    is. Nothing may sync meanwhile. If it is interrupted, run it again.
     """
     from mirrorlake.cli.bars import Bars
     from mirrorlake.operations.backups.move import move_lake, plan_move

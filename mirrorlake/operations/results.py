@@ -17,6 +17,10 @@ class SyncResult:
     """What one sync of one table did.
 
     Attributes:
+        table: ``source.db.table``.
+        load_id: the load's id, also in the commit and in the files' names; of an unchanged table
+            its newest load's.
+        files: how many data files.
         window: the kind of its window: initial, live, full or reload; ``unchanged`` where nothing
             was loaded, because the table is as its newest load read it. Then ``load_id`` is that
             load's, ``moment`` and ``until`` say up to when that is known, and all figures are 0.
