@@ -161,19 +161,32 @@ def test_a_catalogs_address_is_in_the_pages_own_warehouse(page: Path) -> None:
         assert folder in named, f"{page.name}: no warehouse {folder}"
 
 
-def test_contributing_names_files_and_symbols_that_exist() -> None:
-    """Each path under "Find it" is there; a name behind one is defined in that file."""
+def named_places(section: str, lines: str) -> list[str]:
+    """The lines of a section of CONTRIBUTING that name places."""
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    rows = re.findall(
-        r"^\| .+ \| .+ \|$", text.partition("## Find it")[2].partition("## ")[0], re.M
-    )
-    assert len(rows) > 10
-    for row in rows:
-        place = ROOT
-        for name in re.findall(r"`([^`]+)`", row.partition(" | ")[2]):
-            if "/" in name:
-                place = ROOT / name
-                assert place.exists(), name
-            else:
-                defined = rf"^(?:class|def) {re.escape(name)}\b|^{re.escape(name)}\b.* ="
-                assert re.search(defined, place.read_text("utf-8"), re.M), (name, place)
+    return re.findall(lines, text.partition(f"## {section}")[2].partition("\n## ")[0], re.MULTILINE)
+
+
+@pytest.mark.parametrize("row", named_places("Find it", r"^\| .+ \| (.*`.+) \|$"))
+def test_contributing_names_files_and_symbols_that_exist(row: str) -> None:
+    """Each path under "Find it" is there, at most two; a name behind one is defined in that file."""
+    place, steps = ROOT, 0
+    for name in re.findall(r"`([^`]+)`", row):
+        if "/" in name:
+            place, steps = ROOT / name, steps + 1
+            assert place.exists(), name
+        else:
+            defined = rf"^ *(?:class|def) {re.escape(name)}\b|^{re.escape(name)}\b.* ="
+            assert re.search(defined, place.read_text("utf-8"), re.MULTILINE), (name, place)
+    assert 1 <= steps <= 2
+
+
+def test_contributing_answers_at_least_twenty_questions() -> None:
+    assert len(named_places("Find it", r"^\| .+ \| (.*`.+) \|$")) >= 20
+
+
+def test_the_core_is_fifteen_files() -> None:
+    """A step is a number, a file and what is in it."""
+    found = named_places("Find your way", r"^\d+\. `(mirrorlake/\S+\.py)`: .+$")
+    assert len(found) == len(set(found)) == 15
+    assert [name for name in found if not (ROOT / name).is_file()] == []
