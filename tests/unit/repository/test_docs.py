@@ -152,6 +152,20 @@ def test_every_decision_is_in_the_index() -> None:
         assert f"| {int(page.name[:4])} | [{title}]({page.name}) |" in index, page.name
 
 
+# Pages that are written from code, figures or types, and that nobody reads from end to end.
+REFERENCE = {"cli.md", "performance.md", "reliability.md", "types.md"}
+PAGES_TO_READ = [
+    *((page, 600) for page in sorted(ROOT.glob("docs/adr/0*.md"))),
+    *((p, 1_500) for p in sorted(ROOT.glob("docs/*.md")) if p.name not in REFERENCE),
+]
+
+
+@pytest.mark.parametrize(("page", "most"), PAGES_TO_READ, ids=lambda p: getattr(p, "stem", ""))
+def test_a_page_can_be_read_in_minutes(page: Path, most: int) -> None:
+    words = re.findall(r"\S*\w\S*", page.read_text("utf-8"))
+    assert len(words) <= most
+
+
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
 def test_a_catalogs_address_is_in_the_pages_own_warehouse(page: Path) -> None:
     """By default the catalog is a file in the warehouse."""
