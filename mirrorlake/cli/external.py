@@ -129,7 +129,7 @@ def _with_view(
         named_one = f"{without.path} does not" if named and without is not None else "no file does"
         raise ConfigError(
             f"{named_one} say `clean`, so there is no view to make",
-            next_step="Write `clean: {}` in the table's file: docs/models.md#views-for-readers",
+            next_step="Write `clean: {}` in the table's file: docs/external-tables.md#views-for-readers",
         )
     return found
 
@@ -156,7 +156,7 @@ def _chosen(
     if not known and not failures:
         raise ConfigError(
             f"no file declares a table that is made elsewhere beside {config.path}",
-            next_step="Write models/<dataset>/<name>.yaml: docs/models.md#tables-made-elsewhere",
+            next_step="Write models/<dataset>/<name>.yaml: docs/external-tables.md",
         )
     wanted = [known[name] for name in dict.fromkeys(names) if name in known]
     return (wanted if names else declared), failures

@@ -239,7 +239,7 @@ def _order(one: Surveyed) -> tuple[str, str, str]:
 def _head() -> Iterator[str]:
     yield "# What Mirrorlake keeps of a landing: one contract per table, by"
     yield "# `mirrorlake init --from-landing`. It is a first proposal: read the notes, change what"
-    yield "# you know better, keep it in git. docs/configuration.md explains every setting."
+    yield "# you know better, keep it in git. docs/configuration.md says how it is written."
     yield from lake_and_ledger()
     yield "sources:"
 

@@ -134,7 +134,7 @@ def _head(schema: str | None) -> Iterator[str]:
         yield f"# yaml-language-server: $schema={schema}"
     yield "# What Mirrorlake mirrors, and how: one contract per table, by `mirrorlake init`."
     yield "# It is a first proposal: read the notes, change what you know better, keep it in git."
-    yield "# Every setting is explained in docs/configuration.md. No secret belongs into this file."
+    yield "# Every setting: docs/reference/configuration.md. No secret belongs into this file."
 
 
 def _summary(tables: Sequence[SuggestedTable], skipped: Sequence[Skipped]) -> Iterator[str]:

@@ -82,6 +82,18 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
+def test_every_page_that_the_code_names_is_there() -> None:
+    named: set[str] = set()
+    for folder in ("mirrorlake", "dagster_mirrorlake", "demo", "tools", "benchmarks"):
+        for path in ROOT.joinpath(folder).rglob("*.py"):
+            named |= set(re.findall(r"docs/[\w/-]+\.md(?:#[\w-]+)?", path.read_text("utf-8")))
+    assert len(named) > 10
+    for link in named:
+        page, _, anchor = link.partition("#")
+        assert ROOT.joinpath(page).is_file(), link
+        assert not anchor or anchor in anchors(ROOT / page), link
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_file_that_is_named_is_there(page: Path) -> None:
     for path in PATH.findall(prose(page)):
