@@ -1,6 +1,6 @@
 """The file as it is written: one model per section, with what each field means.
 
-The descriptions are the JSON schema's, and ``docs/reference/configuration.md`` is written from them.
+The descriptions are the JSON schema's; docs/reference/configuration.md is written from them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sections of the file that the engine uses as they are written: lake, ledger, Spark, privacy, and
 what a table's contract takes over word for word.
 
-The descriptions are the JSON schema's, and ``docs/reference/configuration.md`` is written from them.
+The descriptions are the JSON schema's; docs/reference/configuration.md is written from them.
 """
 
 from __future__ import annotations
