@@ -46,7 +46,7 @@ _SHOWN = 20
 )
 @click.option("--keys", help="Repair keys from a to b, both included, written a..b.")
 @click.option("--where", help="Repair the rows that a condition chooses, in SQL of both sides.")
-@click.option("--deletes", is_flag=True, help="Only mark the rows gone that MySQL has no more.")
+@click.option("--deletes", is_flag=True, help="Only remove the rows that MySQL no longer has.")
 @click.option(
     "--accept-smaller",
     is_flag=True,

@@ -187,8 +187,8 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
 def _to_recover(
     workspace: Workspace, names: Sequence[str]
 ) -> tuple[list[PublishedContract], list[tuple[str, MirrorlakeError]]]:
-    """What is to be recovered; and the models with jobs in BigQuery that nobody may go on with,
-    since they do not compile."""
+    """What is to be recovered; and the models with jobs in BigQuery that can't be continued, since
+    they do not compile."""
     from mirrorlake.operations.models.compiled import has_model, models_there
 
     config = workspace.config

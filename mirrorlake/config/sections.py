@@ -112,7 +112,7 @@ class DefaultsConfig(Section):
     """What becomes of rows that an exact check finds different: ``auto``, a scheduled check repairs
     them; ``ask``, it names the command that does; ``off``, no command repairs this table."""
     repair_limit: int = Field(default=1_000, ge=1)
-    """How many rows a scheduled check may repair by itself; if more differ, it asks."""
+    """How many rows a scheduled check may repair; if more differ, it names the command."""
     verify: bool = True
     """Whether full copies and first loads are proved before anybody sees them: MySQL digests the
     rows in the very state that is read, Spark what was written to a branch; main moves to it only
@@ -180,7 +180,7 @@ class TableSection(Section):
     repair: RepairSetting | None = None
     """The same for this table: ``auto``, ``ask`` or ``off``."""
     repair_limit: int | None = Field(default=None, ge=1)
-    """How many rows a scheduled check may repair by itself; if more differ, it asks."""
+    """How many rows a scheduled check may repair; if more differ, it names the command."""
     verify: bool | None = None
     """Whether this table's full copies and its first load are proved before anybody sees them."""
     deletes: Deletes | None = None

@@ -90,7 +90,7 @@ class CatalogConfig(Section):
     """Further properties of PyIceberg's catalog; of a REST catalog Spark has them, too. A value may
     hold ``${env:NAME}``; one whose name says that it is a secret must."""
     auth: Literal["google"] | None = None
-    """How a REST server knows who asks: ``google``, by the Google Cloud account that runs
+    """How to log in to a REST server: ``google``, by the Google Cloud account that runs
     Mirrorlake (Application Default Credentials), as the Lakehouse runtime catalog does. Without it:
     by ``properties``."""
     project: str | None = Field(default=None, pattern=PROJECT)
@@ -274,7 +274,7 @@ class BigQueryLayout(Section):
 
 
 class Freshness(Section):
-    """When a table's clean layer counts as late: so long after it was last brought up to date."""
+    """How long after its last update a table's clean layer counts as late."""
 
     warn_after: Duration | None = None
     """A warning after this time. Without it: none. Shorter than ``fail_after``."""

@@ -60,10 +60,10 @@ def write_landing_contract(
         looked: how many rows of a table are read, at most.
 
     Raises:
-        ConfigError: the file is there and ``force`` is not, a type is none, or the file can't be
+        ConfigError: the file is there and ``force`` is not, a type is unknown, or the file can't be
             written.
         LandingError: there is no such landing, or no snapshot in it; a file can't be read.
-        SchemaError: a schema file is none, or columns can't be called as they are. Nothing was
+        SchemaError: a schema file is not one, or columns can't be called as they are. Nothing was
             written.
     """
     if output.exists() and not force:

@@ -207,7 +207,7 @@ def _source(name: str, url: SourceUrl, zone: ZoneFound) -> Iterator[str]:
         yield "    password: ${env:" + password_variable(name) + "}"
     yield f"    tls: {_tls(url)}"
     yield from _zone(zone)
-    yield "    connections: 2 # at most so many at once"
+    yield "    connections: 2 # at most this many at once"
     yield "    databases:"
 
 

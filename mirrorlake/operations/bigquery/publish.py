@@ -98,7 +98,7 @@ def publish_table(
     Raises:
         TypeRefused: a column can't be there exactly; nothing was loaded.
         BigQueryError: the load failed, or Google can't be reached; the next call begins again, or
-            goes on with jobs that run.
+            continues jobs that run.
         LakeError: the lake can't be read.
         LeaseHeld: another run holds the table.
     """
