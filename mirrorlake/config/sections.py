@@ -94,7 +94,7 @@ class DefaultsConfig(Section):
     columns that are added are left out, any other change stops it; ``fail``: any change stops
     it."""
     versions: VersionsAs = "view"
-    """As what raw is shown over all schema versions of a table: a ``view`` (Spark only), or a
+    """How raw is shown over all schema versions of a table: as a ``view`` (Spark only), or a
     ``table`` (every engine), which is a second copy of raw's rows."""
     freshness: Freshness | None = Freshness(
         warn_after=timedelta(hours=26), fail_after=timedelta(hours=50)
@@ -102,7 +102,7 @@ class DefaultsConfig(Section):
     """When a table counts as late; by default after one and two missed daily runs. ``null``:
     never."""
     owners: tuple[Owner, ...] = ()
-    """Who answers for a table: e-mail addresses, or ``team:<name>``."""
+    """Who is responsible for a table: e-mail addresses, or ``team:<name>``."""
     shrink_limit: ShrinkLimit | None = 0.9
     """The share of its rows by which a ``full`` or ``snapshot`` copy may not be smaller than the
     last one, nor may it be empty: it stops before anything is committed, and is taken when a person
@@ -137,8 +137,8 @@ class TableSection(Section):
     """The column that moves when a row does: a time, or for ``append`` also an increasing key.
     Required for ``append`` and ``incremental``, refused for ``full``."""
     created: MysqlName | None = None
-    """The column with a row's date of birth: the raw day of an ``append`` table whose cursor is a
-    key."""
+    """The column with the time a row was created: the raw day of an ``append`` table whose cursor
+    is a key."""
     entity: EntitySection | None = None
     """For tables whose rows never change and share a token: all rows of a token get the first
     time of them as ``original_created_at``, by whose days the deduped table is partitioned."""
@@ -172,7 +172,7 @@ class TableSection(Section):
     freshness: Freshness | None = None
     """When this table counts as late; ``null``: never."""
     owners: tuple[Owner, ...] | None = None
-    """Who answers for this table: e-mail addresses, or ``team:<name>``."""
+    """Who is responsible for this table: e-mail addresses, or ``team:<name>``."""
     shrink_limit: ShrinkLimit | None = None
     """The same for this table; ``null``: every copy is taken, and every delete."""
     snapshot: SnapshotConfig | None = None
@@ -223,19 +223,19 @@ class SourceSection(Section):
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_SERVER_OR_LANDING)
 
     landing: LandingConfig | None = None
-    """A folder or bucket with complete copies, in place of a server: then nothing but this and
-    ``databases`` is said."""
+    """A folder or bucket with complete copies, in place of a server: then only this and
+    ``databases`` are set."""
     host: str = Field(default="", min_length=1)
     """Name or address of the server. Required without ``landing``."""
     port: Port = 3306
     """Its TCP port."""
     user: str = Field(default="", min_length=1)
-    """The account; it needs SELECT, REPLICATION CLIENT and nothing else. Required without
+    """The account; it needs SELECT and REPLICATION CLIENT, and PROCESS helps. Required without
     ``landing``."""
     password: Secret = SecretStr("")
     """Its password, as ``${env:NAME}``. Without it: none."""
     tls: TlsField | None = None
-    """``off``; ``required`` (encrypted, but the server is not proved); or a mapping with ``ca``.
+    """``off``; ``required`` (encrypted, but no certificate is checked); or a mapping with ``ca``.
     Without it: ``off`` for a loopback address, else ``required``."""
     time_zone: TimeZone = "UTC"
     """The zone in which DATETIME cursors are written: a name like ``Europe/Berlin``, or an offset
@@ -243,18 +243,18 @@ class SourceSection(Section):
     time_zone_of: Literal["server", "application"] = "server"
     """Whose zone that is. ``server``: the one in which the server's ``NOW()`` writes; another one
     is refused before anything is read. ``application``: the application writes its DATETIME cursors
-    by a clock of its own, and the server's zone does not matter."""
+    in that zone, and the server's zone does not matter."""
     replica: ServerUrl | None = None
     """A replica of it that is read in its place: ``mysql://user:${env:NAME}@host:port?tls=…``. The
     server above is then queried for its oldest open transaction and its position alone."""
     connections: int = Field(default=2, ge=1, le=1000)
     """How many reads of this server a process may have open at once, over all its tables."""
     rows_per_second: int | None = Field(default=None, ge=1)
-    """How many rows all reads of a process may take from this server in a second. Without it: as
-    many as come."""
+    """How many rows per second all reads of a process may take from this server. Without it: no
+    limit."""
     statement_seconds: int | None = Field(default=3600, ge=1, le=31_536_000)
-    """How long one statement of ours may run; the server stops it after that. ``null``: for
-    ever."""
+    """How long one statement of Mirrorlake's may run; the server stops it after that. ``null``: no
+    limit."""
     silence: Duration = Field(default=timedelta(minutes=5), ge=timedelta(seconds=1))
     """How long no byte may come from this server. Then a second session looks: one that is at work
     on the statement is waited for, any other connection is given up, and the read is retried."""
@@ -262,11 +262,11 @@ class SourceSection(Section):
     """How long after its last request the sensor requests loads of what moved again. A source that
     was quiet for longer is requested within a minute."""
     skip_unchanged: Duration | None = timedelta(days=1)
-    """`mirrorlake sync` does not read a table again of which the server shows that it has not
-    changed since its last load; for at most so long: then it is read whatever the server shows.
-    ``null``: it is always read."""
+    """How long `mirrorlake sync` may go without reading a table that the server shows to be
+    unchanged since its last load; after that it reads it whatever the server shows. ``null``: it
+    always reads."""
     back_off: BackOff = BackOff()
-    """When this server is left in peace for a while."""
+    """When reads of this server pause."""
     databases: dict[MysqlName, DatabaseSection] = {}
     """The databases, by name."""
 
@@ -321,7 +321,7 @@ class TenantTableSection(Section):
     clean: Clean | None = None
     """Whether the clean layer is a ``view`` (Spark only) or a ``table`` (every engine)."""
     versions: Annotated[Literal["view"], BeforeValidator(_view_alone)] | None = None
-    """As what raw is shown over all schema versions: a ``view``, whatever ``defaults`` say."""
+    """How raw is shown over all schema versions: as a ``view``, whatever ``defaults`` say."""
     new_columns: NewColumns | None = None
     """What clean does with a column that a tenant gets after the table's first load: ``hide`` or
     ``show``."""
@@ -334,7 +334,7 @@ class TenantTableSection(Section):
     """The share of its rows by which a tenant's copy may not be smaller than its last one, nor may
     it be empty; ``null``: every copy is taken."""
     owners: tuple[Owner, ...] | None = None
-    """Who answers for this table: e-mail addresses, or ``team:<name>``."""
+    """Who is responsible for this table: e-mail addresses, or ``team:<name>``."""
     freshness: Freshness | None = None
     """When this table counts as late; ``null``: never."""
     write_mode: WriteMode | None = None
@@ -367,7 +367,7 @@ class TenantsSection(Section):
     left_out: tuple[Pattern, ...] = ()
     """Databases that the patterns mean and that are no tenants."""
     dropped: Dropped = "keep"
-    """What becomes of the rows of a tenant whose database, or table, is no more: ``keep`` them as
+    """What becomes of the rows of a tenant whose database, or table, is gone: ``keep`` them as
     they were, or ``remove`` them from deduped and clean."""
     every: Duration = timedelta(minutes=15)
     """How long after its last request the sensor requests loads of what moved again."""
@@ -399,7 +399,7 @@ class ConfigSections(Section):
     bigquery: BigQueryConfig | None = None
     """Where tables with ``publish: [lake, bigquery]`` are loaded, beside the lake."""
     readers: ReadersConfig = ReadersConfig()
-    """Engines that `mirrorlake readers` asks beside those that are installed here."""
+    """Engines that `mirrorlake readers` queries beside those that are installed here."""
     alerts: AlertsConfig = AlertsConfig()
     """Who is notified, once, when a table becomes late or keeps failing, and when that is over."""
     defaults: DefaultsConfig = DefaultsConfig()

@@ -306,15 +306,15 @@ class ColumnRule(Section):
     pii: PiiRule | None = None
     """In the clean layer: ``drop`` leaves the column out, ``null`` empties it, ``hash`` replaces it
     by a keyed hash (needs ``clean: table``), ``mask`` hides all but its shape, ``show`` shows it as
-    it is: somebody decided so."""
+    it is, by a person's decision."""
     pci: Literal["never"] | None = None
     """``never``: the column is not selected from MySQL and is in no layer."""
     renamed_from: _Names = ()
     """The name that the column had before, or several, the newest first: its values of then are
-    shown under its name of now. Without it a renamed column is one that went and one that came."""
+    shown under its name of now. Without it, MySQL dropped one column and added another."""
     name_in_lake: MysqlName | None = Field(default=None, exclude=True)
     """What the column is called in every layer of the lake, where it can't have MySQL's name or
-    shall not: the rest of the contract goes on calling it by MySQL's."""
+    shall not. The rest of the contract uses MySQL's name."""
     json_as: JsonForm = "text"
     """How raw over all schema versions shows a column that holds JSON: as the ``text`` that MySQL
     printed, or by its ``structure``: documents that are equal are one text, with sorted keys and
