@@ -126,7 +126,7 @@ def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Table:
 
 
 def test_a_table_that_is_not_to_be_repaired_is_not_even_checked(table: Table) -> None:
-    with pytest.raises(ConfigError, match="not to be repaired"):
+    with pytest.raises(ConfigError, match="is not repaired"):
         table.repair(EQUAL, repair="off")
     assert table.asked == []
 
