@@ -66,8 +66,8 @@ class BackupMade:
         where: its folder.
         files, bytes: of the lake; linked: how many of the files took no room of their own.
         tables: lake tables and views; others: what the catalog names that is not in this lake.
-        one_moment: whether ledger and catalog are of one moment; else the ledger is the older of the
-            two, by less than a second a try.
+        one_moment: whether ledger and catalog are of one moment; else the ledger is the older of
+            the two, by less than a second a try.
     """
 
     where: str

@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     default=1_000,
     show_default=True,
-    help="How many differing rows are compared one by one; the others are counted. The screen lists "
-    "the first 20, or as many as this says; --json and the evidence list all.",
+    help="How many differing rows are compared one by one; the others are counted. The screen "
+    "lists the first 20, or as many as this says; --json and the evidence list all.",
 )
 @click.option("--show-pii", is_flag=True, help="Show values of columns with a rule on this screen.")
 @click.option("--evidence", type=click.Path(path_type=Path), help="The folder of evidence files.")
