@@ -6,6 +6,7 @@ imported when it runs. Five hundred tables would take several seconds more to lo
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -35,7 +36,7 @@ class LayeredAsset(Protocol):
     def contract(self) -> Leasable: ...
     @property
     def names(self) -> Names: ...
-    @property
+    @cached_property
     def specs(self) -> Mapping[Layer, dg.AssetSpec]: ...
 
 

@@ -19,7 +19,29 @@ from mirrorlake.operations.status import status_of
 from mirrorlake.table.exchanged import exchanged_name, record_exchanged
 from mirrorlake.table.source_columns import SourceColumn, record_source_columns
 
+CONTRACT = """
+version: 1
+lake: {warehouse: lake}
+ledger: {url: "sqlite:///ledger.db"}
+sources:
+  s:
+    host: 127.0.0.1
+    user: mirror
+    password: "${env:NO_SUCH_PASSWORD}"
+    databases:
+      d:
+        tables:
+          people: {mode: full, key: [id], columns: {email: {pii: mask}}}
+"""
 TYPES = {"id": "int", "email": "varchar(9)", "nick": "varchar(9)"}
+
+
+@pytest.fixture
+def contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NO_SUCH_PASSWORD", "x")
+    path = tmp_path / "mirrorlake.yaml"
+    path.write_text(CONTRACT)
+    return path
 
 
 class _Table:

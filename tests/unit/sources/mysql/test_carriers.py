@@ -21,6 +21,9 @@ NOBODY_THERE = {
     "before": [],
     "silence": 5.0,
     "most": None,
+    "beats": [],
+    "beat_seconds": 0.0,
+    "pid": os.getpid(),
 }
 
 
