@@ -88,7 +88,7 @@ class Table:
     def _prove(self, workspace: Any, contract: Any, ask: Ask, evidence: Any, most: int) -> Any:
         assert workspace.ledger is self.ledger
         assert (contract.name, evidence) == ("s.shop.t", Path("e"))
-        assert most == 10_000, "keys a round, as docs/proof.md says"
+        assert most == 10_000, "keys a round, as docs/repair.md says"
         self.asked.append(ask)
         return self.checks.pop(0), Path(f"{len(self.asked)}.json")
 
