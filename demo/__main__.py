@@ -26,9 +26,20 @@ MISSED = 9
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--once", is_flag=True, help="Then run every check of Dagster and stop; start no UI.")
-@click.option("--folder", type=click.Path(path_type=Path), default=Path(".mirrorlake/demo"))
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    default=Path(".mirrorlake/demo"),
+    help="The demo's folder.",
+)
 @click.option("--port", type=int, help="The embedded server's port; a free one by default.")
-@click.option("--changes", type=int, default=2_000, show_default=True, help="Live changes to make.")
+@click.option(
+    "--changes",
+    type=int,
+    default=2_000,
+    show_default=True,
+    help="Live changes between the two rounds.",
+)
 @click.pass_context
 def demo(context: click.Context, once: bool, folder: Path, port: int | None, changes: int) -> None:
     """Mirror real flights and an invented, changing shop from an embedded MariaDB."""
@@ -40,7 +51,12 @@ def demo(context: click.Context, once: bool, folder: Path, port: int | None, cha
 
 
 @demo.command()
-@click.option("--folder", type=click.Path(path_type=Path), default=Path(".mirrorlake/demo"))
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    default=Path(".mirrorlake/demo"),
+    help="The demo's folder.",
+)
 @click.option("--seed", type=int, help="Which rows; others each time by default.")
 def sabotage(folder: Path, seed: int | None) -> None:
     """Damage a table of the running demo: a row is lost, and a number of another is wrong.
@@ -70,8 +86,18 @@ def _shown(key: Sequence[object]) -> str:
 
 
 @demo.command()
-@click.option("--folder", type=click.Path(path_type=Path), default=Path(".mirrorlake/demo"))
-@click.option("--fault", "names", multiple=True, help="Only this fault; may be given again.")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    default=Path(".mirrorlake/demo"),
+    help="The demo's folder.",
+)
+@click.option(
+    "--fault",
+    "names",
+    multiple=True,
+    help="Only this fault, as the output names it; may be repeated.",
+)
 @click.option("--all", "everything", is_flag=True, help="A cell of every type; without a key too.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Which rows, and which type.")
 @show.json_option

@@ -71,6 +71,8 @@ class Sabotaged:
     """What came of one fault.
 
     Attributes:
+        row: in which row; null for a whole file or commit.
+        repair_seconds: how long that took, including the last check.
         table: the table, which has a key or none.
         fault: what was planted; ``row``: in which row, None where in a whole file or commit.
         counts: what the count of rows said: equal, different, or error.

@@ -225,7 +225,7 @@ class CommitConflict(LakeError):
 
 
 class CatalogFailed(LakeError):
-    """The catalog's server failed, or can't be reached: what it was asked to do may be done."""
+    """The catalog's server failed, or can't be reached: what was requested may have been done."""
 
 
 class CommitUnknown(CatalogFailed):
@@ -234,7 +234,7 @@ class CommitUnknown(CatalogFailed):
 
 
 class ReaderMissing(LakeError):
-    """An engine is not installed here, or a part of it, or not configured: it was not asked."""
+    """An engine is not installed here, or a part of it, or not configured: it was not queried."""
 
 
 class BigQueryError(LakeError):

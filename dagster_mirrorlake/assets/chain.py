@@ -13,7 +13,7 @@ def build_chain(table: MirroredTable) -> list[dg.AssetSpec | dg.AssetsDefinition
     pool = {"raw": table.pool}
     # Of a required output that a step does not yield Dagster makes one itself, which turns every
     # partition of the run green. A copy that a run finds unchanged is not made again, and a
-    # partition that is not in the lake has nothing to go on with.
+    # partition that is not in the lake has nothing to continue with.
     chain = [
         layer_asset(table, layer, _STEPS, pool=pool.get(layer), required=False) for layer in LAYERS
     ]

@@ -162,7 +162,7 @@ def _errors(what: str) -> Iterator[None]:
         again = error.status_code in (408, 429) or error.status_code >= 500
         raise MachineError(
             f"{what}: Dataproc refused it ({error.status_code}): {error.reason}",
-            next_step="See docs/deploy.md#dataproc for what its accounts need",
+            next_step="See docs/dataproc.md for what its accounts need",
             retryable=again,
         ) from error
     except login as error:

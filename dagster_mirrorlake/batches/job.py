@@ -56,13 +56,13 @@ def build_batch_job(
 def _work(config: BatchConfig, names: Sequence[str]) -> BatchWork:
     task = TASKS.get(config.task)
     if task is None:
-        words = f"task: {config.task!r} is none of {', '.join(TASKS)}"
+        words = f"task: {config.task!r} is not one of {', '.join(TASKS)}"
         raise dg.Failure(words, allow_retries=False)
     return BatchWork(task, tuple(names), config.first, config.last, config.missing_too)
 
 
 def run_batch(context: dg.OpExecutionContext, batches: Batches, work: BatchWork) -> Sequence[Done]:
-    """Run a batch to its end, or go on with the run's that is there; what became of each table.
+    """Run a batch to its end, or wait for the run's own that is there; what became of each table.
 
     Raises:
         MachineError: the service refused it, or can't be reached; the batch may run on.

@@ -84,8 +84,8 @@ def check_results(
 
 
 def _restate(context: dg.OpExecutionContext, table: MirroredTable, key: dg.AssetKey) -> None:
-    """Report again that rows differed, where nothing has compared them since, nor does this run: to
-    Dagster a verdict of before a materialisation is none, and red would end with the next load."""
+    """Report again that rows differed, where nothing has compared them since, nor does this run.
+    Dagster drops verdicts from before a materialisation, so red would end with the next load."""
     from dagster_mirrorlake.checks.known_differences import restated
 
     if exact_step(key) in context.job_def.graph.node_dict:

@@ -57,8 +57,8 @@ class Step(Protocol):
 def dagster_errors(step: Step | None = None, *, only_held: bool = False) -> Iterator[None]:
     """Raise `MirrorlakeError` as a failure of the step, or as a request to try it again.
 
-    A table that another run holds is no failure: it is waited for, as long as that run lives, and
-    these attempts are none of the three of an error that may pass by itself.
+    A table that another run holds is no failure: the step waits for it as long as that run lives.
+    These attempts don't count among the three that an error gets which may pass by itself.
 
     Args:
         step: which may be tried again; None: never.

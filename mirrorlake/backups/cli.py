@@ -31,6 +31,8 @@ def backup(target: str, config_path: Path, as_json: bool) -> None:
 
     Syncs may run meanwhile. TARGET is a folder or a URI (gs://bucket/folder); on the lake's own
     disk files are links, and on another one those that an older backup there has are linked to it.
+
+    Ends with 6 if a REST catalog may lend logins for a bucket, or its tables changed all the time.
     """
     from mirrorlake.backups.make import make_backup
     from mirrorlake.cli.bars import Bars
@@ -62,7 +64,13 @@ def restore(backup_folder: str, config_path: Path, as_json: bool) -> None:
     """Put BACKUP back to where the contract file has lake, catalog and ledger.
 
     These must be empty. Every file is compared with the backup's manifest before the first is
-    written. At another place than the original's the restored lake is one of its own.
+    written. At another place than the original's, paths are written for it and the lake gets an id
+    of its own. A REST catalog gets no views: the next sync makes them. If it is interrupted, run it
+    again; until then the lake says that it is not whole.
+
+    Ends with 6 if the backup is incomplete, damaged, of another project or of a newer release, or
+    was restored there already, or if lake or catalog are not empty; with 7 if the ledger is not, or
+    a run holds a table.
     """
     from mirrorlake.backups.restore import restore_backup
     from mirrorlake.cli.bars import Bars
@@ -97,7 +105,12 @@ def move(new: str, config_path: Path, as_json: bool, confirmed: bool) -> None:
     """Move the lake to NEW, a folder or a URI, and write the absolute paths in it again.
 
     NEW is empty, or has the lake's folder, moved or copied there by hand. The old place stays as it
-    is. Nothing may sync meanwhile. Interrupted, the same command goes on.
+    is. Nothing may sync meanwhile. If it is interrupted, run it again; until then neither place is
+    opened by mistake.
+
+    Ends with 6 if NEW has something else, there is no lake to move, a table names a file outside of
+    the lake, or the folder of a REST catalog's lake was moved by hand; with 7 if a run holds a
+    table.
     """
     from mirrorlake.backups.move import move_lake, plan_move
     from mirrorlake.cli.bars import Bars

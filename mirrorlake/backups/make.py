@@ -60,10 +60,14 @@ class BackupMade:
     """A backup that is complete.
 
     Attributes:
+        lake: the lake's id.
+        begun: the moment (UTC) of ledger and catalog.
+        seconds: how long it took.
         where: its folder.
         files, bytes: of the lake; linked: how many of the files took no room of their own.
         tables: lake tables and views; others: what the catalog names that is not in this lake.
-        one_moment: see `BackupManifest`.
+        one_moment: whether ledger and catalog are of one moment; else the ledger is the older of
+            the two, by less than a second a try.
     """
 
     where: str

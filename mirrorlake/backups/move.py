@@ -52,10 +52,11 @@ class LakeMove:
     """A move that was planned.
 
     Attributes:
+        done: ``true`` with ``--yes``; ``false`` of a plan.
         old, new: the places; copied: whether files are copied, or are there already.
         lake: the lake's id at the new place; another one where the old lake goes on by itself.
-        tables: lake tables and views; files, bytes: that are copied; linked: how many of these
-            files are links, as both places are on one disk.
+        tables: lake tables and views; files, bytes: that are copied; linked: how many of them
+            are links, both places being on one disk.
     """
 
     old: str

@@ -62,6 +62,13 @@ class Restored:
     """A lake that was put back.
 
     Attributes:
+        backup: the backup's folder.
+        begun: its moment.
+        warehouse: where the lake is now.
+        lake: its id.
+        tables: how many lake tables and views it has.
+        files: how many files.
+        bytes: their size.
         moved: whether it is at another place than the one that was backed up.
         found: loads that its ledger did not know yet, and does now.
     """

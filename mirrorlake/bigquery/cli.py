@@ -70,7 +70,8 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool, dry_run: bool
     """Compare every row of TABLES (all by default) in BigQuery with the lake; queries no source.
 
     The version that was loaded last is compared: what the lake got since is no difference.
-    BigQuery bills what it reads: each table as a whole.
+    BigQuery bills what it reads: each table as a whole. Ends with 9 if a table differs, 10 if one
+    is undecided.
     """
     from mirrorlake.bigquery.check import check_published, estimate_check
     from mirrorlake.bigquery.loads.open_clients import open_for
@@ -99,11 +100,17 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool, dry_run: bool
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option
-@click.option("--days", type=click.IntRange(min=1), default=30, show_default=True)
+@click.option(
+    "--days",
+    type=click.IntRange(min=1),
+    default=30,
+    show_default=True,
+    help="How many days back to look.",
+)
 def costs(tables: Sequence[str], config_path: Path, as_json: bool, days: int) -> None:
     """Show what loads and checks of TABLES (all by default) took of BigQuery in the last DAYS.
 
-    As BigQuery's statistics of their jobs say it; asks nobody but the ledger.
+    From the ledger, where BigQuery's own statistics of each job are kept.
     """
     from mirrorlake.bigquery.costs import costs_of
     from mirrorlake.ledger import Ledger

@@ -80,6 +80,7 @@ def _with_view(
         named_one = f"{without.path} does not" if named and without is not None else "no file does"
         raise ConfigError(
             f"{named_one} say `clean`, so there is no view to make",
-            next_step="Write `clean: {}` in the table's file: docs/models.md#views-for-readers",
+            next_step="Write `clean: {}` in the table's file: "
+            "docs/external-tables.md#views-for-readers",
         )
     return found

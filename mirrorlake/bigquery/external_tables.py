@@ -259,7 +259,7 @@ def _refuse_change(reader: BigQueryReader, seen: TableSeen) -> None:
     if now is None or now.version != seen.version or now.streaming:
         raise BigQueryError(
             f"{seen.table} changed since it was looked at",
-            next_step="Run again: what is there then is read",
+            next_step="Run it again: it reads the table as it is then",
             retryable=True,
         )
 

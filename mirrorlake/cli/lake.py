@@ -45,8 +45,9 @@ for _command in _ADDED:
 def find(config_path: Path, as_json: bool) -> None:
     """Register the lake's tables again that the catalog lost, or names by an older metadata file.
 
-    After a catalog was lost, or put back from an old copy. Nothing is read, and no file is written
-    but the catalog's. Views are made again by the next sync.
+    After a catalog was lost, or put back from an old copy. It reads metadata and writes the catalog
+    alone; the next sync makes the views again. Ends with 6 if a table was left: its name is taken,
+    or its metadata were written for another place.
     """
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.find_tables import find_tables, next_steps

@@ -30,7 +30,7 @@ def doctor(config_path: Path, as_json: bool, everything: bool) -> None:
     ledger, each source and each table's contract.
 
     What is fine is counted, what is not is shown with what to do. Ends with 3 if a piece that
-    `sync` needs is missing or broken.
+    `sync` needs is missing or broken. Nothing is downloaded, and no file's mode is changed.
     """
     from mirrorlake.operations.doctor import diagnose_contract
     from mirrorlake.runtime.doctor import diagnose

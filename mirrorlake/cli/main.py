@@ -50,7 +50,7 @@ class _Sections(click.Group):
 
 
 @click.group(cls=_Sections, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("-v", "--verbose", is_flag=True, help="Log what is done to standard error.")
+@click.option("-v", "--verbose", is_flag=True, help="Log each step to standard error.")
 @click.version_option(__version__, prog_name="mirrorlake")
 def cli(verbose: bool) -> None:
     """MySQL, mirrored exactly in the lake, and proved."""

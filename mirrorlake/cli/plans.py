@@ -53,7 +53,7 @@ def plan(
     schema versions. Nothing is touched.
 
     Ends with 0 if nothing changes, 10 if something is read or computed again, 20 if readers lose a
-    column, 2 if a model does not compile.
+    column, 2 if a model does not compile, 4 if --sources could not look at a server.
     """
     if context.invoked_subcommand is not None:
         _refuse_options(context)

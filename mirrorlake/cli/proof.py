@@ -44,12 +44,21 @@ if TYPE_CHECKING:
 @show.config_option
 @show.json_option
 @click.option("--full", is_flag=True, help="Check the whole table. The default.")
-@click.option("--next", "next_", is_flag=True, help="Check the next chunk, then move on.")
-@click.option("--partition", type=click.DateTime(["%Y-%m-%d"]), help="Check the rows of a day.")
+@click.option("--next", "next_", is_flag=True, help="Check the next 100,000 rows, then move on.")
+@click.option(
+    "--partition", type=click.DateTime(["%Y-%m-%d"]), help="Check the rows of a day, YYYY-MM-DD."
+)
 @click.option("--keys", help="Check keys from a to b, both included, written a..b.")
 @click.option("--where", help="Check the rows that a condition chooses, in SQL of both sides.")
-@click.option("--counts", is_flag=True, help="Only count the rows of both sides, day by day.")
-@click.option("--most", type=click.IntRange(1), default=1_000, show_default=True)
+@click.option("--counts", is_flag=True, help="Only count rows, day by day: no proof is kept.")
+@click.option(
+    "--most",
+    type=click.IntRange(1),
+    default=1_000,
+    show_default=True,
+    help="How many differing rows are compared one by one; the others are counted. The screen "
+    "lists the first 20, or as many as this says; --json and the evidence list all.",
+)
 @click.option("--show-pii", is_flag=True, help="Show values of columns with a rule on this screen.")
 @click.option("--evidence", type=click.Path(path_type=Path), help="The folder of evidence files.")
 @click.option("--tenant", "databases", multiple=True, help="Only this tenant's database; several.")
@@ -66,7 +75,10 @@ def check(
     A check of the whole table proves its raw and clean layers too: raw's files against what their
     loads recorded, clean against deduped. A table of mode snapshot is compared with the files that
     landed; a table of tenants tenant by tenant. Ends with 0 if all are equal, 9 if one differs, 10
-    if that can't be decided yet.
+    if that can't be decided yet; where a table can't be looked at, with that error's code.
+
+    Rows that MySQL wrote so recently that the lake need not have them yet are counted as waiting,
+    never as different. The condition of --where is not kept.
     """
     from mirrorlake.workspace import Workspace
 

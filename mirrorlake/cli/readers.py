@@ -26,7 +26,7 @@ def readers(table: str, config_path: Path, as_json: bool) -> None:
     """Read TABLE by PyIceberg, DuckDB, Spark and Trino, and compare what each of them gives.
 
     All rows of deduped, and of clean where it is a table, in one version. The verdict is kept; see
-    `mirrorlake proof TABLE --layers`. Trino is asked where the contract names one. Ends with 0 if
+    `mirrorlake proof TABLE --layers`. Trino is asked if the contract names one. Ends with 0 if
     all that were asked read the same rows, 9 if they don't, 10 if one of them can't read them.
     """
     from mirrorlake.operations.check_layers import worst

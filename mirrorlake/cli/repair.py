@@ -41,10 +41,12 @@ _SHOWN = 20
 @show.config_option
 @show.json_option
 @click.option("--full", is_flag=True, help="Repair the whole table. The default.")
-@click.option("--partition", type=click.DateTime(["%Y-%m-%d"]), help="Repair the rows of a day.")
+@click.option(
+    "--partition", type=click.DateTime(["%Y-%m-%d"]), help="Repair the rows of a day, YYYY-MM-DD."
+)
 @click.option("--keys", help="Repair keys from a to b, both included, written a..b.")
 @click.option("--where", help="Repair the rows that a condition chooses, in SQL of both sides.")
-@click.option("--deletes", is_flag=True, help="Only mark the rows gone that MySQL has no more.")
+@click.option("--deletes", is_flag=True, help="Only remove the rows that MySQL no longer has.")
 @click.option(
     "--accept-smaller",
     is_flag=True,
@@ -57,8 +59,8 @@ def repair(table: str | None, config_path: Path, as_json: bool, **options: Any) 
     """Check TABLE, read again from MySQL exactly what differs, and prove it again; without TABLE,
     every table.
 
-    Ends with 0 if it is equal then, 9 if rows still differ (or nobody said yes), 10 if that can't
-    be decided yet.
+    It shows what differs and asks before anything is written. Ends with 0 if it is equal then, 9 if
+    rows still differ (or nobody said yes), 10 if that can't be decided yet.
     """
     from mirrorlake.operations.repair import refuse_repair
     from mirrorlake.workspace import Workspace

@@ -78,8 +78,20 @@ def _contract(config: Config, name: str) -> TableContract:
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option
-@click.option("--keep-days", type=click.FloatRange(min=0.05), default=7.0, show_default=True)
-@click.option("--grace", type=float, default=24.0, show_default=True, help="Hours; see below.")
+@click.option(
+    "--keep-days",
+    type=click.FloatRange(min=0.05),
+    default=7.0,
+    show_default=True,
+    help="Days that a version stays for its readers, and for publish --rollback.",
+)
+@click.option(
+    "--grace",
+    type=float,
+    default=24.0,
+    show_default=True,
+    help="Hours since a file was written before it is an orphan; over Spark Connect at least 1.",
+)
 def maintain(
     tables: Sequence[str], config_path: Path, as_json: bool, keep_days: float, grace: float
 ) -> None:

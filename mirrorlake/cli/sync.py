@@ -61,9 +61,13 @@ def sync(
 ) -> None:
     """Mirror TABLES (all by default): load the next window, fold it, refresh clean.
 
-    A table that fails does not stop the others, nor does a tenant. --tenant and --again are for
-    tables of tenants. Ends with the first failure's code; with 10 if nothing failed, and the last
-    line says that not all is right.
+    A table that its source shows to be unchanged is not read. One that fails does not stop the
+    others, nor does a tenant. --tenant and --again are for tables of tenants.
+
+    Ends with the first failure's code, with 4 if only tenants failed, and with 10 if nothing failed
+    and not all is right: a layer was put right, loads are unproved, held back or not complete, the
+    newest check found a difference, rows are only in the mirror, or columns wait for a decision. A
+    source that is held changes no exit code. Tables that failed for one reason share an error.
     """
     config = open_contract(config_path)
     if accept_smaller and not tables:

@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 @show.json_option
 @click.option("--all", "everything", is_flag=True, help="Show loaded days too.")
 def gaps(tables: Sequence[str], config_path: Path, as_json: bool, everything: bool) -> None:
-    """List the days of every table whose load failed or was never requested. Queries no source."""
+    """List the days of every table whose load failed or was never requested. Queries no source.
+
+    States: errored, not asked, unproved (the rows may not be MySQL's any more), unknown (raw lost
+    them). Ends with 6 if the lake is not as the ledger has it.
+    """
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.gaps import find_stretches, unknown_stretches
     from mirrorlake.operations.moved_lake import find_all_moved, refuse_moved_tables
@@ -143,7 +147,13 @@ def _moment(text: str) -> datetime:
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option
-@click.option("--grace", type=float, default=24.0, show_default=True, help="Hours; see below.")
+@click.option(
+    "--grace",
+    type=float,
+    default=24.0,
+    show_default=True,
+    help="Hours since a file was written before it is an orphan; over Spark Connect at least 1.",
+)
 def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: float) -> None:
     """Put right what dead runs left of TABLES (all by default).
 
@@ -173,7 +183,7 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
 
 
 def _to_recover(workspace: Workspace, names: Sequence[str]) -> tuple[list[Leasable], FailedTables]:
-    """What is to be recovered; and what has jobs somewhere that nobody may go on with."""
+    """What is to be recovered; and what has jobs somewhere that can't be continued."""
     from mirrorlake.operations.publishers import PUBLISHERS
 
     config = workspace.config
@@ -283,9 +293,11 @@ def ledger() -> None:
 @show.config_option
 @show.json_option
 def rebuild(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
-    """Write down the loads of TABLES (all by default) that the lake holds and the ledger has lost.
+    """Record the loads of TABLES (all by default) that the lake holds and the ledger has lost.
 
-    A SQLite ledger that is damaged is moved aside first. What the ledger knows stays.
+    A SQLite ledger that is damaged is moved aside first. What the ledger knows stays; running it
+    again changes nothing. Of loads that only their files name, the range is unknown: if nothing is
+    left to continue from, the table is read once more.
     """
     from mirrorlake.operations.restore_ledger import rebuild_table, set_damaged_aside
     from mirrorlake.workspace import Workspace

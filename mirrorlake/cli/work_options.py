@@ -40,9 +40,15 @@ def work_options(command: _Command) -> _Command:
         ),
         click.option("--all", "which", flag_value="all", help="All of the range, again."),
         click.option("--invalid", "which", flag_value="invalid", help="What was declared invalid."),
-        click.option("--days-per-window", type=int, default=31, show_default=True, help="At most."),
         click.option(
-            "--limit", type=click.IntRange(1), help="So many partitions at most, the first ones."
+            "--days-per-window",
+            type=int,
+            default=31,
+            show_default=True,
+            help="Days that one window reads, at most.",
+        ),
+        click.option(
+            "--limit", type=click.IntRange(1), help="At most this many partitions, the first ones."
         ),
     )
     for option in reversed(options):

@@ -90,7 +90,7 @@ class TableContract(Section):
     schema_changes: SchemaPolicy = "evolve"
     """What becomes of it when its columns change in MySQL."""
     versions: VersionsAs = "view"
-    """As what raw is shown over all schema versions."""
+    """How raw is shown over all schema versions: as a view, or a table."""
     freshness: Freshness | None = None
     owners: tuple[str, ...] = ()
     shrink_limit: float | None = 0.9

@@ -66,8 +66,8 @@ class SnapshotConfig(Section):
     """``json`` (a record a line), ``parquet`` or ``csv``; ``json`` and ``csv`` also with ``.gz`` or
     ``.zst``. It is the first folder of the path."""
     part: SnapshotPart = "dq"
-    """Which folders are read: ``dq`` holds complete copies, ``15m`` and ``1d`` rows of a time, to
-    which ``missing: removed`` does not go."""
+    """Which folders are read: ``dq`` holds complete copies, ``15m`` and ``1d`` hold the rows
+    of a period, which ``missing: removed`` refuses."""
     id_column: MysqlName | None = None
     """A column with the snapshot's id, a whole number and the same in all its rows. Without it, the
     id is the time in the path."""
@@ -81,24 +81,24 @@ class SnapshotConfig(Section):
     settle: Duration = timedelta(minutes=5)
     """How long a snapshot's files must be seen unchanged, where ``complete`` is ``settle``."""
     late: Duration = timedelta(days=2)
-    """How far before the newest snapshot one may still arrive and be found by itself. Older ones
-    are found by ``mirrorlake land --all``."""
+    """How far before the newest snapshot one may still arrive and be taken automatically. Older
+    ones are taken by ``mirrorlake land --all``."""
     max_bad_records: int = Field(default=0, ge=0)
-    """How many malformed records a snapshot may have: they are left out, counted and shown. One
-    more, and nothing of it is taken."""
+    """How many malformed records a snapshot may have: they are left out, counted and shown. With
+    one more the snapshot is refused."""
     max_record: str = Field(default="256m", pattern=r"^[1-9][0-9]{0,8}[kmg]$")
     """How long one record may be: ``64k``, ``256m``, ``1g``. A longer one ends the reading of its
     file, whatever ``max_bad_records`` says."""
     max_manifest: str = Field(default="64m", pattern=r"^[1-9][0-9]{0,8}[kmg]$")
     """How large a manifest or a schema file may be."""
     max_expansion: int = Field(default=1000, ge=1)
-    """How many times its own size a compressed file, or a file of Parquet, may expand to. One that
-    stays below 64 MB may always."""
+    """How many times its own size a compressed file, or a file of Parquet, may expand to. A file
+    that stays below 64 MB always may."""
     extra_columns: Literal["refuse", "ignore"] = "refuse"
-    """What is done about a column that the schema does not have."""
+    """What happens to a column that the schema does not have: ``refuse`` or ``ignore``."""
     missing_columns: Literal["refuse", "null"] = "refuse"
-    """What is done about a record that lacks a column: ``null`` takes it as NULL where the schema
-    lets the column be NULL."""
+    """What happens to a record that lacks a column: ``null`` reads it as NULL where the schema
+    allows NULL, ``refuse`` never does."""
     csv_null: str = Field(default="\\N", max_length=64)
     """The text that means NULL in CSV where no quotes are around it."""
     missing: Missing = "kept"

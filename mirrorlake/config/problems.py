@@ -49,7 +49,7 @@ def read_text(path: Path, what: str, next_step: str) -> str:
         if len(text) > MOST_BYTES:
             raise ConfigError(
                 f"{path} is larger than {MOST_BYTES // 2**20} MB",
-                next_step=f"Name the {what}; one of that size is none",
+                next_step=f"Name the {what}: no {what} is that large",
             )
         return text.decode("utf-8-sig")
     except FileNotFoundError as error:

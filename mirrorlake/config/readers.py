@@ -74,7 +74,7 @@ class TrinoConfig(Section):
 
 
 class ReadersConfig(Section):
-    """Engines that `mirrorlake readers` asks beside those that are installed here."""
+    """Engines that `mirrorlake readers` queries beside those that are installed here."""
 
     trino: TrinoConfig | None = None
     """A Trino that reads this lake. Without it: Trino is left out."""

@@ -1,6 +1,6 @@
 """The file as it is written: one model per section, with what each field means.
 
-The descriptions are the JSON schema's, and ``docs/configuration.md`` must name every field.
+The descriptions are the JSON schema's; docs/reference/configuration.md is written from them.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class DefaultsConfig(Section):
     columns that are added are left out, any other change stops it; ``fail``: any change stops
     it."""
     versions: VersionsAs = "view"
-    """As what raw is shown over all schema versions of a table: a ``view`` (Spark only), or a
+    """How raw is shown over all schema versions of a table: as a ``view`` (Spark only), or a
     ``table`` (every engine), which is a second copy of raw's rows."""
     freshness: Freshness | None = Freshness(
         warn_after=timedelta(hours=26), fail_after=timedelta(hours=50)
@@ -100,7 +100,7 @@ class DefaultsConfig(Section):
     """When a table counts as late; by default after one and two missed daily runs. ``null``:
     never."""
     owners: tuple[Owner, ...] = ()
-    """Who answers for a table: e-mail addresses, or ``team:<name>``."""
+    """Who is responsible for a table: e-mail addresses, or ``team:<name>``."""
     shrink_limit: ShrinkLimit | None = 0.9
     """The share of its rows by which a ``full`` or ``snapshot`` copy may not be smaller than the
     last one, nor may it be empty: it stops before anything is committed, and is taken when a person
@@ -110,11 +110,14 @@ class DefaultsConfig(Section):
     """What becomes of rows that an exact check finds different: ``auto``, a scheduled check repairs
     them; ``ask``, it names the command that does; ``off``, no command repairs this table."""
     repair_limit: int = Field(default=1_000, ge=1)
-    """How many rows a scheduled check may repair by itself; if more differ, it asks."""
+    """How many rows a scheduled check may repair; if more differ, it names the command."""
     verify: bool = True
-    """Whether loads are proved before anybody sees them: MySQL hashes each row that it sends, and
-    what was written is read again and compared; main moves only if all of it is equal. It costs
-    the server three to five times the processor time of the read alone."""
+    """Whether loads are proved before anybody sees them: full copies, first loads, later windows,
+    reloads and repairs. MySQL sends a hash of each row with it, and counts the rows and their keys
+    by itself; what was written is read again and compared, and main moves only if all of it is
+    equal. It costs the server three to five times the processor time of the read alone, and a
+    second look at the window's keys: where the cursor has no index, a second scan. Where it is
+    false, `mirrorlake check` is what finds a difference."""
     write_mode: WriteMode = "merge-on-read"
     """How a fold changes rows of deduped, and of a clean table. ``merge-on-read``: beside their
     files it says which rows count no more, and writes those that changed; ``copy-on-write``: it
@@ -135,8 +138,8 @@ class TableSection(Section):
     """The column that moves when a row does: a time, or for ``append`` also an increasing key.
     Required for ``append`` and ``incremental``, refused for ``full``."""
     created: MysqlName | None = None
-    """The column with a row's date of birth: the raw day of an ``append`` table whose cursor is a
-    key."""
+    """The column with the time a row was created: the raw day of an ``append`` table whose cursor
+    is a key."""
     entity: EntitySection | None = None
     """For tables whose rows never change and share a token: all rows of a token get the first
     time of them as ``original_created_at``, by whose days the deduped table is partitioned."""
@@ -170,7 +173,7 @@ class TableSection(Section):
     freshness: Freshness | None = None
     """When this table counts as late; ``null``: never."""
     owners: tuple[Owner, ...] | None = None
-    """Who answers for this table: e-mail addresses, or ``team:<name>``."""
+    """Who is responsible for this table: e-mail addresses, or ``team:<name>``."""
     shrink_limit: ShrinkLimit | None = None
     """The same for this table; ``null``: every copy is taken, and every delete."""
     snapshot: SnapshotConfig | None = None
@@ -178,7 +181,7 @@ class TableSection(Section):
     repair: RepairSetting | None = None
     """The same for this table: ``auto``, ``ask`` or ``off``."""
     repair_limit: int | None = Field(default=None, ge=1)
-    """How many rows a scheduled check may repair by itself; if more differ, it asks."""
+    """How many rows a scheduled check may repair; if more differ, it names the command."""
     verify: bool | None = None
     """Whether this table's loads are proved before anybody sees them."""
     deletes: Deletes | None = None
@@ -221,19 +224,19 @@ class SourceSection(Section):
     model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra=_SERVER_OR_LANDING)
 
     landing: LandingConfig | None = None
-    """A folder or bucket with complete copies, in place of a server: then nothing but this and
-    ``databases`` is said."""
+    """A folder or bucket with complete copies, in place of a server: then only this and
+    ``databases`` are set."""
     host: str = Field(default="", min_length=1)
     """Name or address of the server. Required without ``landing``."""
     port: Port = 3306
     """Its TCP port."""
     user: str = Field(default="", min_length=1)
-    """The account; it needs SELECT, REPLICATION CLIENT and nothing else. Required without
+    """The account; it needs SELECT and REPLICATION CLIENT, and PROCESS helps. Required without
     ``landing``."""
     password: Secret = SecretStr("")
     """Its password, as ``${env:NAME}``. Without it: none."""
     tls: TlsField | None = None
-    """``off``; ``required`` (encrypted, but the server is not proved); or a mapping with ``ca``.
+    """``off``; ``required`` (encrypted, but no certificate is checked); or a mapping with ``ca``.
     Without it: ``off`` for a loopback address, else ``required``."""
     time_zone: TimeZone = "UTC"
     """The zone in which DATETIME cursors are written: a name like ``Europe/Berlin``, or an offset
@@ -241,18 +244,18 @@ class SourceSection(Section):
     time_zone_of: Literal["server", "application"] = "server"
     """Whose zone that is. ``server``: the one in which the server's ``NOW()`` writes; another one
     is refused before anything is read. ``application``: the application writes its DATETIME cursors
-    by a clock of its own, and the server's zone does not matter."""
+    in that zone, and the server's zone does not matter."""
     replica: ServerUrl | None = None
     """A replica of it that is read in its place: ``mysql://user:${env:NAME}@host:port?tls=…``. The
     server above is then queried for its oldest open transaction and its position alone."""
     connections: int = Field(default=2, ge=1, le=1000)
     """How many reads of this server a process may have open at once, over all its tables."""
     rows_per_second: int | None = Field(default=None, ge=1)
-    """How many rows all reads of a process may take from this server in a second. Without it: as
-    many as come."""
+    """How many rows per second all reads of a process may take from this server. Without it: no
+    limit."""
     statement_seconds: int | None = Field(default=3600, ge=1, le=31_536_000)
-    """How long one statement of ours may run; the server stops it after that. ``null``: for
-    ever."""
+    """How long one statement of Mirrorlake's may run; the server stops it after that. ``null``: no
+    limit."""
     silence: Duration = Field(default=timedelta(minutes=5), ge=timedelta(seconds=1))
     """How long no byte may come from this server. Then a second session looks: one that is at work
     on the statement is waited for, any other connection is given up, and the read is retried."""
@@ -260,11 +263,11 @@ class SourceSection(Section):
     """How long after its last request the sensor requests loads of what moved again. A source that
     was quiet for longer is requested within a minute."""
     skip_unchanged: Duration | None = timedelta(days=1)
-    """`mirrorlake sync` does not read a table again of which the server shows that it has not
-    changed since its last load; for at most so long: then it is read whatever the server shows.
-    ``null``: it is always read."""
+    """How long `mirrorlake sync` may go without reading a table that the server shows to be
+    unchanged since its last load; after that it reads it whatever the server shows. ``null``: it
+    always reads."""
     back_off: BackOff = BackOff()
-    """When this server is left in peace for a while."""
+    """When reads of this server pause."""
     databases: dict[MysqlName, DatabaseSection] = {}
     """The databases, by name."""
 
@@ -319,7 +322,7 @@ class TenantTableSection(Section):
     clean: Clean | None = None
     """Whether the clean layer is a ``view`` (Spark only) or a ``table`` (every engine)."""
     versions: Annotated[Literal["view"], BeforeValidator(_view_alone)] | None = None
-    """As what raw is shown over all schema versions: a ``view``, whatever ``defaults`` say."""
+    """How raw is shown over all schema versions: as a ``view``, whatever ``defaults`` say."""
     new_columns: NewColumns | None = None
     """What clean does with a column that a tenant gets after the table's first load: ``hide`` or
     ``show``."""
@@ -332,7 +335,7 @@ class TenantTableSection(Section):
     """The share of its rows by which a tenant's copy may not be smaller than its last one, nor may
     it be empty; ``null``: every copy is taken."""
     owners: tuple[Owner, ...] | None = None
-    """Who answers for this table: e-mail addresses, or ``team:<name>``."""
+    """Who is responsible for this table: e-mail addresses, or ``team:<name>``."""
     freshness: Freshness | None = None
     """When this table counts as late; ``null``: never."""
     write_mode: WriteMode | None = None
@@ -365,7 +368,7 @@ class TenantsSection(Section):
     left_out: tuple[Pattern, ...] = ()
     """Databases that the patterns mean and that are no tenants."""
     dropped: Dropped = "keep"
-    """What becomes of the rows of a tenant whose database, or table, is no more: ``keep`` them as
+    """What becomes of the rows of a tenant whose database, or table, is gone: ``keep`` them as
     they were, or ``remove`` them from deduped and clean."""
     every: Duration = timedelta(minutes=15)
     """How long after its last request the sensor requests loads of what moved again."""
@@ -395,7 +398,7 @@ class ConfigSections(Section):
     privacy: PrivacyConfig = PrivacyConfig()
     """What the rules on columns need."""
     readers: ReadersConfig = ReadersConfig()
-    """Engines that `mirrorlake readers` asks beside those that are installed here."""
+    """Engines that `mirrorlake readers` queries beside those that are installed here."""
     defaults: DefaultsConfig = DefaultsConfig()
     """What a table's contract has where it says nothing itself."""
     sources: dict[SourceName, SourceSection] = Field(min_length=1)

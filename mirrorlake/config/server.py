@@ -32,7 +32,7 @@ TlsField = Annotated[
 
 
 class BackOff(Section):
-    """When a source is left in peace: a load waits before each chunk while a figure is over its
+    """When reads of a source pause: a load waits before each chunk while a figure is over its
     limit. ``null`` switches a limit off."""
 
     replica_lag: Duration | None = timedelta(minutes=5)

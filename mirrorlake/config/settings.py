@@ -1,7 +1,7 @@
 """Sections of the file that the engine uses as they are written: lake, ledger, Spark, privacy, and
 what a table's contract takes over word for word.
 
-The descriptions are the JSON schema's, and ``docs/configuration.md`` must name every field.
+The descriptions are the JSON schema's; docs/reference/configuration.md is written from them.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class CatalogConfig(Section):
     """Further properties of PyIceberg's catalog; of a REST catalog Spark has them, too. A value may
     hold ``${env:NAME}``; one whose name says that it is a secret must."""
     auth: Literal["google"] | None = None
-    """How a REST server knows who asks: ``google``, by the Google Cloud account that runs
+    """How to log in to a REST server: ``google``, by the Google Cloud account that runs
     Mirrorlake (Application Default Credentials), as the Lakehouse runtime catalog does. Without it:
     by ``properties``."""
     project: str | None = Field(default=None, pattern=PROJECT)
@@ -245,7 +245,7 @@ class BigQueryLayout(Section):
 
 
 class Freshness(Section):
-    """When a table's clean layer counts as late: so long after it was last brought up to date."""
+    """How long after its last update a table's clean layer counts as late."""
 
     warn_after: Duration | None = None
     """A warning after this time. Without it: none. Shorter than ``fail_after``."""
@@ -277,15 +277,15 @@ class ColumnRule(Section):
     pii: PiiRule | None = None
     """In the clean layer: ``drop`` leaves the column out, ``null`` empties it, ``hash`` replaces it
     by a keyed hash (needs ``clean: table``), ``mask`` hides all but its shape, ``show`` shows it as
-    it is: somebody decided so."""
+    it is, by a person's decision."""
     pci: Literal["never"] | None = None
     """``never``: the column is not selected from MySQL and is in no layer."""
     renamed_from: _Names = ()
     """The name that the column had before, or several, the newest first: its values of then are
-    shown under its name of now. Without it a renamed column is one that went and one that came."""
+    shown under its name of now. Without it, MySQL dropped one column and added another."""
     name_in_lake: MysqlName | None = Field(default=None, exclude=True)
     """What the column is called in every layer of the lake, where it can't have MySQL's name or
-    shall not: the rest of the contract goes on calling it by MySQL's."""
+    shall not. The rest of the contract uses MySQL's name."""
     json_as: JsonForm = "text"
     """How raw over all schema versions shows a column that holds JSON: as the ``text`` that MySQL
     printed, or by its ``structure``: documents that are equal are one text, with sorted keys and

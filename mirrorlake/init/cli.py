@@ -29,7 +29,12 @@ _STATEMENTS = 5
 @click.option("--database", "databases", multiple=True, help="Only databases like this pattern.")
 @click.option("--tables", multiple=True, help="Only tables like this pattern: table or db.table.")
 @click.option("--exclude", multiple=True, help="No tables like this pattern: table or db.table.")
-@click.option("--output", type=click.Path(path_type=Path), default=Path("mirrorlake.yaml"))
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("mirrorlake.yaml"),
+    help="The file to write.",
+)
 @click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
 @show.json_option
 def init(
@@ -47,8 +52,12 @@ def init(
     for every table.
 
     --database, --tables and --exclude take shell-style patterns (quote them: 'wp_*') and may be
-    given several times. The password may be left out of the URL and given in
-    MIRRORLAKE_INIT_PASSWORD.
+    given several times; one with a dot matches db.table. The password may be left out of the URL
+    and given in MIRRORLAKE_INIT_PASSWORD.
+
+    The JSON schema of the file is written beside it, for editors. What can't be looked at is named
+    and does not stop the rest. From a landing, what the files don't show (a type, a key) is asked
+    for with --type and --key.
     """
     from mirrorlake.init.choice import Choice
     from mirrorlake.init.from_server import write_first_contract

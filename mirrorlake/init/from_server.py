@@ -62,6 +62,11 @@ class Written:
     the server's own time zone, by name (None where it has none) and in the server's words.
 
     Attributes:
+        tables: how many contracts were written.
+        warnings: how many warnings are in the comments.
+        variables: the environment variables that the file needs.
+        time_zone: the server's own time zone, as written; null where no known zone matches.
+        zone_words: the same as the server names it.
         modes: mode → how many tables.
         warning_kinds: the warnings by kind, that of most tables first.
         skipped: what else the server lists, and why no contract is written for it.

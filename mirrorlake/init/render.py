@@ -134,7 +134,7 @@ def _head(schema: str | None) -> Iterator[str]:
         yield f"# yaml-language-server: $schema={schema}"
     yield "# What Mirrorlake mirrors, and how: one contract per table, by `mirrorlake init`."
     yield "# It is a first proposal: read the notes, change what you know better, keep it in git."
-    yield "# Every setting is explained in docs/configuration.md. No secret belongs into this file."
+    yield "# Every setting: docs/reference/configuration.md. No secret belongs into this file."
 
 
 def _summary(tables: Sequence[SuggestedTable], skipped: Sequence[Skipped]) -> Iterator[str]:
@@ -207,7 +207,7 @@ def _source(name: str, url: SourceUrl, zone: ZoneFound) -> Iterator[str]:
         yield "    password: ${env:" + password_variable(name) + "}"
     yield f"    tls: {_tls(url)}"
     yield from _zone(zone)
-    yield "    connections: 2 # at most so many at once"
+    yield "    connections: 2 # at most this many at once"
     yield "    databases:"
 
 

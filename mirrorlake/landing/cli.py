@@ -125,7 +125,9 @@ def land(
     """Take what has landed of TABLES (all of mode snapshot by default), fold and publish it.
 
     Snapshots are folded in the order of their ids. One that is refused does not stop newer ones,
-    and a table that fails does not stop the others.
+    and a table that fails does not stop the others. --skip and --retry also take the words
+    `refused` and `withdrawn`: all snapshots in that state. Ends with the code of the first refusal
+    or failure, else with 10 if snapshots wait for a decision.
     """
     from mirrorlake.workspace import Workspace
 

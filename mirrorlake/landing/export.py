@@ -38,7 +38,16 @@ _TIMES = ("date", "timestamp", "timestamptz")
 
 @dataclass(frozen=True)
 class Exported:
-    """One snapshot that was written: ``bytes`` are those of its files."""
+    """One snapshot that was written: ``bytes`` are those of its files.
+
+    Attributes:
+        table: ``source.database.table``.
+        snapshot: its id: the server's clock, in UTC.
+        folder: where its files are.
+        files: how many there are.
+        rows: how many rows were written.
+        bytes: the files' size.
+    """
 
     table: str
     snapshot: int

@@ -52,6 +52,16 @@ class Arrived:
     """What became of one snapshot.
 
     Attributes:
+        table: ``source.database.table``.
+        number: the number that it was folded under: the id, or its ``id_column``.
+        files: how many files it has.
+        bytes: their size.
+        added: rows that are new in the table.
+        changed: rows that were replaced.
+        left: how many of them left with their day.
+        duplicates: keys that it held more than once.
+        published: whether readers see a new table version.
+        seconds: of the fold.
         id: as the path says it; ``number`` is what it was folded under.
         rows: its rows inside the window.
         bad: malformed records that were left out.

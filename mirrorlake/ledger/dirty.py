@@ -1,8 +1,8 @@
 """Dirty marks: what somebody declared invalid, until it is loaded or computed again.
 
 A mark of a model's partition goes in the transaction that records the partition as computed again.
-A mark of days of a mirrored table stays: whether a later load answers it is told from the loads
-(`mirrorlake.operations.invalid`), which a death can't part from it.
+A mark of days of a mirrored table stays: the loads themselves show whether a later one answers it
+(`mirrorlake.operations.invalid`), so no crash can separate the two.
 
 What belongs here: rows. What doesn't: what derives from them, and what answers them.
 """

@@ -45,6 +45,11 @@ class LayerProof:
     clean with deduped. No values of rows.
 
     Attributes:
+        check_id: the check of one layer.
+        table: ``source.db.table``.
+        digest: of the layer: for raw: row versions and its files' checksums; for clean: rows and
+            the sum of their digests. No digest where not everything was read, or for a view.
+        started_at, seconds: when it began (UTC), and how long it took.
         layer: ``raw`` or ``clean``; ``bigquery``, ``readers of deduped``, …: who else was compared.
         verdict: equal, different or undecided.
         words: what was found, or why it can't be decided; '' where it is equal.

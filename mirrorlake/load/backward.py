@@ -96,7 +96,7 @@ def went_back(
         times: the cursors of a window's rows.
         rows, seen: its rows, and those of the load before: their keys and cursors.
         names: the columns of the key.
-        cursor: the column of the cursor; a row without a value in it is none here.
+        cursor: the column of the cursor; a row without a value in it is left out.
     """
     first = _extreme(pc.min, times, cursor)
     if first is None:

@@ -138,13 +138,13 @@ def carry_over(
         name = attempt.plan.name
         damage = find_damage(attempt.workspace.lake, carrying.deduped)
         logger.warning(
-            "table %s: no more rows are carried over: its deduped table %s can't be read: %s. Once "
+            "table %s: stopped carrying rows over: its deduped table %s can't be read: %s. Once "
             "this load is in raw, `mirrorlake refold %s` makes it again",
             *(name, carrying.deduped, damage or error, name),
         )
     except SourceError as error:
         heed()  # a statement that was ended because it was in the way
-        logger.warning("table %s: no more rows are carried over: %s", attempt.plan.name, error)
+        logger.warning("table %s: stopped carrying rows over: %s", attempt.plan.name, error)
 
 
 def _carried(

@@ -264,7 +264,7 @@ class KeySet:
         return len(self._first)
 
     def find(self, keys: Words) -> npt.NDArray[np.int64]:
-        """Each key's number in the set, -1 where it is none of it."""
+        """Each key's number in the set, -1 if it is not in the set."""
         if not len(self._first) or not len(keys):
             return np.full(len(keys), -1, dtype=np.int64)
         places = np.searchsorted(self._first, keys[:, 0])

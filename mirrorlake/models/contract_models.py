@@ -258,7 +258,7 @@ def scopes_of(model: Model, wanted: Mapping[str, str]) -> list[ScopeValues]:
         retention = model.declaration.retention
         if retention is not None and any(is_meant(scope) for scope in model.gone):
             raise ModelError(
-                f"{model.name} {said} is kept no more: its retention is {retention.text}",
+                f"{model.name} {said} is no longer kept: its retention is {retention.text}",
                 next_step=f"They go from {model.key_of(model.scopes[0])} on",
             )
         raise ModelError(

@@ -20,6 +20,7 @@ class Accepted:
     """One table that will be read again.
 
     Attributes:
+        table: ``source.db.table``.
         was: the server that it was read from.
         server: the one that answers now.
     """

@@ -143,7 +143,7 @@ def attention_of(ledger: Ledger, contract: TableContract, facts: LedgerFacts) ->
     if name in facts.behind:
         add("waiting", f"loads are not folded: `mirrorlake sync {name}` folds them")
     if name in facts.chunked:
-        add("waiting", f"a load is not read to its end: `mirrorlake sync {name}` goes on with it")
+        add("waiting", f"a load is not read to its end: `mirrorlake sync {name}` resumes it")
     verdict, rows = facts.open_checks.get(name, ("", 0))
     if verdict == "different":
         what = plural(rows, "row differs", "rows differ")

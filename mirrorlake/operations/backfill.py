@@ -45,6 +45,11 @@ class Filled:
     """What became of one window of a backfill.
 
     Attributes:
+        table: ``source.db.table``.
+        rows: rows committed to raw.
+        looked_up: keys that had left these days and were found elsewhere.
+        gone: keys that had left these days because MySQL no longer has them.
+        seconds: for this window.
         first, last: its raw days, both included.
         window: ``initial``, ``live`` or ``reload``; '' where it failed.
         attempts: how often it was tried.

@@ -201,7 +201,7 @@ def _of_raw(look: RawLook) -> _Found:
         expected_digest=look.expected,
         snapshots=look.snapshots,
         lines=tuple(f"raw: {one}" for one in look.found[:SHOWN]),
-        next_step="See docs/proof.md, Raw: put the files back from a backup, take foreign ones out"
+        next_step="Put the files back from a backup, take foreign ones out: docs/proof-of-layers.md"
         if look.found
         else "",
     )

@@ -73,7 +73,7 @@ def plan_contracts(
     ]
     there = {contract.name for contract in contracts}
     found += [
-        TableChange(name, "removed", ("it is loaded no more; its lake tables stay",))
+        TableChange(name, "removed", ("it is no longer loaded; its lake tables stay",))
         for name in recorded
         if name not in there
     ]

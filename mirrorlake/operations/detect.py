@@ -69,10 +69,10 @@ class Mark:
     version: str = ""
 
     def __post_init__(self) -> None:
-        """A cursor that a person edited is read by this: a time that is none must be seen there.
+        """A person may have edited the cursor: a time that is not one must be noticed here.
 
         Raises:
-            ValueError: one of the times is none, or has a zone.
+            ValueError: one of the times is not a time, or has a zone.
         """
         for text in (self.moved_at, self.asked_at):
             if datetime.fromisoformat(text).tzinfo is not None:

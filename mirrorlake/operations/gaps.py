@@ -31,6 +31,7 @@ class Stretch:
     """Consecutive raw days of one table in one state.
 
     Attributes:
+        table: ``source.db.table``.
         first: its first day, None for "from the beginning".
         last: its last day, included.
         state: ``loaded`` (by windows while the days were open, or by the first load), ``reloaded``

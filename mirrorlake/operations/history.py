@@ -16,6 +16,7 @@ class History:
     """The loads of one table since a moment.
 
     Attributes:
+        table: ``source.db.table``.
         loads: attempts that ended.
         errored: how many of them failed.
         retries: attempts after a window's first.

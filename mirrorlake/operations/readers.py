@@ -253,7 +253,7 @@ def _verdict(readings: tuple[EngineRows, ...]) -> tuple[str, str]:
     if failed:
         return "undecided", "; ".join(f"{one.reader}: {one.words}" for one in failed)
     if len(read) < _LANES:
-        return "undecided", "only one engine could be asked here"
+        return "undecided", "only one engine could be queried here"
     return "equal", ""
 
 

@@ -37,6 +37,7 @@ class Recovered:
     """What a recovery found of one table.
 
     Attributes:
+        table: ``source.db.table``, or ``model dataset.name``.
         committed: pending loads that had landed, and are recorded as successes now.
         errored: pending loads that had not; the next sync resumes them, or reads their range
             again.

@@ -83,7 +83,7 @@ class Remade:
     """What became of one layer.
 
     Attributes:
-        layer: ``deduped`` or ``clean``; ``table`` is its name in the lake.
+        layer: ``deduped`` or ``clean``. table: its name in the lake.
         damage: the first file of it that could not be read, and why; None where all could.
         way: ``main`` (main was set to what was written), ``table`` (a new table took the name
             over), or ``view``.
@@ -103,6 +103,15 @@ class Refolded:
     """What a refold did. ``load_id`` is in the new snapshots' summaries; ``loads`` are in them.
 
     ``unread``: loads that recorded no checksums of their files, which were folded as they are.
+
+    Attributes:
+        table: ``source.db.table``.
+        load_id: in the summary of each new Iceberg snapshot, as ``mirrorlake.load-id``.
+        loads: how many loads were folded.
+        layers: ``deduped`` and ``clean``, each with the fields below.
+        seconds: how long it took.
+        unread: loads that recorded no checksums of their files, and were folded unread: see clean
+            and raw.
     """
 
     table: str

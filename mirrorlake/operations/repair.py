@@ -94,7 +94,7 @@ def refuse_repair(contract: TableContract) -> None:
     """
     if contract.repair == "off":
         raise ConfigError(
-            f"table {contract.name} is not to be repaired: its contract says repair: off",
+            f"table {contract.name} is not repaired: its contract says repair: off",
             table=contract.name,
             next_step="Set repair to ask or auto, or load the days again with mirrorlake backfill",
         )

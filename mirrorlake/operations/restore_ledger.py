@@ -65,6 +65,7 @@ class Rebuilt:
     """What a rebuild found of one table.
 
     Attributes:
+        table: ``source.db.table``.
         loads: loads that the lake holds and the ledger did not know.
         unknown: how many of them are known by their files alone: what they read is not.
         folded: loads that deduped holds.

@@ -17,6 +17,10 @@ class SyncResult:
     """What one sync of one table did.
 
     Attributes:
+        table: ``source.db.table``.
+        load_id: the load's id, also in the commit and in the files' names; of an unchanged table
+            its newest load's.
+        files: how many data files.
         window: the kind of its window: initial, live, full or reload; ``unchanged`` where nothing
             was loaded, because the table is as its newest load read it. Then ``load_id`` is that
             load's, ``moment`` and ``until`` say up to when that is known, and all figures are 0.
@@ -40,9 +44,10 @@ class SyncResult:
         settled: loads of dead runs that were put right first.
         put_right: lake tables that were not as the last commit of ours left them, and what was done
             about each, in words.
-        changed: what was changed of the table's definition since its last load, and what followed,
-            in words; empty where nothing was.
-        held_back: what keeps its windows reaching further and further back, in words; else empty.
+        changed: what a schema change, or a DDL that moves no cursor, changed since the last load,
+            and what followed, in words; empty where nothing was changed.
+        held_back: which prepared transaction (XA) from before its server's last start keeps its
+            windows reaching further and further back, in words; else empty.
     """
 
     table: str

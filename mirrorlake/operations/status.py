@@ -68,7 +68,7 @@ class TableStatus:
             may have what another one had.
         not_mirrored: columns that the last load left out, by ``schema_changes: freeze``.
         suspected_pii: what looks personal in clean, by column without a rule.
-        published: by publisher, what it loaded last; None where it loaded nothing.
+        published: by publisher, what was loaded there last; None where nothing was.
         proved: what checks found equal to MySQL, and what has come since; None where none did, or
             something since makes it unknown.
     """

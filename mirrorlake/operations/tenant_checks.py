@@ -201,8 +201,8 @@ class _Check:
 
     def _why_gone(self, tenant: Tenant) -> str:
         if tenant.source not in self.table.sources or not self.table.has(tenant.database):
-            return "the contract means it no more"
-        return "its database, or table, is no more"
+            return "the contract no longer includes it"
+        return "its database, or table, is gone"
 
     def _why_not(self, tenant: Tenant) -> str:
         error = self.survey.failed.get(tenant.place) or self.survey.lost.get(tenant.source)

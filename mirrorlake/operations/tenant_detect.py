@@ -44,10 +44,10 @@ class TenantMark:
     left: str = ""
 
     def __post_init__(self) -> None:
-        """A person may edit a sensor's cursor: a time that is none must be seen there.
+        """A person may edit a sensor's cursor: a time that is not one must be noticed here.
 
         Raises:
-            ValueError: the time is none, or has no zone.
+            ValueError: the time is not one, or has no zone.
         """
         if datetime.fromisoformat(self.requested_at).tzinfo is None:
             raise ValueError("a mark's time has a zone")

@@ -36,7 +36,7 @@ def record_shown(
 
     Args:
         tenants: all of the table, as the ledger has them now.
-        clean: by what this clean is told from another one of the same rows.
+        clean: what distinguishes this clean from another one of the same rows.
     """
     listed = sorted((t.source, t.database, t.folded) for t in tenants if t.folded is not None)
     state = hashlib.sha256(json.dumps([listed, clean]).encode()).hexdigest()[:16]

@@ -134,7 +134,7 @@ def _find_invalid(
     known = {contract.name for contract in config.tables}
     for one in invalid_ranges(ledger, ledger.dirty_marks()):
         if one.mark.target not in known:
-            words = f"{one.words} was declared invalid, and is in {config.path} no more"
+            words = f"{one.words} was declared invalid, and is no longer in {config.path}"
             found.warnings.append(words)
         elif everything or one.mark.target in named:
             found.ranges[one.mark.mark_id] = one

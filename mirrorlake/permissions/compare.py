@@ -54,7 +54,7 @@ def open_declared(config: Config, path: Path) -> OpenPermissions:
     if settings is None:
         raise ConfigError(
             f"{config.path} has no bigquery section",
-            next_step="Write one with project and bucket: docs/configuration.md#bigquery",
+            next_step="Write one with project and bucket: docs/reference/configuration.md#bigquery",
         )
     found = load_permissions(path, settings.project)
     declared = replace(found, datasets=with_views(config, found.datasets))

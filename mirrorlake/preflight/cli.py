@@ -37,7 +37,8 @@ def preflight(
     """Say what a migration ("ALTER TABLE …") would do to the mirror. Nothing is touched.
 
     Ends with 0 if the mirror follows by itself, 10 if it follows at a cost or with a question, 20
-    if a table stops or its readers lose a column.
+    if a table stops or its readers lose a column; 5 if a statement can't be read or the server
+    would refuse it, 4 if a server can't be reached.
     """
     from mirrorlake.preflight.tables import preflight as look
     from mirrorlake.workspace import Workspace

@@ -39,7 +39,7 @@ class Ask:
         """
         if self.kind not in ("full", "next", "partition", "keys", "where"):
             raise ConfigError(
-                f"a check of {self.kind!r} is none",
+                f"there is no check of {self.kind!r}",
                 next_step="Ask for full, next, partition, keys or where",
             )
         if self.kind == "partition" and not isinstance(self.day, date):

@@ -44,6 +44,15 @@ class Diagnosis:
 
     ``optional``: ``mirrorlake sync`` works without it. ``automatic``: it is brought or made when
     something needs it, so nobody has to do anything.
+
+    Attributes:
+        name: the piece.
+        version: its version, or ``""``.
+        state: ``ok``, ``missing`` or ``broken``.
+        where: its path or address.
+        detail: what is wrong and what to do.
+        optional: whether ``sync`` works without it.
+        automatic: whether it is brought, or made, when something needs it.
     """
 
     name: str

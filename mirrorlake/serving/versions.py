@@ -181,7 +181,7 @@ def find_lag(workspace: Workspace, plan: ResolvedTable) -> str | None:
     if there is None:
         return "is not there"
     if not _is_ours(there, plan.contract):
-        return "is none that Mirrorlake made of it"
+        return "was not made by Mirrorlake"
     made = Shown.of(there)
     if made is None:
         return _UNKNOWN
@@ -207,7 +207,7 @@ def _ours(workspace: Workspace, plan: ResolvedTable) -> LakeTable | None:
     found = workspace.lake.load(plan.raw_view)
     if found is not None and not _is_ours(found, plan.contract):
         raise LakeError(
-            f"table {plan.name}: lake table {plan.raw_view} is none that Mirrorlake made of it",
+            f"table {plan.name}: lake table {plan.raw_view} was not made by Mirrorlake",
             table=plan.name,
             next_step="Rename or drop it: all versions of raw are shown under this name",
         )

@@ -150,8 +150,8 @@ def changes_between(before: Meaning, now: Meaning) -> tuple[Change, ...]:
     forms = other_forms(before.key_forms, now.key_forms) if before.key == now.key else []
     for old, new in forms:
         compare("the form of a key's values", old, new, "begin")
-    # Rows without a key are replaced by their days: by another cursor, they have other days. And a
-    # range of keys is none of times.
+    # Rows without a key are replaced day by day, and another cursor puts them on other days. Nor
+    # can a range of keys continue as a range of times.
     goes_on = bool(now.key) and before.by_time == now.by_time
     compare("cursor", before.cursor, now.cursor, "read" if goes_on else "begin")
     compare("created", before.created, now.created, "none")

@@ -335,7 +335,7 @@ def _check_cursor(plan: ResolvedTable) -> None:
         )
     if not plan.table.led_by(cursor.name):
         unused = plan.table.unused_index(cursor.name)
-        which = f" that queries may read ranges by ({unused} is none)" if unused else ""
+        which = f" that queries may read ranges by (not {unused})" if unused else ""
         raise SchemaError(
             f"table {name}: no index{which} begins with cursor {cursor.name}: every window would "
             "read the whole table",

@@ -37,7 +37,7 @@ def taken_up(
 def left_out(
     contract: TableContract, table: SourceTable, versions: Sequence[SchemaVersion]
 ) -> tuple[str, ...]:
-    """The columns that `taken_up` leaves out. One that the contract names is none: it speaks."""
+    """The columns that `taken_up` leaves out; never one that the contract names."""
     if contract.schema_changes != "freeze" or not versions:
         return ()
     names = [name for name, _ in versions[-1].columns]

@@ -62,8 +62,8 @@ def contract_of(
     """One tenant's contract: a full copy, in the tables that all tenants share.
 
     Args:
-        columns: those that the tenant has: a rule of another is none of its table, and one of a
-            column that it has by an earlier name is that one's. None: all rules, as they stand.
+        columns: those that the tenant has. Rules for other columns are left out; a rule for a
+            column that the tenant still has by an earlier name goes to that name. None: all rules.
     """
     return TableContract(
         source=source,

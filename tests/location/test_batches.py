@@ -272,7 +272,7 @@ def test_a_run_that_is_cancelled_cancels_its_batch(contracts: Config, tmp_path: 
 def test_a_batch_that_failed_says_why(contracts: Config, tmp_path: Path) -> None:
     found = run(contracts, Scripted(tmp_path / "said", [None, "failed"]))
     assert message(found).endswith(f"mirrorlake-{found.run_id}-1 ran out of memory")
-    assert "is none of sync" in message(run(contracts, Scripted(tmp_path, []), task="x"))
+    assert "is not one of sync" in message(run(contracts, Scripted(tmp_path, []), task="x"))
 
 
 # --- secrets ---------------------------------------------------------------------------------------

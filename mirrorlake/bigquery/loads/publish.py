@@ -95,7 +95,7 @@ def publish_table(
     Raises:
         TypeRefused: BigQuery can't have a column exactly; nothing was loaded.
         BigQueryError: the load failed, or Google can't be reached; the next call begins again, or
-            goes on with jobs that run.
+            continues jobs that run.
         LakeError: the lake can't be read.
         LeaseHeld: another run holds the table.
     """

@@ -49,8 +49,8 @@ def terms_of(contract: PublishedContract, table: LakeTable) -> FormTerms:
 
 
 def _terms_of_model(contract: PublishedModel, table: LakeTable) -> FormTerms:
-    """A model's table has no key; what is told apart is its partitions. By the first of their names
-    that is a date or a time BigQuery's table is partitioned, unless the header says otherwise."""
+    """A model's table has no key: its partitions take the key's place. BigQuery's table is
+    partitioned by the first of their names that is a date or a time, unless the header differs."""
     if table.properties.get(OF_MODEL) != contract.model:
         raise LakeError(
             f"{contract.identifier} is there, and no model made it",

@@ -324,7 +324,7 @@ def _open(properties: dict[str, Any]) -> Catalog:
         try:
             return LakeCatalog(CATALOG, **properties)
         except DBAPIError as error:
-            # It makes its tables: of two first runs that do so, one is told that they are there.
+            # Two first runs may both create the catalog's tables: one fails, and looks again.
             if "already exists" not in str(error.orig):
                 raise
             return LakeCatalog(CATALOG, **properties)

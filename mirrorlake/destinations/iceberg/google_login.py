@@ -88,10 +88,10 @@ def _as_ours(error: Exception) -> Exception:
     words = " ".join(str(error.args[0] if error.args else kind.__name__).split())[:300]
     if kind.__name__ == "DefaultCredentialsError":
         said = f"nobody is logged in to Google Cloud: {words}"
-        return CatalogFailed(f"the catalog can't be asked, since {said}", next_step=_STEP)
+        return CatalogFailed(f"the catalog can't be reached, since {said}", next_step=_STEP)
     passing = bool(getattr(error, "retryable", False)) or kind.__name__ == "TransportError"
     return CatalogFailed(
-        f"the catalog can't be asked, since Google gave no token: {words}",
+        f"the catalog can't be reached, since Google gave no token: {words}",
         next_step="See that Google can be reached, and try again" if passing else _STEP,
         retryable=passing,
     )

@@ -35,7 +35,7 @@ from mirrorlake.errors import CatalogFailed, LakeError
 from mirrorlake.runtime.http_waits import BoundAdapter
 
 WAIT = "mirrorlake.wait-seconds"
-"""The property by which a `RestLakeCatalog` is told how long to wait for an answer."""
+"""The property that says how long a `RestLakeCatalog` waits for an answer."""
 _OF_PROPERTIES = "Look at what lake.catalog.properties says of it (token, credential, scope)"
 _OF_GOOGLE = (
     "See that the account is the one that you mean; give it roles/biglake.editor and "
@@ -67,7 +67,7 @@ class RestLakeCatalog(RestCatalog):
 
 
 class _Patient(BoundAdapter):
-    """Waits so many seconds for each answer, and asks again for what only reads."""
+    """Waits that many seconds for each answer, and repeats requests that only read."""
 
     def __init__(self, seconds: float) -> None:
         again = Retry(
@@ -104,7 +104,7 @@ def rest_errors(uri: str, what: object, project: str | None = None) -> Iterator[
         ) from error
     except (RESTError, NotImplementedError, pydantic.ValidationError) as error:
         raise LakeError(
-            f"the catalog {hide_url(uri)} can't do what was asked of it: {_words(error)}",
+            f"the catalog {hide_url(uri)} can't do what was requested: {_words(error)}",
             next_step="See its log; and that lake.catalog.uri is a REST catalog's address",
             table=str(what),
         ) from error

@@ -82,7 +82,7 @@ def survey_landing(store: Store, answers: Answers, *, looked: int = LOOKED) -> l
     Raises:
         LandingError: there is no such landing, or no snapshot in it; a file can't be read, or
             breaks off; a table comes in two formats.
-        ConfigError: an answer is about no column that there is, or names a key that is none.
+        ConfigError: an answer names a column that is not there, or columns that are no key.
     """
     folders = _find_tables(store)
     found = [_survey(store, folder, answers, looked) for folder in folders]

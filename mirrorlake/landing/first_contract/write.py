@@ -60,10 +60,10 @@ def write_landing_contract(
         looked: how many rows of a table are read, at most.
 
     Raises:
-        ConfigError: the file is there and ``force`` is not, a type is none, or the file can't be
+        ConfigError: the file is there and ``force`` is not, a type is unknown, or the file can't be
             written.
         LandingError: there is no such landing, or no snapshot in it; a file can't be read.
-        SchemaError: a schema file is none, or columns can't be called as they are. Nothing was
+        SchemaError: a schema file is not one, or columns can't be called as they are. Nothing was
             written.
     """
     if output.exists() and not force:
@@ -239,7 +239,7 @@ def _order(one: Surveyed) -> tuple[str, str, str]:
 def _head() -> Iterator[str]:
     yield "# What Mirrorlake keeps of a landing: one contract per table, by"
     yield "# `mirrorlake init --from-landing`. It is a first proposal: read the notes, change what"
-    yield "# you know better, keep it in git. docs/configuration.md explains every setting."
+    yield "# you know better, keep it in git. docs/configuration.md says how it is written."
     yield from lake_and_ledger()
     yield "sources:"
 

@@ -1,6 +1,6 @@
 """Snapshots: full copies of a table, folded into one table of current rows and published.
 
-`fold_snapshot` is the way in; docs/snapshots.md has the rules, ADR 17 why they are as they are.
+`fold_snapshot` is the way in; docs/snapshots-folding.md has the rules, ADR 17 the reasons.
 
 What belongs here: folding, tracing and publishing. What doesn't: the files that land
 (`mirrorlake.landing.files`).

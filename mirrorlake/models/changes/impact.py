@@ -137,7 +137,7 @@ def _impact(model: Model, after: Project) -> tuple[ImpactWord, tuple[str, ...]] 
     now = after.models.get(model.name)
     if now is None:
         start = f"{model.declaration.path}:"
-        # A name that is near is none that was meant: the column goes.
+        # The column goes: a similar name is not the one that was meant.
         said = (one.message.partition("; did you mean ")[0] for one in after.problems)
         own = [words for words in said if words.startswith(start)]
         above = [name for name in model.bound.reads if name in after.unfinished]

@@ -91,7 +91,7 @@ def _retention_words(model: Model, before: object) -> tuple[str, ...]:
     now = retention.text if retention is not None else None
     if now == before:
         return ()
-    kept, gone = f"kept for {now or 'ever'}", f"{len(model.gone):,} are kept no more"
+    kept, gone = f"kept for {now or 'ever'}", f"{len(model.gone):,} are no longer kept"
     return (f"its partitions were kept for {before or 'ever'}, and are {kept}: {gone}",)
 
 

@@ -99,7 +99,7 @@ def chosen_externals(
     if not known and not failures:
         raise ConfigError(
             f"no file declares a table that is made elsewhere beside {config.path}",
-            next_step="Write models/<dataset>/<name>.yaml: docs/models.md#tables-made-elsewhere",
+            next_step="Write models/<dataset>/<name>.yaml: docs/external-tables.md",
         )
     wanted = [known[name] for name in dict.fromkeys(names) if name in known]
     return (wanted if names else declared), failures

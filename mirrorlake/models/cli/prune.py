@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 def prune_command(models: Sequence[str], config_path: Path, as_json: bool, confirmed: bool) -> None:
     """List what MODELS (all by default) left in the lake, and drop it with --yes.
 
-    That are partitions that are under `for` no more, and the tables and views of models whose files
-    are gone. What no model made is never touched.
+    Left behind are partitions that `for` no longer has, and the tables and views of models whose
+    files are gone. What no model made is never touched. A snapshot's partitions can't be made
+    again: they are dropped only where the model is named.
     """
     from mirrorlake.models.contract_models import compile_project
     from mirrorlake.models.upkeep.prune import drop_leftover, find_leftovers

@@ -118,7 +118,7 @@ def _print(found: ShownModel) -> None:
         by, ends = ", ".join(found.partition_by), f"{found.first} to {found.last}"
         console.print(f"{plural(found.partitions, 'partition')} by {by}: {escape(ends)}")
     if found.retention is not None:
-        words = f"Kept for {found.retention}: {found.gone:,} are kept no more"
+        words = f"Kept for {found.retention}: {found.gone:,} are no longer kept"
         console.print(f"{words}, {found.to_drop:,} of these still in the table.", highlight=False)
     console.print(f"State: {_counts(found.states)}.", highlight=False)
     for name, there in found.published.items():
@@ -323,5 +323,5 @@ def _print_due(
     shown.console.print(f"{escape(model)}: {computed:,} of {len(states):,} computed.")
     if gone:
         shown.console.print(
-            f"{plural(len(gone), 'partition')} that are kept no more would be dropped."
+            f"{plural(len(gone), 'partition')} that are no longer kept would be dropped."
         )

@@ -259,8 +259,8 @@ def _nested_sql(value: tuple[Cell, ...], kind: str) -> str:
 
 
 def shown(value: Cell, kind: str) -> str:
-    """A value for people, as it would be written; ``NULL`` is none, and a text that could be taken
-    for something else is in quotes.
+    """A value for people, as it would be written: ``NULL`` for no value, and in quotes a text that
+    could be taken for something else.
 
     >>> shown(19782, "date"), shown("NULL", "string"), shown(None, "string")
     ('2024-02-29', "'NULL'", 'NULL')

@@ -62,7 +62,7 @@ def uncovered_words(keys: Sequence[str]) -> Iterator[str]:
     if keys:
         which = f"{keys[0]} to {keys[-1]}" if len(keys) > 1 else keys[0]
         yield (
-            f"has rows of {len(keys):,} partitions that are under `for` no more ({which}): readers "
+            f"has rows of {len(keys):,} partitions that `for` no longer has ({which}): readers "
             "of its table see them until they are under `for` again, or `mirrorlake models prune "
             "--yes` drops them"
         )

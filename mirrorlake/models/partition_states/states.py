@@ -332,7 +332,7 @@ class States:
                 return "its time is over"
         gone = reads_gone(self.project, self.catalogue, model, scope)
         if gone is not None:
-            return f"{gone[0]} {gone[1]}, which it reads, is kept no more"
+            return f"{gone[0]} {gone[1]}, which it reads, is no longer kept"
         missed = self._reads_missed(model, scope)
         return f"{missed}, which it reads, was missed" if missed else ""
 

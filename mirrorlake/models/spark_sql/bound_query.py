@@ -34,7 +34,7 @@ InputColumn = tuple[int, str]
 
 @dataclass
 class Trace:
-    """Which source each name of a query means: what a partition can be told from.
+    """Which source each name of a query means, and so what a partition depends on.
 
     A source's key is the ``id`` of its node in FROM; the nodes live as long as the query does.
 

@@ -26,8 +26,8 @@ class Typed:
     Attributes:
         type: as Spark writes it.
         nullable: whether Spark says that it may be NULL.
-        origins: the stored columns that its value is computed from; a condition that decides
-            whether there is a row is none of them.
+        origins: the stored columns that its value is computed from, without those of conditions
+            that decide whether there is a row.
         literal: the number that it is, where it is written as one; else None.
     """
 

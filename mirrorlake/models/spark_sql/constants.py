@@ -180,7 +180,7 @@ def _text(value: Constant) -> str:
 
 
 def _trimmed(value: Constant) -> str:
-    """A text as Spark casts it: without blanks around it, of which a no-break space is none."""
+    """A text as Spark casts it: without blanks around it; a no-break space stays."""
     return _text(value).strip(" \t\n\r")
 
 

@@ -177,7 +177,7 @@ class Grouping:
             named = not one.table and one.name.lower() in names
             if not named and (sets or self._text(one) not in keys):
                 raise ModelError(
-                    f"ORDER BY is by the columns of the SELECT here, and {one.name} is none",
+                    f"ORDER BY takes columns of the SELECT here, and {one.name} is not one",
                     place=at(one),
                     next_step="Order by the name that it gives",
                 )

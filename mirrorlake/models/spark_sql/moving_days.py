@@ -5,7 +5,7 @@ looks at it (compares it, takes its month) is answered for that day. Each look n
 the days for which the answer would have been the same. So what is found at the end holds for every
 day of the ground, moved by as many days: ``day - 6`` of the 7th is the 1st, of the 9th the 3rd.
 
-What can't be told of other days narrows the ground to the one day: that is slow, and never wrong.
+Where nothing is known of other days, the ground is that one day: slow, and never wrong.
 Every method of ``date`` and ``datetime`` either keeps the ground, or is one of these; a test lists
 them all.
 

@@ -148,7 +148,7 @@ def _to_timestamp(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
 
 
 def _moment_null(arguments: Sequence[Typed]) -> bool:
-    """With a format it is an error, and no NULL, if a text is none."""
+    """Whether the result may be NULL. With a format, a text that is no moment is an error."""
     cast = arguments[0].type == "string" and len(arguments) == 1
     return cast or any(a.nullable for a in arguments)
 
@@ -262,7 +262,7 @@ def _divided(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
 
 
 def _shifted_row(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
-    """``lag`` and ``lead``: with a default that is none, a row is never without a value."""
+    """``lag`` and ``lead``: with a default that is not NULL, a row always has a value."""
     if len(arguments) < 3:
         return arguments[0].type, True
     default = arguments[2]

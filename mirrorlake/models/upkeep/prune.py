@@ -74,7 +74,7 @@ def find_leftovers(
     missing = wanted - {one.model for one in found}
     if missing:
         raise ModelError(
-            f"{sorted(missing)[0]} left nothing: no partition that is under `for` no more, and no "
+            f"{sorted(missing)[0]} left nothing: no partition that `for` no longer has, and no "
             "table whose model is gone",
             next_step="`mirrorlake models prune` lists what there is",
         )

@@ -129,7 +129,7 @@ def _opened(folder: ParquetFolder, file: ParquetFile) -> pq.ParquetFile:
             raise
         raise LandingError(
             f"{place} is gone, or was written again, since it was listed",
-            next_step="Run again: what is there then is read",
+            next_step="Run it again: it reads the file as it is then",
             retryable=True,
         ) from None
     try:

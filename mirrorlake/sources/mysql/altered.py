@@ -241,8 +241,8 @@ def _described(declared: DeclaredColumn, around: Surroundings) -> Column:
         raise _too_long(declared, error) from None
     except UnknownType as error:
         raise DdlRefused(
-            f"column {declared.name}: the type {str(error).upper()} is none that "
-            f"{'MariaDB' if around.mariadb else 'MySQL'} has, as far as we know",
+            f"column {declared.name}: {'MariaDB' if around.mariadb else 'MySQL'} has no type "
+            f"{str(error).upper()}, as far as we know",
             column=declared.name,
             next_step="Spell it as MySQL's manual does, or look at it by hand",
         ) from None

@@ -3,7 +3,7 @@
 A table that is dropped and made again from a dump, or truncated and filled again, or of which a
 partition was exchanged, has its old name and other rows. Nothing in its rows says so; what the
 server keeps of the table does. What each statement changes of that was measured on both servers:
-docs/adding-a-table.md has the table, and tests/integration/sources/test_identity.py measures it.
+docs/contract-changes.md has the table, and tests/integration/sources/test_identity.py measures it.
 
 Source: MySQL 8.0 manual, 28.3.38 "The INFORMATION_SCHEMA TABLES Table", 28.4.23 "The
 INFORMATION_SCHEMA INNODB_TABLES Table", 13.1.37 "TRUNCATE TABLE Statement".

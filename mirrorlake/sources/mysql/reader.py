@@ -113,7 +113,7 @@ def read_batches(
             if question is not None and route.answer is not None:
                 question.answer = route.answer
             text = statement if isinstance(statement, str) else statement(route.session)
-            # A reader that takes little at a time is none that was lost.
+            # A braked reader takes little at a time: the server must not take it for a lost one.
             patient = ("SET SESSION net_write_timeout = 3600",) if route.brake else ()
             first = [*session_statements(source), REFUSE, *patient, *before]
             stream = _open(route.url, text, batch_rows, first)

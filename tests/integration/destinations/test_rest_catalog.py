@@ -269,7 +269,7 @@ def test_a_catalog_that_is_not_there_is_one_error(
     config_path.write_text(text.replace(ours, "    uri: http://127.0.0.1:1\n"))
     assert "http://127.0.0.1:1 failed, or can't be reached" in told(config_path, "sync")
     config_path.write_text(text.replace(ours, f"    uri: {catalog.uri}/else\n"))
-    assert "can't do what was asked of it" in told(config_path, "sync")
+    assert "can't do what was requested" in told(config_path, "sync")
 
 
 @pytest.mark.full

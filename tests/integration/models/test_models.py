@@ -340,7 +340,7 @@ def test_partitions_that_are_none_any_more_are_said(config: Path) -> None:
     name = f"m_{config.parent.name}.daily"
     computed(config, "daily")
     write_models(config, daily=DAILY.replace("'2024-02-28'", "'2024-02-29'"))
-    words = "has rows of 1 partitions that are under `for` no more (sold_day=2024-02-28/shop=Paris)"
+    words = "has rows of 1 partitions that `for` no longer has (sold_day=2024-02-28/shop=Paris)"
     [warning] = run(config, "show", name, "--json")[1]["warnings"]
     assert warning.startswith(f"{name} {words}")
     [one] = run(config, "run", name, "--json")[1]

@@ -246,7 +246,7 @@ def flights(server: MariaDB, place: Place, database: str, sql: Sql) -> Iterator[
 
 
 def example() -> str:
-    page = (Path(__file__).parents[3] / "docs" / "models.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "models-python.md").read_text("utf-8")
     (found,) = [
         text for text in re.findall(r"```python\n(.*?)```", page, re.S) if "Learned" in text
     ]

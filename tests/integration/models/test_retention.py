@@ -130,7 +130,7 @@ def test_what_was_computed_from_them_stays(place: Place, config: Path, sql: Sql)
     found = run(config, "show", f"{name}.late", "--json")[1]
     assert found["states"] == {"missed": 2, "missing": 1}
     code, words = run(config, "run", f"{name}.late", "of_day=2024-02-29")
-    assert (code, "is kept no more" in words) == (2, True)
+    assert (code, "is no longer kept" in words) == (2, True)
     assert computed(config, "late") == {"late": ["of_day=2024-03-01"]}
     assert computed(config, "reader", "--again") == {"reader": ["of_day=2024-03-01"]}
 

@@ -167,7 +167,7 @@ def test_what_would_be_computed_again_and_can_not_be_is_said(config: Path) -> No
     assert found["state"] == "computed"
     assert found["why"] == (
         f"declared invalid: a wrong rate; the model changed; and {name}.daily day=2024-02-28, "
-        "which it reads, is kept no more"
+        "which it reads, is no longer kept"
     )
     code, plan = run(config, "plan", "backfill", "--invalid")
     assert code == 0, plan

@@ -177,12 +177,12 @@ def test_a_table_that_is_not_ours_is_left_alone(sql: Sql, engine_for: EngineFor)
     workspace.spark.get().sql(f"CREATE TABLE {name.sql} (mine INT)")
     for kind in ("table", "view"):
         workspace = engine_for({"t": {**FULL, "versions": kind}})
-        with pytest.raises(LakeError, match="is none that Mirrorlake made") as raised:
+        with pytest.raises(LakeError, match="was not made by Mirrorlake") as raised:
             sync(workspace)
         assert "Rename or drop it" in str(raised.value)
     assert table_of(workspace).schema().column_names == ["mine"]
     workspace = engine_for({"t": FULL})
-    assert "of all versions is none that Mirrorlake made of it" in proven(workspace).proof.words
+    assert "of all versions was not made by Mirrorlake" in proven(workspace).proof.words
 
 
 @pytest.mark.full

@@ -28,7 +28,7 @@ from mirrorlake.sources.mysql.introspect import read_table
 from tests.integration.conftest import connected
 from tests.support.mysql8 import MySQL8
 
-PAGE = Path(__file__).parents[3] / "docs" / "adding-a-table.md"
+PAGE = Path(__file__).parents[3] / "docs" / "contract-changes.md"
 PLAIN = "(id INT AUTO_INCREMENT PRIMARY KEY, a INT, b INT) ENGINE=InnoDB"
 INDEXED = PLAIN.replace("b INT)", "b INT, KEY (a))")
 PARTED = """(id INT PRIMARY KEY, a INT) ENGINE=InnoDB PARTITION BY RANGE (id) (

@@ -57,7 +57,7 @@ def test_both_clients_have_the_address_and_the_properties(lake: Connection) -> N
         (ForbiddenError("Forbidden: no"), LakeError, "refuses this account: Forbidden: no", False),
         (requests.ReadTimeout("slow\nvery"), CatalogFailed, "can't be reached: slow. See", True),
         (CommitStateUnknownException(""), CatalogFailed, "CommitStateUnknownException", True),
-        (NotImplementedError("no views"), LakeError, "can't do what was asked of it: no", False),
+        (NotImplementedError("no views"), LakeError, "can't do what was requested: no", False),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -145,7 +145,7 @@ def test_a_table_that_comes_and_one_that_goes(changes: Changes) -> None:
     assert changes(SALES, SALES, "s.d.never") == TableChange("s.d.never", "added")
     gone = changes(f"people: {PEOPLE}", f"folk: {PEOPLE}", "s.d.people")
     assert gone == TableChange(
-        "s.d.people", "removed", ("it is loaded no more; its lake tables stay",)
+        "s.d.people", "removed", ("it is no longer loaded; its lake tables stay",)
     )
 
 

@@ -72,7 +72,7 @@ S = "FROM shop.sales"
         (f"SELECT id & 1 + 2 AS x {S}", "without brackets", 1, 8),
         (f"SELECT id {S} opened WHERE EXISTS (SELECT 1 FROM shop.stores b WHERE b.id = opened.id)",
          "opened is a column here", 1, 0),
-        (f"SELECT city AS c, count(*) AS n {S} GROUP BY ROLLUP (city) ORDER BY city", "is by the columns of the SELECT", 1, 0),
+        (f"SELECT city AS c, count(*) AS n {S} GROUP BY ROLLUP (city) ORDER BY city", "takes columns of the SELECT here", 1, 0),
         # Types that Spark does not take.
         (f"SELECT year(id) AS x {S}", "year does not take (bigint)", 1, 8),
         (f"SELECT upper(city, 'x') AS x {S}", "upper does not take (string, string)", 1, 8),

@@ -88,7 +88,7 @@ class Table:
     def _prove(self, workspace: Any, contract: Any, ask: Ask, evidence: Any, most: int) -> Any:
         assert workspace.ledger is self.ledger
         assert (contract.name, evidence) == ("s.shop.t", Path("e"))
-        assert most == 10_000, "keys a round, as docs/proof.md says"
+        assert most == 10_000, "keys a round, as docs/repair.md says"
         self.asked.append(ask)
         return self.checks.pop(0), Path(f"{len(self.asked)}.json")
 
@@ -126,7 +126,7 @@ def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Table:
 
 
 def test_a_table_that_is_not_to_be_repaired_is_not_even_checked(table: Table) -> None:
-    with pytest.raises(ConfigError, match="not to be repaired"):
+    with pytest.raises(ConfigError, match="is not repaired"):
         table.repair(EQUAL, repair="off")
     assert table.asked == []
 

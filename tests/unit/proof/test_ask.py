@@ -14,7 +14,7 @@ from mirrorlake.proof.report import Ask
 @pytest.mark.parametrize(
     ("kind", "more", "words"),
     [
-        ("wrong", {}, "a check of 'wrong' is none"),
+        ("wrong", {}, "there is no check of 'wrong'"),
         ("partition", {}, "needs its day, not None"),
         ("partition", {"day": "2026-11-23"}, "needs its day, not '2026-11-23'"),
         ("where", {}, "needs a condition"),
