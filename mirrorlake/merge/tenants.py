@@ -205,8 +205,8 @@ def _unknown_ledger(table: TenantTable, retyped: Sequence[str]) -> LakeError:
         "folded again, and this ledger did not make deduped: rows of tenants that it does not know "
         "would be lost",
         table=table.name,
-        next_step=f"Rename {deduped_of(table)} (one that is dropped is registered again), then sync "
-        "again",
+        next_step=f"Rename {deduped_of(table)} (one that is dropped is registered again), then "
+        "sync again",
     )
 
 

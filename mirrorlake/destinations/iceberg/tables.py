@@ -405,8 +405,8 @@ def _other_type(
         f"lake table {identifier} has column {name!r} as {there}, the source now gives {requested}",
         table=str(identifier),
         column=name,
-        next_step="Rename the lake table (one that is dropped is registered again), then sync again: "
-        "it is rebuilt from raw",
+        next_step="Rename the lake table (one that is dropped is registered again), then sync "
+        "again: it is rebuilt from raw",
     )
 
 
