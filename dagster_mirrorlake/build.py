@@ -31,7 +31,6 @@ from dagster_mirrorlake.jobs import (
     build_sync,
 )
 from dagster_mirrorlake.names import Names
-from dagster_mirrorlake.places import TablePlace, address_of, table_places
 from dagster_mirrorlake.resources import build_resources
 from dagster_mirrorlake.sensors import (
     build_cleanup_schedule,
@@ -46,11 +45,12 @@ from dagster_mirrorlake.sensors import (
 )
 from dagster_mirrorlake.sensors.partitions import PublicationReporter, Reporter
 from dagster_mirrorlake.table import MirroredTable, mirrored_tables
+from dagster_mirrorlake.table_places import TablePlace, address_of, table_places
 from dagster_mirrorlake.tenants import MirroredTenants, mirrored_tenants
 from dagster_mirrorlake.translator import MirrorlakeTranslator
 from mirrorlake.capabilities import Seam
 from mirrorlake.config import Config, TableContract
-from mirrorlake.ledger.glance import definitions_now, first_days
+from mirrorlake.ledger.peek import definitions_now, first_days
 from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comment
 

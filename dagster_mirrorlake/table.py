@@ -9,7 +9,7 @@ from functools import cached_property
 import dagster as dg
 
 from dagster_mirrorlake.names import Names
-from dagster_mirrorlake.places import TablePlace
+from dagster_mirrorlake.table_places import TablePlace
 from dagster_mirrorlake.translator import Layer, LayerData, MirrorlakeTranslator
 from mirrorlake.config import TableContract
 from mirrorlake.config.partitions import day_of, hours_of, partition_of

@@ -16,7 +16,7 @@ from dagster_mirrorlake.meaning import (
     describe_tenants,
     tenants_code_version,
 )
-from dagster_mirrorlake.places import TablePlace
+from dagster_mirrorlake.table_places import TablePlace
 from mirrorlake.config import Freshness, TableContract, TenantTable
 from mirrorlake.config.partitions import first_day_of, partition_of
 

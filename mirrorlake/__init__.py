@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from mirrorlake.operations.refold import Refolded, refold_table
     from mirrorlake.operations.repair import Repaired, repair_table
     from mirrorlake.operations.results import SyncResult
-    from mirrorlake.operations.shapes import Shapes, shapes_of
     from mirrorlake.operations.status import TableStatus, status_of
     from mirrorlake.operations.sync import load_table, reload_days, sync_table
     from mirrorlake.operations.sync_tables import Synced, sync_tables
+    from mirrorlake.operations.table_shapes import Shapes, shapes_of
     from mirrorlake.operations.unchanged import Look, look_at
     from mirrorlake.proof.counts import Counts, count_rows
     from mirrorlake.proof.evidence import prove_table
@@ -56,7 +56,7 @@ _PLACES = {
     "mirrorlake.operations.refold": ("Refolded", "refold_table"),
     "mirrorlake.operations.repair": ("Repaired", "repair_table"),
     "mirrorlake.operations.results": ("SyncResult",),
-    "mirrorlake.operations.shapes": ("Shapes", "shapes_of"),
+    "mirrorlake.operations.table_shapes": ("Shapes", "shapes_of"),
     "mirrorlake.operations.status": ("TableStatus", "status_of"),
     "mirrorlake.operations.sync": ("load_table", "reload_days", "sync_table"),
     "mirrorlake.operations.sync_tables": ("Synced", "sync_tables"),

@@ -19,7 +19,7 @@ from mirrorlake.table.source_columns import SourceColumn, recorded_columns
 if TYPE_CHECKING:
     from mirrorlake.destinations.iceberg.lake import Lake
     from mirrorlake.destinations.iceberg.model import LakeSchema
-    from mirrorlake.operations.shapes import ShapeColumn
+    from mirrorlake.operations.table_shapes import ShapeColumn
 
 COLUMN_SCHEMA = "dagster/column_schema"
 COLUMN_LINEAGE = "dagster/column_lineage"

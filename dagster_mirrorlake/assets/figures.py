@@ -17,7 +17,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.cost import scanned
 from mirrorlake.ledger import Cost
 from mirrorlake.operations.results import SyncResult, speed
-from mirrorlake.operations.shapes import shapes_of
+from mirrorlake.operations.table_shapes import shapes_of
 from mirrorlake.runtime.plural import plural
 from mirrorlake.workspace import Workspace
 

@@ -24,9 +24,9 @@ from mirrorlake.proof.coverage import round_of
 from mirrorlake.proof.days import Proved, proved_days
 from mirrorlake.proof.differences import Difference, Field, Formatter
 from mirrorlake.proof.evidence import formatter_of, prove_table
+from mirrorlake.proof.outdated_proofs import aged_proofs
 from mirrorlake.proof.ranges import EVERYWHERE, Span
 from mirrorlake.proof.report import Ask, Report
-from mirrorlake.proof.stale import aged_proofs
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.lake_tables import deduped_table
 from mirrorlake.table.new_columns import held_now

@@ -134,7 +134,7 @@ def _ask(day: str, keys: str, *, whole: bool) -> "Ask":
     Raises:
         ConfigError: the day or the keys can't be read, or both are given.
     """
-    from mirrorlake.proof.named import read_keys
+    from mirrorlake.proof.named_ranges import read_keys
     from mirrorlake.proof.report import Ask
 
     if day and keys:

@@ -184,7 +184,7 @@ def _fresh(
 ) -> dg.AssetCheckResult:
     """How long the run's snapshots took from their arrival to their publication, and which others
     wait longer than they may, are refused, or are not in what readers see."""
-    from mirrorlake.landing.files.waiting import find_overdue
+    from mirrorlake.landing.files.waiting_snapshots import find_overdue
     from mirrorlake.landing.land import minutes_of
 
     limit = contract.snapshot.fresh_within if contract.snapshot else timedelta(0)

@@ -65,7 +65,7 @@ def build_landed_sensor(
     )
     def landed(context: dg.SensorEvaluationContext) -> Any:
         from mirrorlake.landing.files.listing import look, place_of
-        from mirrorlake.landing.files.waiting import find_overdue
+        from mirrorlake.landing.files.waiting_snapshots import find_overdue
 
         under_way = dg.RunsFilter(tags={TABLE_TAG: tag_of(table)}, statuses=UNFINISHED)
         if context.instance.get_run_records(under_way, limit=1):

@@ -20,7 +20,7 @@ from typing import Any
 from dagster_mirrorlake.inputs import CLEAN_IO
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.resources.clean_io import CleanIOManager
-from dagster_mirrorlake.resources.parts import LakeResource, LedgerResource, MySQLResource
+from dagster_mirrorlake.resources.engine_parts import LakeResource, LedgerResource, MySQLResource
 from dagster_mirrorlake.resources.spark import SparkResource
 from dagster_mirrorlake.resources.workspace import WorkspaceResource
 from mirrorlake.config import Config

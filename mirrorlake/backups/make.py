@@ -18,7 +18,7 @@ from pathlib import Path
 import mirrorlake
 from mirrorlake.backups import manifest as saved
 from mirrorlake.backups.manifest import BackupManifest, SavedFile
-from mirrorlake.backups.places import (
+from mirrorlake.backups.project_parts import (
     OnStep,
     refuse_lent,
     refuse_nested,
@@ -36,9 +36,9 @@ from mirrorlake.destinations.iceberg.catalog_rows import (
 from mirrorlake.destinations.iceberg.file_store import FileStore, StoredFile
 from mirrorlake.destinations.iceberg.identity import open_lake
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.lake_location import FILE as IDENTITY
+from mirrorlake.destinations.iceberg.lake_location import place_of, real_place
 from mirrorlake.destinations.iceberg.lake_paths import LakePaths, Places
-from mirrorlake.destinations.iceberg.place import FILE as IDENTITY
-from mirrorlake.destinations.iceberg.place import place_of, real_place
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger

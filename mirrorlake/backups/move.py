@@ -11,7 +11,7 @@ import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mirrorlake.backups.places import (
+from mirrorlake.backups.project_parts import (
     OnStep,
     refuse_lent,
     refuse_nested,
@@ -36,9 +36,9 @@ from mirrorlake.destinations.iceberg.identity import (
     write_identity,
 )
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.lake_location import FILE as IDENTITY
+from mirrorlake.destinations.iceberg.lake_location import place_of, real_place
 from mirrorlake.destinations.iceberg.lake_paths import LakePaths, Places
-from mirrorlake.destinations.iceberg.place import FILE as IDENTITY
-from mirrorlake.destinations.iceberg.place import place_of, real_place
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger

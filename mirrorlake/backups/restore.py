@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from mirrorlake.backups import manifest as saved
 from mirrorlake.backups.manifest import BackupManifest
-from mirrorlake.backups.places import (
+from mirrorlake.backups.project_parts import (
     OnStep,
     refuse_lent,
     refuse_nested,
@@ -41,9 +41,9 @@ from mirrorlake.destinations.iceberg.identity import (
     write_identity,
 )
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.lake_location import place_of
 from mirrorlake.destinations.iceberg.lake_paths import LakePaths, Places
 from mirrorlake.destinations.iceberg.locations import metadata_locations
-from mirrorlake.destinations.iceberg.place import place_of
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger

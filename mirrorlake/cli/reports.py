@@ -87,7 +87,7 @@ def notes_of(report: Report) -> tuple[str, ...]:
 
 def ask_of(options: dict[str, Any]) -> Ask:
     """The rows that the options of a command ask for."""
-    from mirrorlake.proof.named import read_keys
+    from mirrorlake.proof.named_ranges import read_keys
     from mirrorlake.proof.report import Ask
 
     choices = ("full", "next_", "partition", "keys", "where", "counts")

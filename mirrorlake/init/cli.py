@@ -12,7 +12,7 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.init.beginnings import with_options, write_other
+from mirrorlake.init.contract_origins import with_options, write_other
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.landing.files.listing import Looked
-    from mirrorlake.landing.files.waiting import ArrivingSnapshot
+    from mirrorlake.landing.files.waiting_snapshots import ArrivingSnapshot
     from mirrorlake.landing.land import Arrived, RefusedSnapshot
     from mirrorlake.workspace import Workspace
 

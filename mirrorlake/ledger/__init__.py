@@ -26,7 +26,7 @@ from mirrorlake.ledger.records import (
     Window,
     age_of,
 )
-from mirrorlake.ledger.settled import Settlement, Settlements
+from mirrorlake.ledger.settlement_log import Settlement, Settlements
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.ledger.tenants import Tenant, TenantPlace
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
+from mirrorlake.ledger.change_stamps import Stamps
 from mirrorlake.ledger.chunks import Chunks
 from mirrorlake.ledger.columns import Columns
 from mirrorlake.ledger.costs import Costs
@@ -20,16 +21,15 @@ from mirrorlake.ledger.holds import Holds
 from mirrorlake.ledger.lake_heads import LakeHeads
 from mirrorlake.ledger.leases import Leases
 from mirrorlake.ledger.loads import Loads
-from mirrorlake.ledger.marks import Marks
 from mirrorlake.ledger.moved_days import MovedDaysRecords
 from mirrorlake.ledger.overview import Overview
 from mirrorlake.ledger.proofs import Proofs
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.repairs import Repairs
 from mirrorlake.ledger.reports import Reports
-from mirrorlake.ledger.settled import Settled
-from mirrorlake.ledger.stamps import Stamps
+from mirrorlake.ledger.settlement_log import Settled
 from mirrorlake.ledger.tenants import Tenants
+from mirrorlake.ledger.unproved_tables import Marks
 
 
 @waits_for_server

@@ -10,7 +10,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.ledger import Load
 from mirrorlake.sources.mysql.open_writes import NOTHING_OPEN, OpenWrites
-from mirrorlake.table.continuity import Course
+from mirrorlake.table.continuity import Continuity
 from mirrorlake.table.progress import OnProgress
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -28,7 +28,7 @@ class LoadTerms:
         clock_ahead: how far the server's clock was ahead of this machine's then.
         shown: up to where (UTC) the load's reads show all that was committed; None: as its chunks
             say.
-        course: what the load is to the table's history; None: it repeats what was read, as a
+        continuity: what the load is to the table's history; None: it repeats what was read, as a
             repair.
         progress: called with what has been read so far.
         complete: whether a full copy is to write every row, whatever the one before did.
@@ -39,7 +39,7 @@ class LoadTerms:
     open_writes: OpenWrites = NOTHING_OPEN
     clock_ahead: timedelta | None = None
     shown: datetime | None = None
-    course: Course | None = None
+    continuity: Continuity | None = None
     progress: OnProgress | None = None
     complete: bool = False
 

@@ -35,7 +35,7 @@ from mirrorlake.load.chunk_statements import ChunkPlan, held_statement, select_s
 from mirrorlake.load.chunk_task import ChunkTally, removed_on_failure
 from mirrorlake.load.convert import exact_rows, with_own_columns
 from mirrorlake.load.select_rows import gathered, look_at, read_rows
-from mirrorlake.proof.loaded import tally_table
+from mirrorlake.proof.load_proof import tally_table
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
@@ -97,7 +97,7 @@ def plan_carrying(
         return None
     if rows is None or window.kind != "initial" or not plan.key or plan.entity is not None:
         return None
-    if terms.course is None or terms.course.begins or plan.keeps_aliases:
+    if terms.continuity is None or terms.continuity.begins or plan.keeps_aliases:
         return None
     if plan.table.engine.lower() != "innodb":
         return None

@@ -43,7 +43,7 @@ from mirrorlake.load.delta import SUFFIX, CopyPlan
 from mirrorlake.load.fingerprint import VERSION
 from mirrorlake.load.reload import write_tombstones
 from mirrorlake.load.row_index import DeltaGivenUp, KeySet, RowIndex, index_path
-from mirrorlake.proof.loaded import tally_table
+from mirrorlake.proof.load_proof import tally_table
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.runtime.plural import plural

@@ -168,17 +168,17 @@ class _WindowLoad:
         seen = self._read_chunks(receipts)
         if not terms.accept_smaller:
             refuse_smaller(plan, load, ledger, receipts)
-            if terms.course is not None and terms.course.begins:
+            if terms.continuity is not None and terms.continuity.begins:
                 refuse_smaller_history(plan, attempt.workspace.lake, receipts)
         replacement = _replacement(attempt, chunk, receipts, self.reread)
         back = count_backward(plan, load, chunk, receipts, ledger, attempt.workspace.lake)
         receipts.extend(replacement.receipts)
         gone = tombstones_of_copy(attempt, chunk, copying, receipts) if copying else []
         receipts.extend(gone)
-        check_table_held(attempt.connection, plan, terms.course)
+        check_table_held(attempt.connection, plan, terms.continuity)
         receipt = receipt_of(plan, load, self.cut, receipts, replacement, seen, back)
         receipt = stamp_copy(receipt, copying, sum(one.committed for one in gone))
-        receipt = stamp_receipt(receipt, load, plan, ledger, terms.course)
+        receipt = stamp_receipt(receipt, load, plan, ledger, terms.continuity)
         is_delta = copying is not None and copying.is_delta
         snapshot = self.run.commit(
             receipt,

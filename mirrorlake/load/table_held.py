@@ -10,18 +10,18 @@ from mirrorlake.errors import SchemaError
 from mirrorlake.sources.mysql.identity import read_identity, why_another
 from mirrorlake.sources.mysql.introspect import read_table
 from mirrorlake.sources.mysql.lake_names import in_lake
-from mirrorlake.table.continuity import Course
+from mirrorlake.table.continuity import Continuity
 from mirrorlake.table.resolve import ResolvedTable, plan_table
 from mirrorlake.table.shape import taken_up
 
 
 def check_table_held(
-    connection: Connection[Any], plan: ResolvedTable, course: Course | None
+    connection: Connection[Any], plan: ResolvedTable, continuity: Continuity | None
 ) -> None:
     """See that the table is the one that was planned, with its columns: by now it may be another.
 
     Args:
-        course: None of a load that only repeats what was read.
+        continuity: None of a load that only repeats what was read.
 
     Raises:
         SchemaError: it is not; what was read may be of both.
@@ -36,8 +36,8 @@ def check_table_held(
     # A charset is no part of a version, and decides what of a text is checked on its way.
     if (planned.version, planned.columns) != (plan.version, plan.columns):
         what = "its schema changed in MySQL while it was read"
-    elif course is not None and course.identity is not None:
-        sign = why_another(course.identity, read_identity(connection, now))
+    elif continuity is not None and continuity.identity is not None:
+        sign = why_another(continuity.identity, read_identity(connection, now))
         what = f"while it was read, {sign.words}" if sign is not None else ""
     if what:
         raise SchemaError(

@@ -51,7 +51,7 @@ from mirrorlake.ledger import Load, Window
 from mirrorlake.load.attempt import Attempt
 from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.proof.differences import Formatter
-from mirrorlake.proof.loaded import (
+from mirrorlake.proof.load_proof import (
     SaidOfChunks,
     Unseen,
     equals_locally,

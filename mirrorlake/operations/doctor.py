@@ -20,7 +20,7 @@ from mirrorlake.destinations.iceberg.identity import open_lake
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import LEDGER_VERSION, Ledger
-from mirrorlake.load.tenants.readable import find_unreadable
+from mirrorlake.load.tenants.readable_tenants import find_unreadable
 from mirrorlake.operations.moved_lake import recorded_tables, refuse_lost_views, refuse_moved_lake
 from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
 from mirrorlake.proof.evidence import evidence_folder

@@ -18,7 +18,7 @@ from mirrorlake.errors import MirrorlakeError, SourceError
 from mirrorlake.operations.altered_tables import AlteredCatalogue, AlteredTable, altered_by
 from mirrorlake.operations.computed import Computed
 from mirrorlake.operations.contract_changes import TableChange, altered_words
-from mirrorlake.operations.courses import find_next_load
+from mirrorlake.operations.next_load import find_next_load
 from mirrorlake.operations.reader_impacts import ModelImpact
 from mirrorlake.operations.resolve import changes_of, refuse_changes, resolve_table
 from mirrorlake.serving.catalogue import Catalogue
@@ -126,7 +126,7 @@ def _as_it_was(
     if not upcoming.whole:
         return TableChange(name, "unchanged")
     then = "the whole table is read again"
-    if upcoming.course.may_be_equal:
+    if upcoming.continuity.may_be_equal:
         then = "its rows are compared, and only if one differs the whole table is read again"
     return TableChange(name, "changed", (f"{upcoming.reason}: {then}",))
 

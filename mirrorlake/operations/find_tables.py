@@ -26,9 +26,9 @@ from mirrorlake.destinations.iceberg.folder_metadata import (
     read_files,
 )
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.lake_location import check_warehouse, refuse_no_folder
 from mirrorlake.destinations.iceberg.listing import list_folder, listed_path
 from mirrorlake.destinations.iceberg.model import open_storage
-from mirrorlake.destinations.iceberg.place import check_warehouse, refuse_no_folder
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import Ledger

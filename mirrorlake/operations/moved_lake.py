@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.locations import metadata_locations
-from mirrorlake.destinations.iceberg.place import (
+from mirrorlake.destinations.iceberg.lake_location import (
     check_place,
     says_which,
 )
+from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.lake_heads import OF_MODELS

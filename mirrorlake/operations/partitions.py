@@ -10,7 +10,7 @@ The calls of the face (all of them without a JVM; none queries a source)::
     find_reports(lake, ledger, contracts, cursor, most=…, today=…, busy=…) -> DayReports
                                                     (in `mirrorlake.operations.day_reports`)
     first_days(ledger_url, contracts, limit_seconds) -> dict[str, date]
-                                                    (in `mirrorlake.ledger.glance`)
+                                                    (in `mirrorlake.ledger.peek`)
     first_day_of(contract, known), partition_of(contract, day), days_in(contract, partition)
                                                     (in `mirrorlake.config.partitions`)
 

@@ -26,12 +26,12 @@ from mirrorlake.load.protocol import load_window
 from mirrorlake.load.receipts import recovered_words, still_open
 from mirrorlake.load.verify import form_of_rows
 from mirrorlake.merge.fold import folds_by_spark
-from mirrorlake.operations.courses import plan_next_load
 from mirrorlake.operations.fold import fold_layers, fold_table
 from mirrorlake.operations.moved_layers import accept_made, put_right
+from mirrorlake.operations.next_load import plan_next_load
 from mirrorlake.operations.resolve import remember_renames, resolve_table
 from mirrorlake.operations.results import SyncResult, result_of, unchanged_result
-from mirrorlake.operations.shapes import ddl_name
+from mirrorlake.operations.table_shapes import ddl_name
 from mirrorlake.operations.unchanged import (
     Look,
     Unchanged,
@@ -373,7 +373,7 @@ def _load(
         ddl = read_ddl(connection, plan.table.database, plan.table.name)
         ledger.record_definition(ddl_name(plan.name, plan.version), ddl)
     complete = terms.complete or upcoming.whole
-    terms = replace(terms, server=seen.server, course=upcoming.course, complete=complete)
+    terms = replace(terms, server=seen.server, continuity=upcoming.continuity, complete=complete)
     if upcoming.whole:
         # Its rows may mean something else than those before: they are shown once they are folded.
         hold_streamed(workspace, plan)

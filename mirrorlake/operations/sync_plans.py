@@ -16,8 +16,8 @@ from pymysql.connections import Connection
 from mirrorlake.config import TableContract
 from mirrorlake.errors import MirrorlakeError, SourceHeld
 from mirrorlake.ledger import Window
-from mirrorlake.operations.courses import find_next_load
 from mirrorlake.operations.forecasts import Forecast, forecast_fold, forecast_window, scaled
+from mirrorlake.operations.next_load import find_next_load
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.operations.sync import DIGESTED_ROWS, refuse_other_server
 from mirrorlake.operations.unchanged import Look, look_at
@@ -123,7 +123,7 @@ def _window(
     refuse_other_server(workspace, plan, seen.server)
     upcoming = find_next_load(connection, workspace, plan, seen.server)
     reason = upcoming.reason
-    if upcoming.course.may_be_equal:
+    if upcoming.continuity.may_be_equal:
         reason += "; its rows are compared with the mirror's first: where they are equal, only the "
         reason += "next window is read"
     return upcoming.window(plan, seen.clock, reach.ahead if reach else None), reason

@@ -27,9 +27,9 @@ from mirrorlake.errors import (
     TableLocked,
 )
 from mirrorlake.ledger import Ledger, TenantPlace
-from mirrorlake.load.tenants.readable import find_unreadable
+from mirrorlake.load.tenants.readable_tenants import find_unreadable
 from mirrorlake.merge.statements import check_rules
-from mirrorlake.operations.shapes import ddl_name
+from mirrorlake.operations.table_shapes import ddl_name
 from mirrorlake.operations.tenant_looks import LeftOut, TenantLook
 from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.versions import SchemaVersion

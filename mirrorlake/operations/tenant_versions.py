@@ -1,7 +1,8 @@
 """The shapes that a table of tenants has, and each of its columns over them. Queries no source.
 
 What belongs here: reading it out of ledger and lake. What doesn't: one table's versions, of which
-each follows the one before it (`mirrorlake.operations.shapes`): tenants have theirs side by side.
+each follows the one before it (`mirrorlake.operations.table_shapes`): tenants have theirs side by
+side.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import Counter
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.iceberg.tables import stored_types
 from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
-from mirrorlake.operations.shapes import ShapeColumn, Shapes, read_versions
+from mirrorlake.operations.table_shapes import ShapeColumn, Shapes, read_versions
 from mirrorlake.schema.lattice import common_type
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.table.tenants import contract_of

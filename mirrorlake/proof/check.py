@@ -18,7 +18,6 @@ from pymysql.connections import Connection
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.proof.beside import Beside, compare_beside, read_beside
 from mirrorlake.proof.compare import (
     Digests,
     KeyCut,
@@ -32,7 +31,7 @@ from mirrorlake.proof.days import Days, whole_days
 from mirrorlake.proof.keys import is_one_integer, ordered_of, parts_of, resolve_keys
 from mirrorlake.proof.local_side import LOCAL_ROWS, Local, digest_locally
 from mirrorlake.proof.mysql_side import SessionTraffic, read_bounds
-from mirrorlake.proof.named import conditions_of
+from mirrorlake.proof.named_ranges import conditions_of
 from mirrorlake.proof.order import Part, after_condition, bound_of, span_conditions
 from mirrorlake.proof.ranges import (
     Cells,
@@ -48,6 +47,7 @@ from mirrorlake.proof.recheck import CHANGING, Rechecked, recheck
 from mirrorlake.proof.report import Ask, Report
 from mirrorlake.proof.resolve import read_mirror, resolve_target
 from mirrorlake.proof.rows import Key, RowDigest
+from mirrorlake.proof.rows_beside_bounds import Beside, compare_beside, read_beside
 from mirrorlake.proof.scope import Scope, settled_scope
 from mirrorlake.proof.sides import Sides, sides_of, statements_of
 from mirrorlake.proof.target import Target, named

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirrorlake.errors import ConfigError
-from mirrorlake.proof.named import Named, closed_span, integer_range
+from mirrorlake.proof.named_ranges import Named, closed_span, integer_range
 from mirrorlake.proof.order import Part, ordered_parts
 from mirrorlake.proof.ranges import INTEGERS, Range, Span, ordered_column
 from mirrorlake.proof.target import Target

@@ -14,7 +14,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.errors import ProofError, SourceError
 from mirrorlake.proof.canonical import NULL, Form
-from mirrorlake.proof.foreign import NO_ROW, can_hold, convertible_equals, is_convertible
+from mirrorlake.proof.impossible_keys import NO_ROW, can_hold, convertible_equals, is_convertible
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import Key, Row, RowForm, source_number
 from mirrorlake.proof.scope import both

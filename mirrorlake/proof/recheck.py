@@ -22,8 +22,8 @@ from mirrorlake.proof.differences import Difference, Differing, compare_counts, 
 from mirrorlake.proof.mysql_side import SourceSide, changed_at
 from mirrorlake.proof.rows import Key, Row
 from mirrorlake.proof.spark_side import LakeSide
-from mirrorlake.proof.still import is_still
 from mirrorlake.proof.target import Target
+from mirrorlake.proof.unchanged_since_load import is_still
 from mirrorlake.sources.mysql.connect import read_position
 
 CHANGING = "changed in MySQL while they were looked at"

@@ -15,7 +15,7 @@ from mirrorlake.errors import ConfigError
 from mirrorlake.proof.days import Days
 from mirrorlake.proof.differences import Difference, Differing
 from mirrorlake.proof.hashing import ALGORITHM
-from mirrorlake.proof.named import Named
+from mirrorlake.proof.named_ranges import Named
 from mirrorlake.proof.ranges import EVERYWHERE, Range, RangeProof, Span, Tally, Verdict
 
 

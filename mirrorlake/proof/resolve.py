@@ -16,8 +16,8 @@ from mirrorlake.proof.canonical import DELETED_AT, ORIGINALS
 from mirrorlake.proof.mysql_side import read_packet
 from mirrorlake.proof.rows import RowForm, row_form
 from mirrorlake.proof.scope import settled_scope
-from mirrorlake.proof.still import is_still
 from mirrorlake.proof.target import Mirror, Target
+from mirrorlake.proof.unchanged_since_load import is_still
 from mirrorlake.schema.versions import (
     FIRST_CREATED,
     SchemaVersion,

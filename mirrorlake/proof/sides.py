@@ -8,7 +8,7 @@ from mirrorlake.errors import ConfigError
 from mirrorlake.proof.compare import KeyCut
 from mirrorlake.proof.keys import ordered_of, parts_of
 from mirrorlake.proof.mysql_side import SourceSide
-from mirrorlake.proof.named import conditions_of
+from mirrorlake.proof.named_ranges import conditions_of
 from mirrorlake.proof.ranges import Range, Span
 from mirrorlake.proof.report import Ask
 from mirrorlake.proof.scope import both, day_condition

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from mirrorlake.proof.beside import Beside
 from mirrorlake.proof.ranges import Range, RangeProof, Span, Verdict
 from mirrorlake.proof.recheck import Rechecked
 from mirrorlake.proof.rows import Key
+from mirrorlake.proof.rows_beside_bounds import Beside
 
 LEFT = "of the lake lie beside the cursor's bounds and were not compared"
 NOTHING_OLD = "are newer than what the newest load has surely read, and no other could be compared"

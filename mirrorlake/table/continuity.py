@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Course:
+class Continuity:
     """What the next load is to a table's history.
 
     Attributes:
@@ -69,8 +69,8 @@ class Course:
     may_be_equal: bool = False
     reason: str = ""
 
-    def goes_on(self) -> Course:
-        """The course of a table whose rows were found to be those that were read."""
+    def goes_on(self) -> Continuity:
+        """The continuity of a table whose rows were found to be those that were read."""
         return replace(self, whole=False, begins=False, may_be_equal=False, reason="")
 
 
@@ -98,7 +98,7 @@ def _key_forms(plan: ResolvedTable) -> tuple[str, ...]:
     return tuple(found)
 
 
-def mark_course(plan: ResolvedTable, ledger: Ledger, server: str, found: Course) -> str:
+def mark_continuity(plan: ResolvedTable, ledger: Ledger, server: str, found: Continuity) -> str:
     """Mark a table that must be read again as unproved, with the reason; what follows, in words, ''
     where it need not be."""
     if not found.whole:
@@ -109,9 +109,9 @@ def mark_course(plan: ResolvedTable, ledger: Ledger, server: str, found: Course)
     return f"{found.reason}: the whole table is read again{begins}"
 
 
-def find_course(
+def find_continuity(
     connection: Connection[Any], plan: ResolvedTable, ledger: Ledger, server: str
-) -> Course:
+) -> Continuity:
     """What the next load is to the table's history; nothing is written.
 
     Raises:
@@ -124,12 +124,12 @@ def find_course(
     last = ledger.last_load(plan.name, "success", moving=True)
     newest = ledger.last_load(plan.name, "success")
     if newest is None:
-        return Course(now, identity)
+        return Continuity(now, identity)
     if why := _unreadable(ledger, newest):
         if ledger.folded_loads(plan.name, "deduped") and kept_words(plan.contract):
             raise _would_lose(plan, why)
-        return Course(now, identity, whole=True, begins=True, reason=why)
-    found = _by_contract(plan, ledger, Course(now, identity))
+        return Continuity(now, identity, whole=True, begins=True, reason=why)
+    found = _by_contract(plan, ledger, Continuity(now, identity))
     if found.whole or identity is None or last is None:
         return found
     sign = _why_other_rows(connection, plan, last, server, identity)
@@ -145,21 +145,21 @@ def find_course(
 
 
 def stamp_receipt(
-    receipt: Receipt, load: Load, plan: ResolvedTable, ledger: Ledger, course: Course | None
+    receipt: Receipt, load: Load, plan: ResolvedTable, ledger: Ledger, continuity: Continuity | None
 ) -> Receipt:
     """A load's receipt with what its rows mean and with which load its history began.
 
     Args:
-        course: None of a load that only repeats what was read: then all of it is as it was.
+        continuity: None of a load that only repeats what was read: then all of it is as it was.
     """
     before = ledger.newest_receipt(plan.name)
-    now = course.meaning if course else meaning_of_plan(plan)
+    now = continuity.meaning if continuity else meaning_of_plan(plan)
     whole = load.window.kind in ("initial", "full")
     meaning = carried(recorded_meaning(before), now, whole=whole)
-    identity = course.identity.to_fields() if course and course.identity else None
+    identity = continuity.identity.to_fields() if continuity and continuity.identity else None
     if identity is None and before is not None and not plan.contract.copies:
         identity = before.identity
-    begins = course is not None and course.begins
+    begins = continuity is not None and continuity.begins
     return replace(
         receipt,
         meaning=meaning.to_fields(),
@@ -211,19 +211,19 @@ def mark_silent_changes(plan: ResolvedTable, ledger: Ledger, server: str) -> str
     return reason
 
 
-def _by_contract(plan: ResolvedTable, ledger: Ledger, course: Course) -> Course:
-    """The course as far as the contract decides it."""
+def _by_contract(plan: ResolvedTable, ledger: Ledger, continuity: Continuity) -> Continuity:
+    """The continuity as far as the contract decides it."""
     receipt = ledger.newest_receipt(plan.name)
     if receipt is None:
         # A rebuilt ledger knows loads by their files alone: by which contract is not known.
         reason = "what its loads mean is not known since the ledger was rebuilt"
         begins = not kept_words(plan.contract)
-        return replace(course, whole=True, begins=begins, reason=reason)
+        return replace(continuity, whole=True, begins=begins, reason=reason)
     before = recorded_meaning(receipt)
     if before is None:
-        before = _assumed(plan, ledger, course.meaning)
-    changes = changes_between(before, course.meaning)
-    effect, elsewhere = strongest(changes), before.raw != course.meaning.raw
+        before = _assumed(plan, ledger, continuity.meaning)
+    changes = changes_between(before, continuity.meaning)
+    effect, elsewhere = strongest(changes), before.raw != continuity.meaning.raw
     for change in changes if effect == "none" else ():
         logger.info("table %s: its contract changed: %s", plan.name, change.words)
     words = words_of(changes)
@@ -231,7 +231,7 @@ def _by_contract(plan: ResolvedTable, ledger: Ledger, course: Course) -> Course:
         raise _would_lose(plan, f"since it was loaded, {words}", "Change it back; or mirror")
     reason = f"since it was loaded, {words}" if effect != "none" else ""
     whole, begins = effect != "none", effect == "begin"
-    return replace(course, whole=whole, begins=begins, elsewhere=elsewhere, reason=reason)
+    return replace(continuity, whole=whole, begins=begins, elsewhere=elsewhere, reason=reason)
 
 
 def _would_lose(plan: ResolvedTable, why: str, step: str = "Mirror") -> ConfigError:

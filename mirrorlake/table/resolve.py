@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from mirrorlake.config.contract import Config, TableContract
-from mirrorlake.config.places import place_of
+from mirrorlake.config.file_positions import place_of
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.tables import has_original

@@ -12,8 +12,8 @@ import dagster as dg
 from dagster_mirrorlake.build import build_definitions
 from dagster_mirrorlake.checks import chain_check_keys
 from dagster_mirrorlake.checks.series import exact_step
-from dagster_mirrorlake.places import table_places
 from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.table_places import table_places
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake

@@ -35,7 +35,7 @@ from mirrorlake.operations.sync import load_table, reload_days, sync_table
 from mirrorlake.operations.tenant_results import SyncTerms
 from mirrorlake.operations.tenants import sync_tenants
 from mirrorlake.operations.unchanged import look_at
-from mirrorlake.proof import loaded
+from mirrorlake.proof import load_proof
 from mirrorlake.workspace import Workspace
 from tests.support.unflushed import MARK, write_unflushed
 
@@ -90,7 +90,7 @@ def _set(order: dict[str, Any]) -> None:
         os.environ["MIRRORLAKE_FAILPOINT"] = order["failpoint"]
     if order["failpoint"].startswith("branch."):
         # A load that is seen to be equal without Spark needs no branch.
-        loaded.LOCAL_ROWS = 0
+        load_proof.LOCAL_ROWS = 0
         verify._has_files = lambda *_: False
     if order["lease_seconds"]:
         leases.LEASE_TIME = timedelta(seconds=order["lease_seconds"])

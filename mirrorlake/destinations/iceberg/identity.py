@@ -20,10 +20,7 @@ from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.iceberg.file_store import FileStore
 from mirrorlake.destinations.iceberg.folders import warehouse_uri
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.listing import list_folder
-from mirrorlake.destinations.iceberg.locations import metadata_locations
-from mirrorlake.destinations.iceberg.model import open_storage
-from mirrorlake.destinations.iceberg.place import (
+from mirrorlake.destinations.iceberg.lake_location import (
     FILE,
     check_place,
     lost_together,
@@ -31,6 +28,9 @@ from mirrorlake.destinations.iceberg.place import (
     real_place,
     unfinished_lake,
 )
+from mirrorlake.destinations.iceberg.listing import list_folder
+from mirrorlake.destinations.iceberg.locations import metadata_locations
+from mirrorlake.destinations.iceberg.model import open_storage
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.runtime.permissions import held

@@ -27,7 +27,7 @@ from mirrorlake.landing.files.snapshots import (
     list_landed,
     read_manifest,
 )
-from mirrorlake.landing.files.waiting import ArrivingSnapshot, waiting_of
+from mirrorlake.landing.files.waiting_snapshots import ArrivingSnapshot, waiting_of
 from mirrorlake.landing.ledger import LandedSnapshots, SeenSnapshot, SnapshotRecord
 from mirrorlake.landing.notices import SnapshotNotices
 from mirrorlake.ledger import Ledger

@@ -38,7 +38,7 @@ _OPTIONS = (
 
 
 class Landing:
-    """`mirrorlake.init.beginnings.Beginning`: files that landed."""
+    """`mirrorlake.init.contract_origins.Beginning`: files that landed."""
 
     options = _OPTIONS
 

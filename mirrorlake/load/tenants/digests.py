@@ -18,7 +18,7 @@ from mirrorlake.errors import MirrorlakeError, SourceError, TableLocked
 from mirrorlake.ledger import TenantPlace
 from mirrorlake.load.select_rows import tallies_of
 from mirrorlake.load.tenants.batches import Batch, digests_statement, plan_batches
-from mirrorlake.load.tenants.readable import locked, wait_briefly
+from mirrorlake.load.tenants.readable_tenants import locked, wait_briefly
 from mirrorlake.load.verify import form_of_rows
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.rows import RowForm

@@ -43,7 +43,7 @@ from mirrorlake.load.receipts import summed
 from mirrorlake.load.runner import patiently
 from mirrorlake.load.tenants.batches import Batch, plan_batches
 from mirrorlake.load.tenants.read import ReadBatch, find_unequal, read_batch
-from mirrorlake.load.tenants.readable import find_unreadable, locked
+from mirrorlake.load.tenants.readable_tenants import find_unreadable, locked
 from mirrorlake.load.verify import form_of_rows
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.report import digest_text

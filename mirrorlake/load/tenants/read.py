@@ -28,7 +28,7 @@ from mirrorlake.load.tenants.batches import (
     digests_statement,
     rows_statement,
 )
-from mirrorlake.proof.loaded import tally_by_spark, tally_table
+from mirrorlake.proof.load_proof import tally_by_spark, tally_table
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.rows import RowForm
 from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE

@@ -19,7 +19,7 @@ from mirrorlake.models.compile.dependencies import Input, MirrorInput
 from mirrorlake.operations.planned_steps import UnprovedInput
 from mirrorlake.proof.covered import is_covered
 from mirrorlake.proof.days import Proved, proved_days
-from mirrorlake.proof.stale import aged_proofs
+from mirrorlake.proof.outdated_proofs import aged_proofs
 from mirrorlake.runtime.plural import plural
 from mirrorlake.serving.catalogue import Catalogue
 

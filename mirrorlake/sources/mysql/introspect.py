@@ -14,7 +14,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.config.contract import Config, TableContract
 from mirrorlake.config.fields import nearest
-from mirrorlake.config.places import place_of
+from mirrorlake.config.file_positions import place_of
 from mirrorlake.errors import SchemaError, SourceError
 from mirrorlake.schema.detectors import texts_of
 from mirrorlake.sources.mysql.connect import is_mariadb, rows_of

@@ -40,8 +40,8 @@ from mirrorlake.ledger import (
 )
 from mirrorlake.ledger.database import Database
 from mirrorlake.ledger.dirty import DirtyMark
-from mirrorlake.ledger.glance import first_days
 from mirrorlake.ledger.moved_days import MovedDays
+from mirrorlake.ledger.peek import first_days
 from mirrorlake.ledger.settled_rows import find_first_days
 from mirrorlake.ledger.tables import LOADS, MOVED_DAYS
 from mirrorlake.schema.versions import schema_version

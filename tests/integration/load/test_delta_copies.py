@@ -29,12 +29,12 @@ from mirrorlake.errors import CommitConflict, LakeError
 from mirrorlake.ledger import Load, Receipt
 from mirrorlake.load import copies, delta, load_run, row_index
 from mirrorlake.load.raw_proof import prove_raw
-from mirrorlake.operations import courses
+from mirrorlake.operations import next_load
 from mirrorlake.operations.recover import recover_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.restore_ledger import rebuild_table
 from mirrorlake.operations.sync import load_table, sync_table
-from mirrorlake.proof import loaded
+from mirrorlake.proof import load_proof
 from mirrorlake.workspace import Workspace
 
 ROWS = 400
@@ -366,13 +366,13 @@ def test_a_complete_copy_takes_the_place_of_its_day_alone(
     change_one(sql)
     sync(workspace)
     today = newest(workspace).window.day
-    plan = courses.plan_window
+    plan = next_load.plan_window
 
     def tomorrow(*parts: Any) -> Any:
         window = plan(*parts)
         return type(window)(window.kind, window.lo, window.hi, today + timedelta(days=1))
 
-    monkeypatch.setattr(courses, "plan_window", tomorrow)
+    monkeypatch.setattr(next_load, "plan_window", tomorrow)
     sql("DELETE FROM t WHERE a = 3")
     assert sync(workspace).stands_on
     assert rows_by_day(workspace) == {today: ROWS + 1, today + timedelta(days=1): 1}
@@ -544,7 +544,7 @@ def test_what_arrow_can_not_digest_is_digested_by_spark(
     """Values that keep their original text, on either side of the sum."""
     sync(workspace)
     asked: list[int] = []
-    tally = loaded.tally_table
+    tally = load_proof.tally_table
 
     def told(spark: Callable[[], Any], *parts: Any) -> Any:
         def counted() -> Any:

@@ -12,8 +12,8 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.tables import COLUMNS
 from mirrorlake.errors import LakeError, MirrorlakeError
 from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.shapes import shapes_of
 from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.table_shapes import shapes_of
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.workspace import Workspace
 from tests.integration.mirrored import INCREMENTAL, rows_of

@@ -19,8 +19,8 @@ from mirrorlake.errors import ConfigError
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.shapes import shapes_of
 from mirrorlake.operations.sync import load_table, sync_table
+from mirrorlake.operations.table_shapes import shapes_of
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.report import Ask
 from mirrorlake.schema.own_columns import ORIGINAL

@@ -12,7 +12,7 @@ import pytest
 
 from mirrorlake.config import TableContract
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.glance import first_days
+from mirrorlake.ledger.peek import first_days
 from mirrorlake.load import copies, delta, row_index
 from mirrorlake.operations.day_reports import DayReport, ReportCursor, find_reports
 from mirrorlake.operations.fold import fold_table

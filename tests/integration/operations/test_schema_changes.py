@@ -24,9 +24,9 @@ from mirrorlake.operations.doctor import diagnose_contract
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.refold import refold_table
 from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.shapes import shapes_of
 from mirrorlake.operations.status import status_of
 from mirrorlake.operations.sync import load_table, sync_table
+from mirrorlake.operations.table_shapes import shapes_of
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.report import Ask
 from mirrorlake.schema.own_columns import ORIGINAL

@@ -9,7 +9,7 @@ import pytest
 
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof.named import Closed, read_keys
+from mirrorlake.proof.named_ranges import Closed, read_keys
 from mirrorlake.proof.report import Ask
 from mirrorlake.workspace import Workspace
 from tests.integration.proof.test_proof import LONG_AGO, checked, plant, told

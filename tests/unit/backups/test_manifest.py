@@ -19,7 +19,7 @@ from mirrorlake.backups.manifest import (
     read_manifest,
     refuse_other_project,
 )
-from mirrorlake.backups.places import refuse_nested
+from mirrorlake.backups.project_parts import refuse_nested
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.iceberg.catalog_rows import CatalogEntry
 from mirrorlake.destinations.iceberg.file_store import FileStore

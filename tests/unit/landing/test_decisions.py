@@ -10,7 +10,7 @@ import pytest
 
 from mirrorlake.errors import LakeError, LandingError
 from mirrorlake.landing.files.land import open_taken
-from mirrorlake.landing.files.waiting import find_overdue
+from mirrorlake.landing.files.waiting_snapshots import find_overdue
 from mirrorlake.landing.ledger import LandedSnapshots
 from mirrorlake.landing.notices import SnapshotNotices
 from mirrorlake.landing.rolled_back import refuse_over_gap

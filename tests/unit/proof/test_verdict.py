@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mirrorlake.proof.beside import Beside
 from mirrorlake.proof.ranges import Range, RangeProof, Span, Tally
+from mirrorlake.proof.rows_beside_bounds import Beside
 from mirrorlake.proof.verdict import (
     LEFT,
     NOTHING_OLD,

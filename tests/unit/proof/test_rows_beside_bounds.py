@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.proof import beside, still
-from mirrorlake.proof.beside import Beside, compare_beside, read_beside
-from mirrorlake.proof.foreign import can_hold, convertible_equals, is_convertible
+from mirrorlake.proof import rows_beside_bounds, unchanged_since_load
+from mirrorlake.proof.impossible_keys import can_hold, convertible_equals, is_convertible
 from mirrorlake.proof.mysql_side import SourceSide, _equals
-from mirrorlake.proof.still import is_still, is_unchanged
+from mirrorlake.proof.rows_beside_bounds import Beside, compare_beside, read_beside
 from mirrorlake.proof.target import named
+from mirrorlake.proof.unchanged_since_load import is_still, is_unchanged
 from tests.unit.proof.test_ranges import column
 
 Answer = list[tuple[Any, ...]]
@@ -39,9 +39,11 @@ class Source:
 
 @pytest.fixture(autouse=True)
 def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beside, "reading", lambda _: nullcontext())
-    monkeypatch.setattr(beside, "one_state", lambda _: nullcontext())
-    monkeypatch.setattr(beside, "leaving_out", lambda _, keys: nullcontext(f"view of {len(keys)}"))
+    monkeypatch.setattr(rows_beside_bounds, "reading", lambda _: nullcontext())
+    monkeypatch.setattr(rows_beside_bounds, "one_state", lambda _: nullcontext())
+    monkeypatch.setattr(
+        rows_beside_bounds, "leaving_out", lambda _, keys: nullcontext(f"view of {len(keys)}")
+    )
 
 
 def target(newer: str = "", later: str = "", *, keyed: bool = True) -> Any:
@@ -56,7 +58,7 @@ def compared(
     *newer: str,
     about: Any = None,
 ) -> Beside:
-    monkeypatch.setattr(beside, "rows_of", side.answer)
+    monkeypatch.setattr(rows_beside_bounds, "rows_of", side.answer)
     rows = [((key,), digest) for key, digest in lake]
     mine: Any = side
     about = about or target("at > 1")
@@ -84,7 +86,7 @@ def test_any_other_row_is_a_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_keys_are_looked_up_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beside, "KEYS_AT_ONCE", 2)
+    monkeypatch.setattr(rows_beside_bounds, "KEYS_AT_ONCE", 2)
     side = Source((10, "1", 1), (10, "2", 1), (10, "3", 1))
     about = target(later="c > 5")
     found = compared(monkeypatch, side, [("3", 10), ("1", 10), ("2", 10)], about=about)
@@ -99,7 +101,7 @@ def test_without_a_key_rows_are_a_multiset(monkeypatch: pytest.MonkeyPatch) -> N
     lake = [("10", 10), ("10", 10), ("10", 10), ("30", 30)]
     found = compared(monkeypatch, side, lake, about=target(later="c > 5", keyed=False))
     assert found == Beside(equal=2, awaited=2, left=2)
-    assert side.asked == [f"1 of c > 5 LIMIT {beside.MOST_BESIDE}"]
+    assert side.asked == [f"1 of c > 5 LIMIT {rows_beside_bounds.MOST_BESIDE}"]
     # Where no row is later, there is nothing to look among.
     found = compared(monkeypatch, side, lake, about=target(keyed=False))
     assert found == Beside(left=4)
@@ -146,7 +148,7 @@ class Lake:
 
 
 def test_more_rows_than_can_be_looked_up_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beside, "MOST_BESIDE", 3)
+    monkeypatch.setattr(rows_beside_bounds, "MOST_BESIDE", 3)
     side: Any = Lake(3)
     rows, left = read_beside(side, side, side, [])
     assert (len(rows), left, side.asked) == (3, 0, ["beside LIMIT 4"])
@@ -193,9 +195,9 @@ def test_whether_mysql_has_changed_a_table_since_a_load(
     whole = MOMENT.replace(microsecond=0)
     changed = None if seconds is None else whole + timedelta(seconds=seconds)
     assert is_unchanged(receipt, position, changed) is unchanged
-    monkeypatch.setattr(still, "changed_at", lambda *_: changed)
+    monkeypatch.setattr(unchanged_since_load, "changed_at", lambda *_: changed)
     read = SimpleNamespace(position=position)
-    monkeypatch.setattr(still, "read_position", lambda _: read)
+    monkeypatch.setattr(unchanged_since_load, "read_position", lambda _: read)
     load: Any = SimpleNamespace(receipt=receipt)
     own: Any = SimpleNamespace(primary=None)
     nothing: Any = None

@@ -20,10 +20,10 @@ from mirrorlake.operations.resolve import needs_first_load
 from mirrorlake.proof.check import check_table
 from mirrorlake.proof.report import Ask
 from mirrorlake.table.continuity import (
-    Course,
-    find_course,
+    Continuity,
+    find_continuity,
     find_silent_changes,
-    mark_course,
+    mark_continuity,
     mark_silent_changes,
 )
 from mirrorlake.table.resolve import ResolvedTable
@@ -48,7 +48,7 @@ class NextLoad:
         silent: what a DDL changed that no cursor tells, in words; '' of nothing.
     """
 
-    course: Course
+    continuity: Continuity
     fresh: bool
     whole: bool
     reason: str
@@ -77,19 +77,19 @@ def find_next_load(
         MirrorlakeError: it would be refused.
     """
     ledger = workspace.ledger
-    course = find_course(connection, plan, ledger, server)
-    fresh = needs_first_load(workspace, plan, elsewhere=course.elsewhere)
+    continuity = find_continuity(connection, plan, ledger, server)
+    fresh = needs_first_load(workspace, plan, elsewhere=continuity.elsewhere)
     mark, silent = ledger.unproved(plan.name), find_silent_changes(plan, ledger)
-    reason = course.reason
+    reason = continuity.reason
     if fresh and not reason:
         reason = "new columns" if ledger.schema_versions(plan.name) else "never loaded"
     reason = reason or (mark.reason if mark is not None else silent)
     # What was read from another server is read again, as a whole, before anything else.
-    whole = fresh or course.whole or mark is not None or bool(silent)
+    whole = fresh or continuity.whole or mark is not None or bool(silent)
     if fresh or mark is not None or silent:
-        course = replace(course, may_be_equal=False)
+        continuity = replace(continuity, may_be_equal=False)
     last = None if whole else ledger.last_load(plan.name, "success", moving=True)
-    return NextLoad(course, fresh, whole, reason, last)
+    return NextLoad(continuity, fresh, whole, reason, last)
 
 
 def plan_next_load(
@@ -102,21 +102,21 @@ def plan_next_load(
         MirrorlakeError: it is refused.
     """
     found, ledger = find_next_load(connection, workspace, plan, server), workspace.ledger
-    if found.course.may_be_equal and _is_equal(workspace, plan, found.course):
+    if found.continuity.may_be_equal and _is_equal(workspace, plan, found.continuity):
         last = ledger.last_load(plan.name, "success", moving=True)
-        found = NextLoad(found.course.goes_on(), False, False, "", last, compared=True)
-    again = mark_course(plan, ledger, server, found.course)
+        found = NextLoad(found.continuity.goes_on(), False, False, "", last, compared=True)
+    again = mark_continuity(plan, ledger, server, found.continuity)
     return replace(found, again=again, silent=mark_silent_changes(plan, ledger, server))
 
 
-def _is_equal(workspace: Workspace, plan: ResolvedTable, course: Course) -> bool:
+def _is_equal(workspace: Workspace, plan: ResolvedTable, continuity: Continuity) -> bool:
     """Whether the mirror has the rows of a table that may be another one: by digests of both sides,
     but for what the next window reads anyway.
 
     False where that can't be said: then the table is read.
     """
     newest = workspace.ledger.newest_success(plan.name)
-    logger.info("table %s: %s: its rows are compared first", plan.name, course.reason)
+    logger.info("table %s: %s: its rows are compared first", plan.name, continuity.reason)
     try:
         report = check_table(workspace, plan.contract, Ask(), most=1)
     except (SchemaError, ProofError, LakeError) as error:
@@ -126,6 +126,6 @@ def _is_equal(workspace: Workspace, plan: ResolvedTable, course: Course) -> bool
         return False
     logger.warning(
         "table %s: %s; its rows were compared, and are those of the mirror: it goes on",
-        *(plan.name, course.reason),
+        *(plan.name, continuity.reason),
     )
     return True

@@ -11,7 +11,7 @@ from mirrorlake.destinations.iceberg.catalog_rows import CatalogEntry
 from mirrorlake.destinations.iceberg.file_store import FileStore
 from mirrorlake.destinations.iceberg.folders import table_uri
 from mirrorlake.destinations.iceberg.identity import writes_itself
-from mirrorlake.destinations.iceberg.place import real_place
+from mirrorlake.destinations.iceberg.lake_location import real_place
 from mirrorlake.errors import ConfigError, LakeError
 
 OnStep = Callable[[str, int, int], None]

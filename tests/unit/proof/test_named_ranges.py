@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mirrorlake.errors import ConfigError
-from mirrorlake.proof.named import (
+from mirrorlake.proof.named_ranges import (
     Closed,
     Named,
     closed_span,
