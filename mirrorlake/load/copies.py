@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -30,6 +31,7 @@ import pyarrow.compute as _compute
 import mirrorlake
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
+from mirrorlake.destinations.iceberg.originals import count_originals
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LakeError
@@ -180,11 +182,8 @@ def with_copy(chunks: Sequence[ChunkPlan], copying: Copying | None) -> list[Chun
     """The chunks of a load with how its rows are written; a copy is one chunk."""
     if copying is None or len(chunks) != 1:
         return list(chunks)
-    as_it_is = {"copy": copying.plan, "task": SUFFIX if copying.chain else ""}
-    if copying.chain and chunks[0].hashes is not None:
-        # Most of its rows are in no file of its own: the server adds them up.
-        as_it_is |= {"hashes": None, "digest": chunks[0].hashes.rows.source_digest}
-    return [dataclasses.replace(chunk, **as_it_is) for chunk in chunks]
+    task = SUFFIX if copying.chain else ""
+    return [dataclasses.replace(chunk, copy=copying.plan, task=task) for chunk in chunks]
 
 
 # --- what is gone ---------------------------------------------------------------------------------
@@ -230,6 +229,30 @@ def _raw(attempt: Attempt, chunk: ChunkPlan, copying: Copying, snapshot: int | N
     return raw_rows(lake, table, snapshot, chunk.schema, copying.plan)
 
 
+def with_originals(
+    attempt: Attempt, chunk: ChunkPlan, copying: Copying, receipts: list[ChunkReceipt]
+) -> None:
+    """Have the receipt of a copy that wrote what changed count the originals of all rows: those
+    that the copy before counted, without those of the rows that it takes the place of.
+
+    Raises:
+        DeltaGivenUp: raw does not hold the rows of the copy before.
+        LakeError: the lake could not be read.
+    """
+    before = copying.chain[-1].receipt if copying.is_delta else None
+    if before is None or not before.original_columns:
+        return
+    found = copying.plan.found
+    held = _raw(attempt, chunk, copying, attempt.load.parent_snapshot)
+    held.check(copying.chain)
+    counts = Counter(before.original_columns) + Counter(receipts[0].originals)
+    keys = KeySet(np.concatenate([found.gone(), *found.changed]))
+    with attempt.workspace.lake.translated(attempt.plan.name):
+        for _, rows in held.current(copying.chain, keys, [ORIGINAL]):
+            counts -= Counter(count_originals(rows.column(ORIGINAL)))
+    receipts[0] = dataclasses.replace(receipts[0], originals=dict(counts))
+
+
 # --- the proof ------------------------------------------------------------------------------------
 
 
@@ -247,7 +270,7 @@ def prove_delta(
     take the place of from the files of the chain.
 
     Args:
-        expected: MySQL's number of rows and sum of digests, in the state that was read.
+        expected: MySQL's number of rows and sum of hashes, in the state that was read.
         snapshot: of raw, with the load's files.
 
     Raises:

@@ -248,7 +248,7 @@ def flip(workspace: Workspace, _: pytest.MonkeyPatch) -> None:
     """One bit of an entry of a row that did not change."""
     path = index_file(workspace)
     data = bytearray(path.read_bytes())
-    data[32 * 200 + 20] ^= 1
+    data[24 * 200 + 20] ^= 1
     path.write_bytes(bytes(data))
 
 

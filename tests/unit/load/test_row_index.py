@@ -42,8 +42,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def prints(rows: Rows) -> Any:
     """Entries of rows as (key, value)."""
-    mixed = [(k * 7919, k, (k * 31 + v) * 104_729, v + 1000 * k) for k, v in rows]
-    return np.array(mixed, dtype=np.uint64).reshape(-1, 4)
+    mixed = [(k * 7919, k, (k * 31 + v) * 104_729) for k, v in rows]
+    return np.array(mixed, dtype=np.uint64).reshape(-1, 3)
 
 
 def written(place: str, rows: Rows, name: str = "one.index") -> RowIndex:
