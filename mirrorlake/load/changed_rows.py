@@ -19,6 +19,7 @@ from typing import Final
 import pyarrow as pa
 
 from mirrorlake.destinations.iceberg.model import open_storage
+from mirrorlake.failpoints import failpoint
 from mirrorlake.load.chunk_statements import (
     ChunkPlan,
     count_statement,
@@ -115,6 +116,7 @@ class _Reading:
         if not changes.rows:
             raise DeltaGivenUp("no row bears witness that the right server has none")
         changes.end()
+        failpoint("copy.compared")
         self._part = self._to_come()
         said = Tally(int(self._question.answer[0] or 0), changes.digest)
         seconds = time.monotonic() - began

@@ -1,16 +1,18 @@
 """Full copies that write what changed: whether one may, what it adds beside the rows that it read,
 and its proof.
 
-The table is read whole, as ever; of its rows those are written that the row index of the copy
-before does not hold, and a tombstone for each key that is gone. Such a load stands on a complete
-copy, and on those made on it since (`mirrorlake.table.chains`).
+The server is asked for key and hash of every row (`mirrorlake.load.changed_rows`); those rows are
+read and written that the row index of the copy before does not hold, and a tombstone for each key
+that is gone. Such a load stands on a complete copy, and on those made on it since
+(`mirrorlake.table.chains`).
 
 It is proved before it is visible, by arithmetic: the digest of the rows that raw held before is
 known, because that copy was proved; less the digests of the rows that are replaced or gone, plus
-those of the rows that came, it must be what MySQL said of the state that was read. The digests are
-the proof's, by SHA-256, over rows that are read from the lake: two rows with one fingerprint, a
-row that was left out, a wrong tombstone, all make a difference. Whatever is in doubt, or differs,
-is answered by a complete copy.
+those of the rows that came, it must be the sum of the hashes that MySQL sent, and so must the
+number of rows that it counted by itself. The digests are the proof's, by SHA-256, over rows that
+are read from the lake: a hash or a key that changed on its way, a row that was left out or is of
+another state, a wrong tombstone, all make a difference. Whatever is in doubt, or differs, is
+answered by a complete copy.
 """
 
 from __future__ import annotations

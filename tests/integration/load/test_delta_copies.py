@@ -258,7 +258,7 @@ def cut(workspace: Workspace, _: pytest.MonkeyPatch) -> None:
 
 
 def blind(_: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every row is taken for unchanged: what a collision of fingerprints would do to one."""
+    """Every row is taken for unchanged: what a collision of hashes would do to one."""
     match = row_index.Matcher.match
 
     def blinded(self: row_index.Matcher, prints: Any) -> Any:
@@ -484,7 +484,14 @@ def test_another_run_that_commits_meanwhile(
 # --- kills ----------------------------------------------------------------------------------------
 
 KILLED_AT = (
-    *("copy.indexed", "chunk.written", "delta.found", "commit.before", "branch.made"),
+    *(
+        "copy.compared",
+        "copy.indexed",
+        "chunk.written",
+        "delta.found",
+        "commit.before",
+        "branch.made",
+    ),
     *("branch.committed", "delta.proved", "branch.proved", "commit.after", "ledger.success"),
 )
 LOADED = """
