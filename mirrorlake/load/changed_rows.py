@@ -53,7 +53,7 @@ class ChangedRows:
         """See `RowSource.read`.
 
         Raises:
-            DeltaGivenUp: most rows changed, or the row index before is damaged.
+            DeltaGivenUp: the row index before is damaged, or no row came.
         """
         copy, hashes = part.copy, part.hashes
         if copy is None or copy.before is None or hashes is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mirrorlake.destinations.iceberg.data_files import PartFiles, WrittenFile
@@ -30,7 +31,7 @@ from mirrorlake.proof.server_hashes import HASH, sum_of
 LOOKED_AT = 65_536
 """After this many rows, or a twentieth of the table, a copy of which most changed is complete."""
 WAIT = 8
-"""This many copies are complete after one that was read in vain, at least in part."""
+"""This many copies are complete after one that was read in vain."""
 FEW = 16
 """Up to one row in so many that changed is read by its key: finding one costs the server some ten
 times what reading the next costs."""
@@ -139,8 +140,8 @@ class Changes:
         self._reader = IndexReader(io, location, before)
         self._matcher = Matcher(self._reader)
         self._keys: list[pa.Table] | None = []
-        self._bytes = 0
-        self._changed = 0
+        self._bytes = self._changed = 0
+        self._most = False
         self.rows = self.digest = 0
         """How many came, and the sum of their hashes."""
         copy.found.begin(IndexWriter(io, location, name))
@@ -149,26 +150,31 @@ class Changes:
         """Take in keys and hashes.
 
         Raises:
-            DeltaGivenUp: most of them changed, or the index before is damaged.
+            DeltaGivenUp: the index before is damaged.
         """
         found, entries = self._copy.found, self._copy.entries(rows)
         if found.writer is not None:
             found.writer.add(entries)
-        changed = ~self._matcher.match(entries)
         self.rows += rows.num_rows
         self.digest += sum_of(rows.column(HASH))
+        if self._most:
+            return
+        changed = ~self._matcher.match(entries)
         self._changed += int(changed.sum())
-        early = self.rows >= max(LOOKED_AT, self._before.rows // 20)
-        if early and 2 * self._changed > self.rows:
-            raise DeltaGivenUp("most rows changed, or stand in another order", costly=True)
-        if self._changed <= MOST_CHANGED:
-            found.changed.append(entries[changed, :2])
+        enough = self.rows >= max(LOOKED_AT, self._before.rows // 20)
+        if (enough and 2 * self._changed > self.rows) or self._changed > MOST_CHANGED:
+            # To look for rows that are not there costs more than to look for those that are.
+            self._most, self._keys, found.changed = True, None, []
+            return
+        found.changed.append(entries[changed, :2])
         if changed.any():
-            self._hold(rows.select(list(self._copy.key)).filter(pa.array(changed)))
+            self._hold(rows, changed)
 
-    def _hold(self, keys: pa.Table) -> None:
+    def _hold(self, rows: pa.Table, changed: npt.NDArray[np.bool_]) -> None:
+        """Hold the keys of those that changed, while these are few."""
         if self._keys is None:
             return
+        keys = rows.select(list(self._copy.key)).filter(pa.array(changed))
         self._keys.append(keys)
         self._bytes += keys.nbytes
         if self._bytes > KEYS_BYTES or FEW * self._changed > max(self._before.rows, LOOKED_AT):
@@ -181,7 +187,8 @@ class Changes:
             DeltaGivenUp: the index before is damaged.
         """
         most = max(self._changed, self._matcher.left)
-        if 2 * most <= self._before.rows and most <= MOST_CHANGED:
+        self._most = self._most or 2 * most > self._before.rows or most > MOST_CHANGED
+        if not self._most:
             self._copy.found.unmatched = self._matcher.end()
             self._copy.found.is_delta = True
         self.close()

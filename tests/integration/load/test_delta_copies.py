@@ -347,8 +347,8 @@ def test_what_asks_for_a_complete_copy(
     assert sync(workspace).stands_on == 0
     change_one(sql)
     assert sync(workspace).stands_on
-    sql("UPDATE t SET s = s + 1")  # found out by reading: then some copies are complete
-    assert (sync(workspace).stands_on, sync(workspace).stands_on) == (0, 0)
+    sql("UPDATE t SET s = s + 1")  # found out by reading keys and hashes
+    assert (sync(workspace).stands_on, sync(workspace).stands_on > 0) == (0, True)
 
 
 # --- days, a lost ledger, orphans -----------------------------------------------------------------
