@@ -46,7 +46,7 @@ from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.delta import SUFFIX, CopyPlan
 from mirrorlake.load.fingerprint import VERSION
 from mirrorlake.load.reload import write_tombstones
-from mirrorlake.load.row_index import DeltaGivenUp, KeySet, RowIndex, index_path
+from mirrorlake.load.row_index import ENTRY_BYTES, DeltaGivenUp, KeySet, RowIndex, index_path
 from mirrorlake.proof.loaded import tally_table
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.rows import RowForm
@@ -147,7 +147,14 @@ def _terms(
     """A digest of all that must be the same for rows of two copies to be compared."""
     schema = arrow_schema(table.schema(), field_ids=False)
     parts = (
-        *(VERSION, mirrorlake.__version__, table.location(), plan.version.hash, server),
+        *(
+            VERSION,
+            ENTRY_BYTES,
+            mirrorlake.__version__,
+            table.location(),
+            plan.version.hash,
+            server,
+        ),
         *([(name, str(schema.field(name).type)) for name in columns], plan.key),
         *(rows.source_digest, plan.contract.mode),
     )

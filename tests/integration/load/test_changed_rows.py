@@ -206,6 +206,26 @@ def test_with_a_brake(
         assert_deduped(workspace, server, database)
 
 
+def test_an_index_of_an_older_release_is_read_no_more(
+    engine_for: Callable[..., Workspace],
+    sql: Sql,
+    server: EmbeddedServer,
+    database: str,
+    asked: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_table(sql)
+    workspace = engine_for({"t": CONTRACT})
+    with monkeypatch.context() as patch:
+        patch.setattr(copies, "ENTRY_BYTES", 32)
+        sync(workspace)
+    sql("UPDATE t SET n = -1 WHERE a = 7")
+    assert (sync(workspace).stands_on, asked) == (0, []), "a complete copy"
+    sql("UPDATE t SET n = -2 WHERE a = 7")
+    assert sync(workspace).written == 1
+    assert_deduped(workspace, server, database)
+
+
 # --- faults ---------------------------------------------------------------------------------------
 
 
