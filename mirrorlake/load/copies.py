@@ -147,14 +147,8 @@ def _terms(
     """A digest of all that must be the same for rows of two copies to be compared."""
     schema = arrow_schema(table.schema(), field_ids=False)
     parts = (
-        *(
-            VERSION,
-            ENTRY_BYTES,
-            mirrorlake.__version__,
-            table.location(),
-            plan.version.hash,
-            server,
-        ),
+        *(VERSION, ENTRY_BYTES, mirrorlake.__version__),
+        *(table.location(), plan.version.hash, server),
         *([(name, str(schema.field(name).type)) for name in columns], plan.key),
         *(rows.source_digest, plan.contract.mode),
     )
