@@ -33,7 +33,7 @@ FAILPOINTS = (
     "fold.recorded",
     "clean.committed",
 )
-OF_DELTAS = ("copy.indexed", "delta.found", "delta.proved")
+OF_DELTAS = ("copy.compared", "copy.indexed", "delta.found", "delta.proved")
 """On the way of a full copy that writes what changed, beside those of every load."""
 OF_COPIED_FILES = ("fold.copied",)
 """Between the copies of a load's files and the commit that shows them in a layer."""

@@ -236,7 +236,7 @@ def _carry(attempt: Attempt, carrying: Carrying, chunk: _Chunk) -> ChunkReceipt 
                 break
             found += _digested(attempt, carrying.rows, rows)
             files.add(rows)
-            tally.add(rows, rows)
+            tally.add(rows)
         if found != expected:
             files.discard()
             return None

@@ -13,16 +13,13 @@ from pymysql.connections import Connection
 
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.load.delta import CopyPlan
-from mirrorlake.proof.server_hashes import ServerHashes
+from mirrorlake.proof.server_hashes import HASH, ServerHashes
 from mirrorlake.schema.versions import Exact
 from mirrorlake.sources.mysql.connect import SourcePosition, rows_of
 from mirrorlake.sources.mysql.introspect import read_sizes
 from mirrorlake.sources.mysql.lock_watch import mark
 from mirrorlake.sources.mysql.reader import BATCH_ROWS, WITNESS, witness
 from mirrorlake.sources.mysql.tables import quote
-
-HASH = "h"
-"""The column in which a row comes with the server's hash of it; no file has it."""
 
 
 class Equality(NamedTuple):
@@ -111,6 +108,11 @@ def digest_statement(plan: ChunkPlan) -> str:
 def keys_statement(plan: ChunkPlan, hashes: ServerHashes) -> str:
     """How many rows a chunk has, and the sum of their keys' numbers, as the server says."""
     return _statement(plan, f"COUNT(*), SUM({hashes.of_key})")
+
+
+def count_statement(plan: ChunkPlan) -> str:
+    """How many rows a chunk has, as the server says."""
+    return _statement(plan, "COUNT(*)")
 
 
 def held_statement(plan: ChunkPlan, key: str) -> str:

@@ -11,7 +11,7 @@ import dataclasses
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -25,14 +25,14 @@ from mirrorlake.destinations.iceberg.originals import count_originals
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.chunk_receipt import ChunkReceipt
-from mirrorlake.load.chunk_statements import HASH, ChunkPlan
-from mirrorlake.load.delta import RowSink, made_complete
+from mirrorlake.load.chunk_statements import ChunkPlan
+from mirrorlake.load.delta import COMPLETE, RowSink, made_complete
 from mirrorlake.load.digest import digest_of
 from mirrorlake.load.file_proof import FileProofs
-from mirrorlake.load.row_index import DeltaGivenUp
-from mirrorlake.load.row_source import Rows, RowSource
+from mirrorlake.load.row_index import DeltaGivenUp, IndexWriter
+from mirrorlake.load.row_source import OnRows, Rows, RowSource
 from mirrorlake.proof.ranges import NOTHING
-from mirrorlake.proof.server_hashes import Compared, sum_of
+from mirrorlake.proof.server_hashes import HASH, Compared, sum_of
 from mirrorlake.runtime.memory import give_back
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.connect import SourcePosition
@@ -44,10 +44,6 @@ GATHERED_BYTES = 8 * 2**20
 logger = logging.getLogger(__name__)
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
-
-
-OnRows = Callable[[int, int], None]
-"""Called with (rows, bytes in Arrow) of every batch that was taken in."""
 
 
 def load_chunk(plan: ChunkPlan, source: RowSource) -> ChunkReceipt:
@@ -90,7 +86,7 @@ def take_in(
 def without_delta(plan: ChunkPlan, why: DeltaGivenUp) -> ChunkPlan:
     """The same chunk as a complete copy, in files of other names."""
     copy = made_complete(plan.copy, why) if plan.copy else None
-    return dataclasses.replace(plan, copy=copy, task="c")
+    return dataclasses.replace(plan, copy=copy, task=COMPLETE)
 
 
 def _take_in(
@@ -103,21 +99,21 @@ def _take_in(
     """`take_in`, as the plan says.
 
     Raises:
-        DeltaGivenUp: see `RowSink`.
+        DeltaGivenUp: the copy can't be written as changes.
     """
-    found = source.read(plan, heed)
+    found = source.read(plan, heed, report)
     plan = found.part
-    tally, sink = ChunkTally(plan, found.seen), _sink_of(plan, files)
+    tally, sink = ChunkTally(plan, found.seen, found.seconds), _sink_of(plan, files)
     proofs = FileProofs(plan, plan.hashes) if plan.hashes else None
     with removed_on_failure(plan, sink, proofs):
         for rows in found.batches:
-            tally.add(rows, sink.add(rows))
+            tally.add(rows)
+            sink.add(rows)
             if proofs is not None:
                 proofs.begin(sink.closed())
             if report is not None:
                 report(rows.num_rows, rows.nbytes)
         tally.end_of_query()
-        sink.end()
     return ReadChunk(found, sink, tally, proofs)
 
 
@@ -127,8 +123,13 @@ def _sink_of(plan: ChunkPlan, files: PartFiles | None) -> RowSink:
         files = PartFiles(
             plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg, aside=aside
         )
+    return RowSink(plan.copy, files, index_writer(plan) if plan.hashes else None)
+
+
+def index_writer(plan: ChunkPlan) -> IndexWriter:
+    """What writes the row index of a copy."""
     io = open_storage(plan.storage, plan.location)
-    return RowSink(plan.copy, files, io, plan.location, f"{plan.stem}.index")
+    return IndexWriter(io, plan.location, f"{plan.stem}.index")
 
 
 class ReadChunk:
@@ -159,6 +160,7 @@ class ReadChunk:
             return receipt
         said = sum(self.rows.tallies(), NOTHING)
         if seen is None:
+            receipt = _of_changes(self.rows.part, receipt, said.rows)
             return dataclasses.replace(receipt, source_rows=said.rows, source_digest=said.digest)
         return dataclasses.replace(
             receipt,
@@ -173,6 +175,13 @@ class ReadChunk:
         if self._proofs is not None:
             self._proofs.stop()
         self._sink.discard()
+
+
+def _of_changes(plan: ChunkPlan, receipt: ChunkReceipt, rows: int) -> ChunkReceipt:
+    """A receipt of all the rows that a copy saw, where what changed came alone."""
+    if plan.copy is None or not plan.copy.found.is_delta:
+        return receipt
+    return dataclasses.replace(receipt, rows=rows, written=receipt.rows)
 
 
 @contextmanager
@@ -208,24 +217,27 @@ def _stopped_on_failure(proofs: FileProofs | None) -> Iterator[None]:
 
 
 class ChunkTally:
-    """What a chunk's receipt reports of its rows, counted as they come."""
+    """What a chunk's receipt reports of its rows, counted as they come.
 
-    def __init__(self, plan: ChunkPlan, seen: SourcePosition) -> None:
+    Args:
+        seconds: how long the source was read before.
+    """
+
+    def __init__(self, plan: ChunkPlan, seen: SourcePosition, seconds: float = 0.0) -> None:
         self._plan, self._seen = plan, seen
-        self._started = time.monotonic()
+        self._started = time.monotonic() - seconds
         self._seconds = 0.0
-        self._rows = self._written = self._bytes = self._digest = self._future = 0
+        self._rows = self._bytes = self._digest = self._future = 0
         self._originals: Counter[str] = Counter()
         self._high: Any = None
         self.hashes = 0
         """The sum of the hashes that came with the rows."""
 
-    def add(self, rows: pa.Table, written: pa.Table) -> None:
+    def add(self, rows: pa.Table) -> None:
         plan = self._plan
         self._rows += rows.num_rows
-        self._written += written.num_rows
         self._bytes += rows.nbytes
-        self._digest += digest_of(written.select([e.name for e in plan.columns]))
+        self._digest += digest_of(rows.select([e.name for e in plan.columns]))
         if plan.hashes is not None:
             self.hashes += sum_of(rows.column(HASH))
         if ORIGINAL in rows.schema.names:
@@ -242,7 +254,6 @@ class ChunkTally:
         return ChunkReceipt(
             number=self._plan.number,
             rows=self._rows,
-            written=self._written,
             bytes=sum(file.bytes for file in written),
             paths=tuple(file.path for file in written),
             digest=self._digest % 2**64,

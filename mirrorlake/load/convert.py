@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 
 from mirrorlake.errors import SourceError
-from mirrorlake.load.chunk_statements import HASH, ChunkPlan, is_projected
-from mirrorlake.proof.server_hashes import numbers_of
+from mirrorlake.load.chunk_statements import ChunkPlan, is_projected
+from mirrorlake.proof.server_hashes import HASH, numbers_of
 from mirrorlake.schema.own_columns import (
     DAY,
     DELETED,

@@ -1,16 +1,18 @@
 """Full copies that write what changed: whether one may, what it adds beside the rows that it read,
 and its proof.
 
-The table is read whole, as ever; of its rows those are written that the row index of the copy
-before does not hold, and a tombstone for each key that is gone. Such a load stands on a complete
-copy, and on those made on it since (`mirrorlake.table.chains`).
+The server is asked for key and hash of every row (`mirrorlake.load.changed_rows`); those rows are
+read and written that the row index of the copy before does not hold, and a tombstone for each key
+that is gone. Such a load stands on a complete copy, and on those made on it since
+(`mirrorlake.table.chains`).
 
 It is proved before it is visible, by arithmetic: the digest of the rows that raw held before is
 known, because that copy was proved; less the digests of the rows that are replaced or gone, plus
-those of the rows that came, it must be what MySQL said of the state that was read. The digests are
-the proof's, by SHA-256, over rows that are read from the lake: two rows with one fingerprint, a
-row that was left out, a wrong tombstone, all make a difference. Whatever is in doubt, or differs,
-is answered by a complete copy.
+those of the rows that came, it must be the sum of the hashes that MySQL sent, and so must the
+number of rows that it counted by itself. The digests are the proof's, by SHA-256, over rows that
+are read from the lake: a hash or a key that changed on its way, a row that was left out or is of
+another state, a wrong tombstone, all make a difference. Whatever is in doubt, or differs, is
+answered by a complete copy.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -30,6 +33,7 @@ import pyarrow.compute as _compute
 import mirrorlake
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
+from mirrorlake.destinations.iceberg.originals import count_originals
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import LakeError
@@ -42,7 +46,7 @@ from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.delta import SUFFIX, CopyPlan
 from mirrorlake.load.fingerprint import VERSION
 from mirrorlake.load.reload import write_tombstones
-from mirrorlake.load.row_index import DeltaGivenUp, KeySet, RowIndex, index_path
+from mirrorlake.load.row_index import ENTRY_BYTES, DeltaGivenUp, KeySet, RowIndex, index_path
 from mirrorlake.proof.load_proof import tally_table
 from mirrorlake.proof.ranges import NOTHING, Tally
 from mirrorlake.proof.rows import RowForm
@@ -143,7 +147,8 @@ def _terms(
     """A digest of all that must be the same for rows of two copies to be compared."""
     schema = arrow_schema(table.schema(), field_ids=False)
     parts = (
-        *(VERSION, mirrorlake.__version__, table.location(), plan.version.hash, server),
+        *(VERSION, ENTRY_BYTES, mirrorlake.__version__),
+        *(table.location(), plan.version.hash, server),
         *([(name, str(schema.field(name).type)) for name in columns], plan.key),
         *(rows.source_digest, plan.contract.mode),
     )
@@ -180,11 +185,8 @@ def with_copy(chunks: Sequence[ChunkPlan], copying: Copying | None) -> list[Chun
     """The chunks of a load with how its rows are written; a copy is one chunk."""
     if copying is None or len(chunks) != 1:
         return list(chunks)
-    as_it_is = {"copy": copying.plan, "task": SUFFIX if copying.chain else ""}
-    if copying.chain and chunks[0].hashes is not None:
-        # Most of its rows are in no file of its own: the server adds them up.
-        as_it_is |= {"hashes": None, "digest": chunks[0].hashes.rows.source_digest}
-    return [dataclasses.replace(chunk, **as_it_is) for chunk in chunks]
+    task = SUFFIX if copying.chain else ""
+    return [dataclasses.replace(chunk, copy=copying.plan, task=task) for chunk in chunks]
 
 
 # --- what is gone ---------------------------------------------------------------------------------
@@ -230,6 +232,30 @@ def _raw(attempt: Attempt, chunk: ChunkPlan, copying: Copying, snapshot: int | N
     return raw_rows(lake, table, snapshot, chunk.schema, copying.plan)
 
 
+def with_originals(
+    attempt: Attempt, chunk: ChunkPlan, copying: Copying, receipts: list[ChunkReceipt]
+) -> None:
+    """Have the receipt of a copy that wrote what changed count the originals of all rows: those
+    that the copy before counted, without those of the rows that it takes the place of.
+
+    Raises:
+        DeltaGivenUp: raw does not hold the rows of the copy before.
+        LakeError: the lake could not be read.
+    """
+    before = copying.chain[-1].receipt if copying.is_delta else None
+    if before is None or not before.original_columns:
+        return
+    found = copying.plan.found
+    held = _raw(attempt, chunk, copying, attempt.load.parent_snapshot)
+    held.check(copying.chain)
+    counts = Counter(before.original_columns) + Counter(receipts[0].originals)
+    keys = KeySet(np.concatenate([found.gone(), *found.changed]))
+    with attempt.workspace.lake.translated(attempt.plan.name):
+        for _, rows in held.current(copying.chain, keys, [ORIGINAL]):
+            counts -= Counter(count_originals(rows.column(ORIGINAL)))
+    receipts[0] = dataclasses.replace(receipts[0], originals=dict(counts))
+
+
 # --- the proof ------------------------------------------------------------------------------------
 
 
@@ -247,7 +273,7 @@ def prove_delta(
     take the place of from the files of the chain.
 
     Args:
-        expected: MySQL's number of rows and sum of digests, in the state that was read.
+        expected: MySQL's number of rows and sum of hashes, in the state that was read.
         snapshot: of raw, with the load's files.
 
     Raises:

@@ -26,6 +26,7 @@ from mirrorlake.ledger import Ledger, Load, Receipt, Window
 from mirrorlake.load.attempt import Attempt, LoadTerms
 from mirrorlake.load.backward import count_backward
 from mirrorlake.load.carry_over import CHUNK_ROWS, Carrying, carry_over, plan_carrying
+from mirrorlake.load.changed_rows import CHANGED
 from mirrorlake.load.chunk_planner import batch_rows
 from mirrorlake.load.chunk_plans import chunk_plans
 from mirrorlake.load.chunk_receipt import ChunkReceipt, receipt_to_json
@@ -39,6 +40,7 @@ from mirrorlake.load.copies import (
     stamp_copy,
     tombstones_of_copy,
     with_copy,
+    with_originals,
 )
 from mirrorlake.load.load_run import LoadRun
 from mirrorlake.load.raw_files import forget_written
@@ -173,8 +175,11 @@ class _WindowLoad:
         replacement = _replacement(attempt, chunk, receipts, self.reread)
         back = count_backward(plan, load, chunk, receipts, ledger, attempt.workspace.lake)
         receipts.extend(replacement.receipts)
-        gone = tombstones_of_copy(attempt, chunk, copying, receipts) if copying else []
-        receipts.extend(gone)
+        gone = list[ChunkReceipt]()
+        if copying is not None:
+            with_originals(attempt, chunk, copying, receipts)
+            gone = tombstones_of_copy(attempt, chunk, copying, receipts)
+            receipts.extend(gone)
         check_table_held(attempt.connection, plan, terms.continuity)
         receipt = receipt_of(plan, load, self.cut, receipts, replacement, seen, back)
         receipt = stamp_copy(receipt, copying, sum(one.committed for one in gone))
@@ -233,7 +238,8 @@ class _WindowLoad:
             job_id = spark.application_id() if reads_on_spark(left, spark) else ""
             if job_id:
                 workspace.ledger.record_job(load, job_id)
-            for found in run_chunks(left, SELECT, spark, pace, guard.heed, record):
+            source = SELECT if self.copying is None else CHANGED
+            for found in run_chunks(left, source, spark, pace, guard.heed, record):
                 receipts.append(found)
         return pace.finish()
 

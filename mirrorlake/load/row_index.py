@@ -1,7 +1,7 @@
-"""The row index of a copy: the fingerprints of all its rows, in the order in which they were read;
-and what of the next copy it does not hold.
+"""The row index of a copy: of each row the fingerprint of its key and the server's hash, in the
+order in which they came; and what of the next copy it does not hold.
 
-It is a file of 32 bytes a row in the raw table's location, beside the data. The receipt of the load
+It is a file of 24 bytes a row in the raw table's location, beside the data. The receipt of the load
 that wrote it names it, with its own checksum: where it is missing, or has other bytes, the next
 copy is a complete one. It is read from its beginning to its end, once, beside the copy: of a table
 of any size a window is in memory.
@@ -22,7 +22,7 @@ from mirrorlake.load.fingerprint import Words
 
 FOLDER = "rows"
 """Where row indexes are, in a raw table's location: neither data nor metadata of the table."""
-ENTRY_BYTES = 32
+ENTRY_BYTES = 24
 NEAR = 4_096
 """This many entries past a batch are looked at: a row that was deleted shifts all that follow."""
 WIDE = 1_048_576
@@ -55,7 +55,7 @@ class RowIndex:
         name: its file's, in `FOLDER`.
         rows: how many entries it has.
         checksum: SHA-256 of its bytes.
-        terms: a digest of all that decides what its fingerprints mean.
+        terms: a digest of all that decides what its entries mean.
         wait: how many copies are complete before one writes only changes again.
     """
 
@@ -88,17 +88,17 @@ class IndexWriter:
         self._stream: Any = None  # opened with the first rows, as data files are
         self._sum, self._rows = hashlib.sha256(), 0
 
-    def add(self, prints: Words) -> None:
+    def add(self, entries: Words) -> None:
         if self._stream is None:
             self._stream = self._io.new_output(self._path).create(overwrite=True)
-        data = np.ascontiguousarray(prints, dtype="<u8").tobytes()
+        data = np.ascontiguousarray(entries, dtype="<u8").tobytes()
         self._sum.update(data)
         self._stream.write(data)
-        self._rows += len(prints)
+        self._rows += len(entries)
 
     def finish(self, terms: str, wait: int) -> RowIndex:
         """Close it; on a local disk it is flushed when this returns."""
-        self.add(np.empty((0, 4), dtype=np.uint64))
+        self.add(np.empty((0, 3), dtype=np.uint64))
         self._stream.close()
         return RowIndex(self._name, self._rows, self._sum.hexdigest(), terms, wait)
 
@@ -147,7 +147,7 @@ class IndexReader:
         self._left -= wanted // ENTRY_BYTES
         if not self._left and self._sum.hexdigest() != self._index.checksum:
             raise DeltaGivenUp("the row index has other bytes than it was written with")
-        return np.frombuffer(data, dtype="<u8").reshape(-1, 4).astype(np.uint64, copy=False)
+        return np.frombuffer(data, dtype="<u8").reshape(-1, 3).astype(np.uint64, copy=False)
 
     def close(self) -> None:
         self._stream.close()
@@ -157,12 +157,12 @@ class Matcher:
     """Finds the rows of a copy in the index of the one before, batch by batch.
 
     Both are mostly in one order, and what is not met near its place is taken for changed: writing a
-    row again does no harm. An entry is used up by the first row that has its fingerprint.
+    row again does no harm. An entry is used up by the first row that has its key and its hash.
     """
 
     def __init__(self, index: IndexReader) -> None:
         self._index = index
-        self._window = np.empty((0, 4), dtype=np.uint64)
+        self._window = np.empty((0, 3), dtype=np.uint64)
         self._passed = 0  # how many at the window's beginning were passed by
         self._lost: list[Words] = []
         self._lost_rows = 0
@@ -172,21 +172,26 @@ class Matcher:
         """How many entries were passed by, and may belong to rows that changed or are gone."""
         return self._passed + self._lost_rows
 
-    def match(self, prints: Words) -> npt.NDArray[np.bool_]:
+    @property
+    def left(self) -> int:
+        """How many entries no row had, if no more rows come."""
+        return self._lost_rows + len(self._window) + self._index.left
+
+    def match(self, entries: Words) -> npt.NDArray[np.bool_]:
         """Which of a batch's rows the index holds as they are."""
-        count = len(prints)
+        count = len(entries)
         self._fill(count + NEAR)
         same = np.zeros(count, dtype=bool)
         used = np.zeros(len(self._window), dtype=bool)
         fresh = self._window[self._passed : self._passed + count]
-        equal = (fresh[:, 2:] == prints[: len(fresh), 2:]).all(axis=1)
+        equal = (fresh == entries[: len(fresh)]).all(axis=1)
         same[: len(fresh)] = equal
         used[self._passed : self._passed + len(fresh)] = equal
-        _match_any(prints, same, self._window[: self._passed + count + NEAR], used)
+        _match_any(entries, same, self._window[: self._passed + count + NEAR], used)
         while 2 * same.sum() < count and self._index.left and len(self._window) < WIDE:
             self._fill(len(self._window) - self._passed + WIDE // 4)
             used = np.append(used, np.zeros(len(self._window) - len(used), dtype=bool))
-            _match_any(prints, same, self._window, used)
+            _match_any(entries, same, self._window, used)
         self._pass_by(used)
         return same
 
@@ -194,14 +199,10 @@ class Matcher:
         """The keys of all entries that no row had: changed rows, and rows that are gone.
 
         Raises:
-            DeltaGivenUp: there are too many of them, or the index is damaged.
+            DeltaGivenUp: the index is damaged.
         """
         found = [*self._lost, self._window[:, :2]]
-        count = self._lost_rows + len(self._window)
         while self._index.left:
-            count += min(self._index.left, READ_AT_ONCE)
-            if count > MOST_CHANGED:
-                raise DeltaGivenUp("too many rows are gone", costly=True)
             found.append(self._index.read(READ_AT_ONCE)[:, :2].copy())
         return np.concatenate(found)
 
@@ -230,21 +231,22 @@ class Matcher:
 
 
 def _match_any(
-    prints: Words, same: npt.NDArray[np.bool_], window: Words, used: npt.NDArray[np.bool_]
+    entries: Words, same: npt.NDArray[np.bool_], window: Words, used: npt.NDArray[np.bool_]
 ) -> None:
     """Match what is left of both sides, wherever it stands."""
     rows = np.flatnonzero(~same)
-    entries = np.flatnonzero(~used[: len(window)])
-    if not len(rows) or not len(entries):
+    free = np.flatnonzero(~used[: len(window)])
+    if not len(rows) or not len(free):
         return
-    order = rows[np.argsort(prints[rows, 2], kind="stable")]
-    sorted_ = prints[order, 2]
-    wanted = window[entries]
+    # By the hash, which is of the whole row: two rows that share it are taken for changed.
+    order = rows[np.argsort(entries[rows, 2], kind="stable")]
+    sorted_ = entries[order, 2]
+    wanted = window[free]
     places = np.searchsorted(sorted_, wanted[:, 2])
     places[places == len(sorted_)] = 0
-    hit = (sorted_[places] == wanted[:, 2]) & (prints[order[places], 3] == wanted[:, 3])
+    hit = (entries[order[places]] == wanted).all(axis=1)
     same[order[places[hit]]] = True
-    used[entries[hit]] = True
+    used[free[hit]] = True
 
 
 class KeySet:

@@ -21,33 +21,39 @@ from mirrorlake.proof.ranges import Tally
 from mirrorlake.sources.mysql.connect import SourcePosition
 from mirrorlake.sources.mysql.route import Heed
 
+OnRows = Callable[[int, int], None]
+"""Called with (rows, bytes in Arrow) of every batch that was taken in."""
+
 
 @dataclass(frozen=True)
 class Rows:
     """The rows of a part, as they come.
 
     Attributes:
-        part: what is read; fewer rows may be held at once than was planned.
+        part: what is read, and how it is written: that may be other than was planned.
         seen: which server answers, and where it stood just before.
         batches: the rows; they are read once.
         tallies: rows and digests as the source says of the very state that is read, once they have
             come: one of a part, or one of each tenant. None: it was not asked.
+        seconds: how long the source was read before the first of these rows.
     """
 
     part: ChunkPlan
     seen: SourcePosition
     batches: Iterator[pa.Table]
     tallies: Callable[[], Sequence[Tally]] | None = None
+    seconds: float = 0.0
 
 
 class RowSource(Protocol):
     """Where rows come from."""
 
-    def read(self, part: ChunkPlan, heed: Heed | None = None) -> Rows:
+    def read(self, part: ChunkPlan, heed: Heed | None = None, report: OnRows | None = None) -> Rows:
         """The rows of one part of a load, all of one state of the source.
 
         Args:
             heed: called while rows come, and are waited for; raises to give the part up.
+            report: called with what is read before, to find out which rows are to come.
 
         Raises:
             SourceError: the source was lost, refused, or another one answered.

@@ -18,7 +18,7 @@ from mirrorlake.load.chunk_statements import (
     select_statement,
 )
 from mirrorlake.load.convert import check_witness, exact_rows
-from mirrorlake.load.row_source import Rows, RowSource
+from mirrorlake.load.row_source import OnRows, Rows, RowSource
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.sources.mysql.connect import SourcePosition, read_position, session
 from mirrorlake.sources.mysql.reader import BATCH_ROWS, WITNESS, Question, read_batches, witness
@@ -32,8 +32,9 @@ GATHERED_BYTES = 8 * 2**20
 class SelectRows:
     """A chunk's rows; a subclass says otherwise which those of one statement are."""
 
-    def read(self, part: ChunkPlan, heed: Heed | None = None) -> Rows:
+    def read(self, part: ChunkPlan, heed: Heed | None = None, report: OnRows | None = None) -> Rows:
         """See `RowSource.read`."""
+        del report  # all that is read is to come
         with session(part.source, part.database) as connection:
             seen = look_at(connection, part)
             part = measured(connection, part)

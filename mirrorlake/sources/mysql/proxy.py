@@ -8,7 +8,9 @@ are alike, and bytes are carried both ways unchanged. Capabilities are offered t
 on with the server, and none that would change the form of what follows.
 
 On request it opens a consistent snapshot in that first session and answers one question in it; the
-rows that are read through the session afterwards are of the very same state.
+rows that are read through the session afterwards are of the very same state. A reader that is done
+says so; its goodbye is not passed on, and the session waits for the next: several statements may be
+read from one state, one after the other.
 
 A brake (`brakes`) counts rows, or bytes, and carrying waits until more may go.
 
@@ -17,9 +19,9 @@ starts in no time. A carrier reads one line of JSON from its input, prints one l
 session stands (what is wrong as code and words; else the session's id, and the answer), and ends
 when that input closes: with its parent, however the parent dies. Its further input is one number a
 line: at a rate, how many rows are allowed so far; it prints how many are through as they go, and
-`END` after the last one. Near, whether the reader waits for rows now (1) or has some (0). Whatever
-the brake, it prints what it found out about a server that fell silent (`silence`), as a line of
-JSON: `NOTE` where the server is at work, `SILENT` where the read is given up.
+`END` after the last one of a statement. Near, whether the reader waits for rows now (1) or has some
+(0). Whatever the brake, it prints what it found out about a server that fell silent (`silence`), as
+a line of JSON: `NOTE` where the server is at work, `SILENT` where the read is given up.
 Only the standard library and PyMySQL: its start is waited for.
 
 Source: MySQL internals, "Connection Phase Packets", "Capabilities Flags".
@@ -30,6 +32,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import queue
 import selectors
 import signal
 import socket
@@ -62,6 +65,8 @@ _UTF8MB4 = 45
 _CHUNK = 1 << 20
 _KERNEL_BYTES = 1 << 18
 _EXECUTE = b"\x17"
+_GOODBYE = b"\x01\0\0\0\x01"
+_GOODBYE_SECONDS = 0.1
 _ERROR, _END_OF_PART = 0xFF, 0xFE
 # A packet of the greatest size is continued in the next.
 _LARGEST = 0xFFFFFF
@@ -100,7 +105,8 @@ class _Carrier:
         self._settings, self._lines, self._tell = settings, lines, tell
         limited = settings["brake"]
         self._brake = {RATE: RowBrake, NEAR: ByteBrake}[limited](self.say) if limited else None
-        self._ready: list[Any] = []
+        self._ready = queue.SimpleQueue[Any]()
+        self._has_snapshot = bool(settings["before"])
         life = (settings["beats"], settings["beat_seconds"], settings["pid"])
         self._signs = SignsOfLife(*life)
 
@@ -118,7 +124,7 @@ class _Carrier:
             words = str(error.args[-1] if error.args else error)
             self.say({"wrong": [code, words]})
             return
-        self._ready.append(first)
+        self._ready.put(first)
         self.say({"session": first.thread_id(), "answer": answer})
         while True:
             reader, _ = listener.accept()
@@ -133,6 +139,10 @@ class _Carrier:
         for line in self._lines:
             if self._brake is not None:
                 self._brake.update(int(line))
+        if self._has_snapshot:
+            # It ends as sessions do, or the server would log that its client was lost.
+            with contextlib.suppress(queue.Empty, OSError, AttributeError):
+                self._ready.get(timeout=_GOODBYE_SECONDS)._sock.sendall(_GOODBYE)
         # Threads may be carrying: a closed input ends them all.
         os._exit(0)
 
@@ -156,22 +166,48 @@ class _Carrier:
         """One session, from greeting to end; a failure closes the reader's side, which it
         reports."""
         with contextlib.suppress(pymysql.Error, OSError, IndexError), reader:
-            connection = self._ready.pop() if self._ready else self._log_in()
+            connection = self._session()
             server: _Server = connection._sock
-            with server:
-                # A second one would wait for a request that the first has taken.
+            is_kept = False
+            try:
                 reader.sendall(_packet(_greeting(connection.get_server_info()), 0))
                 _read_packet(reader)
                 reader.sendall(_packet(_OK, 2))
                 watched = _Heard(server, connection.watch, self._signs)
                 try:
-                    _pump(reader, watched, self._brake)
+                    is_kept = _pump(reader, watched, self._brake, keep=self._has_snapshot)
                 except silence.Silent as error:
                     self._note(SILENT, str(error))
                 finally:
                     watched.rests()
-                    if isinstance(self._brake, RowBrake):
-                        self._brake.end()
+            finally:
+                if is_kept:
+                    self._ready.put(connection)
+                else:
+                    self._lost(server)
+
+    def _session(self) -> Any:
+        """The session of the snapshot, once the reader before is done with it; without a snapshot
+        the first session, then new ones.
+
+        Raises:
+            OSError: the session of the snapshot was lost.
+        """
+        with contextlib.suppress(queue.Empty):
+            found = self._ready.get(block=self._has_snapshot)
+            if found is None:
+                self._ready.put(None)
+                raise OSError("the session of the snapshot was lost")
+            return found
+        return self._log_in()
+
+    def _lost(self, server: _Server) -> None:
+        """A session is over: nobody waits for its rows, nor for itself where it had a snapshot."""
+        server.close()
+        if isinstance(self._brake, RowBrake):
+            self._brake.end()
+        if self._has_snapshot:
+            self._ready.put(None)
 
 
 def _login(settings: dict[str, Any]) -> dict[str, Any]:
@@ -248,9 +284,10 @@ class _Heard:
                 return found
 
 
-def _pump(reader: socket.socket, server: _Heard, brake: Brake | None) -> None:
-    """Carry bytes both ways until a side closes. The protocol is one of question and answer, so
-    either direction may be waited for while the other is sent.
+def _pump(reader: socket.socket, server: _Heard, brake: Brake | None, *, keep: bool) -> bool:
+    """Carry bytes both ways until a side closes, or, where the session is to be kept, the reader
+    says goodbye: whether it did. The protocol is one of question and answer, so either direction
+    may be waited for while the other is sent.
 
     A session that rests because its reader has all rows is looked at too, and ended: the reader
     does not notice.
@@ -269,25 +306,32 @@ def _pump(reader: socket.socket, server: _Heard, brake: Brake | None) -> None:
             for key, _ in ready:
                 if key.fileobj is reader:
                     gated = isinstance(brake, RowBrake)
-                    request = _read_question(reader) if gated else reader.recv(_CHUNK)
+                    request = _read_question(reader) if gated or keep else reader.recv(_CHUNK)
+                    if keep and request == _GOODBYE:
+                        return True
                     if not request:
-                        return
+                        return False
                     server.end.sendall(request)
                     heard = time.monotonic()
                     if gated and request[4:5] == _EXECUTE:
                         _pass_rows(reader, server, brake)
                         brake.end()
                     continue
-                answered = server.receive()
+                answered = _all_there(server)
                 if not answered:
-                    return
-                # What TLS has decrypted already no selector sees.
-                while isinstance(server.end, ssl.SSLSocket) and server.end.pending():
-                    answered += server.receive()
+                    return False
                 reader.sendall(answered)
                 if isinstance(brake, ByteBrake):
                     brake.passed(len(answered))
                 heard = time.monotonic()
+
+
+def _all_there(server: _Heard) -> bytes:
+    """What has come, with what TLS has decrypted already: no selector sees that."""
+    found = server.receive()
+    while found and isinstance(server.end, ssl.SSLSocket) and server.end.pending():
+        found += server.receive()
+    return found
 
 
 def _read_question(reader: socket.socket) -> bytes:

@@ -90,14 +90,51 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The statement's rows, in the order in which they come; at least one batch, maybe empty.
 
+    Args:
+        statement: or what makes it of the id of the question's session, see `witness`.
+
+    See `read_in_turn`.
+    """
+
+    def one(session: int | None) -> Iterator[tuple[str, int]]:
+        yield statement if isinstance(statement, str) else statement(session), batch_rows
+
+    found = read_in_turn(
+        source,
+        database,
+        one,
+        before,
+        table=table,
+        near=near,
+        question=question,
+        heed=heed,
+    )
+    return (batch for batch in found if batch is not None)
+
+
+def read_in_turn(
+    source: SourceConfig,
+    database: str,
+    statements: Callable[[int | None], Iterator[tuple[str, int]]],
+    before: Sequence[str] = (),
+    *,
+    table: str | None = None,
+    near: bool = False,
+    question: Question | None = None,
+    heed: Heed | None = None,
+) -> Iterator[pa.RecordBatch | None]:
+    """The rows of statements, in the order in which they come: of each at least one batch, maybe
+    empty, and None at its end. The next is asked for when that was taken. With a question all are
+    of one consistent snapshot (of InnoDB's tables).
+
     One statement is one consistent read (on InnoDB). The next batch is fetched while the last one
     is looked at. While it waits for the server's first row no other Python thread runs; it is not
     so where the source has a rate: there all waiting is done here.
 
     Args:
-        statement: or what makes it of the id of the question's session, see `witness`.
+        statements: they, by the id of the question's session (see `witness`), each with how many
+            rows are held at once; without a question only one.
         question: is run first, in the consistent snapshot (of InnoDB's tables) that is then read.
-        batch_rows: how many rows are held at once.
         before: statements that the session runs first, after ours.
         table: what the rows are of, for errors.
         near: whether rows are to come no faster than they are taken, but for some megabytes: else
@@ -112,12 +149,15 @@ def read_batches(
         with open_route(source, database, near=near, before=opening) as route:
             if question is not None and route.answer is not None:
                 question.answer = route.answer
-            text = statement if isinstance(statement, str) else statement(route.session)
             # A braked reader takes little at a time: the server must not take it for a lost one.
             patient = ("SET SESSION net_write_timeout = 3600",) if route.brake else ()
             first = [*session_statements(source), REFUSE, *patient, *before]
-            stream = _open(route.url, text, batch_rows, first)
-            yield from _batches(stream, batch_rows, route.brake, heed or _heedless)
+            for text, batch_rows in statements(route.session):
+                if route.brake:
+                    route.brake.begin()
+                stream = _open(route.url, text, batch_rows, first)
+                yield from _batches(stream, batch_rows, route.brake, heed or _heedless)
+                yield None
     except BaseException as error:
         # connectorx raises RuntimeError, and its Rust panics are BaseExceptions.
         if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | MemoryError):

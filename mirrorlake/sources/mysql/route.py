@@ -66,6 +66,8 @@ class _Told:
     def __init__(self, carrier: Carrier, source: SourceConfig) -> None:
         self._carrier, self._source = carrier, source
         self.through = 0
+        self.statements = 0
+        """How many statements' rows are through, all of them, at a rate."""
         self.ended = False
         self.silent: str | None = None
         self._words: list[dict[str, Any]] = []
@@ -99,7 +101,7 @@ class _Told:
         self.ended = self.ended or lines is None
         for line in lines or ():
             if line == brakes.END.encode():
-                self.ended = True
+                self.statements += 1
             elif not line.startswith(b"{"):
                 self.through = int(line)
             else:
@@ -123,15 +125,26 @@ class Gate:
 
     def __init__(self, carrier: Carrier, told: _Told, source: SourceConfig, rate: int) -> None:
         self._carrier, self._told, self._source, self._rate = carrier, told, source, rate
-        self._allowed = 0
+        self._allowed = self._before = self._statements = 0
         self._ended = False
+
+    def begin(self) -> None:
+        """A statement begins, after the end of the one before."""
+        while not self._all_through():
+            self._told.listen(_LOOK_SECONDS)
+        self._before = self._told.through
+        self._statements += 1
+
+    def _all_through(self) -> bool:
+        told = self._told
+        return self._ended or told.ended or told.statements >= self._statements
 
     @contextmanager
     def awaited(self, rows: int, heed: Heed) -> Iterator[None]:
-        """The block runs when this many rows in all, or all there are, have been let through;
-        other threads run meanwhile."""
-        wanted = rows + _AHEAD
-        while not self._ended and not self._told.ended and self._told.through < wanted:
+        """The block runs when this many rows of the statement, or all there are, have been let
+        through; other threads run meanwhile."""
+        wanted = self._before + rows + _AHEAD
+        while not self._all_through() and self._told.through < wanted:
             if self._told.through >= self._allowed:
                 self._allow(wanted - self._allowed, heed)
             heed()
@@ -155,6 +168,9 @@ class Valve:
     def __init__(self, carrier: Carrier) -> None:
         self._carrier = carrier
 
+    def begin(self) -> None:
+        """A statement begins."""
+
     @contextmanager
     def awaited(self, _rows: int, _heed: Heed) -> Iterator[None]:
         """The reader waits for rows inside the block, and has some after it."""
@@ -174,7 +190,8 @@ def open_route(
     Args:
         near: whether the reader must be kept near the files, where the source has no rate too.
         before: settings of a session, and last a question of one row of numbers: run in the
-            consistent snapshot that the reader's one session then reads.
+            consistent snapshot that the reader's sessions then read, one after the other: to the
+            server they are one.
 
     Raises:
         SourceError: no TLS, or a certificate that does not stand its check.

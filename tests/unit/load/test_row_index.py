@@ -42,8 +42,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def prints(rows: Rows) -> Any:
     """Entries of rows as (key, value)."""
-    mixed = [(k * 7919, k, (k * 31 + v) * 104_729, v + 1000 * k) for k, v in rows]
-    return np.array(mixed, dtype=np.uint64).reshape(-1, 4)
+    mixed = [(k * 7919, k, (k * 31 + v) * 104_729) for k, v in rows]
+    return np.array(mixed, dtype=np.uint64).reshape(-1, 3)
 
 
 def written(place: str, rows: Rows, name: str = "one.index") -> RowIndex:
@@ -139,10 +139,12 @@ def test_an_index_of_no_rows(place: str) -> None:
     assert len(found.end()) == 0
 
 
-def test_too_many_changes_are_given_up(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_index, "MOST_CHANGED", 20)
-    with pytest.raises(DeltaGivenUp, match="too many"):
-        matcher(place, [(k, 0) for k in range(30)]).end()
+def test_how_many_are_left_is_known_before_they_are_read(place: str) -> None:
+    found = matcher(place, [(k, 0) for k in range(30)])
+    assert found.left == 30
+    found.match(prints([(k, k % 2) for k in range(10)]))
+    assert found.left == 25
+    assert len(found.end()) == 25
 
 
 def test_keys_are_found_by_both_words() -> None:
