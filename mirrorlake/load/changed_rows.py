@@ -159,7 +159,7 @@ class _Reading:
         for start in range(0, found.num_rows, at_once):
             yield key_condition(key, found.slice(start, at_once))
 
-    def _rows(self) -> Iterator[pa.Table]:
+    def _rows(self) -> Generator[pa.Table]:
         """The rows that changed, or all of them."""
         copy, every = self._copy, self._changes.keys is None
         wanted = copy.found.came() if every and copy.found.is_delta else None

@@ -12,7 +12,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -105,7 +105,8 @@ def _take_in(
     plan = found.part
     tally, sink = ChunkTally(plan, found.seen, found.seconds), _sink_of(plan, files)
     proofs = FileProofs(plan, plan.hashes) if plan.hashes else None
-    with removed_on_failure(plan, sink, proofs):
+    # Closed at once where it fails: what is tried then has the only session.
+    with removed_on_failure(plan, sink, proofs), closing(found.batches):
         for rows in found.batches:
             tally.add(rows)
             sink.add(rows)

@@ -71,13 +71,14 @@ class FileProofs:
                 if not _has_columns(found.schema_arrow, self._plan.schema, self._hashes.names):
                     return UNKNOWN
                 return compare_rows(self._hashes, self._rows(found), file.aside.to_numpy())
-        except (OSError, pa.ArrowInvalid) as error:
+        except (OSError, pa.ArrowException) as error:
             raise LakeError(
                 f"data file {file.path} of {self._plan.name} can't be read again, just after it "
                 f"was written ({type(error).__name__})",  # its words may hold a row's value
                 table=self._plan.name,
                 next_step="Nothing of this load is visible. See that the storage gives back what "
                 "it was given, then sync again",
+                retryable=True,
             ) from error
 
     def _rows(self, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:

@@ -29,13 +29,14 @@ from mirrorlake.destinations.iceberg.data_files import write_files
 from mirrorlake.destinations.iceberg.expressions import expression
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable, open_storage
-from mirrorlake.errors import SourceError
+from mirrorlake.errors import LakeError, SourceError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, Window
 from mirrorlake.load.attempt import Attempt
 from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.chunk_task import load_chunk
+from mirrorlake.load.digest import digest_of
 from mirrorlake.load.select_rows import SELECT
 from mirrorlake.load.shrink_guard import refuse_removals
 from mirrorlake.runtime.plural import plural
@@ -303,6 +304,30 @@ def _without(rows: pa.Table, other: pa.Table, names: list[str]) -> pa.Table:
     return rows.join(keys, keys=names, join_type="left anti").select(rows.column_names)
 
 
+def _check_written(chunk: ChunkPlan, rows: pa.Table, paths: Sequence[str]) -> None:
+    """Tombstones are no rows of MySQL's, and no proof compares them: a wrong key in a file would
+    take another row out, so each file is read again.
+
+    Raises:
+        LakeError: what was written is not what was to be.
+    """
+    io, count, digest = open_storage(chunk.storage, chunk.location), 0, 0
+    for path in paths:
+        with io.new_input(path).open() as stream:
+            read = pq.ParquetFile(stream).read(rows.column_names)
+        arrays = [read[field.name].cast(field.type) for field in rows.schema]
+        found = pa.Table.from_arrays(arrays, names=rows.column_names)
+        count, digest = count + found.num_rows, digest + digest_of(found)
+    if (count, digest % 2**64) != (rows.num_rows, digest_of(rows)):
+        raise LakeError(
+            f"table {chunk.name}: the storage gives back other tombstones than were written",
+            table=chunk.name,
+            next_step="Nothing of this load is visible. See that the storage gives back what it "
+            "was given, then sync again",
+            retryable=True,
+        )
+
+
 def write_tombstones(
     chunk: ChunkPlan, gone: pa.Table, seen: ChunkReceipt, number: int, suffix: str = ""
 ) -> ChunkReceipt:
@@ -329,6 +354,8 @@ def write_tombstones(
     rows = pa.Table.from_arrays(arrays, schema=chunk.schema)
     stem = f"{chunk.load_id}-{chunk.attempt}-{number:05d}{suffix}"
     written = write_files(chunk.storage, chunk.location, stem, rows, chunk.iceberg)
+    told = [name for name in gone.column_names if name != DAY]
+    _check_written(chunk, rows.select([*told, SEQ, DELETED]), [file.path for file in written])
     return dataclasses.replace(
         seen,
         number=number,

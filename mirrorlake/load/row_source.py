@@ -10,7 +10,7 @@ What belongs here: the seam. What doesn't: sources (`mirrorlake.load.select_rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,7 +32,7 @@ class Rows:
     Attributes:
         part: what is read, and how it is written: that may be other than was planned.
         seen: which server answers, and where it stood just before.
-        batches: the rows; they are read once.
+        batches: the rows; they are read once. Closed, they leave no session of the source open.
         tallies: rows and digests as the source says of the very state that is read, once they have
             come: one of a part, or one of each tenant. None: it was not asked.
         seconds: how long the source was read before the first of these rows.
@@ -40,7 +40,7 @@ class Rows:
 
     part: ChunkPlan
     seen: SourcePosition
-    batches: Iterator[pa.Table]
+    batches: Generator[pa.Table]
     tallies: Callable[[], Sequence[Tally]] | None = None
     seconds: float = 0.0
 

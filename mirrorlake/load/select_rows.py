@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any, Final
 
@@ -38,13 +39,20 @@ class SelectRows:
         with session(part.source, part.database) as connection:
             seen = look_at(connection, part)
             part = measured(connection, part)
-        statement = partial(self._statement, part, seen)
         question = self._question(part)
-        found = gathered(read_rows(part, statement, seen, question, heed, near=part.near))
-        rows = (self._exact(part, one, seen) for one in found)
+        rows = self._rows(part, seen, question, heed)
         if question is None:
             return Rows(part, seen, rows)
         return Rows(part, seen, rows, lambda: tallies_of(question.answer))
+
+    def _rows(
+        self, part: ChunkPlan, seen: SourcePosition, question: Question | None, heed: Heed | None
+    ) -> Generator[pa.Table]:
+        statement = partial(self._statement, part, seen)
+        arriving = read_rows(part, statement, seen, question, heed, near=part.near)
+        with closing(arriving):
+            for found in gathered(arriving):
+                yield self._exact(part, found, seen)
 
     def _statement(self, part: ChunkPlan, seen: SourcePosition, session: int | None) -> str:
         return select_statement(part, seen, session)
@@ -111,7 +119,7 @@ def read_rows(
     heed: Heed | None,
     *,
     near: bool = False,
-) -> Iterator[pa.Table]:
+) -> Generator[pa.Table]:
     """The rows of a statement as they arrive, as the server gives them; `exact_rows` makes them
     exact.
 

@@ -28,7 +28,7 @@ from mirrorlake.proof.rows import RowForm
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
-HASH = "h"
+HASH = "_mirror_hash"
 """The column in which a row comes with the server's hash of it; no file has it."""
 _COMMA = ",',',"
 _DIGITS = 16

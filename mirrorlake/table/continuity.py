@@ -160,13 +160,15 @@ def stamp_receipt(
     if identity is None and before is not None and not plan.contract.copies:
         identity = before.identity
     begins = continuity is not None and continuity.begins
+    # No row of an earlier load is shown any more, or there is none.
+    alone = begins or (whole and plan.contract.replaces_all) or not ledger.newest_success(plan.name)
     return replace(
         receipt,
         meaning=meaning.to_fields(),
         began=load.seq if begins else (before.began if before else 0),
         identity=identity,
         all_proved=receipt.source_digest is not None
-        and (whole or (before is not None and before.all_proved)),
+        and (alone or (before is not None and before.all_proved)),
     )
 
 

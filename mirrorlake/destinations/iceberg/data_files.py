@@ -158,9 +158,11 @@ class PartFiles:
             self._flush(max(self._parts, key=lambda p: self._parts[p].bytes))
 
     def closed(self) -> list[WrittenFile]:
-        """The files that were closed since this was last called."""
+        """The files that were closed since this was last called; what is held aside of them is
+        not held here any more."""
         found = self._done[self._handed :]
-        self._handed += len(found)
+        self._done[self._handed :] = [replace(one, aside=None) for one in found]
+        self._handed = len(self._done)
         return found
 
     def finish(self) -> tuple[WrittenFile, ...]:

@@ -19,7 +19,9 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError, MirrorlakeError, NotProved
 from mirrorlake.load import select_rows, verify
 from mirrorlake.load.chunk_statements import HASH
+from mirrorlake.load.chunk_task import ChunkTally
 from mirrorlake.load.file_proof import FileProofs
+from mirrorlake.load.row_index import DeltaGivenUp
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.operations.sync import load_table, sync_table
 from mirrorlake.sources.mysql.connect import session
@@ -248,3 +250,65 @@ def test_what_is_proved_says_so_and_needs_no_spark(
     for task in table.scan().plan_files():
         with table.io.new_input(task.file.file_path).open() as stream:
             assert pq.ParquetFile(stream).schema_arrow.names == names
+
+
+def test_a_column_that_is_called_as_ours_once_was(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    sql("CREATE TABLE odd (h INT PRIMARY KEY, c0 VARCHAR(5), hash INT, w INT)")
+    sql("INSERT INTO odd VALUES (1, 'a', 2, 3), (2, 'b', NULL, 4)")
+    workspace = engine_for({"odd": {"mode": "full", "key": ["h"], "verify": True}})
+    load_table(workspace, workspace.config.table("odd"))
+    assert newest_is_proved(workspace, "odd")
+
+
+def test_a_read_that_is_given_up_leaves_no_session(
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is read instead has the only session that the source may allow."""
+    sql(
+        "CREATE TABLE many (id INT PRIMARY KEY, v CHAR(200) NOT NULL)",
+        "INSERT INTO many SELECT seq, REPEAT('x', 200) FROM seq_1_to_200000",
+    )
+    workspace = engine_for({"many": {"mode": "full", "key": ["id"], "verify": True}})
+    contract = workspace.config.table("many")
+    honest, given_up, sessions = ChunkTally.add, list[int](), list[int]()
+
+    def count() -> int:
+        with server.admin() as admin, admin.cursor() as cursor:
+            cursor.execute(
+                "SELECT COUNT(*) FROM information_schema.processlist WHERE db = %s",
+                [contract.database],
+            )
+            ((found,),) = cursor.fetchall()
+        return int(found)
+
+    def add(self: ChunkTally, rows: pa.Table) -> None:
+        (sessions if given_up else given_up).append(count())
+        if not sessions:
+            raise DeltaGivenUp("planted")
+        honest(self, rows)
+
+    monkeypatch.setattr(ChunkTally, "add", add)
+    load_table(workspace, contract)
+    assert max(sessions) == given_up[0]
+
+
+def test_rows_of_a_load_that_was_not_proved_are_not_forgotten(
+    engine_for: Callable[..., Workspace], sql: Callable[..., Any]
+) -> None:
+    """A new first load of the same history is added to what is shown: status must not call it all
+    proved."""
+    sql("CREATE TABLE live (id INT PRIMARY KEY, v VARCHAR(5), m DATETIME NOT NULL, KEY (m))")
+    sql("INSERT INTO live VALUES (1, 'a', '2024-02-28 01:00')")
+    live = {"mode": "incremental", "key": ["id"], "cursor": "m", "verify": True}
+    workspace = engine_for({"live": live})
+    load_table(workspace, workspace.config.table("live").model_copy(update={"verify": False}))
+    sql("ALTER TABLE live ADD COLUMN w INT")
+    load_table(workspace, workspace.config.table("live"))
+    newest = workspace.ledger.successful_loads(workspace.config.table("live").name)[-1]
+    assert newest.window.kind == "initial"
+    assert not newest_is_proved(workspace, "live")

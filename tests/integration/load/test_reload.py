@@ -7,13 +7,14 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.errors import ConfigError, SourceError
+from mirrorlake.errors import ConfigError, LakeError, SourceError
 from mirrorlake.load import reload
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.sync import load_table, reload_days, sync_table
@@ -108,6 +109,28 @@ def test_a_reload_replaces_small_windows_and_looks_up_what_moved_on(
     ]
     assert fold_table(workspace, contract) == 1
     assert_equal(server, workspace, "orders")
+
+
+def test_a_tombstone_that_the_storage_gives_back_as_another_is_never_shown(
+    orders: tuple[Workspace, TableContract], sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, contract = orders
+    before = raw_rows(workspace, "orders")
+    move_on(sql)
+    honest = reload.write_files
+
+    def other_key(*told: Any) -> Any:
+        *place, rows, schema = told
+        ids = pa.array([2], rows.schema.field("id").type)
+        return honest(*place, rows.set_column(0, rows.schema.field("id"), ids), schema)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reload, "write_files", other_key)
+        with pytest.raises(LakeError, match="gives back other tombstones") as caught:
+            reload_days(workspace, contract, DAY, DAY)
+    assert caught.value.retryable
+    assert raw_rows(workspace, "orders") == before
+    assert reload_days(workspace, contract, DAY, DAY).gone == 1
 
 
 def test_a_reload_before_any_fold_of_what_it_replaces(

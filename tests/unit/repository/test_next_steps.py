@@ -36,8 +36,6 @@ PROVED = {
     "and report it if it stays": (
         f"{LOAD}/test_verified.py::test_what_is_not_as_mysql_said_is_never_shown"
     ),
-    "Nothing of this load is visible. See that the storage gives back what it was given, then sync "
-    "again": f"{LOAD}/test_one_pass.py::test_a_file_that_is_damaged_before_it_is_read_again",
     "Nothing of it is visible: sync again, and report it if it stays": (
         f"{TENANTS}::test_rows_that_are_lost_on_their_way_are_seen"
     ),
