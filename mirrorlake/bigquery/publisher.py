@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.bigquery.ledger import Publication, Publications
@@ -36,9 +36,12 @@ class _BigQuery(Publisher):
     def publish(
         self, config: Config, chosen: Sequence[Leasable]
     ) -> tuple[Sequence[PublishOutcome], FailedTables]:
+        contracts = _in_bigquery(chosen)
+        if not contracts:
+            return [], []  # Google's client and PyIceberg take a second to import
         from mirrorlake.bigquery.loads.publish import publish_all
 
-        return publish_all(config, _in_bigquery(chosen))
+        return publish_all(config, contracts)
 
     def print_published(self, done: Sequence[PublishOutcome]) -> None:
         from mirrorlake.bigquery.cli import print_published
@@ -94,13 +97,15 @@ BIGQUERY: Final = _BigQuery()
 def _in_bigquery(chosen: Sequence[Leasable]) -> list[PublishedContract]:
     """Those of some tables and models that are published in BigQuery."""
     from mirrorlake.config import TableContract, TenantTable
-    from mirrorlake.models.bigquery.published import PublishedModel
 
-    return [
-        one
-        for one in chosen
-        if isinstance(one, TableContract | TenantTable | PublishedModel) and one.in_bigquery
-    ]
+    def is_published(one: Leasable) -> TypeGuard[PublishedContract]:
+        if isinstance(one, TableContract | TenantTable):
+            return one.in_bigquery
+        from mirrorlake.models.bigquery.published import PublishedModel
+
+        return isinstance(one, PublishedModel) and one.in_bigquery
+
+    return [one for one in chosen if is_published(one)]
 
 
 def _status(ledger: Ledger, newest: Publication) -> PublicationStatus:
