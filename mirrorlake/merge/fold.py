@@ -147,11 +147,11 @@ def fold_layer(
     if todo.loads:
         scan = _apply(workspace, plan, layer, todo, at, retyped, fresh=empty or fresh)
     failpoint("fold.committed")
-    if todo.loads:
-        flush_commits(workspace.lake.load(layer.identifier), at)
-    workspace.ledger.record_folds(plan.name, layer.name, todo.held, workspace.run_id)
-    if fresh:
-        record_as_made(workspace, plan, layer)
+    ledger, name = workspace.ledger, layer.name
+    ledger.together(
+        lambda: ledger.record_folds(plan.name, name, todo.held, workspace.run_id),
+        *([lambda: record_as_made(workspace, plan, layer)] if fresh else []),
+    )
     failpoint("fold.recorded")
     if todo.loads and not empty:
         compact_if_due(workspace.spark.get, workspace.lake, layer.identifier)
@@ -248,7 +248,7 @@ def _apply(
     *,
     fresh: bool,
 ) -> Scan:
-    """Write what these loads observed; what was read for it."""
+    """Write what these loads observed, and have it on the disk; what was read for it."""
     if retyped or has_new_rules(workspace, layer):
         return replace_layer(workspace, plan, layer, todo, retyped)
     whole = fresh or not plan.key or (todo.again and todo.repairs)
@@ -262,7 +262,10 @@ def _apply(
             workspace.check_lease()
             through = {FOLDED: str(max(todo.held))}
             return Scan(copy_rows(workspace.lake, files, layer.identifier, at, through))
-        return overwrite(workspace, plan, layer, todo, OverwriteTarget(layer.identifier.sql, at))
+        target = OverwriteTarget(layer.identifier.sql, at)
+        scan = overwrite(workspace, plan, layer, todo, target)
+        flush_commits(workspace.lake.load(layer.identifier), at)
+        return scan
     # A MERGE reads of the layer what may hold the changed keys: of a large one, many rows.
     table = workspace.lake.load(layer.identifier)
     there = most_rows(table) if table is not None else None
@@ -273,6 +276,7 @@ def _apply(
     ):
         changes = read_changes(workspace, plan, layer, todo.loads, todo.known)
         _merge(workspace, plan, layer, changes, todo)
+    flush_commits(workspace.lake.load(layer.identifier), at)
     return scan
 
 

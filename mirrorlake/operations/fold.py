@@ -83,7 +83,10 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
         deduped = begin_layer(workspace, plan, deduped_layer(plan))
         seqs = fold_layer(workspace, plan, deduped, compared)
         show_layer(workspace, plan, deduped, plan.deduped)
-        _note_surplus(workspace, plan, seqs)
+        # While the table is at hand: `status` would have to open it.
+        counted = workspace.lake.counted(plan.deduped) if seqs else None
+        if counted is not None:
+            _note_surplus(workspace, plan, seqs, counted[1])
         if plan.contract.clean == "table":
             clean = renew_clean_table(workspace, plan)
             fold_layer(workspace, plan, clean, compared)
@@ -93,14 +96,22 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
         keep_streamed(workspace, plan)
         fill_versions_table(workspace, plan, compared)
     failpoint("clean.committed")
-    record_contract(workspace.ledger, plan.contract)
+    ledger, contract = workspace.ledger, plan.contract
+    if counted is None:
+        record_contract(ledger, contract)
+    else:
+        ledger.together(
+            lambda: record_contract(ledger, contract),
+            lambda: ledger.record_counts({plan.name: counted}),
+        )
     return seqs
 
 
-def _note_surplus(workspace: Workspace, plan: ResolvedTable, folded: Collection[int]) -> None:
+def _note_surplus(
+    workspace: Workspace, plan: ResolvedTable, folded: Collection[int], rows: int
+) -> None:
     """Write down what only the mirror has, if a read of the whole table was just folded."""
     ledger = workspace.ledger
-    loads = read_whole(ledger, plan.contract, folded) if folded else []
-    if loads and (counted := workspace.lake.counted(plan.deduped)):
+    if loads := read_whole(ledger, plan.contract, folded):
         kept = bool(kept_words(plan.contract))
-        note_surplus(ledger, plan.contract, loads, counted[1], kept=kept)
+        note_surplus(ledger, plan.contract, loads, rows, kept=kept)

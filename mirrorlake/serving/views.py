@@ -105,8 +105,11 @@ def show_layer(workspace: Workspace, plan: ResolvedTable, layer: Layer, name: Id
     """Give a layer that was folded under another name its own."""
     if layer.identifier != name:
         show_next_table(workspace, layer.identifier, name)
-        record_as_made(workspace, plan, replace(layer, identifier=name))
-        forget_as_made(workspace, layer)
+        shown = replace(layer, identifier=name)
+        workspace.ledger.together(
+            lambda: record_as_made(workspace, plan, shown),
+            lambda: forget_as_made(workspace, layer),
+        )
 
 
 def has_view(workspace: Workspace, identifier: Identifier) -> bool:
@@ -124,9 +127,10 @@ def next_table(workspace: Workspace, identifier: Identifier) -> Identifier:
     beside = Identifier(identifier.namespace, f"{identifier.name}{NEXT_TABLE}")
     with suppress(LakeDamaged):
         left = workspace.lake.load(beside)
-        if left is not None:  # of a run that died
-            workspace.lake.drop(beside)
-            remove_all_files(left)
+        if left is None:
+            return beside
+        workspace.lake.drop(beside)  # of a run that died
+        remove_all_files(left)
     workspace.lake.drop(beside)
     return beside
 

@@ -260,8 +260,10 @@ def record_heads(
             # A fold sets those beside the rows back to what the rows name.
             if identifier in accepted or layer == "side" or _is_known(table, head, layer):
                 new.append(read_head(table, contract.name, identifier))
-    ledger.forget_lake_heads(gone)
-    ledger.record_lake_heads(new)
+    if gone or new:
+        ledger.together(
+            lambda: ledger.forget_lake_heads(gone), lambda: ledger.record_lake_heads(new)
+        )
 
 
 def _is_known(table: Table, head: LakeHead | None, layer: str) -> bool:
