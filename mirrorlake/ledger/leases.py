@@ -24,6 +24,7 @@ from mirrorlake.runtime.heartbeats import Heartbeat, beating
 logger = logging.getLogger(__name__)
 
 LEASE_TIME = timedelta(seconds=60)
+_LEASE = LEASES.select().where(LEASES.c.table_name == sa.bindparam("name"))
 
 
 class Leases:
@@ -60,9 +61,7 @@ class Leases:
     def _take(self, table: str, owner: str) -> Lease:
         try:
             with self._database.begin() as connection:
-                row = connection.execute(
-                    LEASES.select().where(LEASES.c.table_name == table)
-                ).first()
+                row = connection.execute(_LEASE, {"name": table}).first()
                 now = self._database.now(connection)
                 if row is None:
                     connection.execute(
@@ -138,7 +137,7 @@ class Leases:
     def is_held(self, table: str) -> bool:
         """Whether the lease has an owner that may still live."""
         with self._database.read() as connection:
-            row = connection.execute(LEASES.select().where(LEASES.c.table_name == table)).first()
+            row = connection.execute(_LEASE, {"name": table}).first()
             now = self._database.now(connection)
         return bool(row and row.expires_at > now and row.owner and _alive(row.owner))
 
@@ -162,9 +161,7 @@ class Leases:
             LeaseHeld: the token has moved on; nothing may be committed.
         """
         with self._database.read() as connection:
-            row = connection.execute(
-                LEASES.select().where(LEASES.c.table_name == lease.table)
-            ).first()
+            row = connection.execute(_LEASE, {"name": lease.table}).first()
         if row is None or row.token != lease.token or row.owner != lease.owner:
             raise self._held(
                 lease.table, row.owner if row else "nobody", row.expires_at if row else utc_now()
