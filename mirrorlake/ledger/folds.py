@@ -16,7 +16,6 @@ from mirrorlake.ledger.settling import note_folds
 from mirrorlake.ledger.tables import CHUNKED, FOLDS, LOADS, VERSIONS, VIEWS
 from mirrorlake.schema.versions import SchemaVersion
 
-
 # Made once: a sync reads these some ten times a table, and making a statement takes longer than
 # SQLite does.
 _DEFINITION = sa.select(VIEWS.c.definition).where(VIEWS.c.view_name == sa.bindparam("name"))

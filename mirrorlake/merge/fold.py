@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.commit import FOLDED, folded_through, was_overtaken
-from mirrorlake.destinations.iceberg.copied_files import copy_rows
+from mirrorlake.destinations.iceberg.copied_files import CopiedFiles, copy_rows
 from mirrorlake.destinations.iceberg.cost import Scan, counted, written_since
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
@@ -30,6 +30,7 @@ from mirrorlake.destinations.iceberg.tables import (
     current_schema,
     drop_column,
     ensure_current_table,
+    stage_current_table,
 )
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger, Load
@@ -140,12 +141,60 @@ def fold_layer(
         todo = plan_fold(plan, set(), empty, workspace.ledger)
     if not todo.held:
         return ()
+    at = head.snapshot_id if head else None
+    apply = partial(_apply, workspace, plan, layer, todo, at, retyped, fresh=empty or fresh)
+    _carry_out(workspace, plan, layer, todo, at, compared, apply, fresh=fresh)
+    return tuple(seq for seq in todo.held if seq not in before)
+
+
+def fold_into_new(
+    workspace: Workspace, plan: ResolvedTable, layer: Layer, compared: set[str]
+) -> tuple[int, ...] | None:
+    """`fold_layer` of a layer that is not there, whose rows are one load's: made of copies of the
+    load's files in the one commit that shows it. None where it is to be folded otherwise; nothing
+    was written then.
+
+    Raises:
+        LakeError: the catalog or the storage failed; there is no layer, or it is folded.
+        LeaseHeld: another run took the table over; this one writes nothing more.
+    """
+    todo = plan_fold(plan, set(), True, workspace.ledger)
+    raw = workspace.lake.load(plan.raw) if len(todo.loads) == 1 else None
+    if raw is None or plan.entity is not None:
+        return None
+    schema = current_schema(layer.stored, layer.original is not None)
+    parts = (schema, plan.key, plan.contract.write_mode, raw.schema())
+    creation = stage_current_table(workspace.lake, layer.identifier, *parts)
+    files = copied_load(workspace, plan, layer, todo.loads[0], creation) if creation else None
+    if files is None:
+        return None
+    before = workspace.ledger.folded_loads(plan.name, layer.name)
+    apply = partial(_copy, workspace, layer, files, todo, None)
+    _carry_out(workspace, plan, layer, todo, None, compared, apply, fresh=True)
+    return tuple(seq for seq in todo.held if seq not in before)
+
+
+def _carry_out(
+    workspace: Workspace,
+    plan: ResolvedTable,
+    layer: Layer,
+    todo: Todo,
+    at: int | None,
+    compared: set[str],
+    apply: Callable[[], Scan],
+    *,
+    fresh: bool,
+) -> None:
+    """Apply what a layer needs, and record it.
+
+    Args:
+        at: the layer's version before.
+        fresh: whether the layer is written as a whole.
+    """
     _refuse_damaged(workspace, plan, todo, compared)
     failpoint("fold.before")
-    at, begun = head.snapshot_id if head else None, time.monotonic()
-    scan = Scan()
-    if todo.loads:
-        scan = _apply(workspace, plan, layer, todo, at, retyped, fresh=empty or fresh)
+    begun = time.monotonic()
+    scan = apply() if todo.loads else Scan()
     failpoint("fold.committed")
     ledger, name = workspace.ledger, layer.name
     ledger.together(
@@ -153,12 +202,11 @@ def fold_layer(
         *([lambda: record_as_made(workspace, plan, layer)] if fresh else []),
     )
     failpoint("fold.recorded")
-    if todo.loads and not empty:
+    if todo.loads and at is not None:
         compact_if_due(workspace.spark.get, workspace.lake, layer.identifier)
     if todo.loads:
         seconds = round(time.monotonic() - begun, 3)
         _record_cost(workspace, plan, layer, todo, scan, at, seconds)
-    return tuple(seq for seq in todo.held if seq not in before)
 
 
 def _record_cost(
@@ -259,9 +307,7 @@ def _apply(
         alone = todo.loads[0] if len(todo.loads) == 1 else None
         files = copied_load(workspace, plan, layer, alone) if alone is not None else None
         if files is not None:
-            workspace.check_lease()
-            through = {FOLDED: str(max(todo.held))}
-            return Scan(copy_rows(workspace.lake, files, layer.identifier, at, through))
+            return _copy(workspace, layer, files, todo, at)
         target = OverwriteTarget(layer.identifier.sql, at)
         scan = overwrite(workspace, plan, layer, todo, target)
         flush_commits(workspace.lake.load(layer.identifier), at)
@@ -278,6 +324,14 @@ def _apply(
         _merge(workspace, plan, layer, changes, todo)
     flush_commits(workspace.lake.load(layer.identifier), at)
     return scan
+
+
+def _copy(
+    workspace: Workspace, layer: Layer, files: CopiedFiles, todo: Todo, at: int | None
+) -> Scan:
+    workspace.check_lease()
+    through = {FOLDED: str(max(todo.held))}
+    return Scan(copy_rows(workspace.lake, files, layer.identifier, at, through))
 
 
 def plan_fold(plan: ResolvedTable, folded: set[int], empty: bool, ledger: Ledger) -> Todo:

@@ -15,7 +15,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.integrity import damage_errors
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.load_run import settle_loads
-from mirrorlake.merge.fold import fold_layer
+from mirrorlake.merge.fold import fold_into_new, fold_layer
 from mirrorlake.merge.statements import check_rules, deduped_layer
 from mirrorlake.operations.moved_layers import accept_made, put_right, refuse_unread
 from mirrorlake.operations.recorded_contracts import record_contract
@@ -25,6 +25,7 @@ from mirrorlake.serving.versions import fill_versions_table, show_raw_view
 from mirrorlake.serving.views import (
     begin_layer,
     hold_clean_view,
+    is_free,
     make_clean_view,
     renew_clean_table,
     show_clean_table,
@@ -80,9 +81,7 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
         show_raw_view(workspace, plan)
         hold_reshaped(workspace, plan)
         hold_clean_view(workspace, plan)
-        deduped = begin_layer(workspace, plan, deduped_layer(plan))
-        seqs = fold_layer(workspace, plan, deduped, compared)
-        show_layer(workspace, plan, deduped, plan.deduped)
+        seqs = _fold_deduped(workspace, plan, compared)
         # While the table is at hand: `status` would have to open it.
         counted = workspace.lake.counted(plan.deduped) if seqs else None
         if counted is not None:
@@ -104,6 +103,18 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
             lambda: record_contract(ledger, contract),
             lambda: ledger.record_counts({plan.name: counted}),
         )
+    return seqs
+
+
+def _fold_deduped(workspace: Workspace, plan: ResolvedTable, compared: set[str]) -> tuple[int, ...]:
+    layer = deduped_layer(plan)
+    if is_free(workspace, plan.deduped):
+        seqs = fold_into_new(workspace, plan, layer, compared)
+        if seqs is not None:
+            return seqs
+    layer = begin_layer(workspace, plan, layer)
+    seqs = fold_layer(workspace, plan, layer, compared)
+    show_layer(workspace, plan, layer, plan.deduped)
     return seqs
 
 

@@ -101,6 +101,15 @@ def begin_layer(
     return layer
 
 
+def is_free(workspace: Workspace, name: Identifier) -> bool:
+    """Whether no table, no view and nothing that a dead run left has a name."""
+    try:
+        tables = (name, _beside(name))
+        return not any(workspace.lake.load(one) for one in tables) and not has_view(workspace, name)
+    except LakeDamaged:
+        return False
+
+
 def show_layer(workspace: Workspace, plan: ResolvedTable, layer: Layer, name: Identifier) -> None:
     """Give a layer that was folded under another name its own."""
     if layer.identifier != name:
@@ -124,7 +133,7 @@ def has_view(workspace: Workspace, identifier: Identifier) -> bool:
 
 def next_table(workspace: Workspace, identifier: Identifier) -> Identifier:
     """The name of a table until it takes this one; none has it now. The caller holds the lease."""
-    beside = Identifier(identifier.namespace, f"{identifier.name}{NEXT_TABLE}")
+    beside = _beside(identifier)
     with suppress(LakeDamaged):
         left = workspace.lake.load(beside)
         if left is None:
@@ -133,6 +142,10 @@ def next_table(workspace: Workspace, identifier: Identifier) -> Identifier:
         remove_all_files(left)
     workspace.lake.drop(beside)
     return beside
+
+
+def _beside(identifier: Identifier) -> Identifier:
+    return Identifier(identifier.namespace, f"{identifier.name}{NEXT_TABLE}")
 
 
 def show_next_table(workspace: Workspace, table: Identifier, name: Identifier) -> None:
