@@ -196,32 +196,35 @@ def _carry_out(
     begun = time.monotonic()
     scan = apply() if todo.loads else Scan()
     failpoint("fold.committed")
-    ledger, name = workspace.ledger, layer.name
+    ledger, name, compacts = workspace.ledger, layer.name, bool(todo.loads) and at is not None
     ledger.together(
         lambda: ledger.record_folds(plan.name, name, todo.held, workspace.run_id),
         *([lambda: record_as_made(workspace, plan, layer)] if fresh else []),
+        *([] if compacts else [_cost(workspace, plan, layer, todo, scan, at, begun)]),
     )
     failpoint("fold.recorded")
-    if todo.loads and at is not None:
+    if compacts:
         compact_if_due(workspace.spark.get, workspace.lake, layer.identifier)
-    if todo.loads:
-        seconds = round(time.monotonic() - begun, 3)
-        _record_cost(workspace, plan, layer, todo, scan, at, seconds)
+        _cost(workspace, plan, layer, todo, scan, at, begun)()
 
 
-def _record_cost(
+def _cost(
     workspace: Workspace,
     plan: ResolvedTable,
     layer: Layer,
     todo: Todo,
     scan: Scan,
     at: int | None,
-    seconds: float,
-) -> None:
-    """Record what a fold read, what it wrote since the snapshot before it, and how long it took."""
+    begun: float,
+) -> Callable[[], None]:
+    """What records what a fold read, what it wrote since the snapshot before it, and how long it
+    took so far."""
+    if not todo.loads:
+        return lambda: None
     written = written_since(workspace.lake.load(layer.identifier), at)
-    seq = max(load.seq for load in todo.loads)
-    workspace.ledger.record_cost(plan.name, layer.name, seq, scan.bytes, written, seconds)
+    seq, seconds = max(load.seq for load in todo.loads), round(time.monotonic() - begun, 3)
+    parts = (plan.name, layer.name, seq, scan.bytes, written, seconds)
+    return partial(workspace.ledger.record_cost, *parts)
 
 
 def _shows_chain(
