@@ -32,6 +32,8 @@ class Leases:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.released: set[Lease] = set()
+        """Those that were given back before the block ended that holds them."""
 
     @contextmanager
     def hold(self, table: str, run_id: str) -> Iterator[Lease]:
@@ -56,7 +58,10 @@ class Leases:
         finally:
             stop.set()
             renewer.join()
-            self._database.again(lambda: self._release(lease))
+            if lease in self.released:
+                self.released.remove(lease)
+            else:
+                self._database.again(lambda: self.release(lease))
 
     def _take(self, table: str, owner: str) -> Lease:
         try:
@@ -112,7 +117,8 @@ class Leases:
                 .values(expires_at=self._database.now(connection) + time)
             )
 
-    def _release(self, lease: Lease) -> None:
+    def release(self, lease: Lease) -> None:
+        """Let whoever wants it have the table."""
         with self._database.begin() as connection:
             connection.execute(
                 LEASES.update()

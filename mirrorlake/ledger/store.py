@@ -117,6 +117,12 @@ class Ledger(
         """
         self._leases.check(lease)
 
+    def release(self, lease: Lease, *acts: Callable[[], object]) -> None:
+        """Do these last things with a table and give it back, as `together`, before the block ends
+        that holds it."""
+        self.together(*acts, lambda: self._leases.release(lease))
+        self._leases.released.add(lease)
+
     def refuse_leases(self) -> None:
         """See that no table is held.
 

@@ -7,6 +7,7 @@ What belongs here: the order of the layers. What doesn't: how one layer is folde
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, TypeAlias
 
 from pymysql.connections import Connection
@@ -77,6 +78,7 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
     check_rules(plan, workspace.config.privacy.hash_key)
     refuse_unread(workspace.ledger, plan.contract)
     compared: set[str] = set()
+    records: list[Callable[[], None]] = []
     with damage_errors(workspace.lake, workspace.ledger, plan.contract):
         show_raw_view(workspace, plan)
         hold_reshaped(workspace, plan)
@@ -91,18 +93,17 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
             fold_layer(workspace, plan, clean, compared)
             show_clean_table(workspace, plan, clean)
         else:
-            make_clean_view(workspace, plan)
+            make_clean_view(workspace, plan, records)
         keep_streamed(workspace, plan)
         fill_versions_table(workspace, plan, compared)
     failpoint("clean.committed")
     ledger, contract = workspace.ledger, plan.contract
-    if counted is None:
-        record_contract(ledger, contract)
+    if counted is not None:
+        records.append(partial(ledger.record_counts, {plan.name: counted}))
+    if records:
+        ledger.together(*records, lambda: record_contract(ledger, contract))
     else:
-        ledger.together(
-            lambda: record_contract(ledger, contract),
-            lambda: ledger.record_counts({plan.name: counted}),
-        )
+        record_contract(ledger, contract)
     return seqs
 
 

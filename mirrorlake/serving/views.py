@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
@@ -190,9 +191,15 @@ def _definition(layer: Layer) -> str:
     return repr((layer.columns, layer.original))
 
 
-def make_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
-    """The clean view; a table in its place makes way for it."""
-    make_view(workspace, plan.clean, clean_view(plan), over_table=True)
+def make_clean_view(
+    workspace: Workspace, plan: ResolvedTable, later: list[Callable[[], None]] | None = None
+) -> None:
+    """The clean view; a table in its place makes way for it.
+
+    Args:
+        later: see `make_view`.
+    """
+    make_view(workspace, plan.clean, clean_view(plan), over_table=True, later=later)
 
 
 def hold_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
@@ -337,13 +344,19 @@ def forget_broken_view(workspace: Workspace, identifier: Identifier) -> None:
 
 
 def make_view(
-    workspace: Workspace, identifier: Identifier, wanted: ViewText, *, over_table: bool = False
+    workspace: Workspace,
+    identifier: Identifier,
+    wanted: ViewText,
+    *,
+    over_table: bool = False,
+    later: list[Callable[[], None]] | None = None,
 ) -> bool:
     """Make a view, or replace it in one step, unless it is the one that it must be; whether it was
     made.
 
     Args:
         over_table: whether a table of that name makes way for it, and goes with its files.
+        later: gets what records a view that is new, which is then the caller's to do.
 
     Raises:
         LakeError: a table of that name is none of ours.
@@ -374,7 +387,11 @@ def make_view(
         if table is not None:
             workspace.lake.drop(identifier)
         _write_by_spark(workspace, identifier, wanted.sql)
-    workspace.ledger.record_definition(name, wanted.sql)
+    record = partial(workspace.ledger.record_definition, name, wanted.sql)
+    if later is not None and there is None:
+        later.append(record)
+    else:
+        record()
     if table is not None:
         forget_hash_key(workspace.ledger, identifier)
         purge_files(workspace, identifier, table)
