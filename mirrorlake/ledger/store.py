@@ -117,7 +117,7 @@ class Ledger(
         """
         self._leases.check(lease)
 
-    def release(self, lease: Lease, *acts: Callable[[], object]) -> None:
+    def give_back(self, lease: Lease, *acts: Callable[[], object]) -> None:
         """Do these last things with a table and give it back, as `together`, before the block ends
         that holds it."""
         self.together(*acts, lambda: self._leases.release(lease))

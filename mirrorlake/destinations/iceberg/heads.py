@@ -263,7 +263,7 @@ def record_heads(
             if identifier in accepted or layer == "side" or _is_known(table, head, layer):
                 new.append(read_head(table, contract.name, identifier))
     if gone or new:
-        ledger.release(
+        ledger.give_back(
             lease,
             lambda: ledger.forget_lake_heads(gone),
             lambda: ledger.record_lake_heads(new),
