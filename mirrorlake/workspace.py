@@ -156,7 +156,7 @@ class Workspace:
     def _record_heads(self, contract: Recorded) -> None:
         """Write down what this lease's commits left of the table's lake tables. Where that can't
         be, the next run knows the commits by their own words."""
-        parts = (self.config.lake, self.lake, self.ledger, contract)
+        parts = (self.config.lake, self.lake, self.ledger, contract, self.held_lease())
         try:
             self.check_lease()
             record_heads(*parts, self.moved, self._accepted)

@@ -108,6 +108,19 @@ class Database:
         """A transaction that only reads, and sees one state of the ledger."""
         return self._transaction(self._reader)
 
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        """What this thread writes in the block is one transaction: whole or not at all."""
+        if self._joined() is not None:
+            yield
+            return
+        with self._transaction(self._engine) as connection:
+            self._local.joined = connection
+            try:
+                yield
+            finally:
+                self._local.joined = None
+
     def now(self, connection: sa.Connection) -> datetime:
         """Now in UTC by the ledger's own clock, as the ledger stores it."""
         return clock(connection, self._kind)
@@ -127,6 +140,8 @@ class Database:
         Raises:
             LedgerError: it was lost again and again, for longer than ``wait``.
         """
+        if self._joined() is not None:
+            return act()  # all of that transaction is to be done again
         until, before = None, self._committed()
         while True:
             try:
@@ -138,12 +153,19 @@ class Database:
                     raise
                 logger.warning("%s: it is done again", error.message)
 
+    def _joined(self) -> sa.Connection | None:
+        """The transaction that this thread's calls are part of, if they are joined."""
+        return getattr(self._local, "joined", None)
+
     def _committed(self) -> int:
         """How many transactions of this thread wrote, or may have."""
         return getattr(self._local, "committed", 0)
 
     @contextmanager
     def _transaction(self, engine: sa.Engine) -> Iterator[sa.Connection]:
+        if (joined := self._joined()) is not None:
+            yield joined
+            return
         began = time.monotonic()
         try:
             with closing(self._opened(engine)) as connection:

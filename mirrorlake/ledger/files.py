@@ -86,7 +86,7 @@ class Files:
     def record_raw_files(self, table: str, files: Sequence[RawFile]) -> None:
         """Write down files of raw; what was recorded under their names before is replaced."""
         rows = [
-            {**asdict(f), "table_name": table, "recorded_at": utc_now(), "checked_at": None}
+            {**vars(f), "table_name": table, "recorded_at": utc_now(), "checked_at": None}
             for f in files
         ]
         for row in rows:

@@ -16,6 +16,16 @@ from mirrorlake.ledger.settling import note_folds
 from mirrorlake.ledger.tables import CHUNKED, FOLDS, LOADS, VERSIONS, VIEWS
 from mirrorlake.schema.versions import SchemaVersion
 
+# Made once: a sync reads these some ten times a table, and making a statement takes longer than
+# SQLite does.
+_DEFINITION = sa.select(VIEWS.c.definition).where(VIEWS.c.view_name == sa.bindparam("name"))
+_FORGET = VIEWS.delete().where(VIEWS.c.view_name == sa.bindparam("name"))
+_SEEN = (
+    sa.select(VERSIONS.c.columns, VERSIONS.c.raw_table, VERSIONS.c.hash)
+    .where(VERSIONS.c.table_name == sa.bindparam("name"))
+    .order_by(VERSIONS.c.number)
+)
+
 
 class Folds:
     """The folds and schema versions in one ledger; a part of `Ledger`."""
@@ -67,7 +77,7 @@ class Folds:
     def definition(self, name: str) -> str | None:
         """The definition that a view or clean table was last made with, or None."""
         with self._database.read() as connection:
-            return connection.scalar(sa.select(VIEWS.c.definition).where(VIEWS.c.view_name == name))
+            return connection.scalar(_DEFINITION, {"name": name})
 
     def definitions(self, prefix: str) -> dict[str, str]:
         """Every definition whose name begins so, by name."""
@@ -79,23 +89,18 @@ class Folds:
     def record_definition(self, name: str, definition: str) -> None:
         """A view or clean table now has this definition."""
         with self._database.begin() as connection:
-            connection.execute(VIEWS.delete().where(VIEWS.c.view_name == name))
-            connection.execute(VIEWS.insert().values(view_name=name, definition=definition))
+            connection.execute(_FORGET, {"name": name})
+            connection.execute(VIEWS.insert(), {"view_name": name, "definition": definition})
 
     def forget_definition(self, name: str) -> None:
         """A view or clean table is no more."""
         with self._database.begin() as connection:
-            connection.execute(VIEWS.delete().where(VIEWS.c.view_name == name))
+            connection.execute(_FORGET, {"name": name})
 
     def schema_versions(self, table: str) -> list[SchemaVersion]:
         """The versions seen of a table, oldest first."""
-        query = (
-            sa.select(VERSIONS.c.columns, VERSIONS.c.raw_table, VERSIONS.c.hash)
-            .where(VERSIONS.c.table_name == table)
-            .order_by(VERSIONS.c.number)
-        )
         with self._database.read() as connection:
-            found = connection.execute(query).all()
+            found = connection.execute(_SEEN, {"name": table}).all()
         return [
             SchemaVersion(raw.removesuffix(f"_v_{hashed}"), tuple((n, t) for n, t in json.loads(c)))
             for c, raw, hashed in found

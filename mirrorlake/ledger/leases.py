@@ -24,6 +24,7 @@ from mirrorlake.runtime.heartbeats import Heartbeat, beating
 logger = logging.getLogger(__name__)
 
 LEASE_TIME = timedelta(seconds=60)
+_LEASE = LEASES.select().where(LEASES.c.table_name == sa.bindparam("name"))
 
 
 class Leases:
@@ -31,6 +32,8 @@ class Leases:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.released: set[Lease] = set()
+        """Those that were given back before the block ended that holds them."""
 
     @contextmanager
     def hold(self, table: str, run_id: str) -> Iterator[Lease]:
@@ -55,14 +58,15 @@ class Leases:
         finally:
             stop.set()
             renewer.join()
-            self._database.again(lambda: self._release(lease))
+            if lease in self.released:
+                self.released.remove(lease)
+            else:
+                self._database.again(lambda: self.release(lease))
 
     def _take(self, table: str, owner: str) -> Lease:
         try:
             with self._database.begin() as connection:
-                row = connection.execute(
-                    LEASES.select().where(LEASES.c.table_name == table)
-                ).first()
+                row = connection.execute(_LEASE, {"name": table}).first()
                 now = self._database.now(connection)
                 if row is None:
                     connection.execute(
@@ -113,7 +117,8 @@ class Leases:
                 .values(expires_at=self._database.now(connection) + time)
             )
 
-    def _release(self, lease: Lease) -> None:
+    def release(self, lease: Lease) -> None:
+        """Let whoever wants it have the table."""
         with self._database.begin() as connection:
             connection.execute(
                 LEASES.update()
@@ -138,7 +143,7 @@ class Leases:
     def is_held(self, table: str) -> bool:
         """Whether the lease has an owner that may still live."""
         with self._database.read() as connection:
-            row = connection.execute(LEASES.select().where(LEASES.c.table_name == table)).first()
+            row = connection.execute(_LEASE, {"name": table}).first()
             now = self._database.now(connection)
         return bool(row and row.expires_at > now and row.owner and _alive(row.owner))
 
@@ -162,9 +167,7 @@ class Leases:
             LeaseHeld: the token has moved on; nothing may be committed.
         """
         with self._database.read() as connection:
-            row = connection.execute(
-                LEASES.select().where(LEASES.c.table_name == lease.table)
-            ).first()
+            row = connection.execute(_LEASE, {"name": lease.table}).first()
         if row is None or row.token != lease.token or row.owner != lease.owner:
             raise self._held(
                 lease.table, row.owner if row else "nobody", row.expires_at if row else utc_now()

@@ -11,6 +11,17 @@ import sqlalchemy as sa
 from mirrorlake.ledger.records import Load, Receipt, Window
 from mirrorlake.ledger.tables import LOADS, UNPROVED, WINDOWS
 
+_NEWEST_RECEIPT = (
+    sa.select(LOADS.c.receipt)
+    .where(
+        LOADS.c.table_name == sa.bindparam("name"),
+        LOADS.c.state == "success",
+        LOADS.c.receipt.is_not(None),
+    )
+    .order_by(LOADS.c.seq.desc())
+    .limit(1)
+)
+
 
 def read_loads(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> list[Load]:
     """The loads that fulfil all conditions, in the order of their sequence numbers."""
@@ -61,17 +72,7 @@ def read_history_start(connection: sa.Connection, table: str) -> int:
 
 
 def read_newest_receipt(connection: sa.Connection, table: str) -> Receipt | None:
-    query = (
-        sa.select(LOADS.c.receipt)
-        .where(
-            LOADS.c.table_name == table,
-            LOADS.c.state == "success",
-            LOADS.c.receipt.is_not(None),
-        )
-        .order_by(LOADS.c.seq.desc())
-        .limit(1)
-    )
-    found = connection.scalar(query)
+    found = connection.scalar(_NEWEST_RECEIPT, {"name": table})
     return Receipt.from_json(found) if found else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 
@@ -76,6 +76,18 @@ class Ledger(
         """A ledger's URL as it may be shown: without its password."""
         return sa.make_url(url).render_as_string(hide_password=True)
 
+    def together(self, *acts: Callable[[], object]) -> None:
+        """Do several things in one transaction of the ledger: all of them, or none. Each commit of
+        a database waits for its disk.
+
+        Args:
+            acts: of this ledger alone, and quick: nobody else writes to it meanwhile. They are
+                called again where a server was lost.
+        """
+        with self._database.joined():
+            for act in acts:
+                act()
+
     def clock(self) -> datetime:
         """Now (UTC) by the ledger's clock: what it times everything by."""
         with self._database.read() as connection:
@@ -104,6 +116,12 @@ class Ledger(
             LeaseHeld: the token has moved on; nothing may be committed.
         """
         self._leases.check(lease)
+
+    def give_back(self, lease: Lease, *acts: Callable[[], object]) -> None:
+        """Do these last things with a table and give it back, as `together`, before the block ends
+        that holds it."""
+        self.together(*acts, lambda: self._leases.release(lease))
+        self._leases.released.add(lease)
 
     def refuse_leases(self) -> None:
         """See that no table is held.

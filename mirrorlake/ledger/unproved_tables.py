@@ -11,6 +11,8 @@ from mirrorlake.ledger.load_rows import standing_marks
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.ledger.tables import LOADS, PROOF_OFFSETS, UNPROVED
 
+_STANDING = standing_marks().where(UNPROVED.c.table_name == sa.bindparam("name"))
+
 
 class Marks:
     """The unproved tables of one ledger; a part of `Ledger`."""
@@ -39,9 +41,8 @@ class Marks:
 
     def unproved(self, table: str) -> Unproved | None:
         """The mark of a table that was not read again since, or None."""
-        query = standing_marks().where(UNPROVED.c.table_name == table)
         with self._database.read() as connection:
-            row = connection.execute(query).first()
+            row = connection.execute(_STANDING, {"name": table}).first()
         return None if row is None else Unproved(table, row.server, row.reason)
 
     def newest_mark(self, table: str) -> tuple[datetime, str] | None:

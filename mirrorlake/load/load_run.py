@@ -39,7 +39,7 @@ from mirrorlake.errors import (
 )
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, Receipt, Window
-from mirrorlake.load.raw_files import forget_replaced, record_written
+from mirrorlake.load.raw_files import record_written, replaced_files
 from mirrorlake.load.resume import files_of
 from mirrorlake.load.verify import drop_unpublished, is_named
 from mirrorlake.workspace import Workspace
@@ -171,8 +171,11 @@ class LoadRun:
 
     def _record(self, snapshot: int | None, receipt: Receipt) -> None:
         ledger, load = self.workspace.ledger, self.load
-        forget_replaced(ledger, self.workspace.lake, load, self.raw, snapshot)
-        ledger.finish_load(load, snapshot, receipt)
+        replaced = replaced_files(self.workspace.lake, self.raw, snapshot)
+        ledger.together(
+            lambda: ledger.forget_raw_files(load.table, replaced),
+            lambda: ledger.finish_load(load, snapshot, receipt),
+        )
 
     def settle(self) -> bool:
         """Record what became of an attempt whose run died; whether that was to be recorded.

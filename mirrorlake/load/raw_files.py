@@ -78,17 +78,15 @@ def forget_written(ledger: Ledger, load: Load, location: str, paths: Iterable[st
     ledger.forget_raw_files(load.table, [_name(path, location) for path in paths])
 
 
-def forget_replaced(
-    ledger: Ledger, lake: Lake, load: Load, raw: Identifier, at: int | None
-) -> None:
-    """Forget the files that a load's commit took out of raw, before the load is a success."""
+def replaced_files(lake: Lake, raw: Identifier, at: int | None) -> list[str]:
+    """The names of the files that a load's commit took out of raw: to be forgotten when the load is
+    a success."""
     table = lake.load(raw) if at is not None else None
     snapshot = table.snapshot_by_id(at) if table is not None and at is not None else None
     if table is None or snapshot is None or not _count(snapshot, "deleted-data-files"):
-        return
+        return []
     with lake.translated(raw):
-        names = [_name(path, table.location()) for path in removed_files(table, snapshot)]
-    ledger.forget_raw_files(load.table, names)
+        return [_name(path, table.location()) for path in removed_files(table, snapshot)]
 
 
 def _name(path: str, location: str) -> str:

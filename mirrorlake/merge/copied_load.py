@@ -8,9 +8,9 @@ What belongs here: when one load's files are what the fold would write. What doe
 from __future__ import annotations
 
 from mirrorlake.destinations.base import as_sql_identifier
-from mirrorlake.destinations.iceberg.copied_files import CopiedFiles
+from mirrorlake.destinations.iceberg.copied_files import CopiedFiles, table_to_make
 from mirrorlake.destinations.iceberg.field_ids import shares_ids
-from mirrorlake.destinations.iceberg.model import LakeFile, LakeTable, column_names
+from mirrorlake.destinations.iceberg.model import LakeFile, LakeTable, NewTable, column_names
 from mirrorlake.destinations.iceberg.tables import TARGET_BYTES
 from mirrorlake.ledger import Load, RawFile
 from mirrorlake.merge.raw_versions import wanted_types
@@ -26,14 +26,22 @@ of many days are for Spark to put together."""
 
 
 def copied_load(
-    workspace: Workspace, plan: ResolvedTable, layer: Layer, load: Load
+    workspace: Workspace,
+    plan: ResolvedTable,
+    layer: Layer,
+    load: Load,
+    creation: NewTable | None = None,
 ) -> CopiedFiles | None:
     """The files that make up a layer of this load alone; None where the rows have to be read.
+
+    Args:
+        creation: what makes the layer's table, where it is not there yet.
 
     They are the layer's rows if none of them is a tombstone, no value
     changes on the way, and every file is the one that the load recorded.
     """
-    raw, table = workspace.lake.load(plan.raw), workspace.lake.load(layer.identifier)
+    raw = workspace.lake.load(plan.raw)
+    table = table_to_make(creation) if creation else workspace.lake.load(layer.identifier)
     if raw is None or table is None or not _is_whole(plan, load):
         return None
     if not _is_as_stored(plan, layer, raw) or not shares_ids(raw, table):
@@ -52,7 +60,7 @@ def copied_load(
     if not _are_its_rows(load, raw, records, files):
         return None
     sums = ((file, records[file.file_path].checksum) for file in files)
-    return CopiedFiles(raw, table, tuple(sums), tuple(task.file for task in held))
+    return CopiedFiles(raw, table, tuple(sums), tuple(task.file for task in held), creation)
 
 
 def _is_whole(plan: ResolvedTable, load: Load) -> bool:

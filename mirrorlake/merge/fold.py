@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.commit import FOLDED, folded_through, was_overtaken
-from mirrorlake.destinations.iceberg.copied_files import copy_rows
+from mirrorlake.destinations.iceberg.copied_files import CopiedFiles, copy_rows
 from mirrorlake.destinations.iceberg.cost import Scan, counted, written_since
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
@@ -30,6 +30,7 @@ from mirrorlake.destinations.iceberg.tables import (
     current_schema,
     drop_column,
     ensure_current_table,
+    stage_current_table,
 )
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger, Load
@@ -140,40 +141,90 @@ def fold_layer(
         todo = plan_fold(plan, set(), empty, workspace.ledger)
     if not todo.held:
         return ()
-    _refuse_damaged(workspace, plan, todo, compared)
-    failpoint("fold.before")
-    at, begun = head.snapshot_id if head else None, time.monotonic()
-    scan = Scan()
-    if todo.loads:
-        scan = _apply(workspace, plan, layer, todo, at, retyped, fresh=empty or fresh)
-    failpoint("fold.committed")
-    if todo.loads:
-        flush_commits(workspace.lake.load(layer.identifier), at)
-    workspace.ledger.record_folds(plan.name, layer.name, todo.held, workspace.run_id)
-    if fresh:
-        record_as_made(workspace, plan, layer)
-    failpoint("fold.recorded")
-    if todo.loads and not empty:
-        compact_if_due(workspace.spark.get, workspace.lake, layer.identifier)
-    if todo.loads:
-        seconds = round(time.monotonic() - begun, 3)
-        _record_cost(workspace, plan, layer, todo, scan, at, seconds)
+    at = head.snapshot_id if head else None
+    apply = partial(_apply, workspace, plan, layer, todo, at, retyped, fresh=empty or fresh)
+    _carry_out(workspace, plan, layer, todo, at, compared, apply, fresh=fresh)
     return tuple(seq for seq in todo.held if seq not in before)
 
 
-def _record_cost(
+def fold_into_new(
+    workspace: Workspace, plan: ResolvedTable, layer: Layer, compared: set[str]
+) -> tuple[int, ...] | None:
+    """`fold_layer` of a layer that is not there, whose rows are one load's: made of copies of the
+    load's files in the one commit that shows it. None where it is to be folded otherwise; nothing
+    was written then.
+
+    Raises:
+        LakeError: the catalog or the storage failed; there is no layer, or it is folded.
+        LeaseHeld: another run took the table over; this one writes nothing more.
+    """
+    todo = plan_fold(plan, set(), True, workspace.ledger)
+    raw = workspace.lake.load(plan.raw) if len(todo.loads) == 1 else None
+    if raw is None or plan.entity is not None:
+        return None
+    schema = current_schema(layer.stored, layer.original is not None)
+    parts = (schema, plan.key, plan.contract.write_mode, raw.schema())
+    creation = stage_current_table(workspace.lake, layer.identifier, *parts)
+    files = copied_load(workspace, plan, layer, todo.loads[0], creation) if creation else None
+    if files is None:
+        return None
+    before = workspace.ledger.folded_loads(plan.name, layer.name)
+    apply = partial(_copy, workspace, layer, files, todo, None)
+    _carry_out(workspace, plan, layer, todo, None, compared, apply, fresh=True)
+    return tuple(seq for seq in todo.held if seq not in before)
+
+
+def _carry_out(
+    workspace: Workspace,
+    plan: ResolvedTable,
+    layer: Layer,
+    todo: Todo,
+    at: int | None,
+    compared: set[str],
+    apply: Callable[[], Scan],
+    *,
+    fresh: bool,
+) -> None:
+    """Apply what a layer needs, and record it.
+
+    Args:
+        at: the layer's version before.
+        fresh: whether the layer is written as a whole.
+    """
+    _refuse_damaged(workspace, plan, todo, compared)
+    failpoint("fold.before")
+    begun = time.monotonic()
+    scan = apply() if todo.loads else Scan()
+    failpoint("fold.committed")
+    ledger, name, compacts = workspace.ledger, layer.name, bool(todo.loads) and at is not None
+    ledger.together(
+        lambda: ledger.record_folds(plan.name, name, todo.held, workspace.run_id),
+        *([lambda: record_as_made(workspace, plan, layer)] if fresh else []),
+        *([] if compacts else [_cost(workspace, plan, layer, todo, scan, at, begun)]),
+    )
+    failpoint("fold.recorded")
+    if compacts:
+        compact_if_due(workspace.spark.get, workspace.lake, layer.identifier)
+        _cost(workspace, plan, layer, todo, scan, at, begun)()
+
+
+def _cost(
     workspace: Workspace,
     plan: ResolvedTable,
     layer: Layer,
     todo: Todo,
     scan: Scan,
     at: int | None,
-    seconds: float,
-) -> None:
-    """Record what a fold read, what it wrote since the snapshot before it, and how long it took."""
+    begun: float,
+) -> Callable[[], None]:
+    """What records what a fold read, what it wrote since the snapshot before it, and how long it
+    took so far."""
+    if not todo.loads:
+        return lambda: None
     written = written_since(workspace.lake.load(layer.identifier), at)
-    seq = max(load.seq for load in todo.loads)
-    workspace.ledger.record_cost(plan.name, layer.name, seq, scan.bytes, written, seconds)
+    seq, seconds = max(load.seq for load in todo.loads), round(time.monotonic() - begun, 3)
+    parts = (plan.name, layer.name, seq, scan.bytes, written, seconds)
+    return partial(workspace.ledger.record_cost, *parts)
 
 
 def _shows_chain(
@@ -248,7 +299,7 @@ def _apply(
     *,
     fresh: bool,
 ) -> Scan:
-    """Write what these loads observed; what was read for it."""
+    """Write what these loads observed, and have it on the disk; what was read for it."""
     if retyped or has_new_rules(workspace, layer):
         return replace_layer(workspace, plan, layer, todo, retyped)
     whole = fresh or not plan.key or (todo.again and todo.repairs)
@@ -259,10 +310,11 @@ def _apply(
         alone = todo.loads[0] if len(todo.loads) == 1 else None
         files = copied_load(workspace, plan, layer, alone) if alone is not None else None
         if files is not None:
-            workspace.check_lease()
-            through = {FOLDED: str(max(todo.held))}
-            return Scan(copy_rows(workspace.lake, files, layer.identifier, at, through))
-        return overwrite(workspace, plan, layer, todo, OverwriteTarget(layer.identifier.sql, at))
+            return _copy(workspace, layer, files, todo, at)
+        target = OverwriteTarget(layer.identifier.sql, at)
+        scan = overwrite(workspace, plan, layer, todo, target)
+        flush_commits(workspace.lake.load(layer.identifier), at)
+        return scan
     # A MERGE reads of the layer what may hold the changed keys: of a large one, many rows.
     table = workspace.lake.load(layer.identifier)
     there = most_rows(table) if table is not None else None
@@ -273,7 +325,16 @@ def _apply(
     ):
         changes = read_changes(workspace, plan, layer, todo.loads, todo.known)
         _merge(workspace, plan, layer, changes, todo)
+    flush_commits(workspace.lake.load(layer.identifier), at)
     return scan
+
+
+def _copy(
+    workspace: Workspace, layer: Layer, files: CopiedFiles, todo: Todo, at: int | None
+) -> Scan:
+    workspace.check_lease()
+    through = {FOLDED: str(max(todo.held))}
+    return Scan(copy_rows(workspace.lake, files, layer.identifier, at, through))
 
 
 def plan_fold(plan: ResolvedTable, folded: set[int], empty: bool, ledger: Ledger) -> Todo:

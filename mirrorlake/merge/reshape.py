@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
@@ -172,16 +173,20 @@ def mark_for_rewrite(ledger: Ledger, identifier: Identifier, reason: str) -> Non
 
 def record_as_made(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> None:
     """A layer was written as a whole, as the contract and MySQL have it now."""
-    workspace.ledger.record_definition(_deletes(layer), plan.contract.deletes)
-    names = {name: list(earlier) for name, earlier in plan.contract.earlier_names.items()}
-    workspace.ledger.record_definition(_names(layer), json.dumps(names, ensure_ascii=False))
-    workspace.ledger.forget_definition(_reshaped(layer))
+    ledger, deletes = workspace.ledger, plan.contract.deletes
+    earlier = {name: list(earlier) for name, earlier in plan.contract.earlier_names.items()}
+    names = json.dumps(earlier, ensure_ascii=False)
+    ledger.together(
+        lambda: ledger.record_definition(_deletes(layer), deletes),
+        lambda: ledger.record_definition(_names(layer), names),
+        lambda: ledger.forget_definition(_reshaped(layer)),
+    )
 
 
 def forget_as_made(workspace: Workspace, layer: Layer) -> None:
     """A layer's table has another name now."""
-    for name in (_deletes(layer), _names(layer), _reshaped(layer)):
-        workspace.ledger.forget_definition(name)
+    ledger, names = workspace.ledger, (_deletes(layer), _names(layer), _reshaped(layer))
+    ledger.together(*(partial(ledger.forget_definition, name) for name in names))
 
 
 def _deletes(layer: Layer) -> str:

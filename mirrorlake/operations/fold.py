@@ -7,6 +7,7 @@ What belongs here: the order of the layers. What doesn't: how one layer is folde
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, TypeAlias
 
 from pymysql.connections import Connection
@@ -15,7 +16,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.integrity import damage_errors
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.load_run import settle_loads
-from mirrorlake.merge.fold import fold_layer
+from mirrorlake.merge.fold import fold_into_new, fold_layer
 from mirrorlake.merge.statements import check_rules, deduped_layer
 from mirrorlake.operations.moved_layers import accept_made, put_right, refuse_unread
 from mirrorlake.operations.recorded_contracts import record_contract
@@ -25,6 +26,7 @@ from mirrorlake.serving.versions import fill_versions_table, show_raw_view
 from mirrorlake.serving.views import (
     begin_layer,
     hold_clean_view,
+    is_free,
     make_clean_view,
     renew_clean_table,
     show_clean_table,
@@ -76,31 +78,52 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
     check_rules(plan, workspace.config.privacy.hash_key)
     refuse_unread(workspace.ledger, plan.contract)
     compared: set[str] = set()
+    records: list[Callable[[], None]] = []
     with damage_errors(workspace.lake, workspace.ledger, plan.contract):
         show_raw_view(workspace, plan)
         hold_reshaped(workspace, plan)
         hold_clean_view(workspace, plan)
-        deduped = begin_layer(workspace, plan, deduped_layer(plan))
-        seqs = fold_layer(workspace, plan, deduped, compared)
-        show_layer(workspace, plan, deduped, plan.deduped)
-        _note_surplus(workspace, plan, seqs)
+        seqs = _fold_deduped(workspace, plan, compared)
+        # While the table is at hand: `status` would have to open it.
+        counted = workspace.lake.counted(plan.deduped) if seqs else None
+        if counted is not None:
+            _note_surplus(workspace, plan, seqs, counted[1])
         if plan.contract.clean == "table":
             clean = renew_clean_table(workspace, plan)
             fold_layer(workspace, plan, clean, compared)
             show_clean_table(workspace, plan, clean)
         else:
-            make_clean_view(workspace, plan)
+            make_clean_view(workspace, plan, records)
         keep_streamed(workspace, plan)
         fill_versions_table(workspace, plan, compared)
     failpoint("clean.committed")
-    record_contract(workspace.ledger, plan.contract)
+    ledger, contract = workspace.ledger, plan.contract
+    if counted is not None:
+        records.append(partial(ledger.record_counts, {plan.name: counted}))
+    if records:
+        ledger.together(*records, lambda: record_contract(ledger, contract))
+    else:
+        record_contract(ledger, contract)
     return seqs
 
 
-def _note_surplus(workspace: Workspace, plan: ResolvedTable, folded: Collection[int]) -> None:
+def _fold_deduped(workspace: Workspace, plan: ResolvedTable, compared: set[str]) -> tuple[int, ...]:
+    layer = deduped_layer(plan)
+    if is_free(workspace, plan.deduped):
+        seqs = fold_into_new(workspace, plan, layer, compared)
+        if seqs is not None:
+            return seqs
+    layer = begin_layer(workspace, plan, layer)
+    seqs = fold_layer(workspace, plan, layer, compared)
+    show_layer(workspace, plan, layer, plan.deduped)
+    return seqs
+
+
+def _note_surplus(
+    workspace: Workspace, plan: ResolvedTable, folded: Collection[int], rows: int
+) -> None:
     """Write down what only the mirror has, if a read of the whole table was just folded."""
     ledger = workspace.ledger
-    loads = read_whole(ledger, plan.contract, folded) if folded else []
-    if loads and (counted := workspace.lake.counted(plan.deduped)):
+    if loads := read_whole(ledger, plan.contract, folded):
         kept = bool(kept_words(plan.contract))
-        note_surplus(ledger, plan.contract, loads, counted[1], kept=kept)
+        note_surplus(ledger, plan.contract, loads, rows, kept=kept)

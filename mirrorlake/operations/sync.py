@@ -209,9 +209,6 @@ def _run_chain(
             folded = fold_layers(leased, plan) if fold else ()
             if fold:
                 repaired = accept_made(leased, contract, repaired)
-            if folded and (counted := leased.lake.counted(plan.deduped)):
-                # While the table is at hand: `status` would have to open it.
-                leased.ledger.record_counts({plan.name: counted})
             if look is not None and fold:
                 _stamp(leased, connection, plan, look, unchanged)
             elif unchanged is not None:
@@ -352,14 +349,16 @@ def _load(
         ahead = reach.ahead if reach else None
         _warn_of_set_back(plan, set_back(last, ahead))
         windows = (upcoming.window(plan, seen.clock, ahead),)
-    names = [exact.name for exact in plan.columns]
-    remember_columns(ledger, workspace.lake, plan.contract, names)
-    remember_renames(workspace, plan.contract)
-    remember_lake_names(ledger, plan.contract)
-    record_exchanged(ledger, plan.contract, plan.exchanged)
-    columns = source_columns(plan.table, plan.columns)
-    record_source_columns(ledger, plan.contract, columns, plan.table.comment)
     changed = change_words(plan.contract, plan.version, ledger.schema_versions(plan.name))
+    if fresh:
+        ddl = read_ddl(connection, plan.table.database, plan.table.name)
+        ledger.together(
+            lambda: _record_known(workspace, plan),
+            lambda: ledger.record_schema_version(plan.name, plan.version),
+            lambda: ledger.record_definition(ddl_name(plan.name, plan.version), ddl),
+        )
+    else:
+        _record_known(workspace, plan)
     if words := "; ".join(filter(None, (changed or upcoming.silent, upcoming.again))):
         workspace.changes[:] = [words]
         logger.warning("table %s: %s", plan.name, words)
@@ -368,10 +367,6 @@ def _load(
         logger.warning("table %s: %s", plan.name, gone_words(plan.gone))
     for words in why_held(ledger, plan.contract, plan.held) if fresh or plan.exchanged else ():
         logger.warning("table %s: %s", plan.name, words)
-    if fresh:
-        ledger.record_schema_version(plan.name, plan.version)
-        ddl = read_ddl(connection, plan.table.database, plan.table.name)
-        ledger.record_definition(ddl_name(plan.name, plan.version), ddl)
     complete = terms.complete or upcoming.whole
     terms = replace(terms, server=seen.server, continuity=upcoming.continuity, complete=complete)
     if upcoming.whole:
@@ -383,6 +378,17 @@ def _load(
         workspace.holding[:] = [held_back] if held_back else []
         terms = replace(terms, open_writes=found, shown=reach.shown, clock_ahead=reach.ahead)
     return [load_window(workspace, connection, plan, window, terms) for window in windows]
+
+
+def _record_known(workspace: Workspace, plan: ResolvedTable) -> None:
+    """Write down what is known of a table's columns; nothing where that is there already."""
+    ledger, contract = workspace.ledger, plan.contract
+    remember_columns(ledger, workspace.lake, contract, [exact.name for exact in plan.columns])
+    remember_renames(workspace, contract)
+    remember_lake_names(ledger, contract)
+    record_exchanged(ledger, contract, plan.exchanged)
+    columns = source_columns(plan.table, plan.columns)
+    record_source_columns(ledger, contract, columns, plan.table.comment)
 
 
 def refuse_other_server(workspace: Workspace, plan: ResolvedTable, server: str) -> None:

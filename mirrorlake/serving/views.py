@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
@@ -101,12 +102,24 @@ def begin_layer(
     return layer
 
 
+def is_free(workspace: Workspace, name: Identifier) -> bool:
+    """Whether no table, no view and nothing that a dead run left has a name."""
+    try:
+        tables = (name, _beside(name))
+        return not any(workspace.lake.load(one) for one in tables) and not has_view(workspace, name)
+    except LakeDamaged:
+        return False
+
+
 def show_layer(workspace: Workspace, plan: ResolvedTable, layer: Layer, name: Identifier) -> None:
     """Give a layer that was folded under another name its own."""
     if layer.identifier != name:
         show_next_table(workspace, layer.identifier, name)
-        record_as_made(workspace, plan, replace(layer, identifier=name))
-        forget_as_made(workspace, layer)
+        shown = replace(layer, identifier=name)
+        workspace.ledger.together(
+            lambda: record_as_made(workspace, plan, shown),
+            lambda: forget_as_made(workspace, layer),
+        )
 
 
 def has_view(workspace: Workspace, identifier: Identifier) -> bool:
@@ -121,14 +134,19 @@ def has_view(workspace: Workspace, identifier: Identifier) -> bool:
 
 def next_table(workspace: Workspace, identifier: Identifier) -> Identifier:
     """The name of a table until it takes this one; none has it now. The caller holds the lease."""
-    beside = Identifier(identifier.namespace, f"{identifier.name}{NEXT_TABLE}")
+    beside = _beside(identifier)
     with suppress(LakeDamaged):
         left = workspace.lake.load(beside)
-        if left is not None:  # of a run that died
-            workspace.lake.drop(beside)
-            remove_all_files(left)
+        if left is None:
+            return beside
+        workspace.lake.drop(beside)  # of a run that died
+        remove_all_files(left)
     workspace.lake.drop(beside)
     return beside
+
+
+def _beside(identifier: Identifier) -> Identifier:
+    return Identifier(identifier.namespace, f"{identifier.name}{NEXT_TABLE}")
 
 
 def show_next_table(workspace: Workspace, table: Identifier, name: Identifier) -> None:
@@ -173,9 +191,15 @@ def _definition(layer: Layer) -> str:
     return repr((layer.columns, layer.original))
 
 
-def make_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
-    """The clean view; a table in its place makes way for it."""
-    make_view(workspace, plan.clean, clean_view(plan), over_table=True)
+def make_clean_view(
+    workspace: Workspace, plan: ResolvedTable, later: list[Callable[[], None]] | None = None
+) -> None:
+    """The clean view; a table in its place makes way for it.
+
+    Args:
+        later: see `make_view`.
+    """
+    make_view(workspace, plan.clean, clean_view(plan), over_table=True, later=later)
 
 
 def hold_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
@@ -320,13 +344,19 @@ def forget_broken_view(workspace: Workspace, identifier: Identifier) -> None:
 
 
 def make_view(
-    workspace: Workspace, identifier: Identifier, wanted: ViewText, *, over_table: bool = False
+    workspace: Workspace,
+    identifier: Identifier,
+    wanted: ViewText,
+    *,
+    over_table: bool = False,
+    later: list[Callable[[], None]] | None = None,
 ) -> bool:
     """Make a view, or replace it in one step, unless it is the one that it must be; whether it was
     made.
 
     Args:
         over_table: whether a table of that name makes way for it, and goes with its files.
+        later: gets what records a view that is new, which is then the caller's to do.
 
     Raises:
         LakeError: a table of that name is none of ours.
@@ -357,7 +387,11 @@ def make_view(
         if table is not None:
             workspace.lake.drop(identifier)
         _write_by_spark(workspace, identifier, wanted.sql)
-    workspace.ledger.record_definition(name, wanted.sql)
+    record = partial(workspace.ledger.record_definition, name, wanted.sql)
+    if later is not None and there is None:
+        later.append(record)
+    else:
+        record()
     if table is not None:
         forget_hash_key(workspace.ledger, identifier)
         purge_files(workspace, identifier, table)

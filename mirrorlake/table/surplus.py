@@ -53,7 +53,8 @@ def note_surplus(
     more = rows - sum(load.receipt.rows if load.receipt else rows for load in loads)
     name, receipt = SURPLUS + contract.name, loads[0].receipt
     if more <= 0 or receipt is None or kept:
-        ledger.forget_definition(name)
+        if ledger.definition(name) is not None:
+            ledger.forget_definition(name)
         return
     ledger.record_definition(name, json.dumps({"rows": more, "at": receipt.moment[:19]}))
     logger.warning(

@@ -22,7 +22,7 @@ from typing import Any
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import index_by_id
-from pyiceberg.table import Table
+from pyiceberg.table import CreateTableTransaction, Table
 from pyiceberg.typedef import Record
 
 from mirrorlake.destinations.base import Identifier
@@ -49,12 +49,14 @@ class CopiedFiles:
         source, target: the tables, as they were loaded when this was decided.
         files: of the source, each with the SHA-256 that it must have, in hexadecimal.
         held: the target's own.
+        creation: what makes the target, where it is not there yet.
     """
 
     source: Table
     target: Table
     files: tuple[tuple[DataFile, str], ...]
     held: tuple[DataFile, ...]
+    creation: CreateTableTransaction | None = None
 
 
 def copy_rows(
@@ -112,7 +114,7 @@ def _commit(
 
     with (
         lake.committing(identifier, landed, lambda: _conflict(identifier)),
-        copied.target.transaction() as transaction,
+        copied.creation or copied.target.transaction() as transaction,
     ):
         update = transaction.update_snapshot(properties)
         producer = update.overwrite() if copied.held else update.fast_append()
@@ -171,6 +173,13 @@ def _as_of(target: Table, file: DataFile, path: str) -> DataFile:
         spec_id=target.metadata.default_spec_id,
         **{name: known(name) for name in (*_COUNTS, *_BOUNDS)},
     )
+
+
+def table_to_make(creation: CreateTableTransaction) -> Table:
+    """The table that this makes, as it will be before its first rows."""
+    staged = creation._table  # pyright: ignore[reportPrivateUsage]
+    metadata = creation.table_metadata
+    return Table(staged.name(), metadata, staged.metadata_location, staged.io, staged.catalog)
 
 
 def _conflict(identifier: Identifier) -> CommitConflict:

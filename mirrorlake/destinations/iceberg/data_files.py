@@ -9,12 +9,14 @@ read again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Collection
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import pairwise
+from threading import Lock
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -92,7 +94,7 @@ class _Summed:
         return self._sum.hexdigest()
 
 
-@dataclass
+@dataclass(eq=False)
 class _OpenFile:
     path: str
     sink: Any
@@ -138,15 +140,35 @@ class PartFiles:
         self._plan = FooterPlan.of(Schema.model_validate_json(schema)) if schema else None
         self._parts: dict[FilePart, _Held] = {}
         self._open: dict[FilePart, _OpenFile] = {}
+        self._unclosed: list[_OpenFile] = []
         self._counts: dict[FilePart, int] = {}
         self._paths: list[str] = []
         self._done: list[WrittenFile] = []
         self._held = 0
+        self._newest: date | None = None
+        self._in_order = True
+        self._writers: ThreadPoolExecutor | None = None
+        self._ending: deque[tuple[Future[None], int]] = deque()
+        self._under_way = 0
+        self._naming = Lock()
 
     def add(self, rows: pa.Table) -> None:
-        """Take rows, of any days; they may be written now or later."""
-        for day, of_day in _by_day(rows):
+        """Take rows, of any days; they may be written now or later.
+
+        While days come in order, those before the newest are complete: their files are written
+        beside the read.
+        """
+        days, in_order = _by_day(rows)
+        for day, of_day in days:
             self.add_to(day, of_day)
+        if not days or not self._in_order:
+            return
+        last, self._newest = self._newest, days[-1][0]
+        self._in_order = in_order and (last is None or days[0][0] >= last)
+        before = {*self._parts, *self._open} - {self._newest}
+        # One batch alone is no evidence.
+        if self._in_order and last is not None and len(before) >= MANY_PARTS:
+            self._end_side_by_side(before)
 
     def add_to(self, part: FilePart, rows: pa.Table) -> None:
         """Take rows of one partition; they may be written now or later."""
@@ -171,33 +193,54 @@ class PartFiles:
         parts = sorted({*self._parts, *self._open}, key=str)
         if len(parts) < MANY_PARTS:
             for part in parts:
-                self._end(part)
+                self._end(part, *self._taken(part))
         else:
             self._end_side_by_side(parts)
+        self._wait(0)
+        self._stop()
         flush_files(p for p in map(local_path, self._paths) if p is not None)
         return tuple(sorted(self._done, key=lambda f: f.path))
 
-    def _end_side_by_side(self, parts: Sequence[FilePart]) -> None:
+    def _end_side_by_side(self, parts: Collection[FilePart]) -> None:
         """Each partition's last rows and the end of its file, two at once: encoding and compressing
         holds no interpreter's lock, and most files are too small to keep two cores busy."""
-        # Those that are open already stay few: what is written from here on is closed.
-        with ThreadPoolExecutor(WRITERS, "files") as pool:
-            futures = [pool.submit(self._end, part) for part in parts]
-            try:
-                for future in futures:
-                    future.result()
-            finally:
-                # Nobody writes any more once this is left: what is there may be removed.
-                pool.shutdown(cancel_futures=True)
+        self._writers = self._writers or ThreadPoolExecutor(WRITERS, "files")
+        for part in parts:
+            held, opened = self._taken(part)
+            future = self._writers.submit(self._end, part, held, opened)
+            self._ending.append((future, held.bytes))
+            self._under_way += held.bytes
+        self._wait(BUDGET_BYTES)
 
-    def _end(self, part: FilePart) -> None:
-        if (held := self._parts.pop(part, None)) is not None:
-            self._write(part, pa.concat_tables(held.rows))
-        self._close(part)
+    def _taken(self, part: FilePart) -> tuple[_Held, _OpenFile | None]:
+        """What is held of a partition, and its open file: nobody else has them any more."""
+        held = self._parts.pop(part, None) or _Held()
+        self._held -= held.bytes
+        return held, self._open.pop(part, None)
+
+    def _wait(self, most: int) -> None:
+        """Return once fewer bytes than so many are on their way to their files; 0: none."""
+        while self._ending and self._under_way >= most:
+            future, size = self._ending.popleft()
+            future.result()
+            self._under_way -= size
+
+    def _stop(self) -> None:
+        """Nobody writes any more once this is left: what is there may be removed."""
+        if self._writers is not None:
+            self._writers.shutdown(cancel_futures=True)
+
+    def _end(self, part: FilePart, held: _Held, opened: _OpenFile | None) -> None:
+        """Write a partition's last rows, and close its file."""
+        if held.rows:
+            opened = self._write(part, pa.concat_tables(held.rows), opened)
+        if opened is not None:
+            self._close(part, opened)
 
     def discard(self) -> None:
         """Remove everything that was written, finished or not; never raises."""
-        for opened in self._open.values():
+        self._stop()
+        for opened in self._unclosed:
             # A sink on a full disk fails to close, a writer on a failed sink as well.
             with suppress(Exception):
                 opened.writer.close()
@@ -210,29 +253,31 @@ class PartFiles:
                 self._io.delete(path)
 
     def _flush(self, part: FilePart) -> None:
-        held = self._parts.pop(part)
-        self._held -= held.bytes
-        opened = self._write(part, pa.concat_tables(held.rows))
+        held, opened = self._taken(part)
+        opened = self._write(part, pa.concat_tables(held.rows), opened)
         if opened.buffered.tell() > FILE_BYTES:
-            self._close(part)
-        elif len(self._open) > OPEN_FILES:
-            self._close(next(iter(self._open)))
+            self._close(part, opened)
+            return
+        # The one that was written to last is the last in the dict.
+        self._open[part] = opened
+        if len(self._open) > OPEN_FILES:
+            oldest = next(iter(self._open))
+            self._close(oldest, self._open.pop(oldest))
 
-    def _write(self, part: FilePart, rows: pa.Table) -> _OpenFile:
+    def _write(self, part: FilePart, rows: pa.Table, opened: _OpenFile | None) -> _OpenFile:
         """A row group of a partition's open file, or of a new one."""
         aside = None if self._aside is None else rows.column(self._aside)
         if aside is not None:
             rows = rows.select(self.arrow.names)
-        opened = self._open.pop(part, None) or self._new(part, rows)
-        # The one that was written to last is the last in the dict.
-        self._open[part] = opened
+        opened = opened or self._new(part, rows)
         if aside is not None:
             opened.aside.append(aside)
         opened.writer.write_table(rows, row_group_size=rows.num_rows)
         return opened
 
     def _new(self, part: FilePart, rows: pa.Table) -> _OpenFile:
-        number = self._counts[part] = self._counts.get(part, -1) + 1
+        with self._naming:  # a part that goes on after its file was ended gets another one
+            number = self._counts[part] = self._counts.get(part, -1) + 1
         name = f"{self._stem}-{number}" if number else self._stem
         path = f"{self._location}/data/{self._by}={part}/{name}.parquet"
         self._paths.append(path)
@@ -251,16 +296,16 @@ class PartFiles:
             store_schema=False,
             metadata_collector=footers,
         )
-        return _OpenFile(path, sink, summed, buffered, writer, footers)
+        opened = _OpenFile(path, sink, summed, buffered, writer, footers)
+        self._unclosed.append(opened)
+        return opened
 
-    def _close(self, part: FilePart) -> None:
-        opened = self._open.pop(part, None)
-        if opened is None:
-            return
+    def _close(self, part: FilePart, opened: _OpenFile) -> None:
         opened.writer.close()
         opened.buffered.flush()
         size = opened.sink.tell()
         native(opened.sink).close()  # flushed with the others, by `finish`
+        self._unclosed.remove(opened)
         metrics = self._metrics(opened, part, size)
         chunks = [chunk for one in opened.aside for chunk in one.chunks]
         aside = pa.chunked_array(chunks) if chunks else None
@@ -328,20 +373,24 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_large_string(kind) or pa.types.is_string(kind)
 
 
-def _by_day(rows: pa.Table) -> Iterator[tuple[date, pa.Table]]:
-    """The rows of each raw day; those of one day keep their order."""
+def _by_day(rows: pa.Table) -> tuple[list[tuple[date, pa.Table]], bool]:
+    """The rows of each raw day, by day, and whether the days came in order; rows of one day keep
+    theirs."""
     if rows.num_rows == 0:
-        return
+        return [], True
     days = rows.column(DAY).combine_chunks()
     span = pc.min_max(days).as_py()
     if span["min"] == span["max"]:
-        yield span["min"], rows
-        return
+        return [(span["min"], rows)], True
     numbers = days.cast(pa.int32()).to_numpy(zero_copy_only=False)
-    if (numbers[1:] < numbers[:-1]).any():
+    in_order = not (numbers[1:] < numbers[:-1]).any()
+    if not in_order:
         order = numbers.argsort(kind="stable")
         rows, numbers = rows.take(pa.array(order)), numbers[order]
     starts = [0, *((numbers[1:] != numbers[:-1]).nonzero()[0] + 1), len(numbers)]
     ordered = rows.column(DAY)
-    for start, end in pairwise(starts):
-        yield ordered[int(start)].as_py(), rows.slice(int(start), int(end - start))
+    found = [
+        (ordered[int(start)].as_py(), rows.slice(int(start), int(end - start)))
+        for start, end in pairwise(starts)
+    ]
+    return found, in_order

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema, index_by_id
-from pyiceberg.table import Table
+from pyiceberg.table import CreateTableTransaction, Table
 from pyiceberg.table.sorting import SortOrder
 from pyiceberg.types import ListType
 
@@ -50,7 +49,7 @@ def has_types_of(schema: Schema, other: Schema) -> bool:
     )
 
 
-def create_with_ids_of(
+def stage_with_ids_of(
     lake: Connection,
     identifier: Identifier,
     source: Schema,
@@ -58,9 +57,9 @@ def create_with_ids_of(
     order: SortOrder,
     properties: Mapping[str, str],
     location: str,
-) -> Table:
-    """Make an unpartitioned table of columns that another may have too, under the ids that they
-    have there; or the table that somebody else made at this moment.
+) -> CreateTableTransaction:
+    """An unpartitioned table of columns that another may have too, under the ids that they have
+    there, to be made.
 
     Args:
         source: the other table's schema, which counts its ids as a new table does.
@@ -95,7 +94,4 @@ def create_with_ids_of(
             for before, name in pairwise(wanted):
                 if before not in there or name not in there:
                     update.move_after((name,), before)
-        try:
-            return creation.commit_transaction()
-        except TableAlreadyExistsError:
-            return lake.catalog.load_table(identifier.path)
+    return creation

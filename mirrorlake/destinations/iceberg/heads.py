@@ -27,6 +27,7 @@ from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.destinations.iceberg.model import history, is_rewrite
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger.lake_heads import OF_MODELS, LakeHead
+from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.store import Ledger
 
 How: TypeAlias = Literal["written", "set back", "another", "gone"]
@@ -221,11 +222,12 @@ def record_heads(
     lake: Connection,
     ledger: Ledger,
     contract: Recorded,
+    lease: Lease,
     moved: Sequence[MovedTable],
     accepted: Collection[Identifier] = (),
 ) -> None:
-    """Record what the commits of ours under one lease left. What other hands moved, and nobody put
-    right, stays as it is recorded.
+    """Record what the commits of ours under one lease left, and give it back where that was
+    anything. What other hands moved, and nobody put right, stays as it is recorded.
 
     Args:
         moved: what other hands had moved when the lease was taken.
@@ -260,8 +262,12 @@ def record_heads(
             # A fold sets those beside the rows back to what the rows name.
             if identifier in accepted or layer == "side" or _is_known(table, head, layer):
                 new.append(read_head(table, contract.name, identifier))
-    ledger.forget_lake_heads(gone)
-    ledger.record_lake_heads(new)
+    if gone or new:
+        ledger.give_back(
+            lease,
+            lambda: ledger.forget_lake_heads(gone),
+            lambda: ledger.record_lake_heads(new),
+        )
 
 
 def _is_known(table: Table, head: LakeHead | None, layer: str) -> bool:

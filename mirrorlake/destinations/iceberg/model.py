@@ -16,7 +16,7 @@ from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntryStatus
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
+from pyiceberg.table import CreateTableTransaction, Table
 from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
 from pyiceberg.types import (
     BinaryType,
@@ -33,6 +33,8 @@ from pyiceberg.types import (
 )
 
 LakeTable: TypeAlias = Table
+NewTable: TypeAlias = CreateTableTransaction
+"""A table to be made by the commit of its first rows."""
 LakeSchema: TypeAlias = Schema
 LakeSnapshot: TypeAlias = Snapshot
 LakeFile: TypeAlias = DataFile
@@ -43,6 +45,7 @@ __all__ = [
     "LakeSchema",
     "LakeSnapshot",
     "LakeTable",
+    "NewTable",
     "Storage",
     "added_files",
     "arrow_schema",

@@ -16,13 +16,14 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io import FileIO
-from pyiceberg.table import Table, Transaction
+from pyiceberg.table import CreateTableTransaction, Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableUpdate, update_table_metadata
 from pyiceberg.table.update.snapshot import ManageSnapshots
@@ -93,6 +94,10 @@ class LakeCatalog(SqlCatalog):
         path = (*Catalog.identifier_to_tuple(namespace), name)
         return _Table(path, parsed.metadata, location, parsed.io, self)
 
+    def create_table_transaction(self, *given: Any, **named: Any) -> CreateTableTransaction:
+        """As the parent's."""
+        return _Creation(self._create_staged_table(*given, **named))
+
     def name_metadata(self, identifier: tuple[str, ...], location: str) -> bool:
         """Have the catalog name a table by another metadata file, in one statement; whether it has
         such a table."""
@@ -161,13 +166,13 @@ class _Table(Table):
     """A table whose transactions apply their updates once."""
 
     def transaction(self) -> Transaction:
-        return _Transaction(self)
+        return _UpdatesApplied(self)
 
     def manage_snapshots(self) -> ManageSnapshots:
-        return ManageSnapshots(transaction=_Transaction(self, autocommit=True))
+        return ManageSnapshots(transaction=_UpdatesApplied(self, autocommit=True))
 
 
-class _Transaction(Transaction):
+class _UpdatesApplied(Transaction):
     """A transaction that keeps what its updates make of the metadata, until there are others."""
 
     _applied: tuple[TableMetadata, tuple[TableUpdate, ...], TableMetadata] | None = None
@@ -183,3 +188,7 @@ class _Transaction(Transaction):
         if known is None or known[0] is not base or known[1] is not updates:
             known = self._applied = (base, updates, update_table_metadata(base, updates))
         return known[2]
+
+
+class _Creation(_UpdatesApplied, CreateTableTransaction):
+    """The same of a table that is not there yet."""

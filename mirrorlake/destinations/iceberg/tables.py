@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table, Transaction
+from pyiceberg.table import CreateTableTransaction, Table, Transaction
 from pyiceberg.table.sorting import (
     UNSORTED_SORT_ORDER,
     NullOrder,
@@ -42,7 +42,7 @@ from pyiceberg.types import (
 from mirrorlake.config.settings import WriteMode
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
-from mirrorlake.destinations.iceberg.field_ids import create_with_ids_of, has_types_of
+from mirrorlake.destinations.iceberg.field_ids import has_types_of, stage_with_ids_of
 from mirrorlake.errors import LakeError
 from mirrorlake.schema.lattice import StoredType, is_promoted
 from mirrorlake.schema.own_columns import (
@@ -305,6 +305,30 @@ def ensure_current_table(
     return table
 
 
+def stage_current_table(
+    lake: Connection,
+    identifier: Identifier,
+    schema: Schema,
+    key: Sequence[str],
+    mode: WriteMode,
+    like: Schema,
+) -> CreateTableTransaction | None:
+    """A deduped or clean table that is not there, to be made by the commit of its first rows; None
+    where it can't have this schema's ids.
+
+    Raises:
+        LakeError: the catalog failed.
+    """
+    if not has_types_of(schema, like):
+        return None
+    lake.make_namespace(identifier.namespace)
+    order = SortOrder(*(ascending(schema, name) for name in key))
+    properties = {**_COMMON, **current_properties(mode)}
+    location = lake.location(identifier)
+    with lake.translated(identifier):
+        return stage_with_ids_of(lake, identifier, like, schema, order, properties, location)
+
+
 def _wider_fields(
     identifier: Identifier, existing: Mapping[str, IcebergType], schema: Schema
 ) -> list[NestedField]:
@@ -432,11 +456,13 @@ def create_table(
     lake.make_namespace(identifier.namespace)
     location = location or lake.location(identifier)
     other = like() if spec.is_unpartitioned() else None
-    if other is not None and has_types_of(schema, other):
-        shared = {**_COMMON, **properties}
-        return create_with_ids_of(lake, identifier, other, schema, order, shared, location)
     with lake.translated(identifier):
         try:
+            if other is not None and has_types_of(schema, other):
+                creation = stage_with_ids_of(
+                    *(lake, identifier, other, schema, order, {**_COMMON, **properties}, location)
+                )
+                return creation.commit_transaction()
             return lake.catalog.create_table(
                 identifier.path,
                 schema,

@@ -119,6 +119,27 @@ def test_what_was_written_is_there_once(postgres: Postgres, url: str, word: str,
     assert windows(postgres, url, TABLE) == [load_id]
 
 
+@pytest.mark.parametrize(
+    ("word", "how"), [*BREAKS, pytest.param("INSERT INTO", "before", id="first-write")]
+)
+def test_what_was_written_together_is_there_once(
+    postgres: Postgres, url: str, word: str, how: How
+) -> None:
+    """Several calls in one transaction are done again together, or not at all."""
+    end = b"\0" if word == "COMMIT" else b" "
+    made: list[str] = []
+    with WordProxy(postgres.port, word.encode() + end, how) as proxy:
+        ledger = Ledger(url.replace(str(postgres.port), str(proxy.port)), timedelta(seconds=2))
+        proxy.arm()
+        ledger.together(
+            lambda: ledger.record_definition("view v", "SELECT 1"),
+            lambda: made.append(ledger.create_load(TABLE, WINDOW)),
+        )
+        assert proxy.met.is_set()
+    assert windows(postgres, url, TABLE) == made[-1:]
+    assert Ledger(url).definition("view v") == "SELECT 1"
+
+
 @pytest.mark.parametrize("how", ["before", pytest.param("stall", marks=pytest.mark.full)])
 def test_a_lease_outlives_its_connection(postgres: Postgres, url: str, how: How) -> None:
     with WordProxy(postgres.port, b"UPDATE leases", how) as proxy:

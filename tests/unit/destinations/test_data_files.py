@@ -80,6 +80,42 @@ def test_every_row_is_in_a_file_of_its_day(tmp_path: Path, days: int) -> None:
     assert {local(f) for f in written} == set(tmp_path.rglob("*.parquet"))
 
 
+def in_order(ids: range) -> pa.Table:
+    """Rows of ten a day, day after day."""
+    at = [FIRST + timedelta(days=n // 10) for n in ids]
+    return pa.table([list(ids), [f"v{n}" for n in ids], at], schema=ARROW)
+
+
+@pytest.mark.usefixtures("budget")
+def test_days_that_come_in_order_are_written_beside_the_read(tmp_path: Path) -> None:
+    """Then one comes again: it gets another file, and nothing is lost."""
+    files = files_in(tmp_path)
+    for start in range(0, 1_000, 100):
+        files.add(in_order(range(start, start + 100)))
+    files._wait(0)
+    whole = {file.path.rsplit("/", 2)[1] for file in files.closed()}
+    assert whole >= {f"{DAY}={FIRST + timedelta(days=n)}" for n in range(99)}
+    late = in_order(range(500, 520))
+    files.add(late.set_column(0, "id", pa.array(range(1_000, 1_020))))
+    files.add(in_order(range(1_020, 1_040)))
+    found = [(n, file) for file in files.finish() for n in ids_of(file)]
+    assert sorted(n for n, _ in found) == list(range(1_040))
+    assert len({file.path for n, file in found if 500 <= n < 510 or 1_000 <= n < 1_010}) == 2
+
+
+def test_days_in_any_order_are_held_together(tmp_path: Path) -> None:
+    """A day whose rows are spread over a read has one file, not one a batch."""
+    files = files_in(tmp_path)
+    for start in range(0, 1_000, 100):
+        files.add(rows_of(range(start, start + 100), 40))
+        assert files.closed() == []
+    assert len(files.finish()) == 40
+
+
+def ids_of(file: WrittenFile) -> list[int]:
+    return pq.ParquetFile(local(file)).read()["id"].to_pylist()
+
+
 @pytest.mark.usefixtures("budget")
 def test_what_comes_beside_rows_is_in_their_order_and_in_no_file(tmp_path: Path, days: int) -> None:
     location = f"file://{tmp_path}"

@@ -642,3 +642,32 @@ def test_a_load_that_raw_lost_is_an_open_window_until_it_is_read_again(ledger: L
     again = started(ledger, window=Window("initial", None, None, WINDOW.day))
     ledger.finish_load(again, 3, RECEIPT)
     assert ledger.open_windows(TABLE) == []
+
+
+def test_what_is_done_together_is_done_whole_or_not_at_all(ledger: Ledger) -> None:
+    ledger.record_definition("view v", "before")
+    seen: list[str | None] = []
+
+    def fail() -> None:
+        seen.append(ledger.definition("view v"))
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        ledger.together(lambda: ledger.record_definition("view v", "after"), fail)
+    assert seen == ["after"]
+    assert ledger.definition("view v") == "before"
+    ledger.together(
+        lambda: ledger.record_definition("view v", "after"),
+        lambda: ledger.together(lambda: ledger.forget_definition("view w"), lambda: None),
+    )
+    assert ledger.definition("view v") == "after"
+
+
+def test_nobody_else_sees_half_of_what_is_done_together(ledger: Ledger, url: str) -> None:
+    other = Ledger(url)
+    seen: list[str | None] = []
+    ledger.together(
+        lambda: ledger.record_definition("view v", "after"),
+        lambda: seen.append(other.definition("view v")),
+    )
+    assert seen == [None]

@@ -37,9 +37,9 @@ from mirrorlake.load.raw_files import (
     ALTERED,
     FOREIGN,
     LOST,
-    forget_replaced,
     record_written,
     refuse_damaged,
+    replaced_files,
 )
 from mirrorlake.load.raw_proof import RawLook, prove_raw
 from mirrorlake.schema.versions import Exact, SchemaVersion
@@ -115,7 +115,7 @@ class World:
                 self.raw, parent, list(metrics), properties, removes=removes, metrics=metrics
             )
             at = commit_load(self.lake, commit)
-            forget_replaced(ledger, self.lake, load, self.raw, at)
+            ledger.forget_raw_files(load.table, replaced_files(self.lake, self.raw, at))
             ledger.finish_load(load, at, receipt)
         return ledger.successful_loads(CONTRACT.name)[-1]
 
