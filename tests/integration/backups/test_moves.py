@@ -95,3 +95,21 @@ def test_tables_of_others_stay_where_they_are(raw_project: RawProject, tmp_path:
     assert raw_project.load() == 4
     lake = Lake(load_config(raw_project.config).lake)
     assert lake.catalog.load_table(("others", "t")).location() == theirs
+
+
+def test_a_copy_that_names_the_lake_of_its_original_is_found_by_the_second_to_load(
+    raw_project: RawProject, sql: Sql
+) -> None:
+    """Until then nothing tells the copied ledger from the original's. One of them keeps the lake."""
+    raw_project.set_warehouse(str(raw_project.lake))
+    copy = raw_project.beside("copy")
+    shutil.copy(raw_project.folder / "ledger.db", copy.folder / "ledger.db")
+    sql("INSERT INTO t VALUES (5, 1)")
+    assert copy.load() == 5
+    said = raw_project.fails_to_load()
+    assert "which the ledger does not know" in said
+    assert "such as a copy of this one) loads into this lake: give that a lake of its own" in said
+    assert raw_project.run("ledger", "rebuild").exit_code == 0
+    sql("INSERT INTO t VALUES (6, 1)")
+    assert raw_project.load() == 6
+    assert "which the ledger does not know" in copy.fails_to_load()
