@@ -143,13 +143,16 @@ def test_what_a_lost_database_left_is_not_applied_to_the_restored_one(
 def test_the_doctor_makes_nothing_that_a_restore_would_refuse(
     raw_project: RawProject, backup: Path
 ) -> None:
+    copy = raw_project.beside("copy")
+    copy.set(lake={"warehouse": "lake", "catalog": {"uri": "sqlite:///own.db"}})
     raw_project.lose()
-    before = raw_project.files()
-    assert raw_project.run("doctor", "--json").stdout
-    assert raw_project.files() == before
-    assert not raw_project.lake.exists()
-    raw_project.ok("restore", str(backup))
-    assert raw_project.load() == 4
+    for project in (raw_project, copy):
+        before = project.files()
+        assert '"not made yet' in project.run("doctor", "--json").stdout
+        assert project.files() == before
+        assert not project.lake.exists()
+        project.ok("restore", str(backup))
+        assert project.load() == 4
 
 
 def test_a_restore_over_a_finished_one_says_so(
