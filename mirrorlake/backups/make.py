@@ -266,7 +266,8 @@ def _is_kept(config: Config, name: str, file: StoredFile, begun: datetime) -> bo
 def _newest(
     config: LakeConfig, above: FileStore, lake: str
 ) -> tuple[FileStore, dict[str, SavedFile]] | None:
-    """The newest complete backup of this lake beside the new one, where links can be made."""
+    """The newest complete backup of this lake beside the new one, where links can be made. A lake
+    that was moved since has other paths in files of the same names, and often the same sizes."""
     if above.folder is None:
         return None
     for path in sorted(above.folder.glob(f"*/{saved.FILE}"), reverse=True):
@@ -275,7 +276,7 @@ def _newest(
             found = saved.read_manifest(store)
         except LakeError:
             continue
-        if found.lake == lake:
+        if found.lake == lake and found.warehouse == place_of(config):
             return store, {file.name: file for file in found.files}
     return None
 

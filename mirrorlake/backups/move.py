@@ -37,7 +37,12 @@ from mirrorlake.destinations.iceberg.identity import (
 )
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.lake_location import FILE as IDENTITY
-from mirrorlake.destinations.iceberg.lake_location import place_of, real_place
+from mirrorlake.destinations.iceberg.lake_location import (
+    place_of,
+    real_place,
+    refuse_unfinished,
+    unfinished_lake,
+)
 from mirrorlake.destinations.iceberg.lake_paths import LakePaths, Places
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.failpoints import failpoint
@@ -164,7 +169,7 @@ def _plan(config: Config, ledger: Ledger, new: str) -> _Plan:
         )
     by_hand = said is not None and said.lake == known[0] and not said.unfinished
     if said is not None and (by_hand or (resumed and said.catalog)):
-        return _plan_by_hand(config, known, there, said)
+        return _plan_by_hand(config, ledger, known, there, said)
     return _plan_copy(config, ledger, known, there, said if resumed else None)
 
 
@@ -178,14 +183,25 @@ def _plan_copy(
     """The lake is where the contract file says, and is copied."""
     here = config.lake
     old_files, new_files = FileStore(here), FileStore(there)
+    if resumed is not None and place_of(here) == place_of(there):
+        raise LakeError(
+            f"the move to {place_of(there)} was interrupted, and lake.warehouse says that place "
+            "already",
+            next_step="Set lake.warehouse back to where the lake was, run it again, then set the "
+            "new place",
+        )
     refuse_nested(old_files, new_files, "a move")
     if place_of(here) != known[1] and resumed is None:
+        refuse_unfinished(here.model_copy(update={"warehouse": known[1]}))
         raise LakeError(
             f"the lake of this ledger is in {known[1]}, and lake.warehouse is {place_of(here)}",
             next_step="Put the setting back; or, if the folder was moved, name where it is: "
             "`mirrorlake lake move FOLDER`",
         )
-    if identity_in(old_files) is None:
+    whole = identity_in(old_files)
+    if whole is not None and whole.unfinished:
+        raise unfinished_lake(place_of(here), whole.unfinished)
+    if whole is None:
         raise LakeError(
             f"there is no lake in {old_files.root}",
             next_step="If its folder was moved, name where it is: `mirrorlake lake move FOLDER`; "
@@ -217,7 +233,11 @@ def _plan_copy(
 
 
 def _plan_by_hand(
-    config: Config, known: tuple[str, str], there: LakeConfig, said: LakeIdentity
+    config: Config,
+    ledger: Ledger,
+    known: tuple[str, str],
+    there: LakeConfig,
+    said: LakeIdentity,
 ) -> _Plan:
     """The lake's files are at the new place already: what was moved keeps the lake's id, what was
     copied has its own."""
@@ -241,7 +261,9 @@ def _plan_by_hand(
         )
     files = FileStore(there)
     named = read_entries(lake, ())
-    old = spellings(known[1], named)
+    heads = {head.name for head in ledger.lake_heads()}
+    # A catalog may name tables of others, which have the same layout elsewhere.
+    old = spellings(known[1], [e for e in named if not heads or (e.namespace, e.name) in heads])
     places = Places.of(old, files.root)
     entries = _ours(named, places)
     lake_id = said.lake if said.unfinished or original is None else uuid.uuid4().hex

@@ -50,11 +50,15 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.copies import restore_rows
 from mirrorlake.operations.find_tables import forget_lost_views
 from mirrorlake.operations.restore_ledger import rebuild_table
+from mirrorlake.runtime.replaced_file import file_of
 
 logger = logging.getLogger(__name__)
 
 _LEFT_OUT, _A_SECOND = 1_000, 100
 """Numbers of loads that are left out: so many, and so many for each second since the backup."""
+
+_BESIDE = ("-journal", "-wal", "-shm")
+"""What SQLite keeps beside a database, by how the names end, and applies to whatever is there."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,13 @@ def _which(found: BackupManifest) -> str:
 def _refuse_catalog(config: Config, found: BackupManifest) -> None:
     """See that the catalog can be queried, and has none of the backup's tables."""
     uri = config.lake.catalog.uri or ""
+    file = file_of(sa.make_url(uri)) if uri.startswith("sqlite:") else None
+    if file is not None and not file.is_file() and (left := _left_beside(file)):
+        raise LakeError(
+            f"there is no catalog {file}, and {left} of an older one was left: SQLite would write "
+            "it into the restored one",
+            next_step="Move it away with its catalog; nothing was changed",
+        )
     named = set(metadata_locations(config.lake) or {})
     if config.lake.catalog.is_rest:
         spaces = {entry.namespace for entry in found.catalog}
@@ -191,8 +202,14 @@ def _refuse_catalog(config: Config, found: BackupManifest) -> None:
 
 def _refuse_ledger(config: Config, found: BackupManifest, resumed: LakeIdentity | None) -> None:
     """See that there is no ledger yet, or an empty one; or the one that this restore put there."""
-    url = sa.make_url(config.ledger.url)
-    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).is_file():
+    file = file_of(sa.make_url(config.ledger.url))
+    if file is not None and not file.is_file():
+        if left := _left_beside(file):
+            raise LedgerError(
+                f"there is no ledger {file}, and {left} of an older one was left: SQLite would "
+                "write it into the restored one",
+                next_step="Move it away with its ledger; nothing was changed",
+            )
         return
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     ledger.refuse_leases()
@@ -212,6 +229,12 @@ def _refuse_ledger(config: Config, found: BackupManifest, resumed: LakeIdentity 
         next_step="Move it away (a SQLite ledger is a file), or name an empty one (ledger.url); "
         "nothing was changed",
     )
+
+
+def _left_beside(file: Path) -> str:
+    """What a SQLite file that is gone left beside it; '' where nothing."""
+    paths = (file.with_name(f"{file.name}{end}") for end in _BESIDE)
+    return next((path.name for path in paths if path.exists()), "")
 
 
 def _compare(store: FileStore, found: BackupManifest, tell: OnStep) -> None:
@@ -248,14 +271,15 @@ def _put_ledger(
     places: Places,
 ) -> None:
     """Write the ledger: whole, or not at all."""
-    url = sa.make_url(config.ledger.url)
-    file = Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
+    file = file_of(sa.make_url(config.ledger.url))
     there = file is None or file.is_file()
     if there and Ledger(config.ledger.url, config.ledger.wait).filled_table() is not None:
         return  # this restore's own
     with tempfile.TemporaryDirectory(prefix="mirrorlake-") as scratch:
         part = file.with_name(f"{file.name}.restored") if file else Path(scratch) / saved.LEDGER
         part.parent.mkdir(parents=True, exist_ok=True)
+        for end in _BESIDE:
+            part.with_name(f"{part.name}{end}").unlink(missing_ok=True)
         part.write_bytes(store.read(saved.LEDGER))
         copied = Ledger(f"sqlite:///{part}", config.ledger.wait)
         copied.move_lake(lake_id, place_of(config.lake), places.moved)

@@ -285,8 +285,9 @@ def _refuse_unknown(ledger: Ledger, plan: ResolvedTable, table: LakeTable) -> No
         raise LedgerError(
             f"lake table {plan.raw} holds load {load_id}, which the ledger does not know",
             table=plan.name,
-            next_step="It was made with another ledger, or this one was lost or is an old copy: "
-            "run `mirrorlake ledger rebuild`",
+            next_step="This ledger was lost or is an old copy, or another one's project (such as a "
+            "copy of this one) loads into this lake: give that a lake of its own. Then run "
+            "`mirrorlake ledger rebuild`",
         )
 
 

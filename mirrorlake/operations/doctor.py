@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pymysql.connections import Connection
@@ -17,6 +19,12 @@ from mirrorlake.config import Config, SourceConfig, TableContract, TenantTable, 
 from mirrorlake.config.source_url import default_tls
 from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.destinations.iceberg.identity import open_lake
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.lake_location import (
+    check_place,
+    is_catalog_missing,
+    refuse_no_folder,
+)
 from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import LEDGER_VERSION, Ledger
@@ -28,6 +36,7 @@ from mirrorlake.runtime.doctor import Diagnosis
 from mirrorlake.runtime.java import small_code_cache
 from mirrorlake.runtime.permissions import Opened, find_wider, held, narrowing
 from mirrorlake.runtime.plural import plural
+from mirrorlake.runtime.replaced_file import file_of
 from mirrorlake.sources.mysql.connect import rows_of, session
 from mirrorlake.sources.mysql.introspect import read_contracted, read_tables
 from mirrorlake.sources.mysql.lake_names import in_lake
@@ -45,35 +54,75 @@ from mirrorlake.workspace import Workspace
 
 SHOWN = 5
 """Tenants that can't be kept, and things that are no tenants, are listed up to this many."""
+_NOT_MADE = "not made yet; the first sync makes it"
 
 
 def diagnose_contract(path: Path) -> list[Diagnosis]:
     """Every piece that a contract names, also those that are fine; never raises for a bad one.
 
-    Opening the lake and the ledger makes them if they are not there yet, as a sync would.
+    No ledger, catalog or lake is made. In the empty database of a server their empty tables are.
     """
     try:
         config = load_config(path)
     except MirrorlakeError as error:
         return [Diagnosis("contract", "", "broken", str(path), str(error))]
-    with held(config.lake.permissions):
-        return _pieces(path, config)
+    with held(config.lake.permissions), TemporaryDirectory(prefix="mirrorlake-") as folder:
+        return _pieces(path, _Parts(config, Path(folder)))
 
 
-def _pieces(path: Path, config: Config) -> list[Diagnosis]:
+@dataclass(frozen=True)
+class _Parts:
+    """A contract's ledger and lake. What is not there yet, as a file on this machine, is empty and
+    in a folder that is removed: a look must not make what a restore puts back."""
+
+    config: Config
+    folder: Path
+
+    @property
+    def has_ledger(self) -> bool:
+        file = file_of(make_url(self.config.ledger.url))
+        return file is None or file.is_file()
+
+    def ledger(self) -> Ledger:
+        where = self.config.ledger
+        url = where.url if self.has_ledger else f"sqlite:///{self.folder}/ledger.db"
+        found = Ledger(url, where.wait)
+        found.url = where.url  # as errors show it
+        return found
+
+    def missing_lake(self) -> dict[str, Any]:
+        """What of the lake is not there, and what is looked at in its place."""
+        lake, found = self.config.lake, dict[str, Any]()
+        folder = local_path(lake.warehouse)
+        if folder is not None and not folder.is_dir():
+            found["warehouse"] = str(self.folder / "lake")
+        if is_catalog_missing(lake):
+            uri = f"sqlite:///{self.folder}/catalog.db"
+            found["catalog"] = lake.catalog.model_copy(update={"uri": uri})
+        return found
+
+    def lake(self, ledger: Ledger) -> Lake:
+        """Raises LakeError: it is lost, or not the one that the ledger knows."""
+        config = self.config.lake
+        if check_place(config, ledger).heads:
+            refuse_no_folder(config)
+        if missing := self.missing_lake():
+            return Lake(config.model_copy(update=missing))
+        return open_lake(config, ledger, looks_only=True)
+
+
+def _pieces(path: Path, parts: _Parts) -> list[Diagnosis]:
+    config = parts.config
     tables = plural(len(config.tables), "table")
     tables += f", {len(config.tenants)} of tenants" if config.tenants else ""
     pieces = [Diagnosis("contract", "1", "ok", str(path), tables)]
-    # The ledger first: it knows whether a catalog was here, before opening the lake makes one.
     ledger_at = Ledger.shown_url(config.ledger.url)
-    pieces.append(_looked_at("ledger", ledger_at, lambda: _ledger(config)))
-    # Opening the lake makes it the ledger's, if that knows of none.
-    agreement = _looked_at("lake and ledger", ledger_at, lambda: _agreement(config))
-    pieces.append(_looked_at("lake", config.lake.warehouse, lambda: _lake(config)))
-    pieces.append(agreement)
+    pieces.append(_looked_at("ledger", ledger_at, lambda: _ledger(parts)))
+    pieces.append(_looked_at("lake", config.lake.warehouse, lambda: _lake(parts)))
+    pieces.append(_looked_at("lake and ledger", ledger_at, lambda: _agreement(parts)))
     if config.spark.connect:
         where = str(config.spark.connect).partition("/;")[0]
-        pieces.append(_looked_at("Spark Connect", where, lambda: _connect(config)))
+        pieces.append(_looked_at("Spark Connect", where, lambda: _connect(parts)))
     pieces += look_at_permissions(config)
     for source in config.sources.values():
         servers = {f"source {source.name}": source}
@@ -82,8 +131,8 @@ def _pieces(path: Path, config: Config) -> list[Diagnosis]:
         for name, server in servers.items():
             pieces += _server(name, server)
         if pieces[-1].state != "broken" or source.primary is not None:
-            pieces += _tables(config, source)
-    return [*pieces, *(piece for table in config.tenants for piece in _tenants(config, table))]
+            pieces += _tables(parts, source)
+    return [*pieces, *(piece for table in config.tenants for piece in _tenants(parts, table))]
 
 
 def look_at_permissions(config: Config) -> list[Diagnosis]:
@@ -141,9 +190,10 @@ def _sqlite_files(url: str) -> list[Path]:
     return [Path(file + end) for end in ("", "-wal", "-shm", "-journal")]
 
 
-def _tables(config: Config, source: SourceConfig) -> list[Diagnosis]:
+def _tables(parts: _Parts, source: SourceConfig) -> list[Diagnosis]:
     """Whether each table's contract can be kept by the server that is there, as a sync would find
     before it reads: one piece for those that can, one for each that can't."""
+    config = parts.config
     contracts = [c for c in config.tables if c.source == source.name]
     refused: list[Diagnosis] = []
     warned: list[Diagnosis] = []
@@ -158,7 +208,7 @@ def _tables(config: Config, source: SourceConfig) -> list[Diagnosis]:
                         table = read_contracted(config, contract, connection)
                     with located_errors(config, contract):
                         table = in_lake(table, contract)
-                    once = _once(config, contract)
+                    once = _once(parts, contract)
                     plan, name = resolve_contract(config, contract, table, once), contract.name
                     notes = [gone_words(plan.gone)] if plan.gone else []
                     warned += [
@@ -195,23 +245,23 @@ def _unread(table: SourceTable, contract: TableContract) -> list[str]:
     ]
 
 
-def _once(config: Config, contract: TableContract) -> frozenset[str]:
+def _once(parts: _Parts, contract: TableContract) -> frozenset[str]:
     """The columns that a table had when it was loaded; none where the ledger can't be read, which
     is a piece of its own."""
     try:
-        ledger = Ledger(config.ledger.url, config.ledger.wait)
+        ledger = parts.ledger()
         return once_there(ledger, contract, ledger.schema_versions(contract.name))
     except MirrorlakeError:
         return frozenset()
 
 
-def _tenants(config: Config, table: TenantTable) -> list[Diagnosis]:
+def _tenants(parts: _Parts, table: TenantTable) -> list[Diagnosis]:
     """Whether the sources have tenants of a table, and which of them can be kept, as a sync would
     find before it reads; sources and patterns that mean nothing are named."""
     name = f"tenants {table.name}"
     try:
-        ledger = Ledger(config.ledger.url, config.ledger.wait)
-        lake = open_lake(config.lake, ledger)
+        config, ledger = parts.config, parts.ledger()
+        lake = parts.lake(ledger)
         workspace = Workspace(config, ledger, lake, LazySpark(config.spark, lake), "doctor")
         survey = survey_tenants(workspace, table)
         _look_into(config, survey)
@@ -253,16 +303,17 @@ def _looked_at(name: str, where: str, look: Callable[[], tuple[str, str]]) -> Di
     return Diagnosis(name, version, "ok", where, detail)
 
 
-def _lake(config: Config) -> tuple[str, str]:
-    lake = open_lake(config.lake, Ledger(config.ledger.url, config.ledger.wait))
+def _lake(parts: _Parts) -> tuple[str, str]:
+    lake = parts.lake(parts.ledger())
+    if parts.missing_lake():
+        return "", _NOT_MADE
     with lake.translated("catalog"):
         return "format 2", f"{len(lake.catalog.list_namespaces())} namespaces"
 
 
-def _connect(config: Config) -> tuple[str, str]:
+def _connect(parts: _Parts) -> tuple[str, str]:
     """A Spark Connect server's version, and whether it has room for what it compiles."""
-    lake = open_lake(config.lake, Ledger(config.ledger.url, config.ledger.wait))
-    spark = LazySpark(config.spark, lake)
+    spark = LazySpark(parts.config.spark, parts.lake(parts.ledger()))
     try:
         session = spark.get()
         options = session.conf.get("spark.driver.extraJavaOptions", "")
@@ -271,9 +322,9 @@ def _connect(config: Config) -> tuple[str, str]:
         spark.stop()
 
 
-def _agreement(config: Config) -> tuple[str, str]:
+def _agreement(parts: _Parts) -> tuple[str, str]:
     """Whether the lake's tables are as the ledger's last commits left them."""
-    ledger = Ledger(config.ledger.url, config.ledger.wait)
+    config, ledger = parts.config, parts.ledger()
     refuse_moved_lake(config, ledger, recorded_tables(config, ledger))
     refuse_lost_views(config, ledger)
     return (
@@ -282,8 +333,10 @@ def _agreement(config: Config) -> tuple[str, str]:
     )
 
 
-def _ledger(config: Config) -> tuple[str, str]:
-    Ledger(config.ledger.url, config.ledger.wait)
+def _ledger(parts: _Parts) -> tuple[str, str]:
+    if not parts.has_ledger:
+        return "", _NOT_MADE
+    parts.ledger()
     return str(LEDGER_VERSION), ""
 
 

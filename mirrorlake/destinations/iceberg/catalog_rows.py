@@ -18,6 +18,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError
 
+from mirrorlake.config.fields import hide_url
 from mirrorlake.destinations.base import CATALOG, Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.errors import LakeError
@@ -151,8 +152,8 @@ def _sql_catalog(lake: Connection, what: str) -> SqlCatalog:
     if isinstance(lake.catalog, SqlCatalog):
         return lake.catalog
     raise LakeError(
-        f"{what} needs a catalog that is a SQL database or a REST server; {lake.catalog_uri()} is "
-        f"a {type(lake.catalog).__name__}",
+        f"{what} needs a catalog that is a SQL database or a REST server; "
+        f"{hide_url(lake.catalog_uri())} is a {type(lake.catalog).__name__}",
         next_step="Back it up by its own means, between ledger and lake: docs/backup.md has the "
         "order",
     )

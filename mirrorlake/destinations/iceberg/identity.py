@@ -54,8 +54,11 @@ class LakeIdentity:
     restored: str = ""
 
 
-def open_lake(config: LakeConfig, ledger: Ledger) -> Lake:
+def open_lake(config: LakeConfig, ledger: Ledger, *, looks_only: bool = False) -> Lake:
     """The lake that a config names, which is the one that the ledger knows.
+
+    Args:
+        looks_only: what warehouse or ledger lacks is not written down.
 
     Raises:
         LakeError: it can't be opened, or is another one; nothing was made.
@@ -63,11 +66,11 @@ def open_lake(config: LakeConfig, ledger: Ledger) -> Lake:
     check_place(config, ledger)
     with held(config.permissions):
         lake = Lake(config)
-        _agree(config, ledger, lake)
+        _agree(config, ledger, lake, looks_only=looks_only)
     return lake
 
 
-def _agree(config: LakeConfig, ledger: Ledger, lake: Lake) -> None:
+def _agree(config: LakeConfig, ledger: Ledger, lake: Lake, *, looks_only: bool) -> None:
     """See that warehouse and ledger say the same lake; what one of them lacks is written down.
 
     Raises:
@@ -103,6 +106,8 @@ def _agree(config: LakeConfig, ledger: Ledger, lake: Lake) -> None:
         )
     if known is None and said is not None and (left := _left_folder(lake)):
         raise lost_together(config, ledger, left)
+    if looks_only:
+        return
     if known is None:
         lake_id = ledger.claim_lake(said.lake if said else uuid.uuid4().hex, here)
     else:

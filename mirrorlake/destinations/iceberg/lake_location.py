@@ -57,7 +57,7 @@ def check_place(config: LakeConfig, ledger: Ledger) -> LakeLook:
         if ledger.lake() is None and (left := _left_folder(config)):
             raise lost_together(config, ledger, left)
         return LakeLook((), {})
-    named = {} if _is_missing(config) else metadata_locations(config)
+    named = {} if is_catalog_missing(config) else metadata_locations(config)
     if named is None or not any(head.name in named for head in heads):
         refuse_no_folder(config)
         if named is not None:
@@ -75,6 +75,7 @@ def check_warehouse(config: LakeConfig, ledger: Ledger) -> list[LakeHead]:
     refuse_unfinished(config)
     known, here, heads = ledger.lake(), place_of(config), ledger.lake_heads()
     if known is not None and known[1] != here and heads:
+        refuse_unfinished(config.model_copy(update={"warehouse": known[1]}))
         raise LakeError(
             f"the ledger {Ledger.shown_url(ledger.url)} is of the lake in {known[1]}, and "
             f"lake.warehouse is {here}",
@@ -107,7 +108,7 @@ def unfinished_lake(here: str, words: str) -> LakeError:
     """A lake of which a part is there."""
     return LakeError(
         f"the lake in {here} is not whole: {words} was interrupted",
-        next_step="Run that again: it continues where it ended",
+        next_step="Run that again, with lake.warehouse as it was: it continues where it ended",
     )
 
 
@@ -137,7 +138,7 @@ def _left_folder(config: LakeConfig) -> str | None:
     nothing was left. A lake that does not say which it is may be anybody's files, and one that was
     made with another catalog is another project's."""
     at = says_which(config)
-    if at is None or not (_is_missing(config) or metadata_locations(config) == {}):
+    if at is None or not (is_catalog_missing(config) or metadata_locations(config) == {}):
         return None
     if config.catalog.uri:
         with suppress(ValueError, OSError):
@@ -148,7 +149,7 @@ def _left_folder(config: LakeConfig) -> str | None:
     return None if found is None else str(found.parent)
 
 
-def _is_missing(config: LakeConfig) -> bool:
+def is_catalog_missing(config: LakeConfig) -> bool:
     """Whether the catalog is a SQLite file, and not there."""
     if not config.catalog.uri:
         folder = config.warehouse.removeprefix("file://")

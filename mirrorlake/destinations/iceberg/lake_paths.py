@@ -141,6 +141,7 @@ class LakePaths:
                 if at in seen:
                     continue
                 yield at
+                yield from self._of_summary(snapshot.get("summary") or {})
                 for manifest in read_avro(self.store.read(at)).records:
                     path = self._relative(manifest["manifest_path"], entry)
                     if path not in seen:
@@ -148,6 +149,13 @@ class LakePaths:
                         yield from self._of_manifest(path, entry)
         except (ValueError, KeyError, TypeError) as error:
             raise _damaged(entry, f"one of its files can't be read: {error}") from error
+
+    def _of_summary(self, summary: dict[str, str]) -> Iterator[str]:
+        """Files that a commit of ours names itself: what a landing's fold knows then."""
+        for value in summary.values():
+            name = self.places.relative(value)
+            if name is not None and self.store.size(name) is not None:
+                yield name
 
     def _of_manifest(self, name: str, entry: CatalogEntry) -> Iterator[str]:
         for record in read_avro(self.store.read(name)).records:

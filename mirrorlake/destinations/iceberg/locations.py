@@ -19,6 +19,7 @@ from mirrorlake.config.database_url import with_driver
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import CATALOG, Destination, Identifier
 from mirrorlake.runtime.database_waits import bound_waits
+from mirrorlake.runtime.replaced_file import file_of
 
 _SECONDS = 30.0
 """After how long a catalog's server that sends nothing is looked at."""
@@ -45,6 +46,9 @@ def metadata_locations(
     elsewhere = {"type", "uri", "py-catalog-impl"} & set(config.catalog.properties)
     if uri is None or config.catalog.is_rest or elsewhere:
         return None
+    file = file_of(sa.make_url(uri))
+    if file is not None and not file.is_file():
+        return {}  # connecting would make it
     try:
         with _engine(uri).connect() as connection:
             query = sa.select(_TABLES).where(_TABLES.c.catalog_name == CATALOG)

@@ -120,6 +120,41 @@ def test_what_is_not_empty_or_not_whole_is_refused(
     )
 
 
+@pytest.mark.parametrize("end", ["journal", "wal", "shm"])
+def test_what_a_lost_database_left_is_not_applied_to_the_restored_one(
+    raw_project: RawProject, backup: Path, end: str
+) -> None:
+    copy = raw_project.beside("copy")
+    copy.set(lake={"warehouse": "lake", "catalog": {"uri": "sqlite:///own.db"}})
+    for name in ("ledger.db", "own.db"):
+        left = copy.folder / f"{name}-{end}"
+        left.write_bytes(b"pages of a database that is gone")
+        said = copy.refused("restore", str(backup))
+        assert f"{left.name} of an older one was left" in said
+        assert "Move it away with its" in said
+        left.unlink()
+    # What an interrupted restore itself was writing is made again.
+    (copy.folder / f"ledger.db.restored-{end}").write_bytes(b"pages")
+    copy.ok("restore", str(backup))
+    assert not list(copy.folder.glob("*.restored*"))
+    assert copy.load() == 4
+
+
+def test_the_doctor_makes_nothing_that_a_restore_would_refuse(
+    raw_project: RawProject, backup: Path
+) -> None:
+    copy = raw_project.beside("copy")
+    copy.set(lake={"warehouse": "lake", "catalog": {"uri": "sqlite:///own.db"}})
+    raw_project.lose()
+    for project in (raw_project, copy):
+        before = project.files()
+        assert '"not made yet' in project.run("doctor", "--json").stdout
+        assert project.files() == before
+        assert not project.lake.exists()
+        project.ok("restore", str(backup))
+        assert project.load() == 4
+
+
 def test_a_restore_over_a_finished_one_says_so(
     raw_project: RawProject, backup: Path, sql: Sql
 ) -> None:
@@ -202,7 +237,7 @@ def test_a_move_is_killed_at_each_step_and_continued(
         raw_project.killed_at(runner, step, "lake", "move", str(new), "--yes")
         assert {p: p.read_bytes() for p in raw_project.lake.rglob("*") if p.is_file()} == before
         if step in ("move.ledger", "move.catalog"):
-            assert "is of the lake in" in str(raw_project.run("gaps").exception)
+            assert "is not whole: `mirrorlake lake move" in str(raw_project.run("gaps").exception)
         else:
             assert raw_project.run("gaps").exit_code == 0
         raw_project.set(lake={"warehouse": str(new)})

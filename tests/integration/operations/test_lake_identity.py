@@ -168,7 +168,14 @@ def test_a_lost_ledger_is_said_by_what_only_looks(project: Project) -> None:
         assert isinstance(result.exception, LedgerError), result.output
         assert "knows nothing of the lake" in str(result.exception)
         assert "mirrorlake ledger rebuild" in str(result.exception)
+    for path in project.folder.glob("ledger.db*"):
+        path.unlink()
+    before = project.files()
     assert project.run("doctor").exit_code == 3
+    (project.lake / "mirrorlake-lake.json").rename(project.folder / "identity")
+    assert project.run("doctor", "--json").stdout
+    (project.folder / "identity").rename(project.lake / "mirrorlake-lake.json")
+    assert project.files() == before
     assert project.run("ledger", "rebuild").exit_code == 0
     assert project.run("status").exit_code == 0
     assert project.load() == 4

@@ -70,6 +70,17 @@ def test_every_file_is_reached_once(table: Table, tmp_path: Path) -> None:
     assert all((tmp_path / "old" / name).is_file() for name in found)
 
 
+def test_a_file_that_a_commit_names_by_itself_is_reached(table: Table, tmp_path: Path) -> None:
+    at = f"{table.location()}/fold/1.json"
+    path = Path(at.removeprefix("file://"))
+    path.parent.mkdir()
+    path.write_text("{}")
+    table.append(ROWS, {"mirrorlake.fold-state": at, "other": f"{table.location()}/fold/gone"})
+    old = tmp_path / "old"
+    found = list(paths_in(old, old).reached([entry_of(table.refresh())]))
+    assert [old / name for name in found if "/fold/" in name] == [path]
+
+
 def test_a_folder_is_written_for_where_it_is(table: Table, tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "a new place"
     shutil.copytree(old, new)

@@ -137,8 +137,8 @@ COMMANDS = {
     "which registers the tables again from their newest metadata files. If the lake's folder was "
     "moved, run `mirrorlake lake move` with where it is now. If its files are gone, `mirrorlake "
     "restore` a backup. Nothing was made": FIND,
-    "It was made with another ledger, or this one was lost or is an old copy: run `mirrorlake "
-    "ledger rebuild`": f"{OPERATIONS}/test_rebuild.py::test_an_old_copy_of_the_ledger_is_refused_and_completed",
+    "This ledger was lost or is an old copy, or another one's project (such as a copy of this one) "
+    "loads into this lake: give that a lake of its own. Then run `mirrorlake ledger rebuild`": f"{OPERATIONS}/test_rebuild.py::test_an_old_copy_of_the_ledger_is_refused_and_completed",
     "Look whether MySQL should hold so few. If it should: `mirrorlake sync … --accept-smaller`, or "
     "under Dagster a run with the tag mirrorlake/accept-smaller: true": (
         f"{LOAD}/test_shrink.py::test_nothing_is_changed_until_it_is_accepted"
@@ -234,8 +234,9 @@ CLASSES = {
     "SnapshotRefused": LAND,
     "LakeDamaged": f"{OPERATIONS}/test_refold.py::test_every_kind_of_table",
     "LedgerError": COMMANDS[
-        "It was made with another ledger, or this one was lost or is an old copy: "
-        "run `mirrorlake ledger rebuild`"
+        "This ledger was lost or is an old copy, or another one's project (such as a copy of this "
+        "one) loads into this lake: give that a lake of its own. Then run `mirrorlake ledger "
+        "rebuild`"
     ],
     "ProofError": STEPS,
     "TooFewRows": f"{LOAD}/test_shrink.py::test_nothing_is_changed_until_it_is_accepted",

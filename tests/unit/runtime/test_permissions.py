@@ -19,11 +19,13 @@ from dagster_mirrorlake.resources import LedgerResource
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.config.settings import LakeConfig
+from mirrorlake.destinations.iceberg.identity import open_lake
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.session_settings import catalog_settings
+from mirrorlake.ledger import Ledger
 from mirrorlake.operations.doctor import diagnose_contract, look_at_permissions
 from mirrorlake.runtime.launch import hidden_settings
-from mirrorlake.runtime.permissions import Permissions, Umask, find_wider, narrowing
+from mirrorlake.runtime.permissions import Permissions, Umask, find_wider, held, narrowing
 
 MODES: dict[Permissions, tuple[int, int]] = {
     "private": (0o600, 0o700),
@@ -208,11 +210,19 @@ def test_the_doctor_looks_at_dagsters_home_and_at_a_catalog_elsewhere(
     assert pieces["permissions of Dagster's home"].state == "broken"
 
 
-def test_the_doctor_of_a_contract_says_it_and_makes_private_files(tmp_path: Path) -> None:
+def test_the_doctor_of_a_contract_says_it_and_makes_nothing(tmp_path: Path) -> None:
     path = contract(tmp_path)
     path.write_text(path.read_text().replace("127.0.0.1,", "127.0.0.1, port: 1,"))
     pieces = {piece.name: piece for piece in diagnose_contract(path)}
+    for name in ("ledger", "lake"):
+        assert (pieces[name].state, pieces[name].detail[:12]) == ("ok", "not made yet")
+    assert list(tmp_path.iterdir()) == [path]
+    config = load_config(path)
+    with held(config.lake.permissions):
+        open_lake(config.lake, Ledger(config.ledger.url))
+    pieces = {piece.name: piece for piece in diagnose_contract(path)}
     assert pieces["permissions of the lake"].state == "ok"
+    assert pieces["lake"].version == "format 2"
     assert mode(tmp_path / ".mirrorlake" / "ledger.db") == 0o600
     (tmp_path / ".mirrorlake" / "ledger.db").chmod(0o640)
     pieces = {piece.name: piece for piece in diagnose_contract(path)}
