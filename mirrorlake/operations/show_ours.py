@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.altered_columns import set_columns_back
-from mirrorlake.destinations.iceberg.folder_metadata import read_folder
+from mirrorlake.destinations.iceberg.folder_metadata import mark_renamed, read_folder
 from mirrorlake.destinations.iceberg.heads import MovedTable, only_foreign_since
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.listing import listed_path
@@ -41,8 +41,11 @@ def show_ours(workspace: Workspace, one: MovedTable, *, register: bool = False) 
     if one.layer != "raw" and _take_back(workspace, one):
         return f"it shows that version again; theirs is kept for {KEPT.days} days"
     gone = one.recorded if register and one.how == "gone" else None
-    elsewhere = gone is not None and is_elsewhere(workspace, one.identifier)
-    if gone is not None and not elsewhere and _name_recorded(workspace.lake, one.identifier, gone):
+    if gone is not None and is_elsewhere(workspace, one.identifier):
+        lake, at = workspace.lake, workspace.lake.location(one.identifier)
+        with lake.translated(one.identifier):
+            mark_renamed(open_storage(lake.catalog.properties, at), at, gone.uuid)
+    elif gone is not None and _name_recorded(workspace.lake, one.identifier, gone):
         workspace.accept(one.identifier)
         return "it is registered again"
     return ""

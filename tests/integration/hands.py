@@ -170,6 +170,11 @@ def column_added(at: LakePart) -> None:
     row_added(at)
 
 
+def renamed(at: LakePart) -> None:
+    namespace, name = at.identifier.path
+    at.place.lake.catalog.rename_table((namespace, name), (namespace, f"{name}_old"))
+
+
 def out_of_catalog(at: LakePart) -> None:
     at.forget()
 
