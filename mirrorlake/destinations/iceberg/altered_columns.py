@@ -2,7 +2,8 @@
 
 Such a change makes no version: main shows the same rows, without the values, or with them under
 another name. Data files name columns by their ids, so the schema of before shows every value again,
-as long as no file was written since. Columns that were added take nothing away, and stay.
+as long as no file was written since. Columns that were added take nothing away: alone they stay,
+but for those of a mirrored table's raw, which holds one schema version as it was read.
 
 Source: Iceberg specification, "Schema Evolution" and "Column Projection".
 """
@@ -24,6 +25,7 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
     TableUpdate,
 )
+from pyiceberg.types import IcebergType
 
 from mirrorlake.destinations.base import MAIN, Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection, metadata_read
@@ -33,20 +35,26 @@ from mirrorlake.ledger.lake_heads import LakeHead
 _MAPPING = "schema.name-mapping.default"
 
 
-def lacks_columns(table: Table, head: LakeHead) -> bool:
+def has_other_columns(table: Table, head: LakeHead, *, exactly: bool) -> bool:
     """Whether a table has not every column that our last commit left, as it was. False where the
     metadata file of that commit is gone.
+
+    Args:
+        exactly: whether it may have no others either.
 
     Raises:
         OSError: the storage failed.
     """
     then = _read_left(table, head)
-    return then is not None and not _has_all(table.schema(), then.schema())
+    if then is None:
+        return False
+    there, left = _columns(table.schema()), _columns(then.schema())
+    return there != left if exactly else not left.items() <= there.items()
 
 
 def set_columns_back(lake: Connection, identifier: Identifier, head: LakeHead) -> None:
-    """Give a table that shows the version of our last commit the columns that this commit left; one
-    that has them all stays as it is.
+    """Give a table that shows the version of our last commit the columns that this commit left, and
+    no others.
 
     Raises:
         CommitConflict: another writer was faster; nothing was changed.
@@ -55,7 +63,7 @@ def set_columns_back(lake: Connection, identifier: Identifier, head: LakeHead) -
     with lake.translated(identifier):
         table = lake.catalog.load_table(identifier.path)
         then = _read_left(table, head)
-    if then is None or _has_all(table.schema(), then.schema()):
+    if then is None or _columns(table.schema()) == _columns(then.schema()):
         return
     left = then.schema()
     updates: list[TableUpdate] = []
@@ -74,15 +82,14 @@ def set_columns_back(lake: Connection, identifier: Identifier, head: LakeHead) -
     )
 
     def are_there() -> bool:
-        return _has_all(lake.catalog.load_table(identifier.path).schema(), left)
+        return _columns(lake.catalog.load_table(identifier.path).schema()) == _columns(left)
 
     with lake.committing(identifier, are_there, lambda: _conflict(identifier)):
         table.catalog.commit_table(table, requirements, tuple(updates))
 
 
-def _has_all(schema: Schema, left: Schema) -> bool:
-    there = {field.field_id: (field.name, field.field_type) for field in schema.fields}
-    return all(there.get(f.field_id) == (f.name, f.field_type) for f in left.fields)
+def _columns(schema: Schema) -> dict[int, tuple[str, IcebergType]]:
+    return {field.field_id: (field.name, field.field_type) for field in schema.fields}
 
 
 def _read_left(table: Table, head: LakeHead) -> TableMetadata | None:

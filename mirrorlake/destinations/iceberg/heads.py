@@ -21,7 +21,7 @@ from pyiceberg.table.snapshots import Snapshot
 from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import SIDES, Identifier
-from mirrorlake.destinations.iceberg.altered_columns import lacks_columns
+from mirrorlake.destinations.iceberg.altered_columns import has_other_columns
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.commit import BASE, snapshot_property
 from mirrorlake.destinations.iceberg.locations import metadata_locations
@@ -87,10 +87,7 @@ class MovedTable:
         if self.how == "written":
             return f"was written to by other hands since Mirrorlake's last commit ({left})"
         if self.how == "altered":
-            return (
-                "has columns that other hands took away, renamed or gave another type since "
-                f"Mirrorlake's last commit ({left})"
-            )
+            return f"has not the columns any more that Mirrorlake's last commit ({left}) left"
         if self.how == "set back":
             return (
                 f"shows version {self.now}, which is older than Mirrorlake's last commit ({left})"
@@ -143,7 +140,7 @@ def find_moved_tables(
             with lake.translated(identifier):
                 of_loads = layer == "raw" and isinstance(contract, TableContract)
                 how = how_moved(table, head, files=of_loads)
-                if how is None and table is not None and _is_altered(table, head):
+                if how is None and table is not None and _is_altered(table, head, of_loads):
                     shows_ours = table.metadata.current_snapshot_id == head.snapshot_id
                     # Files that were written again since have no values of what was taken away.
                     how = "altered" if shows_ours else "written"
@@ -183,11 +180,13 @@ def how_moved(
     return None  # made again on a branch that began with nothing, or what it came of expired
 
 
-def _is_altered(table: Table, head: LakeHead) -> bool:
-    """Whether others changed columns that our last commit left. Those that a run of ours changed
-    that died are set back, too: it has to begin again."""
+def _is_altered(table: Table, head: LakeHead, of_loads: bool) -> bool:
+    """Whether a table has not the columns that our last commit left, and no commit of ours came
+    since. Those that a run of ours changed that died are set back, too: it has to begin again."""
     left = head.snapshot_id
-    return left is not None and only_foreign_since(table, left) and lacks_columns(table, head)
+    if left is None or not only_foreign_since(table, left):
+        return False
+    return has_other_columns(table, head, exactly=of_loads)
 
 
 def only_foreign_since(table: Table, left: int) -> bool:

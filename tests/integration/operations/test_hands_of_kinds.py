@@ -182,7 +182,7 @@ class LandedMirror:
         config = self.place.folder / f"{self.feed.name}.yaml"
         words = ["status", "--strict", "--json", "--config", str(config)]
         found = json.loads(CliRunner().invoke(cli, words).stdout)
-        return {one["kind"] for one in found["attention"]}
+        return {said["kind"] for one in found for said in one["not_right"]}
 
     def wrong(self) -> str:
         found = {key: str(row[0]) for key, row in self.feed.rows().items()}
