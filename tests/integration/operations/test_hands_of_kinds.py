@@ -376,6 +376,37 @@ def test_one_command_puts_it_right_or_names_a_step_that_does(
     assert mirror.doctor() == ""
 
 
+def test_a_damaged_table_of_a_landing_is_renamed_and_folded_again(
+    server: MariaDB,
+    place: Place,
+    database: str,
+    sql: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As `refold` and a damaged file advise; its upkeep goes on, and the old one keeps its files."""
+    share_session(place, monkeypatch)
+    mirror = LandedMirror.make(server, place, sql, database)
+    config, name = place.folder / f"{mirror.feed.name}.yaml", mirror.feed.contract.name
+    part = mirror.part("deduped")
+    files = [task.file.file_path for task in part.load().scan().plan_files()]
+    Path(files[0].removeprefix("file:")).unlink()
+
+    def run(*words: str) -> Any:
+        return CliRunner().invoke(cli, [*words, "--config", str(config)])
+
+    refused = str(run("refold", name).exception)
+    step = "ename its lake table (one that is dropped is registered again), then `mirrorlake land"
+    assert step in refused or step in run("refold", name).output
+    renamed(part)
+    assert mirror.run() == ""
+    assert mirror.wrong() == ""
+    maintained = run("maintain", "--grace", "0", "--keep-days", "0.05")
+    assert maintained.exit_code == 0, maintained.output
+    assert all(Path(path.removeprefix("file:")).is_file() for path in files[1:])
+    assert mirror.wrong() == ""
+    assert mirror.run() == ""
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("how", ["gone", "another", "a table"])
 def test_the_view_over_a_landing_is_made_again(
