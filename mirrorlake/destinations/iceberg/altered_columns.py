@@ -3,7 +3,7 @@
 Such a change makes no version: main shows the same rows, without the values, or with them under
 another name. Data files name columns by their ids, so the schema of before shows every value again,
 as long as no file was written since. Columns that were added take nothing away: alone they stay,
-but for those of a mirrored table's raw, which holds one schema version as it was read.
+but for those of raw, where a table holds one schema version as it was read.
 
 Source: Iceberg specification, "Schema Evolution" and "Column Projection".
 """

@@ -140,7 +140,7 @@ def find_moved_tables(
             with lake.translated(identifier):
                 of_loads = layer == "raw" and isinstance(contract, TableContract)
                 how = how_moved(table, head, files=of_loads)
-                if how is None and table is not None and _is_altered(table, head, of_loads):
+                if how is None and table is not None and _is_altered(table, head, layer):
                     shows_ours = table.metadata.current_snapshot_id == head.snapshot_id
                     # Files that were written again since have no values of what was taken away.
                     how = "altered" if shows_ours else "written"
@@ -180,13 +180,13 @@ def how_moved(
     return None  # made again on a branch that began with nothing, or what it came of expired
 
 
-def _is_altered(table: Table, head: LakeHead, of_loads: bool) -> bool:
+def _is_altered(table: Table, head: LakeHead, layer: str) -> bool:
     """Whether a table has not the columns that our last commit left, and no commit of ours came
     since. Those that a run of ours changed that died are set back, too: it has to begin again."""
     left = head.snapshot_id
     if left is None or not only_foreign_since(table, left):
         return False
-    return has_other_columns(table, head, exactly=of_loads)
+    return has_other_columns(table, head, exactly=layer == "raw")
 
 
 def only_foreign_since(table: Table, left: int) -> bool:
