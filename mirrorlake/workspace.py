@@ -148,17 +148,21 @@ class Workspace:
             moved = tuple(find_moved_tables(self.config.lake, self.lake, self.ledger, contract))
             fresh: dict[str, Any] = {"changes": [], "holding": [], "views": [], "_accepted": set()}
             leased = replace(self, lease=lease, moved=moved, **fresh)
+            done = False
             try:
                 yield leased
+                done = True
             finally:
-                leased._record_heads(contract)
+                leased._record_heads(contract, done=done)
 
-    def _record_heads(self, contract: Recorded) -> None:
+    def _record_heads(self, contract: Recorded, *, done: bool) -> None:
         """Write down what this lease's commits left of the table's lake tables. Where that can't
         be, the next run knows the commits by their own words."""
         parts = (self.config.lake, self.lake, self.ledger, contract, self.held_lease())
         try:
             self.check_lease()
+            if not done and self.ledger.lake() is None:
+                return  # a ledger that was lost: what a refused run found is not what it left
             record_heads(*parts, self.moved, self._accepted)
         except MirrorlakeError as error:
             logger.info("table %s: what it holds now was not recorded: %s", contract.name, error)

@@ -299,6 +299,7 @@ def rebuild(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     again changes nothing. Of loads that only their files name, the range is unknown: if nothing is
     left to continue from, the table is read once more.
     """
+    from mirrorlake.destinations.iceberg.identity import claim_lake
     from mirrorlake.operations.restore_ledger import rebuild_table, set_damaged_aside
     from mirrorlake.workspace import Workspace
 
@@ -309,6 +310,7 @@ def rebuild(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
         done = [
             rebuild_table(workspace.ledger, workspace.lake, c, workspace.run_id) for c in chosen
         ]
+        claim_lake(config.lake, workspace.ledger, workspace.lake)
     if as_json:
         moved = None if aside is None else str(aside)
         show.print_json({"damaged": moved, "tables": [asdict(one) for one in done]})

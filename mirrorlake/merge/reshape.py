@@ -112,12 +112,12 @@ def _must_be_filled(workspace: Workspace, plan: ResolvedTable, layer: Layer, nam
     last held under its name."""
     if layer.name == "clean":
         return True
-    if plan.contract.replaces_all:
-        return False  # the newest copy has all rows there are
     ledger = workspace.ledger
     start = ledger.history_start(plan.name)
     folded = {seq for seq in ledger.folded_loads(plan.name, layer.name) if seq >= start}
-    tables = {load.raw_table for load in ledger.successful_loads(plan.name) if load.seq in folded}
+    loads = [load for load in ledger.successful_loads(plan.name) if load.seq in folded]
+    # The newest copy has all rows that there are.
+    tables = {load.raw_table for load in (loads[-1:] if plan.contract.replaces_all else loads)}
     versions = (v for v in ledger.schema_versions(plan.name) if v.raw_table in tables)
     return any(plan.name_in(dict(version.columns), name) for version in versions)
 

@@ -67,7 +67,7 @@ class _Todo:
         rows: tenants whose newest copies are put in.
         out: tenants whose rows are taken out.
         whole: whether deduped is rewritten from scratch.
-        retyped: columns whose type can't become the one of now.
+        retyped: columns whose type can't become the one of now, and those that others took away.
     """
 
     rows: Mapping[TenantPlace, Tenant]
@@ -179,13 +179,16 @@ def _plan(
     lost = {p: t for p, t in shown.items() if t.version not in shapes.tables}
     there = workspace.lake.load(identifier)
     held = {f.name: f.field_type for f in there.schema().fields} if there is not None else {}
+    made = workspace.ledger.definition(_made(identifier))
+    # Columns that it had when it was made, and that others took away, are written beside as well.
+    once = set(json.loads(made).get("columns", ())) if made and held else set[str]()
     retyped = tuple(
         name
         for name, kind in shapes.stored
-        if name in held and not can_hold(held[name], iceberg_type(kind))
+        if (name in held and not can_hold(held[name], iceberg_type(kind)))
+        or (name in once and name not in held)
     )
     gone = {p for p, t in tenants.items() if t.folded is not None and p not in shown}
-    made = workspace.ledger.definition(_made(identifier))
     if there is None or retyped or (made and not _is_as_made(workspace, there, made, shapes)):
         if lost and there is not None:
             raise _lost_raw(table, lost)
@@ -239,10 +242,11 @@ def _is_named_as_made(made: str, shapes: TenantShapes) -> bool:
 
 
 def _marks(heads: Iterable[int | None], shapes: TenantShapes) -> str:
-    """By what deduped is known again: the versions that a fold may have left it at, and what the
-    columns of each shape were called."""
+    """By what deduped is known again: the versions that a fold may have left it at, its columns,
+    and what those of each shape were called."""
     listed = [head for head in heads if head is not None]
-    return json.dumps({"heads": listed, "names": shapes.fingerprints})
+    columns = [name for name, _ in shapes.stored]
+    return json.dumps({"heads": listed, "names": shapes.fingerprints, "columns": columns})
 
 
 def _made(identifier: Identifier) -> str:

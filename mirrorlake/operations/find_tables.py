@@ -166,6 +166,8 @@ def _choose(
         for one in ours:
             if listed_path(one.path) == recorded:
                 return one
+    else:
+        ours = [one for one in ours if not one.renamed]
     return max(ours, key=lambda one: (one.sequence, one.updated), default=None)
 
 

@@ -217,7 +217,7 @@ def maintain_lake_table(
         if table.properties.get("gc.enabled") == "false":
             raise _shared(identifier)
         with lake.translated(identifier):
-            refuse_unknown_metadata(table)  # what expires goes, too
+            beside = refuse_unknown_metadata(table)  # what expires goes, too
         _drop_branches(lake, table)
         with spark_errors(str(identifier)):
             if layer != "raw" and table.current_snapshot() is not None:
@@ -228,7 +228,7 @@ def maintain_lake_table(
         failpoint("maintain.expired")
         table = table.refresh()
         orphans = remove_orphans(lake, table, datetime.now(UTC) - ages.grace, kept, indexes, loaded)
-        for of_mode in OF_MODES:
+        for of_mode in OF_MODES if beside is None else ():
             orphans += of_mode.remove_files(lake, table, datetime.now(UTC) - ages.grace)
     except LakeError as failed:
         logger.warning("table %s was not maintained: %s", identifier, failed)

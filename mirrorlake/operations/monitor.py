@@ -71,7 +71,8 @@ def _of_status(status: TableStatus, contract: TableContract | None) -> Iterator[
         contract: None of a table of tenants.
     """
     kind = _STATES.get(status.state)
-    if contract is not None and contract.landed and (kind is None or status.error):
+    landed = contract is not None and contract.landed and kind != "moved"
+    if landed and (kind is None or status.error):
         kind = "snapshots" if status.error else None
     if kind is not None:
         yield Attention(status.table, kind, status.error or _words(status.state))

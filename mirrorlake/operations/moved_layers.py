@@ -6,6 +6,9 @@
                     | version is there      |
     any but raw     | rows by other hands,  | our version is shown again at once; what other hands
                     | ours is there         | left stays under a tag for `KEPT`
+    any             | columns taken away,   | set back at once: every value is shown again
+                    | renamed, of another   |
+                    | type; no file written |
     any but raw     | gone, and its         | registered again at once, unless another name has it
                     | metadata is there     |
     deduped, clean  | any other             | made again from raw, in one commit; readers keep what
@@ -157,10 +160,10 @@ def refuse_removal(workspace: Workspace, contract: Recorded) -> None:
     or another's.
 
     Raises:
-        LakeError: a lake table of it may be one.
+        LakeError: a lake table of it may be one, or a compaction would lose what it does not show.
     """
     for one in workspace.moved:
-        if one.layer == "raw" or one.how in ("set back", "another"):
+        if one.layer == "raw" or one.how in ("set back", "another", "altered"):
             refuse_moved(workspace, contract, one.layer)
 
 

@@ -80,7 +80,13 @@ def remove_orphans(
             which no snapshot names. Nothing is removed.
     """
     with lake.translated(".".join(table.name())):
-        refuse_unknown_metadata(table)
+        if beside := refuse_unknown_metadata(table):
+            logger.warning(
+                "lake table %s: no orphan is looked for in its folder: %s is of a table that was "
+                "renamed; once nobody needs that, drop it and move its metadata files away",
+                ".".join(table.name()[-2:]), beside,
+            )  # fmt: skip
+            return []
         data = _orphans(table, "data", _named(table), kept)
         _refuse_loaded(table, [file for _, file in data], loaded)
         manifests = _metadata_orphans(table)

@@ -171,7 +171,8 @@ def refuse_refold(contract: TableContract) -> None:
         raise ConfigError(
             f"table {contract.name} is kept by snapshots: raw holds no rows of it to fold again",
             table=contract.name,
-            next_step="Drop its lake table, and land a newer snapshot, which is a complete copy",
+            next_step="Rename its lake table (one that is dropped is registered again), then "
+            f"`mirrorlake land {contract.name}`: its snapshots are folded again from their files",
         )
 
 

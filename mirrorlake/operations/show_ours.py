@@ -9,7 +9,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.folder_metadata import read_folder
+from mirrorlake.destinations.iceberg.altered_columns import set_columns_back
+from mirrorlake.destinations.iceberg.folder_metadata import mark_renamed, read_folder
 from mirrorlake.destinations.iceberg.heads import MovedTable, only_foreign_since
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.listing import listed_path
@@ -30,13 +31,21 @@ def show_ours(workspace: Workspace, one: MovedTable, *, register: bool = False) 
     Args:
         register: whether a table that the catalog lost is registered again.
     """
+    if one.how == "altered" and one.recorded is not None:
+        workspace.check_lease()
+        set_columns_back(workspace.lake, one.identifier, one.recorded)
+        workspace.accept(one.identifier)
+        return "its columns are as they were"
     if _set_forward(workspace, one):
         return "it is set forward again"
     if one.layer != "raw" and _take_back(workspace, one):
         return f"it shows that version again; theirs is kept for {KEPT.days} days"
     gone = one.recorded if register and one.how == "gone" else None
-    elsewhere = gone is not None and is_elsewhere(workspace, one.identifier)
-    if gone is not None and not elsewhere and _name_recorded(workspace.lake, one.identifier, gone):
+    if gone is not None and is_elsewhere(workspace, one.identifier):
+        lake, at = workspace.lake, workspace.lake.location(one.identifier)
+        with lake.translated(one.identifier):
+            mark_renamed(open_storage(lake.catalog.properties, at), at, gone.uuid)
+    elif gone is not None and _name_recorded(workspace.lake, one.identifier, gone):
         workspace.accept(one.identifier)
         return "it is registered again"
     return ""
@@ -45,7 +54,7 @@ def show_ours(workspace: Workspace, one: MovedTable, *, register: bool = False) 
 def _take_back(workspace: Workspace, one: MovedTable) -> bool:
     """Set main back to our last version, where others alone wrote since; whether it was."""
     left = one.recorded.snapshot_id if one.recorded is not None else None
-    if one.how != "written" or left is None or one.now is None:
+    if one.how != "written" or one.recorded is None or left is None or one.now is None:
         return False
     table = workspace.lake.load(one.identifier)
     if table is None or table.snapshot_by_id(left) is None or not only_foreign_since(table, left):
@@ -53,6 +62,7 @@ def _take_back(workspace: Workspace, one: MovedTable) -> bool:
     workspace.check_lease()
     keep_theirs(workspace, one, table)
     workspace.lake.roll_back(one.identifier, left, one.now)
+    set_columns_back(workspace.lake, one.identifier, one.recorded)
     workspace.accept(one.identifier)
     return True
 
@@ -83,6 +93,7 @@ def _set_forward(workspace: Workspace, one: MovedTable) -> bool:
         if one.now is None or one.now not in came_of:
             return False
         lake.set_forward(one.identifier, left, one.now)
+        set_columns_back(lake, one.identifier, one.recorded)
     elif not _name_recorded(lake, one.identifier, one.recorded):
         return False
     workspace.accept(one.identifier)

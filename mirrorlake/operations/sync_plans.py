@@ -7,7 +7,7 @@ these are), and figures (`mirrorlake.operations.forecasts`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
@@ -17,6 +17,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.errors import MirrorlakeError, SourceHeld
 from mirrorlake.ledger import Window
 from mirrorlake.operations.forecasts import Forecast, forecast_fold, forecast_window, scaled
+from mirrorlake.operations.moved_lake import find_all_moved
 from mirrorlake.operations.next_load import find_next_load
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.operations.sync import DIGESTED_ROWS, refuse_other_server
@@ -62,13 +63,21 @@ class PlannedSync:
 
 
 def plan_syncs(workspace: Workspace, contracts: Sequence[TableContract]) -> list[PlannedSync]:
-    """What a sync of these tables would read now, in their order.
+    """What a sync of these tables would read now, in their order; and what other hands did to them,
+    of which a sync says what follows.
 
     Raises:
+        LakeError: the lake is not the one that the ledger knows, or can't be read.
         LedgerError: the ledger can't be read.
     """
     look = look_at(workspace.config, workspace.ledger, contracts, noted=False)
-    return [_planned(workspace, contract, look) for contract in contracts]
+    moved = find_all_moved(workspace.config, workspace.ledger, contracts)
+    planned: list[PlannedSync] = []
+    for contract in contracts:
+        one = _planned(workspace, contract, look)
+        said = [one.why, *(found.said for found in moved.get(contract.name, ()))]
+        planned.append(replace(one, why="; ".join(words for words in said if words)))
+    return planned
 
 
 def _planned(workspace: Workspace, contract: TableContract, look: Look) -> PlannedSync:

@@ -131,7 +131,11 @@ def _refuse_drift(
 
 
 _FOLD = "The newest load has these columns, and was not folded yet: sync it first"
-_CHANGED = "Somebody changed the lake table: drop it, then sync: it is rebuilt from raw"
+_CHANGED = (
+    "Somebody changed the lake table: sync it, which sets its columns back; if that does not help, "
+    "rename the lake table (one that is dropped is registered again) and sync again: it is rebuilt "
+    "from raw"
+)
 
 
 def _check_columns(

@@ -126,6 +126,55 @@ def row_added(at: LakePart) -> None:
     )
 
 
+def _column(at: LakePart) -> str:
+    """A column that is neither the key nor ours."""
+    names = [field.name for field in at.load().schema().fields]
+    return next(name for name in names[::-1] if name != at.key and not name.startswith("_mirror"))
+
+
+def column_dropped(at: LakePart) -> None:
+    at.spark(f"ALTER TABLE {at.identifier.sql} DROP COLUMN `{_column(at)}`")
+
+
+def column_dropped_and_rows(at: LakePart) -> None:
+    """A row is deleted, too, and files are written again without the column."""
+    column_dropped(at)
+    row_deleted(at)
+    compacted(at)
+
+
+def column_dropped_for_good(at: LakePart) -> None:
+    """The metadata files of before are gone, too."""
+    folder = at.folder / "metadata"
+    column_dropped(at)
+    for path in folder.glob("*.metadata.json"):
+        if path.name != at.load().metadata_location.rpartition("/")[2]:
+            path.unlink()
+
+
+def columns_exchanged(at: LakePart) -> None:
+    """Two columns have each other's names."""
+    column, table = _column(at), f"ALTER TABLE {at.identifier.sql} RENAME COLUMN"
+    at.spark(f"{table} `{at.key}` TO between")
+    at.spark(f"{table} `{column}` TO `{at.key}`")
+    at.spark(f"{table} between TO `{column}`")
+
+
+def column_widened(at: LakePart) -> None:
+    at.spark(f"ALTER TABLE {at.identifier.sql} ALTER COLUMN `{at.key}` TYPE BIGINT")
+
+
+def column_added(at: LakePart) -> None:
+    """With a row."""
+    at.spark(f"ALTER TABLE {at.identifier.sql} ADD COLUMN theirs INT")
+    row_added(at)
+
+
+def renamed(at: LakePart) -> None:
+    namespace, name = at.identifier.path
+    at.place.lake.catalog.rename_table((namespace, name), (namespace, f"{name}_old"))
+
+
 def out_of_catalog(at: LakePart) -> None:
     at.forget()
 

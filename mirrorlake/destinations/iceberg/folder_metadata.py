@@ -13,7 +13,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyiceberg.table import Table
@@ -25,6 +25,8 @@ from mirrorlake.errors import LakeError
 
 RETIRED = ".retired"
 """How the name of the file ends that says of a table's uuid that we took the table away."""
+RENAMED = ".renamed"
+"""The same of a table that has another name now: its files stay, beside its successor's."""
 _METADATA = (".metadata.json", ".metadata.json.gz")
 
 
@@ -40,6 +42,7 @@ class FolderMetadata:
         location: the table's folder, as it is written there.
         updated: when it was written, in milliseconds.
         properties: the table's.
+        renamed: whether the table has another name than its folder.
     """
 
     path: str
@@ -49,22 +52,31 @@ class FolderMetadata:
     location: str = ""
     updated: int = 0
     properties: Mapping[str, str] = field(default_factory=dict[str, str])
+    renamed: bool = False
 
 
-def refuse_unknown_metadata(table: Table) -> None:
-    """See that no metadata in a table's folder says more than the catalog does.
+def refuse_unknown_metadata(table: Table) -> str | None:
+    """See that no metadata in a table's folder says more than the catalog does. A metadata file of
+    a table that was there and has another name now, if there is one: then no file in the folder is
+    an orphan, for it may be that table's, even if nothing names that any more.
 
     Raises:
         LakeError: the folder has metadata of another table, or newer metadata of this one.
         OSError: the storage failed.
     """
+    beside: str | None = None
     for found in _unknown(table):
-        if found.uuid != str(table.metadata.table_uuid):
+        another = found.uuid != str(table.metadata.table_uuid)
+        if another and found.renamed:
+            beside = found.path
+            continue
+        if another:
             raise _refused(table, found, "is of another table, which the catalog does not know")
         newer = found.sequence > last_sequence(table)
         # Right after the catalog's: a commit that was being made when its run died.
         if newer and found.after != listed_path(table.metadata_location):
             raise _refused(table, found, "is newer than what the catalog names")
+    return beside
 
 
 def last_sequence(table: Table) -> int:
@@ -84,8 +96,18 @@ def retire(table: Table) -> None:
 def retire_uuids(io: Storage, location: str, uuids: Iterable[str]) -> None:
     """`retire` for tables that can't be read any more."""
     for uuid in sorted(set(uuids)):
-        with io.new_output(f"{location}/metadata/{uuid}{RETIRED}").create(overwrite=True) as stream:
-            stream.write(b"{}")
+        _mark(io, f"{location}/metadata/{uuid}{RETIRED}")
+
+
+def mark_renamed(io: Storage, location: str, uuid: str) -> None:
+    """Write down in a table's folder that the table has another name now, and another one will be
+    made in the folder."""
+    _mark(io, f"{location}/metadata/{uuid}{RENAMED}")
+
+
+def _mark(io: Storage, path: str) -> None:
+    with io.new_output(path).create(overwrite=True) as stream:
+        stream.write(b"{}")
 
 
 def read_folder(io: Storage, location: str, name: str) -> list[FolderMetadata]:
@@ -104,15 +126,16 @@ def read_folder(io: Storage, location: str, name: str) -> list[FolderMetadata]:
 
 def read_files(io: Storage, paths: Sequence[str]) -> list[FolderMetadata]:
     """`read_folder` of the files that one folder lists."""
-    names = (path.rpartition("/")[2] for path in paths)
+    names = [path.rpartition("/")[2] for path in paths]
     retired = {one.removesuffix(RETIRED) for one in names if one.endswith(RETIRED)}
+    renamed = {one.removesuffix(RENAMED) for one in names if one.endswith(RENAMED)}
     found: list[FolderMetadata] = []
     for path in paths:
         if path.endswith(_METADATA):
             with io.new_input(path).open(seekable=False) as stream:
                 said = _parsed(path, stream.read())
             if said is not None and said.sequence and said.uuid not in retired:
-                found.append(said)
+                found.append(replace(said, renamed=said.uuid in renamed))
     return found
 
 

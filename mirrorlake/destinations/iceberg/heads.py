@@ -4,7 +4,7 @@ The ledger remembers each table's uuid and the version that main showed. A commi
 property of ours, so one whose record was lost with its run is known by it. What nobody of ours
 committed is another's, unless it changed no row.
 
-What belongs here: the three states. What doesn't: what follows from them
+What belongs here: the states. What doesn't: what follows from them
 (`mirrorlake.operations.moved_layers`).
 """
 
@@ -21,6 +21,7 @@ from pyiceberg.table.snapshots import Snapshot
 from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import SIDES, Identifier
+from mirrorlake.destinations.iceberg.altered_columns import has_other_columns
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.commit import BASE, snapshot_property
 from mirrorlake.destinations.iceberg.locations import metadata_locations
@@ -30,9 +31,10 @@ from mirrorlake.ledger.lake_heads import OF_MODELS, LakeHead
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.store import Ledger
 
-How: TypeAlias = Literal["written", "set back", "another", "gone"]
-"""How a lake table is not as our last commit left it: rows were written by others; main shows an
-older version; another table has its name; or none has."""
+How: TypeAlias = Literal["written", "altered", "set back", "another", "gone"]
+"""How a lake table is not as our last commit left it: rows were written by others; columns were
+taken away, renamed or given another type; main shows an older version; another table has its name;
+or none has."""
 _OURS = "mirrorlake."
 _FILE_PATH = 2147483546
 """The field of a file of deletes that names data files (Iceberg specification, "Reserved Field
@@ -85,6 +87,8 @@ class MovedTable:
         left = self.recorded.snapshot_id if self.recorded else None
         if self.how == "written":
             return f"was written to by other hands since Mirrorlake's last commit ({left})"
+        if self.how == "altered":
+            return f"has not the columns any more that Mirrorlake's last commit ({left}) left"
         if self.how == "set back":
             return (
                 f"shows version {self.now}, which is older than Mirrorlake's last commit ({left})"
@@ -137,6 +141,10 @@ def find_moved_tables(
             with lake.translated(identifier):
                 of_loads = layer == "raw" and isinstance(contract, TableContract)
                 how = how_moved(table, head, files=of_loads)
+                if how is None and table is not None and _is_altered(table, head, layer):
+                    shows_ours = table.metadata.current_snapshot_id == head.snapshot_id
+                    # Files that were written again since have no values of what was taken away.
+                    how = "altered" if shows_ours else "written"
         if how is not None:
             now = table.metadata.current_snapshot_id if table is not None else None
             found.append(MovedTable(identifier, layer, how, head, now))
@@ -171,6 +179,15 @@ def how_moved(
         if (files and _changes_files(snapshot)) or not _keeps_rows(table, snapshot, leased=leased):
             return "written"
     return None  # made again on a branch that began with nothing, or what it came of expired
+
+
+def _is_altered(table: Table, head: LakeHead, layer: str) -> bool:
+    """Whether a table has not the columns that our last commit left, and no commit of ours came
+    since. Those that a run of ours changed that died are set back, too: it has to begin again."""
+    left = head.snapshot_id
+    if left is None or not only_foreign_since(table, left):
+        return False
+    return has_other_columns(table, head, exactly=layer == "raw")
 
 
 def only_foreign_since(table: Table, left: int) -> bool:

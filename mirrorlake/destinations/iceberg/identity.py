@@ -108,6 +108,8 @@ def _agree(config: LakeConfig, ledger: Ledger, lake: Lake, *, looks_only: bool) 
         raise lost_together(config, ledger, left)
     if looks_only:
         return
+    if known is None and said is not None and not ledger.lake_heads() and _names_any(lake):
+        return  # it was lost, or is another project's: it is of this lake once it has rows of it
     if known is None:
         lake_id = ledger.claim_lake(said.lake if said else uuid.uuid4().hex, here)
     else:
@@ -138,13 +140,30 @@ def _left_folder(lake: Lake) -> str | None:
     """A table's metadata folder, where the catalog names no table at all; None where none is left.
     Listed once in a project's life: when its ledger does not know yet which lake it is of."""
     with lake.translated("catalog"):
-        catalog = lake.catalog
-        if any(catalog.list_tables(space) for space in catalog.list_namespaces()):
+        if _names_any(lake):
             return None
-        io = open_storage(catalog.properties, lake.warehouse)
+        io = open_storage(lake.catalog.properties, lake.warehouse)
         files = list_folder(io, lake.warehouse, "warehouse").files
         found = (f.path for f in files if f.path.endswith(".metadata.json"))
         return next((path.rpartition("/")[0] for path in found), None)
+
+
+def _names_any(lake: Lake) -> bool:
+    """Whether the catalog names any table."""
+    with lake.translated("catalog"):
+        catalog = lake.catalog
+        return any(catalog.list_tables(space) for space in catalog.list_namespaces())
+
+
+def claim_lake(config: LakeConfig, ledger: Ledger, lake: Lake) -> None:
+    """The ledger was made again from what this lake says: it is of this lake.
+
+    Raises:
+        LakeError: the storage failed.
+        LedgerError: the ledger can't be written.
+    """
+    if ledger.lake() is None and (said := read_identity(lake)) is not None:
+        ledger.claim_lake(said.lake, place_of(config))
 
 
 def _knows_any(config: LakeConfig, ledger: Ledger) -> bool:

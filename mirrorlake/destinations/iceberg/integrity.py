@@ -92,7 +92,11 @@ def _first_damage(
 
 def _step(contract: TableContract) -> str:
     if contract.landed:
-        return "Put the file back from a backup, or drop the lake table and fold a snapshot again"
+        return (
+            "Put the file back from a backup, or rename the lake table (one that is dropped is "
+            "registered again), then `mirrorlake land`: its snapshots are folded again from their "
+            "files"
+        )
     return f"Raw has every row: `mirrorlake refold {contract.name}` makes it again"
 
 

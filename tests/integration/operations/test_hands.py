@@ -16,24 +16,35 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from dagster_mirrorlake.checks.exact import exact_verdict
+from dagster_mirrorlake.table import MirroredTable
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger import Ledger
+from mirrorlake.operations.sync_plans import plan_syncs
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract
 from tests.integration.hands import (
     LakePart,
     another,
     branch_dropped,
+    column_added,
+    column_dropped,
+    column_dropped_and_rows,
+    column_dropped_for_good,
+    column_widened,
+    columns_exchanged,
     compacted,
     expired,
     old_catalog,
     old_lake,
     out_of_catalog,
     purged,
+    renamed,
     row_added,
     row_deleted,
     set_back,
@@ -140,18 +151,23 @@ def world(
 ALL = "raw deduped clean"
 UPKEEP = (expired, compacted, branch_dropped)
 """Of others: changes no row."""
+ALTERED = (column_dropped, columns_exchanged, column_widened)
 HEALED = {
-    "raw": (set_back, old_catalog, old_lake, purged, expired, branch_dropped),
+    "raw": (set_back, old_catalog, old_lake, purged, expired, branch_dropped, *ALTERED),
     "deduped": (
         *(set_back, old_catalog, old_lake, row_deleted, row_added, out_of_catalog, purged),
-        *(another, *UPKEEP),
+        *(another, *UPKEEP, *ALTERED, column_added, column_dropped_and_rows),
+        column_dropped_for_good,
     ),
     "clean": (
         *(set_back, old_catalog, old_lake, row_deleted, row_added, out_of_catalog, purged),
-        *(another, *UPKEEP),
+        *(another, *UPKEEP, *ALTERED, column_added, column_dropped_and_rows),
+        column_dropped_for_good,
     ),
     ALL: (set_back, old_catalog, old_lake),
 }
+UNSAID = (*UPKEEP, column_dropped_for_good)
+"""Nothing says that others did it; the next fold makes good what is missing."""
 REFUSED = {"raw": (row_deleted, row_added, compacted, out_of_catalog, another)}
 QUICK = {"deduped_row_deleted", "clean_row_deleted", "raw_deduped_clean_old_lake"}
 """Those of `make test`; every one is in `make test-full`."""
@@ -185,7 +201,13 @@ def test_a_sync_puts_right_what_other_hands_did(world: Callable[..., World], whi
             hand(made.part(name, layer))
     for name in tables:
         made.change(name, 21, 30)
-    if quick:  # a check says whose work the difference is
+    if quick:  # a plan and checks say whose work the difference is
+        with Workspace.open(load_config(made.config)) as workspace:
+            contract = workspace.config.table("deduped_row_deleted")
+            (plan,) = plan_syncs(workspace, [contract])
+            exact = exact_verdict(workspace, MirroredTable(contract))
+        assert "was written to by other hands" in plan.why
+        assert "was written to by other hands" in exact[1]["what other hands did"]
         check = json.loads(made.run("check", "deduped_row_deleted", "--json").stdout)
         assert ["was written to by other hands" in said for said in check["moved"]] == [True]
     healed = made.run("sync", "--json")
@@ -193,7 +215,7 @@ def test_a_sync_puts_right_what_other_hands_did(world: Callable[..., World], whi
     assert healed.exit_code == 10
     # The check before it said "different", and stands until there is another.
     said = {one["table"].rsplit(".", 1)[1] for one in attention if one["kind"] == "put right"}
-    assert said == {name for name, (_, hand) in tables.items() if hand not in UPKEEP}
+    assert said == {name for name, (_, hand) in tables.items() if hand not in UNSAID}
     assert {one["kind"] for one in attention} <= {"put right", *(["different"] if quick else [])}
     wrong = {name: words for name in tables if (words := made.is_exact(name))}
     assert wrong == {}
@@ -208,6 +230,61 @@ def test_a_sync_puts_right_what_other_hands_did(world: Callable[..., World], whi
     again = json.loads(after.stdout)
     assert [one["put_right"] for one in again["tables"] if one["put_right"]] == []
     assert (after.exit_code, again["attention"]) == (0, [])
+
+
+def test_a_column_whose_metadata_is_gone_too_is_filled_by_the_next_fold(
+    world: Callable[..., World],
+) -> None:
+    """Of a full copy that merges what changed, and of windows."""
+    made = world(copied={**COPIES, "clean": "table"}, windows=WINDOWS)
+    rows = "SELECT seq, seq, NOW(6) FROM seq_11_to_20500"
+    made.sql(*(f"INSERT INTO {name} {rows}" for name in ("copied", "windows")))
+    assert made.sync() == {}
+    for table, layer in (("copied", "deduped"), ("copied", "clean"), ("windows", "deduped")):
+        column_dropped_for_good(made.part(table, layer))
+    for name in ("copied", "windows"):
+        made.change(name, 20501, 20502)
+    assert made.sync() == {}
+    assert {name: made.is_exact(name) for name in ("copied", "windows")} == {
+        "copied": "",
+        "windows": "",
+    }
+    assert made.load("copied", "clean").scan().to_arrow()["v"].null_count == 0
+
+
+def test_a_table_that_was_renamed_stops_no_upkeep_and_loses_no_file(
+    world: Callable[..., World],
+) -> None:
+    made = world(t=WINDOWS)
+    assert made.sync() == {}
+    part = made.part("t", "deduped")
+    renamed(part)
+    made.change("t", 11, 20)
+    assert made.sync() == {}
+    old = (part.identifier.namespace, "t_old")
+    catalog = made.place.lake.catalog
+    theirs = {one.file.file_path for one in catalog.load_table(old).scan().plan_files()}
+
+    def maintained() -> None:
+        result = made.run("maintain", "--keep-days", "0.05", "--grace", "0", "--json")
+        assert result.exit_code == 0, result.output
+        assert made.is_exact("t") == ""
+        assert all(Path(path.removeprefix("file:")).is_file() for path in theirs)
+
+    maintained()
+    assert catalog.load_table(old).scan().to_arrow().num_rows == 10
+    catalog.drop_table(old)
+    made.change("t", 21, 30)
+    assert made.sync() == {}
+    maintained()
+    # Nobody needs them: once its metadata files are away, its files are orphans.
+    uuid = next(part.folder.glob("metadata/*.renamed")).stem
+    for path in part.folder.glob("metadata/*.metadata.json"):
+        if json.loads(path.read_text())["table-uuid"] == uuid:
+            path.unlink()
+    assert made.run("maintain", "--grace", "0").exit_code == 0
+    assert not any(Path(path.removeprefix("file:")).is_file() for path in theirs)
+    assert made.is_exact("t") == ""
 
 
 def other_view(at: LakePart) -> None:

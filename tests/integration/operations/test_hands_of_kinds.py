@@ -27,12 +27,17 @@ from tests.integration.hands import (
     LakePart,
     another,
     branch_dropped,
+    column_added,
+    column_dropped,
+    column_dropped_and_rows,
+    columns_exchanged,
     compacted,
     expired,
     old_catalog,
     old_lake,
     out_of_catalog,
     purged,
+    renamed,
     row_added,
     row_deleted,
     set_back,
@@ -42,10 +47,14 @@ from tests.integration.tenants import Tenants
 
 EVERY = (
     *(set_back, old_catalog, old_lake, row_deleted, row_added, out_of_catalog, purged, another),
-    *(expired, compacted, branch_dropped),
+    *(expired, compacted, branch_dropped, column_added, column_dropped, column_dropped_and_rows),
+    *(columns_exchanged, renamed),
 )
 REFUSED = {
-    "tenants raw": {row_deleted, row_added, out_of_catalog, another},
+    "tenants raw": {
+        *(row_deleted, row_added, out_of_catalog, another, renamed),
+        *(column_added, column_dropped_and_rows),
+    },
     "landing deduped": {another},
     "side missing": {another, old_lake, purged},
     "side cells": {another},
@@ -54,6 +63,9 @@ REFUSED = {
 """What only a person can put right."""
 QUICK = {
     ("landing deduped", row_added),
+    ("landing deduped", column_dropped),
+    ("model model", column_dropped),
+    ("tenants deduped", column_dropped),
     ("landing deduped", old_lake),
     ("model model", old_lake),
     ("tenants deduped", row_deleted),
@@ -165,6 +177,13 @@ class LandedMirror:
         assert (result.exit_code == 0) == (not errors)
         return "".join(one["error"] for one in errors)
 
+    def monitored(self) -> set[str]:
+        """What `status --strict` says is not right."""
+        config = self.place.folder / f"{self.feed.name}.yaml"
+        words = ["status", "--strict", "--json", "--config", str(config)]
+        found = json.loads(CliRunner().invoke(cli, words).stdout)
+        return {said["kind"] for one in found for said in one["not_right"]}
+
     def wrong(self) -> str:
         found = {key: str(row[0]) for key, row in self.feed.rows().items()}
         expected = {1: "9.99", 2: "1.50", 3: "1.50", 4: "1.50"}
@@ -264,8 +283,9 @@ class ModelMirror:
         return self.command("run", self.name)
 
     def wrong(self) -> str:
-        found = sorted(self.part("model").load().scan().to_arrow()["id"].to_pylist())
-        return "" if found == [1, 2, 3] else str(found)
+        rows = self.part("model").load().scan().to_arrow()
+        found = sorted(zip(rows["id"].to_pylist(), rows["one"].to_pylist(), strict=True))
+        return "" if found == [(1, 1), (2, 1), (3, 1)] else str(found)
 
     def doctor(self) -> str:
         return agreement(self.config)
@@ -344,6 +364,8 @@ def test_one_command_puts_it_right_or_names_a_step_that_does(
     hand(mirror.part(layer))
     changes = hand not in (expired, compacted, branch_dropped)
     assert (mirror.part(layer).identifier.name in mirror.doctor()) == changes
+    if isinstance(mirror, LandedMirror) and changes:
+        assert mirror.monitored() == {"moved"}
     said = mirror.run()
     assert bool(said) == (hand in REFUSED.get(where, ())), said
     if said:
@@ -352,6 +374,37 @@ def test_one_command_puts_it_right_or_names_a_step_that_does(
     assert mirror.wrong() == ""
     assert mirror.run() == ""
     assert mirror.doctor() == ""
+
+
+def test_a_damaged_table_of_a_landing_is_renamed_and_folded_again(
+    server: MariaDB,
+    place: Place,
+    database: str,
+    sql: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As `refold` and a damaged file advise; its upkeep goes on, and the old one keeps its files."""
+    share_session(place, monkeypatch)
+    mirror = LandedMirror.make(server, place, sql, database)
+    config, name = place.folder / f"{mirror.feed.name}.yaml", mirror.feed.contract.name
+    part = mirror.part("deduped")
+    files = [task.file.file_path for task in part.load().scan().plan_files()]
+    Path(files[0].removeprefix("file:")).unlink()
+
+    def run(*words: str) -> Any:
+        return CliRunner().invoke(cli, [*words, "--config", str(config)])
+
+    refused = str(run("refold", name).exception)
+    step = "ename its lake table (one that is dropped is registered again), then `mirrorlake land"
+    assert step in refused or step in run("refold", name).output
+    renamed(part)
+    assert mirror.run() == ""
+    assert mirror.wrong() == ""
+    maintained = run("maintain", "--grace", "0", "--keep-days", "0.05")
+    assert maintained.exit_code == 0, maintained.output
+    assert all(Path(path.removeprefix("file:")).is_file() for path in files[1:])
+    assert mirror.wrong() == ""
+    assert mirror.run() == ""
 
 
 @pytest.mark.full

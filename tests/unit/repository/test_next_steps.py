@@ -94,6 +94,11 @@ MOVED_BY_HAND = f"{BACKUPS}/test_refusals.py::test_a_folder_that_was_moved_by_ha
 MODELS = f"{OF_MODELS}/test_models.py"
 CHANGED = f"{MODELS}::test_a_changed_model_makes_its_partitions_stale_and_a_comment_does_not"
 COMMANDS = {
+    "Rename its lake table (one that is dropped is registered again), then `mirrorlake land …`: "
+    "its snapshots are folded again from their files": (
+        "tests/integration/operations/test_hands_of_kinds.py"
+        "::test_a_damaged_table_of_a_landing_is_renamed_and_folded_again"
+    ),
     "Name one of them; `mirrorlake restore …/…` puts back the newest": RESTORED,
     "`mirrorlake sync` goes on from it; to restore it once more, move away this lake, its catalog "
     "and its ledger first; nothing was changed": RESTORED,
