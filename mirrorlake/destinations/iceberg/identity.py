@@ -79,6 +79,28 @@ def _agree(config: LakeConfig, ledger: Ledger, lake: Lake, *, looks_only: bool) 
     known, here = ledger.lake(), place_of(config)
     said = read_identity(lake) if writes_itself(config) else None
     catalog = hide_url(lake.catalog_uri())
+    _refuse_another(config, ledger, said, catalog)
+    if known is None and said is not None and (left := _left_folder(lake)):
+        raise lost_together(config, ledger, left)
+    if looks_only:
+        return
+    if known is None and said is not None and not ledger.lake_heads() and _names_any(lake):
+        return  # it was lost, or is another project's: it is of this lake once it has rows of it
+    if known is None:
+        lake_id = ledger.claim_lake(said.lake if said else uuid.uuid4().hex, here)
+    else:
+        lake_id = said.lake if said else known[0]
+        if known != (lake_id, here):
+            ledger.record_lake(lake_id, here)
+    now = LakeIdentity(lake_id, catalog, restored=said.restored if said else "")
+    if writes_itself(config) and said != now:
+        _write(lake, now)
+
+
+def _refuse_another(
+    config: LakeConfig, ledger: Ledger, said: LakeIdentity | None, catalog: str
+) -> None:
+    known, here = ledger.lake(), place_of(config)
     if said is not None and said.unfinished:
         raise unfinished_lake(here, said.unfinished)
     if known is not None and said is not None and known[0] != said.lake and ledger.lake_heads():
@@ -104,21 +126,6 @@ def _agree(config: LakeConfig, ledger: Ledger, lake: Lake, *, looks_only: bool) 
             f"{here}` makes the copy a lake of its own; else `mirrorlake restore` one into a place "
             "of its own (lake.warehouse, lake.catalog, ledger.url)",
         )
-    if known is None and said is not None and (left := _left_folder(lake)):
-        raise lost_together(config, ledger, left)
-    if looks_only:
-        return
-    if known is None and said is not None and not ledger.lake_heads() and _names_any(lake):
-        return  # it was lost, or is another project's: it is of this lake once it has rows of it
-    if known is None:
-        lake_id = ledger.claim_lake(said.lake if said else uuid.uuid4().hex, here)
-    else:
-        lake_id = said.lake if said else known[0]
-        if known != (lake_id, here):
-            ledger.record_lake(lake_id, here)
-    now = LakeIdentity(lake_id, catalog, restored=said.restored if said else "")
-    if writes_itself(config) and said != now:
-        _write(lake, now)
 
 
 def writes_itself(config: LakeConfig) -> bool:
