@@ -126,10 +126,18 @@ def row_added(at: LakePart) -> None:
     )
 
 
+def _columns(at: LakePart) -> list[str]:
+    """Those that are not ours, and by which the table has no partitions: Iceberg refuses to drop
+    or rename these."""
+    table = at.load()
+    parts = {field.source_id for field in table.spec().fields}
+    found = (field.name for field in table.schema().fields if field.field_id not in parts)
+    return [name for name in found if not name.startswith("_mirror")]
+
+
 def _column(at: LakePart) -> str:
-    """A column that is neither the key nor ours."""
-    names = [field.name for field in at.load().schema().fields]
-    return next(name for name in names[::-1] if name != at.key and not name.startswith("_mirror"))
+    """One of them that is not the key."""
+    return next(name for name in _columns(at)[::-1] if name != at.key)
 
 
 def column_dropped(at: LakePart) -> None:
@@ -154,10 +162,11 @@ def column_dropped_for_good(at: LakePart) -> None:
 
 def columns_exchanged(at: LakePart) -> None:
     """Two columns have each other's names."""
-    column, table = _column(at), f"ALTER TABLE {at.identifier.sql} RENAME COLUMN"
-    at.spark(f"{table} `{at.key}` TO between")
-    at.spark(f"{table} `{column}` TO `{at.key}`")
-    at.spark(f"{table} between TO `{column}`")
+    first, *_, last = _columns(at)
+    table = f"ALTER TABLE {at.identifier.sql} RENAME COLUMN"
+    at.spark(f"{table} `{first}` TO between")
+    at.spark(f"{table} `{last}` TO `{first}`")
+    at.spark(f"{table} between TO `{last}`")
 
 
 def column_widened(at: LakePart) -> None:
