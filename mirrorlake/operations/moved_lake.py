@@ -85,8 +85,7 @@ def _refuse_forgotten(config: Config, ledger: Ledger) -> None:
     Raises:
         LedgerError: it is.
     """
-    new = ledger.lake() is None and not ledger.highest_seq()
-    if new and (at := says_which(config.lake)):
+    if ledger.lake() is None and (at := says_which(config.lake)):
         raise LedgerError(
             f"the ledger {Ledger.shown_url(ledger.url)} knows nothing of the lake that is there "
             f"({at}): it was lost, or is another project's",

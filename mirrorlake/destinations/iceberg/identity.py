@@ -84,8 +84,6 @@ def _agree(config: LakeConfig, ledger: Ledger, lake: Lake, *, looks_only: bool) 
         raise lost_together(config, ledger, left)
     if looks_only:
         return
-    if known is None and said is not None and not ledger.lake_heads() and _names_any(lake):
-        return  # it was lost, or is another project's: it is of this lake once it has rows of it
     if known is None:
         lake_id = ledger.claim_lake(said.lake if said else uuid.uuid4().hex, here)
     else:
