@@ -24,7 +24,7 @@ class RawFile:
         seq: the number of the load that committed it.
         checksum: SHA-256 of its bytes, in hexadecimal.
         basis: ``load``, where its writer computed it; ``receipt``, where a later check did, and the
-            load's rows were those that its receipt digested.
+            load's files were those of which its receipt has a digest.
         checked_at: when (UTC) its bytes were last read and compared; None: not since it was
             written.
     """

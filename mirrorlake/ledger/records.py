@@ -18,7 +18,9 @@ class Receipt:
             ``written`` says otherwise.
         bytes: bytes of the data files.
         files: how many data files.
-        digest: order-free 64-bit checksum of the rows that were written, in hexadecimal.
+        digest: of the data files, by their names and the SHA-256 of their bytes, in 64 hexadecimal
+            digits; '' where that is not known. Of 16 digits, in loads of an earlier release: an
+            order-free checksum of the rows.
         moment: the source's UTC clock just before the earliest of the load's reads: the next window
             starts before it.
         hi: where the window ends by what the load saw: the moment (UTC) for a time cursor, the

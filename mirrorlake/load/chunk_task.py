@@ -27,7 +27,6 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.load.chunk_receipt import ChunkReceipt
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.delta import COMPLETE, RowSink, made_complete
-from mirrorlake.load.digest import digest_of
 from mirrorlake.load.file_proof import FileProofs
 from mirrorlake.load.row_index import DeltaGivenUp, IndexWriter
 from mirrorlake.load.row_source import OnRows, Rows, RowSource
@@ -228,7 +227,7 @@ class ChunkTally:
         self._plan, self._seen = plan, seen
         self._started = time.monotonic() - seconds
         self._seconds = 0.0
-        self._rows = self._bytes = self._digest = self._future = 0
+        self._rows = self._bytes = self._future = 0
         self._originals: Counter[str] = Counter()
         self._high: Any = None
         self.hashes = 0
@@ -238,7 +237,6 @@ class ChunkTally:
         plan = self._plan
         self._rows += rows.num_rows
         self._bytes += rows.nbytes
-        self._digest += digest_of(rows.select([e.name for e in plan.columns]))
         if plan.hashes is not None:
             self.hashes += sum_of(rows.column(HASH))
         if ORIGINAL in rows.schema.names:
@@ -257,7 +255,6 @@ class ChunkTally:
             rows=self._rows,
             bytes=sum(file.bytes for file in written),
             paths=tuple(file.path for file in written),
-            digest=self._digest % 2**64,
             moment=self._seen.clock,
             server=self._seen.server,
             position=self._seen.position,

@@ -1,4 +1,5 @@
-"""The receipt's digest: an order-free 64-bit checksum of rows. A receipt, not a proof.
+"""An order-free 64-bit checksum of rows: of what was just written and is read again, and of a load
+in the receipts of earlier releases.
 
 A row's hash is the mixed sum of its cells' hashes, a digest the sum of its rows' hashes: it does
 not depend on the order of rows, nor on how they were cut into batches. A cell is hashed over its

@@ -73,6 +73,24 @@ def record_written(ledger: Ledger, load: Load, location: str, metrics: Mapping[s
         ledger.record_raw_files(load.table, files)
 
 
+def digest_of_files(metrics: Iterable[tuple[str, str]]) -> str:
+    """A digest of what a load wrote, by its files' names and checksums; '' where one has none.
+
+    Args:
+        metrics: pairs of a file's path and its `FileMetrics` as JSON.
+    """
+    sums = {path: FileMetrics.from_json(text).checksum if text else "" for path, text in metrics}
+    if not all(sums.values()):
+        return ""
+    return digest_of_checksums({path.rpartition("/data/")[2]: one for path, one in sums.items()})
+
+
+def digest_of_checksums(checksums: Mapping[str, str]) -> str:
+    """A digest of files by their names below the folder of data → the SHA-256 of their bytes."""
+    lines = sorted(f"{name} {checksum}\n" for name, checksum in checksums.items())
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
 def forget_written(ledger: Ledger, load: Load, location: str, paths: Iterable[str]) -> None:
     """Forget files that were written for a load, and that it does not commit after all."""
     ledger.forget_raw_files(load.table, [_name(path, location) for path in paths])

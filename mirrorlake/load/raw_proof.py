@@ -1,12 +1,11 @@
 """Raw proved: every file in it is the one that its load wrote, byte by byte.
 
 A file without a record (of a load of an older release, or of one that a rebuilt ledger found in the
-lake) is held against the digest of rows in its load's receipt, and has a record from then on.
+lake) is held against the digest in its load's receipt, and has a record from then on.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,12 +28,20 @@ from mirrorlake.destinations.iceberg.model import (
 from mirrorlake.errors import LeaseHeld
 from mirrorlake.ledger import Ledger, Load, RawFile
 from mirrorlake.load.digest import digest_of
-from mirrorlake.load.raw_files import RawListing, checksum_of, compare_bytes, list_files
+from mirrorlake.load.raw_files import (
+    RawListing,
+    checksum_of,
+    compare_bytes,
+    digest_of_checksums,
+    list_files,
+)
 from mirrorlake.schema.own_columns import DELETED, LOAD
 
 logger = logging.getLogger(__name__)
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
+_OF_ROWS = 16
+"""How long a digest of rows is, which receipts of earlier releases have."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +93,8 @@ def prove_raw(
     """Hold every file in raw against what its load recorded.
 
     All are compared by name, rows and size with the lake's metadata; their bytes are read too.
-    Files without a record are read as well: where their rows are those that their load's receipt
-    digested, their checksums are recorded from now on.
+    Files without a record are read as well: where they are those of which their load's receipt has
+    a digest, their checksums are recorded from now on.
 
     Args:
         most_bytes: about how much is read at most, what was read longest ago first; None: all.
@@ -142,8 +149,7 @@ def _look_of(listing: RawListing, read: Sequence[RawFile], found: Sequence[Damag
 
 
 def _digest(records: Iterable[RawFile]) -> str:
-    lines = sorted(f"{record.name} {record.checksum}\n" for record in records)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    return digest_of_checksums({record.name: record.checksum for record in records})
 
 
 def _choose(records: Sequence[RawFile], most_bytes: int | None) -> list[RawFile]:
@@ -172,8 +178,8 @@ def _adopt(
     run_id: str,
     most_bytes: int | None,
 ) -> tuple[int, list[Damage]]:
-    """Record the files of loads whose rows are those that their receipts digested; how many bytes
-    were read, and the loads whose rows are others.
+    """Record the files of loads that are those of which their receipts have a digest; how many
+    bytes were read, and the loads whose files are others.
 
     Under the table's lease, so that no reload takes a file away meanwhile: where a run holds it,
     they stay unknown.
@@ -193,13 +199,15 @@ def _adopt(
                 table = listing.tables[load.raw_table]
                 read += sum(f.file_size_in_bytes for f in files)
                 with lake.translated(contract.name):
-                    digest = sum(_digest_of_file(table, f.file_path) for f in files) % 2**64
-                    if digest != int(receipt.digest, 16):
+                    records = _records(table, load, names, files)
+                    if not receipt.digest:
+                        continue
+                    if not _is_written(table, receipt.digest, files, records):
                         at = Identifier(contract.namespaces.raw, load.raw_table)
-                        what = f"and {len(files) - 1} more have other rows than load {load_id} read"
+                        what = f"and {len(files) - 1} more are not what load {load_id} wrote"
                         wrong.append(Damage(at, files[0].file_path, what))
                         continue
-                    ledger.record_raw_files(contract.name, _records(table, load, names, files))
+                    ledger.record_raw_files(contract.name, records)
     except LeaseHeld:
         logger.info("table %s: a run holds it: files without checksums stay so", contract.name)
     return read, wrong
@@ -215,9 +223,19 @@ def _records(
     ]
 
 
+def _is_written(
+    table: LakeTable, digest: str, files: Sequence[LakeFile], records: Sequence[RawFile]
+) -> bool:
+    """Whether these files are those of which a receipt has this digest."""
+    if len(digest) > _OF_ROWS:
+        return digest_of_checksums({one.name: one.checksum for one in records}) == digest
+    found = sum(_digest_of_file(table, file.file_path) for file in files) % 2**64
+    return found == int(digest, 16)
+
+
 def _digest_of_file(table: LakeTable, path: str) -> int:
-    """The sum of the digests of a file's rows, as its load's receipt counts them: without
-    tombstones."""
+    """The sum of the digests of a file's rows, as the receipt of a load of an earlier release
+    counts them: without tombstones."""
     schema = arrow_schema(table.schema(), field_ids=False)
     columns = schema.names[: schema.names.index(LOAD)]
     total = 0

@@ -13,6 +13,7 @@ from typing import Any
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Load, Receipt, Window
 from mirrorlake.load.chunk_receipt import ChunkReceipt
+from mirrorlake.load.raw_files import digest_of_files
 from mirrorlake.load.reload import Replacement
 from mirrorlake.load.resume import ChunkCut
 from mirrorlake.proof.ranges import Tally
@@ -78,7 +79,7 @@ def summed(chunks: Sequence[ChunkReceipt]) -> Receipt:
         rows=rows,
         bytes=sum(c.bytes for c in chunks),
         files=sum(len(c.paths) for c in chunks),
-        digest=f"{sum(c.digest for c in chunks) % 2**64:016x}",
+        digest=digest_of_files([pair for chunk in chunks for pair in chunk.metrics]),
         moment=first.moment.isoformat(sep=" "),
         hi=None,
         server=first.server,

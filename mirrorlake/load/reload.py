@@ -364,7 +364,6 @@ def write_tombstones(
         bytes=sum(file.bytes for file in written),
         paths=tuple(file.path for file in written),
         metrics=tuple((file.path, file.metrics) for file in written),
-        digest=0,
         high=None,
         originals={},
         future=0,
