@@ -80,11 +80,13 @@ def hashes_of(
     Raises:
         NoForm: a value has none here.
     """
-    texts = [sql_of(column, form, f"c{n}") for n, (column, form) in enumerate(cells)]
+    plain = _plain(cells, rows)
+    filled = [values.null_count == 0 for values in plain.columns]
+    texts = [sql_of(*cell, f"c{n}", filled=filled[n]) for n, cell in enumerate(cells)]
     of_key = _joined([texts[n] for n in key])
     sql = f"SELECT sha256({_joined(texts)}) AS h, {of_key} AS k FROM rows"  # noqa: S608
     # One thread: two take longer over a row's answer than they save, and MySQL works beside them.
-    found = _ask(sql, _plain(cells, rows), threads=1)
+    found = _ask(sql, plain, threads=1)
     keys = pc.cast(found.column("k"), pa.binary()).to_pylist()
     return _first_64_bits(found.column("h")), keys
 
@@ -102,8 +104,13 @@ def _digits(hashes: Any) -> bytes:
     return shown[: 64 * len(hashes)].reshape(-1, 64)[:, :16].tobytes()
 
 
-def sql_of(column: Column, form: Form, name: str) -> str:
-    """DuckDB's SQL of a cell's form over a column as `_plain` gives it; never NULL."""
+def sql_of(column: Column, form: Form, name: str, *, filled: bool = False) -> str:
+    """DuckDB's SQL of a cell's form over a column as `_plain` gives it; never NULL.
+
+    Args:
+        filled: whether no row has NULL there. The form may then come in several parts, for
+            `_joined`: that takes a quarter less time.
+    """
     if form.iceberg in ("float", "double"):
         text = f"format('{{:016X}}', {name})"
     elif column.data_type in ("datetime", "timestamp"):
@@ -115,10 +122,11 @@ def sql_of(column: Column, form: Form, name: str) -> str:
     elif form.iceberg == "binary":
         text = f"hex({name})"
     elif form.iceberg == "string":
-        text = f"strlen({name}) || ':' || {name}"
+        and_then = ", " if filled else " || "
+        text = and_then.join((f"strlen({name})", "':'", name))
     else:
         text = f"CAST({name} AS VARCHAR)"
-    return f"coalesce({text}, '{NULL}')"
+    return text if filled else f"coalesce({text}, '{NULL}')"
 
 
 def _joined(texts: Sequence[str]) -> str:

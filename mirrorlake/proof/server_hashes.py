@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 
 from mirrorlake.proof.canonical import ORIGINALS
-from mirrorlake.proof.duckdb_forms import NoForm, gathered, hashes_of
+from mirrorlake.proof.duckdb_forms import NoForm, hashes_of
 from mirrorlake.proof.hashing import source_hash
 from mirrorlake.proof.local_side import refuse_originals
 from mirrorlake.proof.rows import RowForm
@@ -111,7 +111,8 @@ def compare_rows(hashes: ServerHashes, batches: Iterable[pa.RecordBatch], said: 
     found, place = Compared(), 0
     cells = list(zip(hashes.columns, hashes.rows.cells, strict=True))
     try:
-        for rows in gathered(pa.Table.from_batches([batch]) for batch in batches):
+        for batch in batches:
+            rows = pa.Table.from_batches([batch])
             if hashes.rows.originals:
                 refuse_originals(rows)
             own, keys = hashes_of(cells, hashes.key_places, rows)
