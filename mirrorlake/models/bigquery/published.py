@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mirrorlake.config.settings import BigQueryLayout
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger.lake_heads import OF_MODELS
-from mirrorlake.models.files.declaration import Declaration
+
+if TYPE_CHECKING:  # a sync asks what is published here, and parses no SQL
+    from mirrorlake.models.files.declaration import Declaration
 
 
 @dataclass(frozen=True)
