@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
 from demo.nyc import load_nyc
 
@@ -58,7 +59,7 @@ FROM seq_1_to_{rows}"""
 class Source:
     """A running server and how many rows its tables have; ``password`` is of this run alone."""
 
-    server: MariaDB
+    server: EmbeddedServer
     password: str
     folder: Path
 
@@ -75,11 +76,11 @@ class Source:
 
 
 @contextmanager
-def started() -> Iterator[Source]:
+def started(kind: type[EmbeddedServer] = MariaDB) -> Iterator[Source]:
     """A fresh server in a folder of its own; both are gone at the end."""
     with tempfile.TemporaryDirectory(prefix="mirrorlake-bench-") as name:
         folder = Path(name)
-        with MariaDB.start(folder / "mysql", extra_args=[BUFFER_POOL]) as server:
+        with kind.start(folder / "mysql", extra_args=[BUFFER_POOL]) as server:
             source = Source(server, secrets.token_urlsafe(16), folder)
             server.create_user(USER, source.password)
             yield source
