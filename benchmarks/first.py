@@ -126,8 +126,8 @@ def _section(peer: _Peer, found: dict[str, Times], rows: int, runs: int, scale: 
     about = (
         f"lineitem, {rows:,} rows (TPC-H, scale factor {scale:g}), {server}, `mode: full` as "
         f"`init` writes it; cold processes in turn, {runs} of each after one that does not count. "
-        f"Ours compares every row with MySQL before it is visible, folds it and shows it; {peer.does}. "
-        f"CPU is the client's. To reach: {peer.to_reach}."
+        "Ours compares every row with MySQL before it is visible, folds it and shows it; "
+        f"{peer.does}. CPU is the client's. To reach: {peer.to_reach}."
     )
     heads = ("side", *_SPREAD, f"of {peer.name}", *_COSTS)
     return Section(
