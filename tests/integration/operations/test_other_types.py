@@ -196,8 +196,8 @@ def test_readers_see_the_old_type_with_its_values_or_the_new_one_with_its(
         raw = {(row["n"], row["s"]) for row in shown(workspace, "raw") if row["id"] == 5}
         assert raw <= {("-5", "5"), (-5, "5")}
 
-    for place in ("merge.fold", "operations.fold"):
-        monkeypatch.setattr(f"mirrorlake.{place}.failpoint", look)
+    for place in ("mirrorlake.merge.fold", "mirrorlake.operations.fold"):
+        monkeypatch.setattr(f"{place}.failpoint", look)
     sync_table(workspace, contract)
     look()
     assert (-5, "5") in seen

@@ -522,9 +522,13 @@ def test_readers_of_clean_and_raw_never_meet_an_error(
         look()
 
     monkeypatch.setattr(reshape, "reshape", reshaped)
-    for place in ("merge.fold", "operations.fold", "load.finishing"):
-        if hasattr(__import__(f"mirrorlake.{place}", fromlist=["x"]), "failpoint"):
-            monkeypatch.setattr(f"mirrorlake.{place}.failpoint", look)
+    for place in (
+        "mirrorlake.merge.fold",
+        "mirrorlake.operations.fold",
+        "mirrorlake.load.finishing",
+    ):
+        if hasattr(__import__(place, fromlist=["x"]), "failpoint"):
+            monkeypatch.setattr(f"{place}.failpoint", look)
     sync_table(workspace, contract)
     look()
     assert "mail" in seen[0]
