@@ -34,7 +34,7 @@ PACKAGE = "mirrorlake.proof"
 ELSEWHERE = {
     "masking_audit": "mirrorlake.serving.masking_audit",
     "repair": "mirrorlake.operations.repair",
-    "fold": "mirrorlake.merge.fold",
+    "fold": "mirrorlake.merge.fold_plan",
     "current_rows": "mirrorlake.merge.current_rows",
 }
 """The modules that are not of the package."""

@@ -39,14 +39,9 @@ from mirrorlake.errors import ConfigError, LakeDamaged, SchemaError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.raw_files import refuse_damaged
-from mirrorlake.merge.fold import (
-    OverwriteTarget,
-    Todo,
-    ensure_layer,
-    overwrite,
-    plan_fold,
-    replace_layer,
-)
+from mirrorlake.merge.fold import ensure_layer
+from mirrorlake.merge.fold_plan import Todo, plan_fold
+from mirrorlake.merge.overwrite import OverwriteTarget, overwrite, replace_layer
 from mirrorlake.merge.reshape import next_layer, record_as_made, reshape_layer
 from mirrorlake.merge.statements import Layer, deduped_layer
 from mirrorlake.operations.moved_layers import accept_made, refuse_moved, refuse_unread

@@ -524,6 +524,7 @@ def test_readers_of_clean_and_raw_never_meet_an_error(
     monkeypatch.setattr(reshape, "reshape", reshaped)
     for place in (
         "mirrorlake.merge.fold",
+        "mirrorlake.merge.overwrite",
         "mirrorlake.operations.fold",
         "mirrorlake.load.finishing",
     ):
@@ -559,6 +560,7 @@ def test_a_fold_that_died_after_columns_were_renamed_is_made_again(
 
     with monkeypatch.context() as patched:
         patched.setattr("mirrorlake.merge.fold.failpoint", die)
+        patched.setattr("mirrorlake.merge.overwrite.failpoint", die)
         with pytest.raises(RuntimeError):
             sync_table(workspace, contract)
     sync_table(workspace, contract)
