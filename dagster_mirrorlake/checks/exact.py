@@ -19,8 +19,9 @@ from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
 from mirrorlake.errors import TooFewRows
 from mirrorlake.operations.moved_lake import find_all_moved
-from mirrorlake.operations.partitions import RawFiles, touched_days
+from mirrorlake.operations.partitions import RawFiles
 from mirrorlake.operations.repair import Repaired, repair_table
+from mirrorlake.operations.touched_days import touched_days
 from mirrorlake.proof.coverage import round_of
 from mirrorlake.proof.days import Proved, proved_days
 from mirrorlake.proof.differences import Difference, Field, Formatter

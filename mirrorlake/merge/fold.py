@@ -22,8 +22,8 @@ from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.destinations.iceberg.statistics import most_rows
+from mirrorlake.destinations.iceberg.table_schemas import current_schema
 from mirrorlake.destinations.iceberg.tables import (
-    current_schema,
     drop_column,
     ensure_current_table,
     stage_current_table,

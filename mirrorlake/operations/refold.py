@@ -47,21 +47,19 @@ from mirrorlake.merge.statements import Layer, deduped_layer
 from mirrorlake.operations.moved_layers import accept_made, refuse_moved, refuse_unread
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.schema.own_columns import DELETED_AT
+from mirrorlake.serving.next_tables import (
+    NEXT_TABLE,
+    is_clean_as_ruled,
+    renew_clean_table,
+    show_clean_table,
+)
 from mirrorlake.serving.streamed import hold_reshaped, keep_streamed
 from mirrorlake.serving.versions import (
     fill_versions_table,
     forget_unreadable_versions,
     show_raw_view,
 )
-from mirrorlake.serving.views import (
-    NEXT_TABLE,
-    forget_broken_view,
-    hold_clean_view,
-    is_clean_as_ruled,
-    make_clean_view,
-    renew_clean_table,
-    show_clean_table,
-)
+from mirrorlake.serving.views import forget_broken_view, hold_clean_view, make_clean_view
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.continuity import meaning_of_plan
 from mirrorlake.table.meaning import meaning_of, refuse_changed
