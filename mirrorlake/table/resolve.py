@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from mirrorlake.config.contract import Config, TableContract
+from mirrorlake.config.configuration import Config
+from mirrorlake.config.contract import TableContract
 from mirrorlake.config.file_positions import place_of
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.base import Identifier

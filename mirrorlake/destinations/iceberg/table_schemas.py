@@ -54,7 +54,6 @@ from mirrorlake.schema.versions import Exact
 OF = "mirrorlake.table"
 COLUMNS = "mirrorlake.columns"
 """Properties of raw tables: the source table, and its columns' names and types as JSON."""
-
 _PRIMITIVES: dict[str, IcebergType] = {
     "int": IntegerType(),
     "long": LongType(),
