@@ -16,7 +16,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from mirrorlake.config.contract import Config, TableContract, TenantTable
+from mirrorlake.config.configuration import Config
+from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.heads import (
     ModelTable,

@@ -25,8 +25,8 @@ from mirrorlake.operations.partitions import (
     folded_partitions,
     held_partitions,
     look_at_raw,
-    touched_days,
 )
+from mirrorlake.operations.touched_days import touched_days
 from mirrorlake.workspace import Workspace
 
 Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetObservation]

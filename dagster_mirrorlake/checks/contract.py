@@ -24,9 +24,10 @@ from pandera.errors import SchemaErrorReason
 
 from dagster_mirrorlake.checks.ranges import by_arrow, promises
 from mirrorlake.destinations.iceberg.model import LakeSchema, arrow_schema
-from mirrorlake.destinations.iceberg.tables import DELETED_AT, ORIGINAL, current_schema
+from mirrorlake.destinations.iceberg.table_schemas import current_schema
 from mirrorlake.errors import LakeError
 from mirrorlake.merge.statements import Layer, clean_layer, deduped_layer
+from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
 from mirrorlake.schema.versions import Exact
 from mirrorlake.sources.mysql.tables import Column
 from mirrorlake.table.resolve import ResolvedTable

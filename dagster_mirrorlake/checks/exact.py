@@ -5,13 +5,14 @@ Personal values are shown as keyed digests here too.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from dagster_mirrorlake.checks.days import NEWEST, Partition, ReportedDays
+from dagster_mirrorlake.checks.days import Partition, ReportedDays
+from dagster_mirrorlake.checks.exact_days import days_verdict, listed_days, undecided_words
 from dagster_mirrorlake.checks.known_differences import ExactVerdict, with_known_differences
 from dagster_mirrorlake.checks.series import EXACT
 from dagster_mirrorlake.checks.targets import materialized_since
@@ -19,10 +20,8 @@ from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
 from mirrorlake.errors import TooFewRows
 from mirrorlake.operations.moved_lake import find_all_moved
-from mirrorlake.operations.partitions import RawFiles, touched_days
 from mirrorlake.operations.repair import Repaired, repair_table
 from mirrorlake.proof.coverage import round_of
-from mirrorlake.proof.days import Proved, proved_days
 from mirrorlake.proof.differences import Difference, Field, Formatter
 from mirrorlake.proof.evidence import formatter_of, prove_table
 from mirrorlake.proof.outdated_proofs import aged_proofs
@@ -35,20 +34,9 @@ from mirrorlake.workspace import Workspace
 
 _SHOWN = 50
 """How many differences a verdict lists."""
-_LOOKED_AT = 7
-"""Days that failed and are compared by themselves in one look, at most."""
 PROVED = "proved of this round (%)"
 _COLUMNS = ("kind", "key", "column", "MySQL", "lake")
 
-_NEWLY = 100
-"""Newly proved days that one look reports: Dagster writes each by itself."""
-_DAY = timedelta(days=1)
-_STALE = "Rows of it were written since it was proved: the next round compares them"
-_UNPROVED = "no proofs that are kept show all its rows to be equal as they are now"
-_ALONE = "Every row of it was compared, by itself"
-_TOO_NEW = "rows of it may be too new to be compared"
-_DAYLESS = "the table's cursor does not tell the day of a row"
-_WRONG = "Rows that differ between MySQL and the lake are of this day, on one side at least"
 ExactVerdictOfDays = tuple[
     bool, Mapping[str, Any], str | None, dg.AssetCheckSeverity, Mapping[str, Partition]
 ]
@@ -104,160 +92,14 @@ def report_verdict(
     shown = (
         materialized_since(instance, table.key("deduped"), event) if instance else (set(), event)
     )
-    days, unproved = _days_verdict(workspace, reported, last, run_days, compare_days, shown)
+    days, unproved = days_verdict(workspace, reported, last, run_days, compare_days, shown)
     passed, metadata, words, severity = verdict
     if unproved:
-        metadata = {**metadata, "days not proved": _listed_days(unproved)}
+        metadata = {**metadata, "days not proved": listed_days(unproved)}
     if moved := find_all_moved(workspace.config, workspace.ledger, [contract]):
         said = "; ".join(one.said for one in moved[contract.name])
         metadata = {**metadata, "what other hands did": said}
     return passed, metadata, words, severity, days
-
-
-def _days_verdict(
-    workspace: Workspace,
-    reported: ReportedDays,
-    report: Report,
-    run_days: tuple[date, date] | None,
-    compare_days: Collection[date],
-    shown_since: tuple[set[date] | None, int],
-) -> tuple[dict[str, Partition], dict[date, str]]:
-    """Days are reported as failed where rows of them differ, as passed only where every row of
-    them was compared, and as stale where something was written to them since; of all others
-    nothing is said. What is newly proved comes some days at a time, the newest first.
-
-    A day that failed before, and is in neither, is compared by itself: nothing else would ever
-    report it again in a table of many chunks. So is one that was requested.
-
-    Args:
-        shown_since: the days whose verdicts Dagster shows no more, as they were materialised since
-            (None: all), and the newest event's number.
-
-    Returns:
-        The days that are reported; and those that were requested and are not proved, with the
-        reason: Dagster calls them skipped, which they are.
-    """
-    ledger, contract = workspace.ledger, reported.contract
-    # Rows that were deleted in MySQL are what the sweep is for, and no difference.
-    differing = {} if report.only_deleted else dict(report.differing_days)
-    mark = ledger.newest_mark(contract.name)
-    proofs = ledger.proofs(contract.name)
-    proved = proved_days(
-        proofs,
-        ledger.successful_loads(contract.name),
-        mark[0] if mark else None,
-    )
-    passed, through, _ = reported.passed()
-    again, event = shown_since
-    passed -= passed if again is None else again
-    # What was loaded while it was compared is not in it.
-    newest = min(ledger.newest_success(contract.name), report.through)
-    good = dict.fromkeys(
-        [
-            *_listed(proved, reported.failed(), run_days),
-            *_newly(workspace, proved, passed, reported),
-        ],
-        _whole(proved),
-    )
-    own = report.ask.day if report.ask.kind == "partition" and report.verdict == "equal" else None
-    if own is not None and report.days is not None and own in report.days:
-        good[own] = _ALONE
-    # Of a table whose cursor gives no day any more, nothing is left to look at.
-    failed = reported.failed() if report.days is not None else []
-    left = [day for day in failed if day not in differing and day not in good]
-    looked = {proof.day: number for number, proof in enumerate(proofs)}
-    alone = sorted(left, key=lambda day: looked.get(day, -1))[:_LOOKED_AT]
-    unproved = {day: _UNPROVED for day in compare_days if day not in differing and day not in good}
-    if report.days is None:
-        unproved = dict.fromkeys(unproved, _DAYLESS)
-    else:
-        old = [day for day in sorted(unproved) if day in report.days]
-        unproved |= {day: _TOO_NEW for day in unproved if day >= report.days.before}
-        alone += [day for day in reversed(old[-_LOOKED_AT:]) if day not in alone]
-    for day in alone:
-        found_alone, _ = prove_table(workspace, contract, Ask("partition", day=day))
-        if found_alone.verdict == "equal" and found_alone.days is not None:
-            good[day] = _ALONE
-        elif found_alone.verdict == "different":
-            differing[day] = found_alone.differing_days.get(day, 1)
-        elif day in unproved:
-            unproved[day] = _undecided(found_alone)
-    for day in differing:
-        good.pop(day, None)
-    stale = (passed & _written_since(workspace, contract, through)) - {*good, *differing}
-    unproved = {d: words for d, words in unproved.items() if d not in {*good, *differing, *stale}}
-    known = {*differing, *good, *stale}
-    chosen = reported.choose(known, sorted(known), run_days)
-    reported.record({*differing, *reported.failed()} - {*good})
-    # What is too much for one look is left to the next.
-    shown = set(chosen)
-    kept = (passed - {*differing, *unproved, *(stale & shown)}) | (set(good) & shown)
-    reported.record_passed(kept, newest if stale <= shown else through, event)
-    error, warning = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
-    found = {day: Partition(True, {}, words, error) for day, words in good.items()}
-    found |= {day: Partition(False, {}, _STALE, warning) for day in stale}
-    found |= {
-        day: Partition(False, {"keys that differ": keys}, _WRONG, error)
-        for day, keys in differing.items()
-    }
-    return {str(day): found[day] for day in chosen}, unproved
-
-
-def _listed_days(unproved: Mapping[date, str]) -> str:
-    """Days by their reason: of many the first and the last."""
-    reasons: dict[str, list[date]] = {}
-    for day in sorted(unproved):
-        reasons.setdefault(unproved[day], []).append(day)
-    return "; ".join(
-        f"{days[0]}: {words}"
-        if len(days) == 1
-        else f"{plural(len(days), 'day')} from {days[0]} to {days[-1]}: {words}"
-        for words, days in reasons.items()
-    )
-
-
-def _newly(
-    workspace: Workspace, proved: Proved | None, passed: Collection[date], reported: ReportedDays
-) -> list[date]:
-    """Days that are proved and were not reported as such yet: those of which raw has rows first, of
-    them the newest."""
-    if proved is None or reported.begin is None:
-        return []
-    count = (proved.days.before - reported.begin).days
-    days = (proved.days.before - n * _DAY for n in range(1, count + 1))
-    found = [day for day in days if day in proved and day not in passed]
-    if len(found) <= _NEWLY:
-        return found
-    rows = RawFiles(workspace.lake, workspace.ledger, reported.contract).rows
-    return sorted(found, key=lambda day: not rows.get(day))[:_NEWLY]
-
-
-def _written_since(workspace: Workspace, contract: TableContract, through: int) -> set[date]:
-    """The days to which loads after a number wrote rows."""
-    loads = {one.seq: one for one in workspace.ledger.successful_loads(contract.name, through)}
-    if not loads:
-        return set()
-    files = RawFiles(workspace.lake, workspace.ledger, contract)
-    touched = touched_days(workspace.ledger, contract, loads, files)
-    return {day for one in touched.values() for day in one.days}
-
-
-def _listed(
-    proved: Proved | None, failed: Sequence[date], run_days: tuple[date, date] | None
-) -> list[date]:
-    """The proved days that may be reported: the newest, the run's own, and those that failed."""
-    if proved is None:
-        return []
-    newest = [proved.days.before - timedelta(days=n) for n in range(1, NEWEST + 1)]
-    first, last = run_days or (proved.days.before, proved.days.before)
-    own = [first + timedelta(days=n) for n in range((last - first).days + 1)]
-    return sorted(day for day in {*newest, *own, *failed} if day in proved)
-
-
-def _whole(proved: Proved | None) -> str:
-    """How a day is proved."""
-    since = f"{proved.since:%Y-%m-%d %H:%M} UTC" if proved else ""
-    return f"Every row of it was compared since {since}" if proved else ""
 
 
 def _chunk_verdict(
@@ -311,18 +153,13 @@ def _chunk_verdict(
             words += f", more than repair_limit ({contract.repair_limit}): not repaired"
         return (False, metadata, words, dg.AssetCheckSeverity.ERROR), report
     if report.verdict == "undecided":
-        return (False, metadata, _undecided(report), dg.AssetCheckSeverity.WARN), report
+        return (False, metadata, undecided_words(report), dg.AssetCheckSeverity.WARN), report
     words = (
         f"{plural(report.waiting, 'row waits', 'rows wait')}: the next loads bring them"
         if report.waiting
         else None
     )
     return (True, metadata, words, dg.AssetCheckSeverity.ERROR), report
-
-
-def _undecided(report: Report) -> str:
-    reasons = "; ".join(f"{plural(n, 'row')} {why}" for why, n in sorted(report.undecided.items()))
-    return f"Not decidable yet: {reasons or 'too many rows differ'}"
 
 
 def _metadata(report: Report, formatter: Formatter, evidence: str) -> dict[str, Any]:

@@ -28,7 +28,8 @@ from mirrorlake.runtime.plural import plural
 if TYPE_CHECKING:
     from mirrorlake.models.compile.model import Model
     from mirrorlake.models.partition_states.due import DueModel
-    from mirrorlake.models.partition_states.states import PartitionState, States
+    from mirrorlake.models.partition_states.partition_state import PartitionState
+    from mirrorlake.models.partition_states.states import States
 
 INTERVAL_SECONDS = 60
 MOST_RANGES = 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from mirrorlake.config.contract import Config
+from mirrorlake.config.configuration import Config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ModelError
 from mirrorlake.models.bigquery.published import PublishedModel, published_models

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from mirrorlake.bigquery.api.types import fields_of
 from mirrorlake.bigquery.config import BigQueryConfig
-from mirrorlake.config.contract import Config
+from mirrorlake.config.configuration import Config
 from mirrorlake.errors import ModelError, TypeRefused
 from mirrorlake.models.compile.model import Model
 from mirrorlake.models.external_sources.arrow_types import arrow_type

@@ -46,7 +46,7 @@ def schema(table: str, config_path: Path, as_json: bool, ddl: bool) -> None:
 
 
 def _print(found: Shapes, *, ddl: bool) -> None:
-    from mirrorlake.serving.views import many_words
+    from mirrorlake.serving.many_views import many_words
 
     of_tenants = found.versions[0].tenants is not None
     counted = ("tenants",) if of_tenants else ()

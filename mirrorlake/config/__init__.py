@@ -21,7 +21,8 @@ is queried. What doesn't: anything that opens a connection or looks into the lak
 ======================  ============================================================
 """
 
-from mirrorlake.config.contract import Config, TableContract, TenantTable
+from mirrorlake.config.configuration import Config
+from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.config.fields import format_duration, parse_duration, zone_of
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.load import config_schema, load_config

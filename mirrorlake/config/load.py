@@ -12,7 +12,8 @@ from typing import Any, Final, Literal
 from pydantic import SecretStr, ValidationError
 
 from mirrorlake.config.added_sections import added_sections, file_sections, secret_paths
-from mirrorlake.config.contract import Config, TableContract, TenantTable
+from mirrorlake.config.configuration import Config
+from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.config.fields import matches
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.model import arrow_schema
-from mirrorlake.destinations.iceberg.tables import raw_schema
+from mirrorlake.destinations.iceberg.table_schemas import raw_schema
 from mirrorlake.errors import ConfigError
 from mirrorlake.landing.files.columns import schema_text
 from mirrorlake.landing.files.writer import MOST_BYTES, SnapshotWriter

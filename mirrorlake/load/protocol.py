@@ -19,7 +19,8 @@ from mirrorlake.destinations.base import Commit
 from mirrorlake.destinations.iceberg.commit import commit_load, newest_load
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark import LazySpark
-from mirrorlake.destinations.iceberg.tables import ensure_raw_table, raw_schema
+from mirrorlake.destinations.iceberg.table_schemas import raw_schema
+from mirrorlake.destinations.iceberg.tables import ensure_raw_table
 from mirrorlake.errors import LedgerError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger, Load, Receipt, Window

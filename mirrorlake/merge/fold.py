@@ -12,35 +12,30 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
-from mirrorlake.destinations.base import Identifier, as_sql_identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commit import FOLDED, folded_through, was_overtaken
 from mirrorlake.destinations.iceberg.copied_files import CopiedFiles, copy_rows
 from mirrorlake.destinations.iceberg.cost import Scan, counted, written_since
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
-from mirrorlake.destinations.iceberg.session_settings import activate
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.destinations.iceberg.statistics import most_rows
+from mirrorlake.destinations.iceberg.table_schemas import current_schema
 from mirrorlake.destinations.iceberg.tables import (
-    TARGET_BYTES,
-    current_schema,
     drop_column,
     ensure_current_table,
     stage_current_table,
 )
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger import Ledger, Load
 from mirrorlake.load.raw_files import refuse_damaged
 from mirrorlake.merge.compaction import compact_if_due
-from mirrorlake.merge.conversions import spark_type
 from mirrorlake.merge.copied_load import copied_load
 from mirrorlake.merge.current_rows import read_changes
-from mirrorlake.merge.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune
-from mirrorlake.merge.ranks import GONE
+from mirrorlake.merge.fold_plan import LISTED, Todo, plan_fold
+from mirrorlake.merge.merge_changes import merge_changes
+from mirrorlake.merge.overwrite import OverwriteTarget, overwrite, replace_layer
 from mirrorlake.merge.reshape import (
     has_new_rules,
     is_made_otherwise,
@@ -49,56 +44,17 @@ from mirrorlake.merge.reshape import (
     record_as_made,
     reshape_layer,
 )
-from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
-from mirrorlake.merge.statements import Layer, merge_sql, replace_sql
+from mirrorlake.merge.statements import Layer
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.table.chains import chain_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 logger = logging.getLogger(__name__)
 
-LISTED = 200_000
-"""Up to this many rows, the changed keys are brought here to be bounded."""
-KNOWN_LOADS, KNOWN_ROWS = 8, 20_000
-"""How far back loads are read for what the layer holds: at most this many, and this many rows, or
-four times those that are folded."""
 SMALL_COPY = 20_000
 """A full copy of up to this many rows replaces the layer's rows; a larger one is merged."""
-ROWS_A_TASK = 50_000
-"""One task writes this many changed rows: each makes a file of rows, and one of deletes per
-file that it meets."""
-
-
-@dataclass(frozen=True)
-class Todo:
-    """What a fold of one layer applies.
-
-    Attributes:
-        loads: those whose rows, latest per key, must be applied.
-        held: the numbers of the loads that the layer then holds.
-        known: the loads right before these, which show what the layer holds of a key.
-        windows: whether all are small windows, after all that the layer holds.
-        again: whether all loads are folded again.
-        repairs: whether a repair is among them: what the layer holds of these keys is not trusted.
-        delta: whether these are copies that wrote what changed since what the layer holds.
-    """
-
-    loads: tuple[Load, ...] = ()
-    held: tuple[int, ...] = ()
-    known: tuple[Load, ...] = ()
-    windows: bool = False
-    again: bool = False
-    repairs: bool = False
-    delta: bool = False
-
-    @property
-    def rows(self) -> int:
-        return sum(load.receipt.committed if load.receipt else LISTED for load in self.loads)
 
 
 def fold_layer(
@@ -324,7 +280,7 @@ def _apply(
         counted(spark) as scan,
     ):
         changes = read_changes(workspace, plan, layer, todo.loads, todo.known)
-        _merge(workspace, plan, layer, changes, todo)
+        merge_changes(workspace, plan, layer, changes, todo)
     flush_commits(workspace.lake.load(layer.identifier), at)
     return scan
 
@@ -335,207 +291,3 @@ def _copy(
     workspace.check_lease()
     through = {FOLDED: str(max(todo.held))}
     return Scan(copy_rows(workspace.lake, files, layer.identifier, at, through))
-
-
-def plan_fold(plan: ResolvedTable, folded: set[int], empty: bool, ledger: Ledger) -> Todo:
-    """What a layer that holds these loads (and has a snapshot, or none) needs."""
-    loads = ledger.successful_loads(plan.name)
-    missing = [load for load in loads if load.seq not in folded]
-    if not missing and not (empty and any(load.snapshot_id for load in loads)):
-        return Todo()
-    held = tuple(load.seq for load in loads)
-    repairs = any(load.window.kind == "repair" for load in missing)
-    if plan.contract.copies:
-        return _plan_copies(loads, folded, held, empty=empty)
-    late = bool(folded) and bool(missing) and missing[0].seq < max(folded)
-    if empty or late or not folded or not plan.key:
-        return Todo(tuple(loads), held, again=True, repairs=repairs)
-    # A load without rows committed nothing and has nothing to apply.
-    new = tuple(load for load in missing if load.snapshot_id is not None)
-    windows = all(load.window.kind == "live" for load in new)
-    known = _known(new, [load for load in loads if load.seq in folded]) if windows else ()
-    return Todo(new, held, known, windows, repairs=repairs)
-
-
-def _plan_copies(
-    loads: list[Load], folded: set[int], held: tuple[int, ...], *, empty: bool
-) -> Todo:
-    """What a layer needs of full copies: the newest complete one and what stands on it; or, where
-    it holds the rows of one of these, what came after that."""
-    chain = chain_of(loads)
-    seqs = [load.seq for load in chain]
-    newest = max(folded, default=0)
-    # A copy that found nothing changed committed nothing; a complete one of an empty table may not
-    # have either, and empties the layer.
-    if empty or newest not in seqs or not folded.issuperset(seqs[: seqs.index(newest) + 1]):
-        deltas = (load for load in chain[1:] if load.snapshot_id is not None)
-        return Todo((*chain[:1], *deltas), held)
-    new = chain[seqs.index(newest) + 1 :]
-    return Todo(tuple(load for load in new if load.snapshot_id is not None), held, delta=True)
-
-
-def _known(new: tuple[Load, ...], before: list[Load]) -> tuple[Load, ...]:
-    """The newest loads that the layer holds, without a gap, back to a small window, if that is
-    cheap to read: each begins no later than the next one, and so read what that one reads again.
-
-    Only beside small windows: a reload takes older loads' rows out of raw, and what is left of a
-    key there need not be what the layer holds.
-    """
-    rows = 4 * sum(load.receipt.rows for load in new if load.receipt) + KNOWN_ROWS
-    known: tuple[Load, ...] = ()
-    for load in reversed(before):
-        if load.snapshot_id is None:
-            continue
-        if load.receipt is None or load.receipt.rows > rows or len(known) == KNOWN_LOADS:
-            return known
-        rows -= load.receipt.rows
-        known = (load, *known)
-        if load.window.kind == "live":
-            return known
-    return known
-
-
-@dataclass(frozen=True)
-class OverwriteTarget:
-    """Where a layer is written as a whole: a table or a branch as Spark takes it, its head when
-    that was begun, and properties of the snapshot."""
-
-    sql: str
-    after: int | None
-    properties: tuple[tuple[str, str], ...] = ()
-
-
-def overwrite(
-    workspace: Workspace, plan: ResolvedTable, layer: Layer, todo: Todo, target: OverwriteTarget
-) -> Scan:
-    """Write a layer from these loads alone, whatever it holds, in one commit; what was read.
-
-    It is written in files of moderate size, each of a range of keys of its own. One load's files
-    are so already, as its chunks were: only rows of several loads are sorted.
-    """
-    from pyspark.sql import functions as f
-
-    with (
-        spark_errors(plan.name),
-        workspace.spark.suited_to(todo.rows) as spark,
-        counted(spark) as scan,
-    ):
-        changes = read_changes(workspace, plan, layer, todo.loads, todo.known)
-        rows = changes.where(f"NOT {GONE}").drop(GONE)
-        size = sum(load.receipt.bytes if load.receipt else TARGET_BYTES for load in todo.loads)
-        files = max(1, round(size / TARGET_BYTES))
-        several = len(todo.loads) > 1 and bool(plan.key)
-        if several and files > 1:
-            key = (plan.key[0], *next_names(plan.key).values())
-            first = next(name for name in rows.columns if name in key)
-            rows = rows.repartitionByRange(files, f.col(as_sql_identifier(first)))
-        activate(rows.sparkSession)
-        writer = rows.writeTo(target.sql)
-        writer = writer.option("use-table-distribution-and-ordering", str(several).lower())
-        for name, value in ((FOLDED, str(max(todo.held))), *target.properties):
-            writer = writer.option(f"snapshot-property.{name}", value)
-        # Whatever was committed since this fold looked is a conflict: it may be newer.
-        writer = writer.option("isolation-level", "serializable")
-        if target.after is not None:
-            writer = writer.option("validate-from-snapshot-id", target.after)
-        workspace.check_lease()
-        writer.overwrite(f.lit(True))
-    return scan
-
-
-def replace_layer(
-    workspace: Workspace,
-    plan: ResolvedTable,
-    layer: Layer,
-    todo: Todo,
-    retyped: Sequence[str],
-    properties: tuple[tuple[str, str], ...] = (),
-) -> Scan:
-    """Write a layer from these loads alone on a branch that begins with nothing, so that nothing of
-    main is read, and show it on main in one commit; what was read.
-
-    Args:
-        retyped: columns whose type can't become the one of now: they are written under other names,
-            which `ensure_layer` made, and take their own in that commit.
-        properties: of the branch's snapshot.
-    """
-    lake, identifier = workspace.lake, layer.identifier
-    drop_stale(lake, identifier)
-    head, branch = lake.head(identifier), new_branch()
-    start = lake.begin_branch(identifier, branch)
-    failpoint("refold.begun")
-    target = OverwriteTarget(branch_sql(identifier, branch), start, properties)
-    scan = overwrite(workspace, plan, next_layer(layer, retyped), todo, target)
-    failpoint("refold.written")
-    flush_commits(lake.load(identifier), head, branch)
-    workspace.check_lease()
-    lake.replace_main(identifier, branch, head, next_names(retyped))
-    failpoint("refold.shown")
-    lake.drop_branch(identifier, branch)
-    return scan
-
-
-def _merge(
-    workspace: Workspace,
-    plan: ResolvedTable,
-    layer: Layer,
-    changes: DataFrame,
-    todo: Todo,
-) -> None:
-    """One commit, or none where nothing changed.
-
-    Of several loads there is always one: without, a stalled run that had begun to fold the first
-    of them would meet no conflict.
-
-    Of a small window the loads before it show which rows are equal already, and a copy that wrote
-    what changed has no others: the layer's own rows need not be read for them, only its keys are.
-    """
-    types = {name: spark_type(kind) for name, kind, _ in layer.columns}
-    key = [(name, types[name]) for name in plan.key]
-    bounded = (todo.delta or not plan.contract.copies) and not todo.again
-    bounded = bounded and may_prune([kind for _, kind in key])
-    listed = bounded and todo.rows <= LISTED
-    if listed:
-        changes = changes.persist()
-    try:
-        bounds = None
-        if bounded:
-            table = workspace.lake.load(layer.identifier)
-            with workspace.lake.translated(layer.identifier):
-                edges = edges_of(table, plan.key[0]) if table is not None else None
-            bounds = bounds_of(changes, plan.key, listed=listed, edges=edges)
-        if bounds is None or not bounds.empty or len(todo.loads) > 1:
-            workspace.check_lease()
-            statement = _merge_statement(plan, layer, bounds, key, todo)
-            tasks = 1 + todo.rows // ROWS_A_TASK
-            rows = changes.coalesce(tasks) if listed else changes
-            if plan.contract.write_mode == "copy-on-write":
-                # Spark 4.1 looks for the files to write again by a query of its own over these
-                # rows, and has no plan for it where they are read from a table of the lake.
-                rows = rows.localCheckpoint()
-            _run_merge(workspace.spark.get(), rows, statement, max(todo.held))
-    finally:
-        if listed:
-            changes.unpersist()
-
-
-def _merge_statement(
-    plan: ResolvedTable, layer: Layer, bounds: Bounds | None, key: list[tuple[str, str]], todo: Todo
-) -> str:
-    condition = bounds_sql(bounds, key) if bounds else ""
-    if todo.repairs:
-        return replace_sql(plan, layer, condition)
-    compares = not (todo.windows or todo.delta) or plan.entity is not None
-    whole = plan.contract.copies and not todo.delta
-    return merge_sql(plan, layer, condition, compares=compares, whole=whole)
-
-
-def _run_merge(spark: SparkSession, changes: DataFrame, statement: str, through: int) -> None:
-    changes.createOrReplaceTempView("mirror_changes")
-    setting = f"spark.sql.iceberg.snapshot-property.{FOLDED}"
-    spark.conf.set(setting, str(through))
-    try:
-        spark.sql(statement)
-    finally:
-        spark.conf.unset(setting)
-        spark.catalog.dropTempView("mirror_changes")

@@ -15,7 +15,8 @@ from functools import partial
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.tables import can_hold, iceberg_type, reshape
+from mirrorlake.destinations.iceberg.table_schemas import can_hold, iceberg_type
+from mirrorlake.destinations.iceberg.tables import reshape
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.merge.statements import Layer
 from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL

@@ -23,12 +23,8 @@ from mirrorlake.destinations.iceberg.commit import BY
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names, history, is_rewrite
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.destinations.iceberg.tables import (
-    can_hold,
-    current_schema,
-    iceberg_type,
-    reshape,
-)
+from mirrorlake.destinations.iceberg.table_schemas import can_hold, current_schema, iceberg_type
+from mirrorlake.destinations.iceberg.tables import reshape
 from mirrorlake.destinations.iceberg.tenants import ensure_current_tenants
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.failpoints import failpoint

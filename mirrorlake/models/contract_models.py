@@ -19,7 +19,7 @@ from typing import Final
 from sqlglot import exp
 
 from mirrorlake.capabilities import Seam
-from mirrorlake.config.contract import Config
+from mirrorlake.config.configuration import Config
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.iceberg.folders import warehouse_uri
 from mirrorlake.destinations.iceberg.lake import Lake

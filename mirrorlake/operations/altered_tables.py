@@ -13,7 +13,7 @@ from typing import TypeAlias
 from mirrorlake.config import TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import spark_types
-from mirrorlake.destinations.iceberg.tables import current_schema
+from mirrorlake.destinations.iceberg.table_schemas import current_schema
 from mirrorlake.merge.statements import Layer, clean_layer, deduped_layer
 from mirrorlake.schema.lattice import is_promoted
 from mirrorlake.schema.versions import name_in

@@ -28,8 +28,8 @@ from mirrorlake.operations.partitions import (
     folded_partitions,
     held_partitions,
     look_at_raw,
-    touched_days,
 )
+from mirrorlake.operations.touched_days import touched_days
 
 logger = logging.getLogger(__name__)
 

@@ -21,17 +21,16 @@ from mirrorlake.merge.statements import check_rules, deduped_layer
 from mirrorlake.operations.moved_layers import accept_made, put_right, refuse_unread
 from mirrorlake.operations.recorded_contracts import record_contract
 from mirrorlake.operations.resolve import refuse_unloaded, resolve_table
-from mirrorlake.serving.streamed import hold_reshaped, keep_streamed
-from mirrorlake.serving.versions import fill_versions_table, show_raw_view
-from mirrorlake.serving.views import (
+from mirrorlake.serving.next_tables import (
     begin_layer,
-    hold_clean_view,
     is_free,
-    make_clean_view,
     renew_clean_table,
     show_clean_table,
     show_layer,
 )
+from mirrorlake.serving.streamed import hold_reshaped, keep_streamed
+from mirrorlake.serving.versions import fill_versions_table, show_raw_view
+from mirrorlake.serving.views import hold_clean_view, make_clean_view
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.continuity import kept_words
 from mirrorlake.table.resolve import ResolvedTable

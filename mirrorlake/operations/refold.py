@@ -39,34 +39,27 @@ from mirrorlake.errors import ConfigError, LakeDamaged, SchemaError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.raw_files import refuse_damaged
-from mirrorlake.merge.fold import (
-    OverwriteTarget,
-    Todo,
-    ensure_layer,
-    overwrite,
-    plan_fold,
-    replace_layer,
-)
+from mirrorlake.merge.fold import ensure_layer
+from mirrorlake.merge.fold_plan import Todo, plan_fold
+from mirrorlake.merge.overwrite import OverwriteTarget, overwrite, replace_layer
 from mirrorlake.merge.reshape import next_layer, record_as_made, reshape_layer
 from mirrorlake.merge.statements import Layer, deduped_layer
 from mirrorlake.operations.moved_layers import accept_made, refuse_moved, refuse_unread
 from mirrorlake.operations.resolve import resolve_table
 from mirrorlake.schema.own_columns import DELETED_AT
+from mirrorlake.serving.next_tables import (
+    NEXT_TABLE,
+    is_clean_as_ruled,
+    renew_clean_table,
+    show_clean_table,
+)
 from mirrorlake.serving.streamed import hold_reshaped, keep_streamed
 from mirrorlake.serving.versions import (
     fill_versions_table,
     forget_unreadable_versions,
     show_raw_view,
 )
-from mirrorlake.serving.views import (
-    NEXT_TABLE,
-    forget_broken_view,
-    hold_clean_view,
-    is_clean_as_ruled,
-    make_clean_view,
-    renew_clean_table,
-    show_clean_table,
-)
+from mirrorlake.serving.views import forget_broken_view, hold_clean_view, make_clean_view
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.table.continuity import meaning_of_plan
 from mirrorlake.table.meaning import meaning_of, refuse_changed

@@ -147,21 +147,7 @@ def repair_table(
     if first.ask.kind == "full" and not first.unlooked and last.verdict == "equal":
         # Each row that only the mirror had was looked up, whatever the last look was at.
         workspace.ledger.forget_definition(SURPLUS + contract.name)
-    return Repaired(
-        table=contract.name,
-        outcome=last.verdict,
-        why=why(first),
-        keys=len(first.differences) + first.unlooked,
-        rows=sum(m.rows for m in work.done),
-        gone=sum(m.gone for m in work.done),
-        loads=tuple(load for m in work.done for load in m.loads),
-        rounds=len(work.done),
-        before=first,
-        after=last,
-        evidence=tuple(work.evidence),
-        repair_id=journal.repair_id if journal else None,
-        seconds=round(time.monotonic() - clock, 3),
-    )
+    return work.repaired(first, last, journal, time.monotonic() - clock)
 
 
 def removed_by(contract: TableContract, report: Report) -> int:
@@ -243,6 +229,26 @@ class _Work:
         logger.info(
             "table %s: %s: %d rows read again, %d gone from MySQL",
             *(contract.name, why(report), self.done[-1].rows, self.done[-1].gone),
+        )
+
+    def repaired(
+        self, first: Report, last: Report, journal: Repair | None, seconds: float
+    ) -> Repaired:
+        """What all rounds together came to."""
+        return Repaired(
+            table=self._contract.name,
+            outcome=last.verdict,
+            why=why(first),
+            keys=len(first.differences) + first.unlooked,
+            rows=sum(m.rows for m in self.done),
+            gone=sum(m.gone for m in self.done),
+            loads=tuple(load for m in self.done for load in m.loads),
+            rounds=len(self.done),
+            before=first,
+            after=last,
+            evidence=tuple(self.evidence),
+            repair_id=journal.repair_id if journal else None,
+            seconds=round(seconds, 3),
         )
 
     def _prove(self, report: Report) -> Report:

@@ -13,7 +13,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.model import column_names
-from mirrorlake.destinations.iceberg.tables import can_hold, has_original, iceberg_type
+from mirrorlake.destinations.iceberg.table_schemas import can_hold, has_original, iceberg_type
 from mirrorlake.errors import LakeDamaged, SchemaError, SchemaMoved
 from mirrorlake.merge.raw_versions import may_lose
 from mirrorlake.merge.statements import check_rules

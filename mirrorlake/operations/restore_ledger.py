@@ -41,7 +41,7 @@ from mirrorlake.destinations.iceberg.integrity import layers_of
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, history
 from mirrorlake.destinations.iceberg.statistics import count_days, least_number
-from mirrorlake.destinations.iceberg.tables import COLUMNS, OF
+from mirrorlake.destinations.iceberg.table_schemas import COLUMNS, OF
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import LOOKING_BACK, Ledger, Load, Receipt, Window
 from mirrorlake.load.delta import SUFFIX

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.tables import stored_types
+from mirrorlake.destinations.iceberg.table_schemas import stored_types
 from mirrorlake.ledger import Ledger
 from mirrorlake.schema.lattice import common_type
 from mirrorlake.schema.versions import SchemaVersion, name_in

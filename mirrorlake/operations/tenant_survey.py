@@ -18,7 +18,7 @@ from pymysql.connections import Connection
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.config.fields import matches
 from mirrorlake.config.server import SourceConfig
-from mirrorlake.destinations.iceberg.tables import stored_types
+from mirrorlake.destinations.iceberg.table_schemas import stored_types
 from mirrorlake.errors import (
     ConfigError,
     MirrorlakeError,

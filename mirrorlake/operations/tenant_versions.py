@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.destinations.iceberg.tables import stored_types
+from mirrorlake.destinations.iceberg.table_schemas import stored_types
 from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
 from mirrorlake.operations.table_shapes import ShapeColumn, Shapes, read_versions
 from mirrorlake.schema.lattice import common_type

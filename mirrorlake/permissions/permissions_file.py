@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from mirrorlake.config.contract import Config
+from mirrorlake.config.configuration import Config
 from mirrorlake.config.problems import raise_problems
 from mirrorlake.config.yaml_file import Problem, YamlFile
 from mirrorlake.permissions.declared_datasets import (

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.tables import can_hold, iceberg_type
+from mirrorlake.destinations.iceberg.table_schemas import can_hold, iceberg_type
 from mirrorlake.merge.conversions import convert
 from mirrorlake.merge.raw_versions import unified_types
 from mirrorlake.merge.statements import clean_layer

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.destinations.iceberg.tables import can_hold, iceberg_type, stored_types
+from mirrorlake.destinations.iceberg.table_schemas import can_hold, iceberg_type, stored_types
 from mirrorlake.errors import DdlRefused, MirrorlakeError
 from mirrorlake.ledger import TenantPlace
 from mirrorlake.merge.tenant_shapes import held_names, read_shapes

@@ -12,7 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mirrorlake.config.contract import Config, TableContract
+from mirrorlake.config.configuration import Config
+from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.iceberg.integrity import damage_errors
 from mirrorlake.errors import ProofError
 from mirrorlake.ledger import Ledger

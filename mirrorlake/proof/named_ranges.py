@@ -14,8 +14,8 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 
 from mirrorlake.errors import ConfigError
-from mirrorlake.proof.covered import is_at_most
 from mirrorlake.proof.order import Part, span_conditions
+from mirrorlake.proof.range_ends import is_at_most
 from mirrorlake.proof.ranges import Range, Span
 
 _INCLUDED = " included"

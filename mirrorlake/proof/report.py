@@ -138,7 +138,8 @@ class Report:
 def code_version() -> str:
     """Mirrorlake's version, and a hash of the code that compares."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    package = Path(mirrorlake.__file__).parent / "proof"
+    for path in sorted(package.rglob("*.py")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return f"{mirrorlake.__version__}+{digest.hexdigest()[:12]}"
 

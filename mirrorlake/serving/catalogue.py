@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mirrorlake.config.contract import Config, TableContract, TenantTable
+from mirrorlake.config.configuration import Config
+from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, spark_types

@@ -21,11 +21,11 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable, arrow_schema
 from mirrorlake.destinations.iceberg.spark import spark_errors
 from mirrorlake.destinations.iceberg.stream import count_unset, read_rows
-from mirrorlake.destinations.iceberg.tables import ORIGINAL
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.merge.conversions import spark_type
 from mirrorlake.merge.statements import clean_column
+from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.serving.clean_days import DayColumn, Period, day_column, refuse_parts_of_days
 from mirrorlake.table.lake_tables import clean_of, deduped_of, deduped_table
 from mirrorlake.workspace import Workspace

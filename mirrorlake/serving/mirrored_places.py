@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from mirrorlake.config.contract import Config, TableContract, TenantTable
+from mirrorlake.config.configuration import Config
+from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 
 Contract: TypeAlias = TableContract | TenantTable

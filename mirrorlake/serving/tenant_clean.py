@@ -23,7 +23,8 @@ from mirrorlake.destinations.base import Identifier, as_sql_identifier, text_lit
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names, history, is_rewrite
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.destinations.iceberg.tables import can_hold, current_schema, iceberg_type, reshape
+from mirrorlake.destinations.iceberg.table_schemas import can_hold, current_schema, iceberg_type
+from mirrorlake.destinations.iceberg.tables import reshape
 from mirrorlake.destinations.iceberg.tenants import ensure_current_tenants
 from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.failpoints import failpoint
@@ -44,7 +45,8 @@ from mirrorlake.merge.tenant_shapes import LISTED, TenantShapes, places_sql
 from mirrorlake.schema.masking import HASHABLE, keyed_hash
 from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
 from mirrorlake.serving.hiding import begin_hiding, finish_hiding, is_hiding
-from mirrorlake.serving.views import ViewText, has_view, next_table, show_next_table
+from mirrorlake.serving.next_tables import has_view, next_table, show_next_table
+from mirrorlake.serving.views import ViewText
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_made_under, record_hash_key
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.tenants import contract_of, held_of

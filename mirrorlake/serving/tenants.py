@@ -12,7 +12,7 @@ from typing import Final
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import text_literal
 from mirrorlake.destinations.iceberg.model import LakeSchema, chosen_columns
-from mirrorlake.destinations.iceberg.tables import current_schema
+from mirrorlake.destinations.iceberg.table_schemas import current_schema
 from mirrorlake.destinations.iceberg.views import read_view
 from mirrorlake.merge.tenant_shapes import TenantShapes
 from mirrorlake.merge.tenants import breaks_views
@@ -28,6 +28,7 @@ from mirrorlake.schema.own_columns import (
     SOURCE,
     VERSION,
 )
+from mirrorlake.serving.many_views import make_views, views_over
 from mirrorlake.serving.tenant_clean import (
     CleanMade,
     clean_view_of,
@@ -35,7 +36,7 @@ from mirrorlake.serving.tenant_clean import (
     make_clean_table,
 )
 from mirrorlake.serving.unified import structured_columns
-from mirrorlake.serving.views import ViewText, hold_view, make_view, make_views, views_over
+from mirrorlake.serving.views import ViewText, hold_view, make_view
 from mirrorlake.table.exchanged import exchanged_name, undecided_pairs
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.tenants import contract_of, raw_of, raw_view_of

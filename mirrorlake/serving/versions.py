@@ -29,6 +29,8 @@ from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.raw_versions import unified_types
 from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.own_columns import KEY, ORIGINAL, TOKEN
+from mirrorlake.serving.many_views import drop_views, make_views, views_over
+from mirrorlake.serving.next_tables import has_view, next_table, show_next_table
 from mirrorlake.serving.unified import Unified, digest_of
 from mirrorlake.serving.versions_write import (
     VERSIONS_OF,
@@ -38,15 +40,7 @@ from mirrorlake.serving.versions_write import (
     raw_of,
     write_versions,
 )
-from mirrorlake.serving.views import (
-    ViewText,
-    drop_views,
-    has_view,
-    make_views,
-    next_table,
-    show_next_table,
-    views_over,
-)
+from mirrorlake.serving.views import ViewText
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace

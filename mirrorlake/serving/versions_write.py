@@ -16,7 +16,8 @@ from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names, history, is_rewrite
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.destinations.iceberg.tables import can_hold, reshape
+from mirrorlake.destinations.iceberg.table_schemas import can_hold
+from mirrorlake.destinations.iceberg.tables import reshape
 from mirrorlake.destinations.iceberg.versions import ensure_versions_table
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint

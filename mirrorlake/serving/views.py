@@ -1,5 +1,4 @@
-"""What is shown of layers: views in the catalog, clean as one, and clean tables that are made again
-when their rules change.
+"""Views in the catalog: clean as one, made, held and restored.
 
 A view is compared with the one that the catalog has, not with what the ledger remembers: a view
 that somebody replaced is made again. What is there already with the same definition costs no Spark.
@@ -7,188 +6,27 @@ that somebody replaced is made again. What is there already with the same defini
 
 from __future__ import annotations
 
-import ast
-import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from mirrorlake.destinations.base import Identifier, as_sql_identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.heads import is_anothers
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema
-from mirrorlake.destinations.iceberg.name_swap import take_name
-from mirrorlake.destinations.iceberg.older_versions import remove_all_files
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.destinations.iceberg.tables import (
-    ORIGINAL,
-    current_schema,
-    drop_column,
-    iceberg_type,
-)
+from mirrorlake.destinations.iceberg.table_schemas import current_schema, iceberg_type
 from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view, write_view
 from mirrorlake.errors import LakeDamaged, LakeError
-from mirrorlake.failpoints import failpoint
-from mirrorlake.merge.fold import ensure_layer
 from mirrorlake.merge.reshape import (
     find_outdated,
-    forget_as_made,
-    has_new_rules,
-    record_as_made,
-    write_by_new_rules,
 )
-from mirrorlake.merge.statements import Layer, clean_layer, clean_view_sql, deduped_layer
-from mirrorlake.schema.versions import FIRST_CREATED
-from mirrorlake.serving.hiding import begin_hiding, finish_hiding, purge_files
-from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_hashed, record_hash_key
+from mirrorlake.merge.statements import clean_layer, clean_view_sql, deduped_layer
+from mirrorlake.serving.hiding import purge_files
+from mirrorlake.table.hash_key import forget_hash_key
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
-
-NEXT_TABLE: Final = "__mirror_next"
-"""What the name of a table ends with that is about to take another one's."""
-
-
-def renew_clean_table(workspace: Workspace, plan: ResolvedTable) -> Layer:
-    """The clean table's layer. When its rules changed, its fold writes all rows again, and what
-    they rule out goes with the older versions; see `mirrorlake.serving.hiding`. Columns that MySQL
-    changed, its fold follows.
-
-    Where a view has its name, or nothing yet, the layer is a table of another name, which
-    `show_clean_table` gives that one."""
-    layer = begin_layer(workspace, plan, clean_layer(plan), over_view=True)
-    if not is_clean_as_ruled(workspace, plan):
-        there = workspace.lake.load(plan.clean) is not None
-        if there and not _only_reshaped(workspace, plan, layer):
-            begin_hiding(workspace, plan.clean)
-            write_by_new_rules(workspace, layer)
-            if layer.original is None:
-                drop_column(workspace.lake, plan.clean, ORIGINAL)
-        workspace.ledger.record_definition(f"table {plan.clean}", _definition(layer))
-    # Before the first hash is written: a table may lag behind the record, never the other way.
-    key = workspace.config.privacy.hash_key if is_hashed(plan) else None
-    if key is not None and not has_hash_key(workspace.ledger, plan.clean):
-        record_hash_key(workspace.ledger, plan.clean, key)
-    return layer
-
-
-def show_clean_table(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> None:
-    """Show readers a clean table that was folded, and nothing of what its rules take away."""
-    show_layer(workspace, plan, layer, plan.clean)
-    if not has_new_rules(workspace, layer):  # there was nothing to fold
-        finish_hiding(workspace, plan.clean)
-
-
-def begin_layer(
-    workspace: Workspace, plan: ResolvedTable, layer: Layer, *, over_view: bool = False
-) -> Layer:
-    """A layer as it is to be folded: where no table has its name yet, under another name, so that
-    no reader finds a table that is still empty. `show_layer` gives it its own.
-
-    Args:
-        over_view: whether it takes the name of a view, which may be there.
-    """
-    name = layer.identifier
-    try:
-        there = workspace.lake.load(name) is not None
-    except LakeDamaged:
-        there = True  # a fold says so, and a refold makes it again
-    viewed = has_view(workspace, name)
-    if (there and not viewed) or (viewed and not over_view):
-        return layer
-    layer = replace(layer, identifier=next_table(workspace, name))
-    ensure_layer(workspace, plan, layer, workspace.lake.location(name))
-    return layer
-
-
-def is_free(workspace: Workspace, name: Identifier) -> bool:
-    """Whether no table, no view and nothing that a dead run left has a name."""
-    try:
-        tables = (name, _beside(name))
-        return not any(workspace.lake.load(one) for one in tables) and not has_view(workspace, name)
-    except LakeDamaged:
-        return False
-
-
-def show_layer(workspace: Workspace, plan: ResolvedTable, layer: Layer, name: Identifier) -> None:
-    """Give a layer that was folded under another name its own."""
-    if layer.identifier != name:
-        show_next_table(workspace, layer.identifier, name)
-        shown = replace(layer, identifier=name)
-        workspace.ledger.together(
-            lambda: record_as_made(workspace, plan, shown),
-            lambda: forget_as_made(workspace, layer),
-        )
-
-
-def has_view(workspace: Workspace, identifier: Identifier) -> bool:
-    """Whether a view has this name, which a table is to have. What the ledger still knows of one
-    that is not there any more is forgotten."""
-    if look_at_view(workspace.lake, identifier) is not None:
-        return True
-    if workspace.ledger.definition(f"view {identifier}") is not None:
-        workspace.ledger.forget_definition(f"view {identifier}")
-    return False
-
-
-def next_table(workspace: Workspace, identifier: Identifier) -> Identifier:
-    """The name of a table until it takes this one; none has it now. The caller holds the lease."""
-    beside = _beside(identifier)
-    with suppress(LakeDamaged):
-        left = workspace.lake.load(beside)
-        if left is None:
-            return beside
-        workspace.lake.drop(beside)  # of a run that died
-        remove_all_files(left)
-    workspace.lake.drop(beside)
-    return beside
-
-
-def _beside(identifier: Identifier) -> Identifier:
-    return Identifier(identifier.namespace, f"{identifier.name}{NEXT_TABLE}")
-
-
-def show_next_table(workspace: Workspace, table: Identifier, name: Identifier) -> None:
-    """Give a table that is complete the name of a view or of another table, which goes: in one step
-    where the catalog has it."""
-    workspace.check_lease()
-    failpoint("clean.beside")
-    take_name(workspace.lake, table, name)
-    if workspace.ledger.definition(f"view {name}") is not None:
-        workspace.ledger.forget_definition(f"view {name}")
-
-
-def is_clean_as_ruled(workspace: Workspace, plan: ResolvedTable) -> bool:
-    """Whether clean is to be a table, and was last made by the rules that it has now."""
-    made_by = workspace.ledger.definition(f"table {plan.clean}")
-    return plan.contract.clean == "table" and made_by == _definition(clean_layer(plan))
-
-
-def _only_reshaped(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> bool:
-    """Whether a clean table differs from what it must be in nothing but what its fold can follow:
-    columns that it lacks, or that MySQL renamed, dropped or gave another type. Its readers then
-    need not miss it while it is made again."""
-    made_by = workspace.ledger.definition(f"table {plan.clean}")
-    if made_by is None:
-        return False
-    columns, original = ast.literal_eval(made_by)
-    before = {name: (kind, sql) for name, kind, sql in columns}
-    shown = {then for name, _, _ in layer.columns if (then := plan.name_in(before, name))}
-    if any(plan.name_in(before, exact.name) not in {None, *shown} for exact in plan.columns):
-        return False  # a rule takes one of them away: its values must not stay
-    for name, _, sql in layer.columns:
-        then = plan.name_in(before, name)
-        if then is None:
-            if name == FIRST_CREATED:
-                return False  # it is laid out by the days of that column
-        elif before[then][1] != sql.replace(as_sql_identifier(name), as_sql_identifier(then)):
-            return False
-    return original in (None, layer.original)
-
-
-def _definition(layer: Layer) -> str:
-    return repr((layer.columns, layer.original))
 
 
 def make_clean_view(
@@ -415,73 +253,3 @@ def _write_by_spark(workspace: Workspace, identifier: Identifier, sql: str) -> N
     spark = workspace.spark.get()
     with spark_errors(str(identifier)):
         spark.sql(f"CREATE OR REPLACE VIEW {identifier.sql} AS {sql}")
-
-
-# --- views over many tables -----------------------------------------------------------------------
-
-BRANCHES: Final = 50
-"""Measured: a view over 500 tables takes seconds to plan, and over 2,000 it can't be."""
-MOST: Final = 500
-"""Beyond so many tables a query of the view is slow in any form: that is said."""
-
-
-def views_over(
-    identifier: Identifier, names: Sequence[str], view_of: Callable[[Sequence[str]], ViewText]
-) -> dict[Identifier, ViewText]:
-    """The view over tables of these names, last, and the views that it is over, where there are
-    more than `BRANCHES`: Spark plans each branch of a view, whatever a query asks for.
-
-    Args:
-        view_of: the view over some of them; of none, its columns alone.
-    """
-    if len(names) <= BRANCHES:
-        return {identifier: view_of(names)}
-    found: dict[Identifier, ViewText] = {}
-    for first in range(0, len(names), BRANCHES):
-        part = view_of(names[first : first + BRANCHES])
-        digest = hashlib.sha256(repr((part.sql, part.columns)).encode()).hexdigest()[:10]
-        found[Identifier(identifier.namespace, f"{identifier.name}__part_{digest}")] = part
-    whole = view_of(())
-    columns = ", ".join(as_sql_identifier(name) for name in whole.columns)
-    selects = [f"SELECT {columns} FROM {part.sql}" for part in found]  # noqa: S608
-    return {**found, identifier: ViewText(" UNION ALL ".join(selects), whole.columns, whole.schema)}
-
-
-def make_views(
-    workspace: Workspace, wanted: Mapping[Identifier, ViewText], *, over_table: bool = False
-) -> None:
-    """Make what `views_over` says, each only where it is not there as it must be; views that it was
-    over before, and is no more, are dropped. They have other names than those that are new, so that
-    no query fails meanwhile."""
-    *_, identifier = wanted
-    for name, text in wanted.items():
-        make_view(workspace, name, text, over_table=over_table and name == identifier)
-    for old in _parts(workspace, identifier):
-        if old not in wanted:
-            drop_view(workspace, old)
-
-
-def drop_views(workspace: Workspace, identifier: Identifier) -> None:
-    """Drop a view, and those that it is over."""
-    drop_view(workspace, identifier)
-    for part in _parts(workspace, identifier):
-        drop_view(workspace, part)
-
-
-def _parts(workspace: Workspace, identifier: Identifier) -> list[Identifier]:
-    """The views that the ledger knows as those that a view is, or was, over."""
-    known = workspace.ledger.definitions(f"view {identifier}__part_")
-    within = f"view {identifier.namespace}."
-    return [Identifier(identifier.namespace, name.removeprefix(within)) for name in known]
-
-
-def many_words(tables: int, *, tenants: bool) -> str:
-    """What is to be said of a view over so many tables; '' where nothing is.
-
-    >>> many_words(500, tenants=True)
-    ''
-    """
-    if tables <= MOST:
-        return ""
-    instead = "deduped has all in one table" if tenants else "`versions: table` is one table"
-    return f"a query of the view over {tables:,} versions of raw plans each of them: {instead}"

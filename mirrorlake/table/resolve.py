@@ -10,11 +10,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from mirrorlake.config.contract import Config, TableContract
+from mirrorlake.config.configuration import Config
+from mirrorlake.config.contract import TableContract
 from mirrorlake.config.file_positions import place_of
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.tables import has_original
+from mirrorlake.destinations.iceberg.table_schemas import has_original
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.schema.reserved_names import NameProblem, bigquery_problems, name_problems
 from mirrorlake.schema.versions import (

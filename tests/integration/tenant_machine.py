@@ -228,8 +228,8 @@ class TenantHistories(RuleBasedStateMachine):
                 self._alter(at, f"ADD COLUMN late{next(_numbers)} INT DEFAULT 7")
 
         with pytest.MonkeyPatch.context() as patched:
-            for module in ("tenants.protocol", "load_run"):
-                patched.setattr(f"mirrorlake.load.{module}.failpoint", alter)
+            for module in ("mirrorlake.load.tenants.protocol", "mirrorlake.load.load_run"):
+                patched.setattr(f"{module}.failpoint", alter)
             found = self.tenants.sync(accept_smaller=True)
         refused = {name.partition(".")[2] for name in found.failed}
         assert refused <= {database}

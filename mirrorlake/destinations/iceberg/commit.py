@@ -28,7 +28,7 @@ from mirrorlake.destinations.base import MAIN, Commit, Identifier, TableStatisti
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.expressions import expression
 from mirrorlake.destinations.iceberg.metrics import FileMetrics
-from mirrorlake.destinations.iceberg.model import history, is_rewrite
+from mirrorlake.destinations.iceberg.model import history, is_rewrite, snapshot_property
 from mirrorlake.errors import CommitConflict
 
 logger = logging.getLogger(__name__)
@@ -215,11 +215,6 @@ def find_load(
         if snapshot_property(snapshot, LOAD_ID) == load_id:
             return snapshot
     return None
-
-
-def snapshot_property(snapshot: Snapshot, name: str) -> str | None:
-    """A property of a snapshot's summary, or None."""
-    return snapshot.summary.additional_properties.get(name) if snapshot.summary else None
 
 
 def statistics_of(snapshot: Snapshot) -> TableStatistics:

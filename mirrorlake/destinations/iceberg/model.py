@@ -56,6 +56,7 @@ __all__ = [
     "is_rewrite",
     "open_storage",
     "removed_files",
+    "snapshot_property",
     "spark_types",
 ]
 
@@ -128,6 +129,11 @@ def history(table: LakeTable, head: int | None = None) -> list[LakeSnapshot]:
 def is_rewrite(snapshot: LakeSnapshot) -> bool:
     """Whether a snapshot wrote files again and changed no row, as a compaction does."""
     return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
+
+
+def snapshot_property(snapshot: LakeSnapshot, name: str) -> str | None:
+    """A property of a snapshot's summary, or None."""
+    return snapshot.summary.additional_properties.get(name) if snapshot.summary else None
 
 
 def added_files(table: LakeTable, snapshot: LakeSnapshot) -> Iterator[str]:

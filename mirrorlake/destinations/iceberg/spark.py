@@ -12,7 +12,6 @@ import logging
 import os
 import queue
 import re
-import signal
 import tempfile
 import threading
 import zipfile
@@ -35,11 +34,15 @@ from mirrorlake.destinations.iceberg.session_settings import (
     keep_alive,
 )
 from mirrorlake.destinations.iceberg.spark_errors import import_pyspark, spark_errors
+from mirrorlake.destinations.iceberg.spark_gateway import (
+    kept_interrupts,
+    start_gateway,
+    stop_gateway,
+)
 from mirrorlake.errors import LakeError
 from mirrorlake.runtime.cache import cache_folder
 from mirrorlake.runtime.jars import ensure_jars
 from mirrorlake.runtime.java import java_environment
-from mirrorlake.runtime.launch import hidden_settings
 from mirrorlake.runtime.permissions import HADOOP_UMASK, UMASKS, Permissions, hadoop_umask, held
 from mirrorlake.runtime.replaced_file import FileMark
 
@@ -228,7 +231,7 @@ class LazySpark:
             self._drop_spare()
             session.stop()
             if not self._config.connect:
-                _stop_gateway(seconds)
+                stop_gateway(seconds)
 
     def _drop_spare(self) -> None:
         while not self._spare.empty():
@@ -299,8 +302,8 @@ class LazySpark:
             builder = builder.config(name, value)
         _refuse_another_lake(self._lake)
         # The JVM and its Python workers keep the umask that they are started with.
-        with _kept_interrupts(), held(self.permissions):
-            _start_gateway({**settings, "spark.master": self._config.master})
+        with kept_interrupts(), held(self.permissions):
+            start_gateway({**settings, "spark.master": self._config.master})
             session = builder.getOrCreate()
         return _checked(session, "Spark")
 
@@ -329,15 +332,6 @@ def _refuse_another_lake(lake: Connection) -> None:
             f"this process's Spark session is another lake's ({', '.join(other)} differ)",
             next_step="Close the other engine first, or use a process for each lake",
         )
-
-
-def _start_gateway(settings: dict[str, str]) -> None:
-    """Start the JVM, unless this process has one: its command line shows none of the settings. The
-    session's builder gives them to it again, through the gateway, to the letter."""
-    from pyspark import SparkContext
-
-    with hidden_settings(settings):
-        SparkContext._ensure_initialized()  # pyright: ignore[reportPrivateUsage]
 
 
 def _checked(session: SparkSession, server: str) -> SparkSession:
@@ -393,34 +387,3 @@ def _ship(session: Any) -> None:
                 out.writestr(path, text)
         Path(stream.name).replace(archive)
     session.addArtifacts(str(archive), pyfile=True)
-
-
-@contextmanager
-def _kept_interrupts() -> Iterator[None]:
-    """Keep the program's own answer to Ctrl-C: PySpark puts one in its place, which outlives its
-    session and then fails."""
-    main = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if main:
-            signal.signal(signal.SIGINT, before)
-
-
-def _stop_gateway(seconds: float) -> None:
-    """End the JVM itself: ``SparkSession.stop`` leaves it waiting for the next session."""
-    from pyspark import SparkContext
-
-    gateway = getattr(SparkContext, "_gateway", None)
-    if gateway is None:
-        return
-    process = getattr(gateway, "proc", None)
-    gateway.shutdown()
-    if process is not None:
-        if process.stdin:
-            process.stdin.close()
-        process.wait(timeout=seconds)
-    # PySpark keeps the dead gateway for the next session.
-    setattr(SparkContext, "_gateway", None)  # noqa: B010
-    setattr(SparkContext, "_jvm", None)  # noqa: B010

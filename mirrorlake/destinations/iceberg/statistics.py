@@ -17,13 +17,13 @@ from pyiceberg.manifest import ManifestContent
 from pyiceberg.types import DateType, IcebergType, LongType, TimestampType, TimestamptzType
 from pyiceberg.utils.datetime import days_to_date, micros_to_timestamp, micros_to_timestamptz
 
-from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.model import (
     LakeFile,
     LakeSnapshot,
     LakeTable,
     changed_files,
     has_rows,
+    snapshot_property,
 )
 
 

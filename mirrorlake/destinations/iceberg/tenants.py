@@ -22,14 +22,13 @@ from mirrorlake.config.settings import WriteMode
 from mirrorlake.destinations.base import Condition, Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.expressions import expression
+from mirrorlake.destinations.iceberg.table_schemas import ascending, raw_schema
 from mirrorlake.destinations.iceberg.tables import (
     add_missing,
-    ascending,
     create_table,
     current_properties,
     ensure_current_table,
     raw_properties,
-    raw_schema,
     refuse_edited,
 )
 from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE

@@ -20,11 +20,11 @@ from pyiceberg.types import LongType
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.table_schemas import partitioned_by_day
 from mirrorlake.destinations.iceberg.tables import (
     create_table,
     current_properties,
     ensure_current_table,
-    partitioned_by_day,
 )
 from mirrorlake.schema.own_columns import DAY, SEQ
 

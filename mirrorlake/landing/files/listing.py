@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from mirrorlake.config.contract import Config, TableContract
+from mirrorlake.config.configuration import Config
+from mirrorlake.config.contract import TableContract
 from mirrorlake.config.fields import format_duration
 from mirrorlake.config.landing import SnapshotConfig
 from mirrorlake.errors import LandingError

@@ -22,7 +22,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.destinations.iceberg.commit import delete_files
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
-from mirrorlake.destinations.iceberg.tables import has_original
+from mirrorlake.destinations.iceberg.table_schemas import has_original
 from mirrorlake.destinations.iceberg.tenants import ensure_raw_tenants
 from mirrorlake.errors import (
     MirrorlakeError,

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias, cast
 
 from mirrorlake.models.row_filters.value_sets import ValueSet
 from mirrorlake.models.scope_values.on_demand import DayRange, ScopeProduct
-from mirrorlake.models.spark_sql.constants import Constant
+from mirrorlake.models.spark_sql.constant_values import Constant
 from mirrorlake.models.spark_sql.moving_days import DAY, Ground, MovingDay, MovingMoment
 
 MOST_RULES = 5_000

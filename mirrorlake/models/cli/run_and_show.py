@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mirrorlake.models.compile.dependencies import Input
     from mirrorlake.models.compute.run import ModelRun
     from mirrorlake.models.files.declaration import Declaration
-    from mirrorlake.models.partition_states.states import PartitionState
+    from mirrorlake.models.partition_states.partition_state import PartitionState
     from mirrorlake.models.show.model import ShownModel, ShownPartition
     from mirrorlake.models.show.stream_prices import StreamPrice
 

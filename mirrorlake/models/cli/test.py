@@ -17,7 +17,7 @@ from mirrorlake.cli.reports import DIFFERENT
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.config.contract import Config
+    from mirrorlake.config.configuration import Config
     from mirrorlake.models.testing.run_tests import FoundTests, ModelTestResult
 
 _MOST_ROWS = 20

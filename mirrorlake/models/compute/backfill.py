@@ -17,7 +17,8 @@ from mirrorlake.ledger.dirty import DirtyMark
 from mirrorlake.models.compile.model import Model, Project
 from mirrorlake.models.compute.run import run_model
 from mirrorlake.models.partition_states.derived import chosen_keys
-from mirrorlake.models.partition_states.states import PartitionState, States
+from mirrorlake.models.partition_states.partition_state import PartitionState
+from mirrorlake.models.partition_states.states import States
 from mirrorlake.operations.backfill_windows import WorkRequest
 from mirrorlake.operations.computed import FoundPartitions, ModelFilled
 from mirrorlake.operations.invalid import InvalidRange

@@ -47,7 +47,7 @@ from mirrorlake.models.partition_states.table_history import PARTITIONS, keys_th
 from mirrorlake.models.scope_values.comprehension import ScopeValues
 from mirrorlake.models.spark.default_catalog import within_lake
 from mirrorlake.models.spark.partition_rows import batch_condition, batch_rows, row_errors
-from mirrorlake.serving.views import show_next_table
+from mirrorlake.serving.next_tables import show_next_table
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ What belongs here: reading files. What doesn't: what a query means
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -223,11 +223,7 @@ def read_declaration(
     said = read_section(path, file, section, no_mapping, may_be_empty=True)
     bindings = tuple(_bindings(path, file, said))
     names = tuple(one.name for one in bindings)
-    by = said.partition_by if said.partition_by is not None else names
-    for number, one in enumerate(by):
-        words = "is not bound under `for`" if one not in names else "is there twice"
-        if one not in names or one in by[:number]:
-            raise_problems(path, [file.problem(("partition_by",), f"{one} {words}")])
+    by = _partition_columns(path, file, said, names)
     expected, wrong = read_expectations(
         file, {"error": ("expect", said.expect), "warn": ("warn", said.warn)}
     )
@@ -236,14 +232,7 @@ def read_declaration(
     if isinstance(said, PythonHeader):
         python = python_code(path, text, file, said, names)
         sql = reading_query(python.inputs)
-        if said.materialized not in ("table", "snapshot"):
-            words = "a Python model is a table, or a snapshot"
-            raise_problems(path, [file.problem(("materialized",), words)])
-        words = "the table is partitioned by it: the platform adds that column"
-        doubled = [one for one in said.columns if one.lower() in by]
-        raise_problems(
-            path, [file.problem(("columns", one), words, at_key=True) for one in doubled]
-        )
+        _refuse_python(path, file, said, by)
         expected += declared_not_null(python.columns, expected)
         expected, wrong = own_schemas(file, expected, path.name, python.function.names)
         raise_problems(path, wrong)
@@ -271,6 +260,36 @@ def read_declaration(
         python=python,
         functions=functions.named_in(sql),
     )
+
+
+def _partition_columns(
+    path: Path, file: YamlFile, said: HeaderSection, names: Sequence[str]
+) -> tuple[str, ...]:
+    """The names by which a model's table is partitioned: all that are bound, unless it says which.
+
+    Raises:
+        ModelError: one is not bound, or is there twice.
+    """
+    by = said.partition_by if said.partition_by is not None else tuple(names)
+    for number, one in enumerate(by):
+        words = "is not bound under `for`" if one not in names else "is there twice"
+        if one not in names or one in by[:number]:
+            raise_problems(path, [file.problem(("partition_by",), f"{one} {words}")])
+    return by
+
+
+def _refuse_python(path: Path, file: YamlFile, said: PythonHeader, by: Sequence[str]) -> None:
+    """See that the header of a Python model says nothing that only a query could do.
+
+    Raises:
+        ModelError: it is to be a view, or returns a column that the platform adds.
+    """
+    if said.materialized not in ("table", "snapshot"):
+        words = "a Python model is a table, or a snapshot"
+        raise_problems(path, [file.problem(("materialized",), words)])
+    words = "the table is partitioned by it: the platform adds that column"
+    doubled = [one for one in said.columns if one.lower() in by]
+    raise_problems(path, [file.problem(("columns", one), words, at_key=True) for one in doubled])
 
 
 def _unpublishable(file: YamlFile, said: HeaderSection) -> Iterator[Problem]:

@@ -15,7 +15,8 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from mirrorlake.config.contract import Config, TableContract, TenantTable
+from mirrorlake.config.configuration import Config
+from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.statistics import file_range

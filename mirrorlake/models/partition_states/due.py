@@ -19,7 +19,8 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.records import age_of
 from mirrorlake.models.compile.dependencies import MirrorInput
 from mirrorlake.models.compile.model import Model
-from mirrorlake.models.partition_states.states import PartitionState, States
+from mirrorlake.models.partition_states.partition_state import PartitionState
+from mirrorlake.models.partition_states.states import States
 from mirrorlake.operations.gaps import find_stretches
 from mirrorlake.serving.catalogue import Catalogue
 

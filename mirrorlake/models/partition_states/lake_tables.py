@@ -18,7 +18,8 @@ from mirrorlake.merge.staging import drop_stale
 from mirrorlake.models.compile.model import Model
 from mirrorlake.models.external_sources.tables import OF_MODEL
 from mirrorlake.models.spark_sql.columns import broken_columns
-from mirrorlake.serving.views import look_at_view, next_table
+from mirrorlake.serving.next_tables import next_table
+from mirrorlake.serving.views import look_at_view
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
 
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
@@ -40,6 +39,7 @@ from mirrorlake.models.partition_states.invalid_marks import (
 )
 from mirrorlake.models.partition_states.lake_tables import model_table
 from mirrorlake.models.partition_states.lost_views import lost_view
+from mirrorlake.models.partition_states.partition_state import PartitionState, PartitionWait
 from mirrorlake.models.partition_states.recorded_values import (
     held_as,
     held_since,
@@ -49,54 +49,8 @@ from mirrorlake.models.partition_states.recorded_values import (
 )
 from mirrorlake.models.partition_states.table_history import keys_there, records_that_stand
 from mirrorlake.models.scope_values.comprehension import ScopeValues
-from mirrorlake.models.spark_sql.constants import Constant
+from mirrorlake.models.spark_sql.constant_values import Constant
 from mirrorlake.serving.catalogue import Catalogue
-
-StateWord = Literal["computed", "stale", "missing", "missed"]
-"""Missed is a partition that was never computed, and can't be any more."""
-
-
-@dataclass(frozen=True)
-class PartitionState:
-    """The state of one partition.
-
-    Attributes:
-        why: what makes it stale or missing, in a few words; empty of a computed one.
-        record: what was computed last; None where nothing was.
-        waits: partitions of models above that are not computed, ``model key``, and days of mirrored
-            tables that were declared invalid with it; it can't be computed before them.
-        held: whether nothing but somebody's word makes it stale: what reads it, and was not
-            declared invalid with it, stays as it is.
-    """
-
-    key: str
-    word: StateWord
-    why: str = ""
-    record: ModelPartition | None = None
-    waits: tuple[str, ...] = ()
-    held: bool = False
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it can be computed, and should be."""
-        return self.word in ("stale", "missing")
-
-
-@dataclass(frozen=True)
-class PartitionWait:
-    """A partition that another reads, and that is not computed.
-
-    Attributes:
-        held: as `PartitionState.held`.
-    """
-
-    model: str
-    key: str
-    held: bool
-
-    @property
-    def words(self) -> str:
-        return f"{self.model} {self.key}".strip()
 
 
 @dataclass

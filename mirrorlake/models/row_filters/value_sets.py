@@ -17,7 +17,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from mirrorlake.models.spark_sql.constants import Constant, Unknown, alike
+from mirrorlake.models.spark_sql.constant_values import Constant, Unknown
+from mirrorlake.models.spark_sql.constants import alike
 
 
 @dataclass(frozen=True)

@@ -9,35 +9,25 @@ Source: Spark SQL Reference, "Date and Timestamp Functions".
 
 from __future__ import annotations
 
-import calendar
 import operator
-import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
 from sqlglot import exp
 
 from mirrorlake.models.spark_sql.casts import written_type
-from mirrorlake.models.spark_sql.moving_days import hold_within, kind_of_value, midnight, seen
-
-Constant: TypeAlias = "int | Decimal | str | bool | date | datetime | None"
-
-
-DayOrMoment = TypeVar("DayOrMoment", date, datetime)
-
-
-class Unknown(Exception):
-    """An expression that is not evaluated here. Many are met, and few are shown: its text is made
-    when somebody reads it."""
-
-    def __init__(self, what: exp.Expr | str) -> None:
-        super().__init__(what)
-        self._what = what
-
-    def __str__(self) -> str:
-        return self._what if isinstance(self._what, str) else self._what.sql("spark")
+from mirrorlake.models.spark_sql.constant_functions import FUNCTIONS, add_months
+from mirrorlake.models.spark_sql.constant_values import (
+    Constant,
+    Unknown,
+    cast_to,
+    held_in,
+    int_of,
+    to_int,
+)
+from mirrorlake.models.spark_sql.moving_days import kind_of_value
 
 
 def evaluate(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
@@ -65,20 +55,13 @@ def _literal(node: exp.Expr, _: Mapping[str, Constant]) -> Constant:
         return text
     if "e" in text.lower():
         raise Unknown(text)
-    return Decimal(text) if "." in text else _held(int(text), 64)
-
-
-def _held(number: int, bits: int) -> int:
-    """A number that fits into an integer of this many bits."""
-    if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
-        raise Unknown(str(number))
-    return number
+    return Decimal(text) if "." in text else held_in(int(text), 64)
 
 
 def _computed(number: int, *operands: int) -> int:
     """What Spark computes of integers, or fails to: of two that may be `int` it makes an `int`."""
     long = any(not -(2**31) <= one < 2**31 for one in operands)
-    return _held(number, 64 if long else 32)
+    return held_in(number, 64 if long else 32)
 
 
 def _column(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
@@ -93,105 +76,12 @@ def _negative(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     if value is None or isinstance(value, Decimal):
         return None if value is None else -value
     if _is_int(value):
-        return _computed(-_int_of(value), _int_of(value))
+        return _computed(-int_of(value), int_of(value))
     raise Unknown(node)
 
 
 def _cast(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     return cast_to(evaluate(node.this, names), written_type(node.args["to"]))
-
-
-def cast_to(value: Constant, kind: str) -> Constant:
-    """A value as another type.
-
-    Raises:
-        Unknown: it has no sure value there.
-    """
-    if value is None:
-        return None
-    try:
-        return _CASTS[kind](value)
-    except (ArithmeticError, KeyError, ValueError, TypeError):
-        raise Unknown(f"{value!r} as {kind}") from None
-
-
-# What Python takes besides (20240105, 2024-W01-5, other letters than T) Spark refuses; what Spark
-# takes besides (2024, a day with anything behind it) has no sure value here.
-_DAY = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
-_MOMENT = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-    r"([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?)?"
-)
-_WHOLE = re.compile(r"[+-]?[0-9]+")
-
-
-def _to_date(value: Constant) -> date:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).date()
-    if isinstance(value, date):
-        return value
-    found = _DAY.fullmatch(_trimmed(value))
-    if found is None:
-        raise ValueError(value)
-    year, month, day = map(int, found.groups())
-    return date(year, month, day)
-
-
-def _to_timestamp(value: Constant) -> datetime:
-    if isinstance(value, datetime):
-        return value
-    if isinstance(value, date):
-        return midnight(value)
-    text = _trimmed(value)
-    if _MOMENT.fullmatch(text) is None:
-        return _to_timestamp(_to_date(value))
-    found = datetime.fromisoformat(text)
-    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def _to_int(value: Constant) -> int:
-    """An integer of a number or of a text that is one."""
-    if isinstance(value, str):
-        text = _trimmed(value)
-        if _WHOLE.fullmatch(text) is None:
-            raise ValueError(value)
-        return int(text)
-    if isinstance(value, Decimal) and value == int(value):
-        return int(value)
-    return _int_of(value)
-
-
-def _int_of(value: Constant) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(value)
-    return value
-
-
-def _to_string(value: Constant) -> str:
-    if isinstance(value, datetime | bool | Decimal):
-        raise TypeError(value)
-    return value.isoformat() if isinstance(value, date) else str(value)
-
-
-def _text(value: Constant) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value
-
-
-def _trimmed(value: Constant) -> str:
-    """A text as Spark casts it: without blanks around it; a no-break space stays."""
-    return _text(value).strip(" \t\n\r")
-
-
-_CASTS: dict[str, Callable[[Constant], Constant]] = {
-    "date": _to_date,
-    "timestamp": _to_timestamp,
-    "int": lambda v: _held(_to_int(v), 32),
-    "bigint": lambda v: _held(_to_int(v), 64),
-    "string": _to_string,
-}
-"""None to `smallint` and `tinyint`: sums of them overflow early, and nothing here would say so."""
 
 
 # --- operators ------------------------------------------------------------------------------------
@@ -209,9 +99,9 @@ def _arithmetic(
             return None
         if kind_of_value(left) is date and _is_int(right) and work is not operator.mul:
             assert isinstance(left, date)  # noqa: S101
-            return left + work(timedelta(), timedelta(days=_int_of(right)))
+            return left + work(timedelta(), timedelta(days=int_of(right)))
         if _is_int(left) and _is_int(right):
-            return _computed(work(left, right), _int_of(left), _int_of(right))
+            return _computed(work(left, right), int_of(left), int_of(right))
         raise Unknown(node)
 
     return rule
@@ -227,7 +117,7 @@ def _moved_by(
     unit = str(interval.args.get("unit") or "").upper().rstrip("S")
     count = evaluate(interval.this, names)
     try:
-        number = sign * (_to_int(count) if isinstance(count, str) else _int_of(count))
+        number = sign * (to_int(count) if isinstance(count, str) else int_of(count))
     except (TypeError, ValueError):
         raise Unknown(interval) from None
     if value is None:
@@ -242,21 +132,6 @@ def _moved_by(
     if unit not in lengths:
         raise Unknown(interval)
     return value + number * lengths[unit]
-
-
-def add_months(value: DayOrMoment, number: int) -> DayOrMoment:
-    """A date, or a moment, so many calendar months later; the month's last day where it has no such
-    day.
-
-    >>> add_months(date(2024, 1, 31), 1)
-    datetime.date(2024, 2, 29)
-    """
-    year, month = divmod(value.year * 12 + value.month - 1 + number, 12)
-    begins = value.replace(day=1)
-    wanted = begins.replace(year=year, month=month + 1)
-    found = value + (wanted - begins)
-    last = wanted.replace(day=_days_of(year, month + 1))
-    return found if found <= last else last
 
 
 def _compared(
@@ -372,7 +247,7 @@ def _chosen(
 
 
 def _call(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
-    work = _FUNCTIONS.get(str(node.this).lower())
+    work = FUNCTIONS.get(str(node.this).lower())
     if work is None:
         raise Unknown(node)
     values = [evaluate(one, names) for one in node.expressions]
@@ -383,97 +258,6 @@ def _call(node: exp.Expr, names: Mapping[str, Constant]) -> Constant:
     except (TypeError, ValueError, KeyError):
         raise Unknown(node) from None
 
-
-def _days(sign: int) -> Callable[..., Constant]:
-    return lambda day, number: _to_date(day) + timedelta(days=sign * _int_of(number))
-
-
-def truncated(unit: str, value: date) -> date:
-    """The first day of the unit that a date is in.
-
-    Raises:
-        KeyError: there is no such unit.
-    """
-    unit = _UNITS[unit.upper()]
-    if unit == "DAY":
-        return value.date() if isinstance(value, datetime) else value
-    day = seen(value)
-    day = date(day.year, day.month, day.day)
-    if unit == "WEEK":
-        first = day - timedelta(days=day.weekday())
-        hold_within(value, first, first + min(timedelta(days=6), date.max - first))
-        return first
-    months = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}[unit]
-    first = day.replace(month=day.month - (day.month - 1) % months, day=1)
-    last = first.month + months - 1
-    hold_within(value, first, first.replace(month=last, day=_days_of(first.year, last)))
-    return first
-
-
-def _days_of(year: int, month: int) -> int:
-    return calendar.monthrange(year, month)[1]
-
-
-_UNITS = {
-    **dict.fromkeys(("YEAR", "YYYY", "YY"), "YEAR"),
-    **dict.fromkeys(("MONTH", "MM", "MON"), "MONTH"),
-    "QUARTER": "QUARTER",
-    "WEEK": "WEEK",
-    **dict.fromkeys(("DAY", "DD"), "DAY"),
-}
-
-
-def _date_trunc(unit: Constant, value: Constant) -> Constant:
-    moment = _to_timestamp(value)
-    if _text(unit).upper() == "HOUR":
-        return moment.replace(minute=0, second=0, microsecond=0)
-    return _to_timestamp(truncated(_text(unit), moment.astimezone(UTC)))
-
-
-def _trunc(value: Constant, unit: Constant) -> Constant:
-    text = _text(unit)
-    if _UNITS[text.upper()] == "DAY":
-        raise ValueError(unit)  # NULL to Spark
-    return truncated(text, _to_date(value))
-
-
-def _ascii(value: Constant) -> str:
-    """A text whose capitals every version of Unicode agrees on."""
-    text = _text(value)
-    if not text.isascii():
-        raise ValueError(value)
-    return text
-
-
-def _last_day(value: Constant) -> Constant:
-    day = _to_date(value)
-    return day.replace(day=_days_of(day.year, day.month))
-
-
-_FUNCTIONS: dict[str, Callable[..., Constant]] = {
-    "date": _to_date,
-    "to_date": _to_date,
-    "year": lambda v: _to_date(v).year,
-    "month": lambda v: _to_date(v).month,
-    "quarter": lambda v: (_to_date(v).month + 2) // 3,
-    **dict.fromkeys(("day", "dayofmonth"), lambda v: _to_date(v).day),
-    "hour": lambda v: _to_timestamp(v).astimezone(UTC).hour,
-    "dayofweek": lambda v: _to_date(v).isoweekday() % 7 + 1,
-    "weekday": lambda v: _to_date(v).weekday(),
-    "date_add": _days(1),
-    "dateadd": _days(1),
-    "date_sub": _days(-1),
-    "add_months": lambda v, n: add_months(_to_date(v), _int_of(n)),
-    "datediff": lambda a, b: (_to_date(a) - _to_date(b)).days,
-    "date_diff": lambda a, b: (_to_date(a) - _to_date(b)).days,
-    "trunc": _trunc,
-    "date_trunc": _date_trunc,
-    "last_day": _last_day,
-    "upper": lambda v: _ascii(v).upper(),
-    "lower": lambda v: _ascii(v).lower(),
-    "concat": lambda *parts: "".join(_to_string(part) for part in parts),
-    "make_date": lambda y, m, d: date(_int_of(y), _int_of(m), _int_of(d)),
-}
 
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr, Mapping[str, Constant]], Constant]] = {
     exp.Literal: _literal,

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from mirrorlake.config.contract import Config
+from mirrorlake.config.configuration import Config
 from mirrorlake.config.settings import LakeConfig, SparkConfig
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.session_settings import cores_of

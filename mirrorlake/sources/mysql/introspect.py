@@ -12,7 +12,8 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.config.contract import Config, TableContract
+from mirrorlake.config.configuration import Config
+from mirrorlake.config.contract import TableContract
 from mirrorlake.config.fields import nearest
 from mirrorlake.config.file_positions import place_of
 from mirrorlake.errors import SchemaError, SourceError

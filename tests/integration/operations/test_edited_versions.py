@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.tables import COLUMNS
+from mirrorlake.destinations.iceberg.table_schemas import COLUMNS
 from mirrorlake.errors import LakeError, MirrorlakeError
 from mirrorlake.operations.fold import fold_table
 from mirrorlake.operations.sync import sync_table

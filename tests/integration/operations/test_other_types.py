@@ -196,8 +196,12 @@ def test_readers_see_the_old_type_with_its_values_or_the_new_one_with_its(
         raw = {(row["n"], row["s"]) for row in shown(workspace, "raw") if row["id"] == 5}
         assert raw <= {("-5", "5"), (-5, "5")}
 
-    for place in ("merge.fold", "operations.fold"):
-        monkeypatch.setattr(f"mirrorlake.{place}.failpoint", look)
+    for place in (
+        "mirrorlake.merge.fold",
+        "mirrorlake.merge.overwrite",
+        "mirrorlake.operations.fold",
+    ):
+        monkeypatch.setattr(f"{place}.failpoint", look)
     sync_table(workspace, contract)
     look()
     assert (-5, "5") in seen
@@ -233,6 +237,7 @@ def test_a_fold_that_died_with_columns_written_beside_is_made_again(
 
     with monkeypatch.context() as patched:
         patched.setattr("mirrorlake.merge.fold.failpoint", die)
+        patched.setattr("mirrorlake.merge.overwrite.failpoint", die)
         with pytest.raises(RuntimeError):
             sync_table(workspace, contract)
     # And changed once more before anybody came back.
@@ -322,6 +327,7 @@ def test_a_clean_table_that_gets_a_column_is_there_all_the_time(
         seen.add(rows[5].get("s", "not there"))
 
     monkeypatch.setattr("mirrorlake.merge.fold.failpoint", look)
+    monkeypatch.setattr("mirrorlake.merge.overwrite.failpoint", look)
     sql(f"INSERT INTO t (id, at) VALUES (8, '{YESTERDAY} 07:00:00')", "DELETE FROM t WHERE id = 8")
     sync_table(workspace, workspace.config.table("t"))
     look()

@@ -212,6 +212,7 @@ def test_readers_have_an_answer_at_every_moment(
             seen.append((point, f"{layer} {'new' if moved else 'old'}"))
 
     monkeypatch.setattr("mirrorlake.merge.fold.failpoint", look)
+    monkeypatch.setattr("mirrorlake.merge.overwrite.failpoint", look)
     done = refold_table(workspace, contract)
     points = ("begun", "written", "shown")
     states = {"begun": "old", "written": "old", "shown": "new"}
@@ -245,6 +246,7 @@ def test_what_a_power_cut_left_of_a_dead_refold_is_in_nobodys_way(
 
     with monkeypatch.context() as patched:
         patched.setattr("mirrorlake.merge.fold.failpoint", die)
+        patched.setattr("mirrorlake.merge.overwrite.failpoint", die)
         with pytest.raises(KeyboardInterrupt):
             refold_table(workspace, contract)
     table = table_of(workspace, contract, "deduped")

@@ -283,8 +283,12 @@ def died(patched: pytest.MonkeyPatch, place: str) -> None:
         if name == place:
             raise Died
 
-    for module in ("load.protocol", "load.load_run", "merge.fold"):
-        patched.setattr(f"mirrorlake.{module}.failpoint", failpoint)
+    for module in (
+        "mirrorlake.load.protocol",
+        "mirrorlake.load.load_run",
+        "mirrorlake.merge.fold",
+    ):
+        patched.setattr(f"{module}.failpoint", failpoint)
     patched.setattr("mirrorlake.load.load_run.LoadRun.give_up", lambda *_: None)
     patched.setattr("mirrorlake.operations.repair._end", lambda *_: None)
 

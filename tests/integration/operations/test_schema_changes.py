@@ -522,9 +522,14 @@ def test_readers_of_clean_and_raw_never_meet_an_error(
         look()
 
     monkeypatch.setattr(reshape, "reshape", reshaped)
-    for place in ("merge.fold", "operations.fold", "load.finishing"):
-        if hasattr(__import__(f"mirrorlake.{place}", fromlist=["x"]), "failpoint"):
-            monkeypatch.setattr(f"mirrorlake.{place}.failpoint", look)
+    for place in (
+        "mirrorlake.merge.fold",
+        "mirrorlake.merge.overwrite",
+        "mirrorlake.operations.fold",
+        "mirrorlake.load.finishing",
+    ):
+        if hasattr(__import__(place, fromlist=["x"]), "failpoint"):
+            monkeypatch.setattr(f"{place}.failpoint", look)
     sync_table(workspace, contract)
     look()
     assert "mail" in seen[0]
@@ -555,6 +560,7 @@ def test_a_fold_that_died_after_columns_were_renamed_is_made_again(
 
     with monkeypatch.context() as patched:
         patched.setattr("mirrorlake.merge.fold.failpoint", die)
+        patched.setattr("mirrorlake.merge.overwrite.failpoint", die)
         with pytest.raises(RuntimeError):
             sync_table(workspace, contract)
     sync_table(workspace, contract)

@@ -1075,7 +1075,7 @@ def test_an_empty_table_and_many_rows(tenants: Tenants) -> None:
 def test_more_shapes_than_one_view_has_branches(
     tenants: Tenants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mirrorlake.serving.views.BRANCHES", 2)
+    monkeypatch.setattr("mirrorlake.serving.many_views.BRANCHES", 2)
     for number in range(5):
         tenants.make(f"{number}", f"{COLUMNS}, c{number} INT", f"(1, 'a', NULL, 1, {number})")
     tenants.sync()

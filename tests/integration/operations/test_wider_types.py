@@ -123,8 +123,12 @@ def test_readers_of_a_clean_view_meet_no_error(
         kinds.append(dict(found.dtypes)["n"])
         assert {row.n for row in found.where("id <= 2").collect()} == {-1, -2}
 
-    for place in ("merge.fold", "operations.fold"):
-        monkeypatch.setattr(f"mirrorlake.{place}.failpoint", look)
+    for place in (
+        "mirrorlake.merge.fold",
+        "mirrorlake.merge.overwrite",
+        "mirrorlake.operations.fold",
+    ):
+        monkeypatch.setattr(f"{place}.failpoint", look)
     sync_table(workspace, contract)
     look()
     assert list(dict.fromkeys(kinds)) == ["int", "bigint"]

@@ -263,7 +263,7 @@ def test_a_refold_that_dies_hides_nothing(
         contract = contract_of(workspace)
         load_table(workspace, contract)
         with monkeypatch.context() as patch:
-            for module in ("mirrorlake.merge.fold", "mirrorlake.operations.refold"):
+            for module in ("mirrorlake.merge.overwrite", "mirrorlake.operations.refold"):
                 patch.setattr(f"{module}.failpoint", dies_at(point), raising=False)
             try:
                 refold_table(workspace, contract)

@@ -417,7 +417,7 @@ def test_more_versions_than_one_view_has_branches(
     sql: Sql, engine_for: EngineFor, reader: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A view over views; those of before go once they are not read any more."""
-    monkeypatch.setattr("mirrorlake.serving.views.BRANCHES", 2)
+    monkeypatch.setattr("mirrorlake.serving.many_views.BRANCHES", 2)
     sql("CREATE TABLE t (id INT NOT NULL PRIMARY KEY, c0 INT)", "INSERT INTO t VALUES (1, 0)")
     workspace = engine_for({"t": FULL})
     sync(workspace)

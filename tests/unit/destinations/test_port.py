@@ -18,7 +18,8 @@ from mirrorlake.destinations.iceberg.commit import LOAD_ID
 from mirrorlake.destinations.iceberg.conditions import raw_day, rows_of_load
 from mirrorlake.destinations.iceberg.data_files import write_files
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.tables import ensure_raw_table, raw_schema
+from mirrorlake.destinations.iceberg.table_schemas import raw_schema
+from mirrorlake.destinations.iceberg.tables import ensure_raw_table
 from mirrorlake.errors import CommitConflict, LakeError
 from mirrorlake.schema.versions import Exact, SchemaVersion
 

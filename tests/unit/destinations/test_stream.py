@@ -14,7 +14,8 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg import stream
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.stream import read_batches
-from mirrorlake.destinations.iceberg.tables import current_schema, ensure_current_table
+from mirrorlake.destinations.iceberg.table_schemas import current_schema
+from mirrorlake.destinations.iceberg.tables import ensure_current_table
 from mirrorlake.operations.observe import duplicate_keys
 from mirrorlake.schema.own_columns import ORIGINAL
 

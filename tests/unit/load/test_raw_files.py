@@ -28,7 +28,8 @@ from mirrorlake.destinations.iceberg.commit import (
 )
 from mirrorlake.destinations.iceberg.data_files import PartFiles
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.tables import ensure_raw_table, raw_schema
+from mirrorlake.destinations.iceberg.table_schemas import raw_schema
+from mirrorlake.destinations.iceberg.tables import ensure_raw_table
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import Ledger, Load, Receipt, Window
 from mirrorlake.ledger.tables import LOADS

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mirrorlake.ledger import Load
-from mirrorlake.merge.fold import KNOWN_LOADS, KNOWN_ROWS, LISTED, Todo, plan_fold
+from mirrorlake.merge.fold_plan import KNOWN_LOADS, KNOWN_ROWS, LISTED, Todo, plan_fold
 from tests.unit.plans import load_that_ended, planned, time_column
 
 MOVING = {"mode": "incremental", "cursor": "at"}

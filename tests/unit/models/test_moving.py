@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.models.spark_sql.constants import add_months, truncated
+from mirrorlake.models.spark_sql.constant_functions import add_months, truncated
 from mirrorlake.models.spark_sql.moving_days import (
     Ground,
     MovingDay,

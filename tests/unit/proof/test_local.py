@@ -25,7 +25,8 @@ from mirrorlake.config import LakeConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.expressions import expression
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.tables import current_schema, ensure_current_table
+from mirrorlake.destinations.iceberg.table_schemas import current_schema
+from mirrorlake.destinations.iceberg.tables import ensure_current_table
 from mirrorlake.proof import local_side
 from mirrorlake.proof.canonical import DELETED_AT, ORIGINALS, form_of
 from mirrorlake.proof.duckdb_forms import NoForm, forms_of
