@@ -39,7 +39,7 @@ def named_otherwise(config: Config, ledger: Ledger) -> frozenset[str] | None:
 
 
 class HeadsInTurn:
-    """Looks that are repeated, where the catalog can't say of all tables at once what it names: each
+    """Looks that are repeated, where a catalog can't say of all tables at once what it names: each
     loads the next few. A table that was found stays found until the ledger knows another head of
     it, or its turn comes again."""
 
