@@ -38,6 +38,7 @@ from mirrorlake.destinations.iceberg.identity import (
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.lake_location import FILE as IDENTITY
 from mirrorlake.destinations.iceberg.lake_location import (
+    original_ledger,
     place_of,
     real_place,
     refuse_unfinished,
@@ -224,8 +225,10 @@ def _plan_copy(
     needed = set(reached)
     beside = [name for name in listed if name not in needed and _goes_along(name)]
     size = sum(listed[name].bytes for name in (*reached, *beside) if name in listed)
+    # Where the ledger is a copy, the original goes on with the lake as it is.
+    lake_id = uuid.uuid4().hex if original_ledger(here, ledger) else known[0]
     move = LakeMove(
-        *(place_of(here), place_of(there), True, known[0]),
+        *(place_of(here), place_of(there), True, resumed.lake if resumed else lake_id),
         *(len(entries), len(reached) + len(beside), size),
         linked=len(reached) if new_files.is_on_disk_of(old_files) else 0,
     )

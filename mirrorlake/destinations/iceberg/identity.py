@@ -23,6 +23,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.lake_location import (
     FILE,
     check_place,
+    ledger_file,
     lost_together,
     place_of,
     real_place,
@@ -46,12 +47,15 @@ class LakeIdentity:
         unfinished: what was interrupted before the lake was whole: a restore, or a move; '' of
             nothing.
         restored: of which lake, and of which moment, the backup was that it came from; '' of none.
+        ledger: the SQLite ledger's file by which it was written last; '' of a server, or where the
+            lake is in a bucket.
     """
 
     lake: str
     catalog: str
     unfinished: str = ""
     restored: str = ""
+    ledger: str = ""
 
 
 def open_lake(config: LakeConfig, ledger: Ledger, *, looks_only: bool = False) -> Lake:
@@ -90,7 +94,8 @@ def _agree(config: LakeConfig, ledger: Ledger, lake: Lake, *, looks_only: bool) 
         lake_id = said.lake if said else known[0]
         if known != (lake_id, here):
             ledger.record_lake(lake_id, here)
-    now = LakeIdentity(lake_id, catalog, restored=said.restored if said else "")
+    restored, file = said.restored if said else "", ledger_file(config, ledger)
+    now = LakeIdentity(lake_id, catalog, restored=restored, ledger=file)
     if writes_itself(config) and said != now:
         _write(lake, now)
 
@@ -216,7 +221,7 @@ def write_identity(store: FileStore, identity: LakeIdentity) -> None:
 def _parsed(content: bytes, at: str) -> LakeIdentity:
     try:
         said = json.loads(content)
-        rest = {name: str(said.get(name, "")) for name in ("unfinished", "restored")}
+        rest = {name: str(said.get(name, "")) for name in ("unfinished", "restored", "ledger")}
         return LakeIdentity(str(said["lake"]), str(said["catalog"]), **rest)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LakeError(
