@@ -275,6 +275,61 @@ def test_a_lake_of_an_older_release_is_taken_as_it_is(project: Project, sql: Sql
         assert ledger.execute("SELECT COUNT(*) FROM lake_heads").fetchone() == (1,)
 
 
+def in_catalog(project: Project, statement: str, *values: str) -> list[Any]:
+    with closing(sqlite3.connect(project.lake / "catalog.db")) as catalog:
+        found = catalog.execute(statement, values).fetchall()
+        catalog.commit()
+        return found
+
+
+SAID = (
+    "SELECT DISTINCT property_value FROM iceberg_namespace_properties"
+    " WHERE property_key = 'mirrorlake.lake'"
+)
+
+
+def test_the_catalog_says_which_lake_it_is_of(project: Project) -> None:
+    said = json.loads((project.lake / "mirrorlake-lake.json").read_bytes())["lake"]
+    assert in_catalog(project, SAID) == [(said,)]
+    # One that an older release made says so after the next sync.
+    in_catalog(project, "UPDATE iceberg_namespace_properties SET property_key = 'exists'")
+    assert in_catalog(project, SAID) == []
+    assert project.run("status").exit_code == 0
+    assert in_catalog(project, SAID) == [], "who only looks writes nothing"
+    assert project.load() == 4
+    assert in_catalog(project, SAID) == [(said,)]
+    # It names our tables as we left them: it is ours, whatever a namespace says.
+    in_catalog(
+        project,
+        "UPDATE iceberg_namespace_properties SET property_value = 'theirs'"
+        " WHERE property_key = 'mirrorlake.lake'",
+    )
+    assert project.load() == 4
+    assert (said,) in in_catalog(project, SAID)
+
+
+def test_another_lakes_catalog_is_refused(project: Project) -> None:
+    """With tables of the same names: none of them is taken for one that stands in ours' place."""
+    other = Project(project.folder.parent / "other")
+    other.folder.mkdir()
+    shutil.copy(project.config, other.config)
+    assert other.load() == 4
+    ours = project.lake / "catalog.db"
+    ours.rename(project.folder / "kept.db")
+    shutil.copy(other.lake / "catalog.db", ours)
+    theirs = json.loads((other.lake / "mirrorlake-lake.json").read_bytes())["lake"]
+    before = project.files()
+    with pytest.raises(LakeError, match=rf"is that of another lake: it says {theirs}"):
+        project.load()
+    for command in ("status", "gaps", "recover"):
+        assert "is that of another lake" in str(project.run(command).exception), command
+    doctor = json.loads(project.run("doctor", "--json").stdout)
+    assert "is that of another lake" in str([one["detail"] for one in doctor])
+    assert project.files() == before
+    (project.folder / "kept.db").replace(ours)
+    assert project.load() == 4
+
+
 def test_other_namespaces_are_another_beginning(project: Project) -> None:
     """What was loaded stays where it is, and nothing of it is missed in the new place."""
     text = yaml.safe_load(project.config.read_text(encoding="utf-8"))
