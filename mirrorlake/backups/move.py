@@ -45,6 +45,7 @@ from mirrorlake.destinations.iceberg.lake_location import (
     unfinished_lake,
 )
 from mirrorlake.destinations.iceberg.lake_paths import LakePaths, Places
+from mirrorlake.destinations.iceberg.removed_files import is_set_aside
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
@@ -306,7 +307,7 @@ def _goes_along(name: str) -> bool:
     base = name.rpartition("/")[2]
     if "/" not in name and (base == IDENTITY or base.startswith((_CATALOG, "."))):
         return False
-    return not base.endswith(".crc")
+    return not (base.endswith(".crc") or is_set_aside(name))
 
 
 def _copy(plan: _Plan, old: FileStore, new: FileStore, tell: OnStep) -> int:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from pyiceberg.catalog.sql import SqlCatalog
 
 from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
@@ -207,6 +208,37 @@ def test_an_old_catalog_removes_nothing_either(project: Project, sql: Sql) -> No
     with pytest.raises(LakeError, match="is newer than what the catalog names"):
         project.recover()
     assert before == {path for path in project.lake.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("how", ["registered", "made"])
+def test_what_another_catalogs_table_has_in_the_folder_stops_the_removal(
+    project: Project, sql: Sql, how: str
+) -> None:
+    """Its metadata is there, whoever else knows of it; our catalog knows nothing."""
+    config = load_config(project.config)
+    lake = Lake(config.lake)
+    (name,) = lake.catalog.list_tables(config.tables[0].namespaces.raw)
+    ours = lake.catalog.load_table(name)
+    theirs = SqlCatalog("theirs", uri=f"sqlite:///{project.folder}/theirs.db")
+    theirs.create_namespace("x")
+    if how == "registered":
+        table = theirs.register_table(("x", "t"), ours.metadata_location)
+    else:
+        table = theirs.create_table(("x", "t"), ours.schema(), ours.location())
+    table.append(ours.scan().to_arrow())
+    files = {task.file.file_path for task in table.refresh().scan().plan_files()}
+    words = "is newer than" if how == "registered" else "is of another table"
+    with pytest.raises(LakeError, match=f"nothing was removed from its folder: .* {words}"):
+        project.recover()
+    planned = json.loads(project.run("maintain", "--grace", "0", "--dry-run", "--json").stdout)
+    assert [(one["planned"], words in one["error"]) for one in planned["tables"]] == [([], True)]
+    assert all(Path(file.removeprefix("file://")).is_file() for file in files)
+    # As the refusal says: with its metadata moved away they are orphans.
+    for path in (project.lake / name[0] / name[1] / "metadata").glob("*.metadata.json"):
+        if json.loads(path.read_text())["last-updated-ms"] >= table.metadata.last_updated_ms:
+            path.rename(project.folder / path.name)
+    assert project.recover() > 0
+    assert project.load() == 4
 
 
 def test_another_warehouse_is_refused(project: Project) -> None:
