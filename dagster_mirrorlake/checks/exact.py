@@ -16,10 +16,10 @@ from dagster_mirrorlake.checks.exact_days import days_verdict, listed_days, unde
 from dagster_mirrorlake.checks.known_differences import ExactVerdict, with_known_differences
 from dagster_mirrorlake.checks.series import EXACT
 from dagster_mirrorlake.checks.targets import materialized_since
+from dagster_mirrorlake.checks.verdicts import moved_metadata
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
 from mirrorlake.errors import TooFewRows
-from mirrorlake.operations.moved_lake import find_all_moved
 from mirrorlake.operations.repair import Repaired, repair_table
 from mirrorlake.proof.coverage import round_of
 from mirrorlake.proof.differences import Difference, Field, Formatter
@@ -96,9 +96,7 @@ def report_verdict(
     passed, metadata, words, severity = verdict
     if unproved:
         metadata = {**metadata, "days not proved": listed_days(unproved)}
-    if moved := find_all_moved(workspace.config, workspace.ledger, [contract]):
-        said = "; ".join(one.said for one in moved[contract.name])
-        metadata = {**metadata, "what other hands did": said}
+    metadata = {**metadata, **moved_metadata(workspace, contract)}
     return passed, metadata, words, severity, days
 
 

@@ -1,7 +1,8 @@
 """The checks of a table of tenants, on deduped."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -70,14 +71,23 @@ def _exact(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheckRes
     Raises:
         MirrorlakeError: no source could be looked at, or the lake could not be read.
     """
+    from dagster_mirrorlake.checks.verdicts import moved_metadata
     from mirrorlake.operations.tenant_checks import check_tenants
 
-    return exact_verdict_of(tenants, check_tenants(workspace, tenants.table))
+    found = check_tenants(workspace, tenants.table)
+    return exact_verdict_of(tenants, found, moved_metadata(workspace, tenants.table))
 
 
-def exact_verdict_of(tenants: MirroredTenants, found: "TenantsChecked") -> dg.AssetCheckResult:
+def exact_verdict_of(
+    tenants: MirroredTenants,
+    found: "TenantsChecked",
+    moved: Mapping[str, str] = MappingProxyType({}),
+) -> dg.AssetCheckResult:
     """What was compared, in Dagster's words: a difference is an error, what could not be compared a
     warning, and neither is a success.
+
+    Args:
+        moved: what other hands did, as metadata.
 
     Raises:
         MirrorlakeError: no source could be looked at: that is no verdict.
@@ -100,6 +110,7 @@ def exact_verdict_of(tenants: MirroredTenants, found: "TenantsChecked") -> dg.As
         **{f"tenants {word}": counts[word] for word in ("equal", "different", "undecided", "gone")},
         "rows equal": sum(one.mysql_rows or 0 for one in equal),
         "rows of deduped that differ": sum(one.differing for one in found.verdicts),
+        **moved,
     }
     clean = found.clean
     notes = "; ".join(note for note in (clean.compared, clean.words) if note)

@@ -19,7 +19,9 @@ from dagster_mirrorlake.checks.repair_links import repair_links
 from dagster_mirrorlake.checks.series import BY_DAY
 from dagster_mirrorlake.table import Layer, MirroredTable
 from mirrorlake.config import TableContract
+from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.operations.moved_lake import find_all_moved
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.workspace import Workspace
 
@@ -40,6 +42,21 @@ class CheckVerdict:
     def state(self) -> Mapping[str, Any]:
         """The metadata that say what state this is about."""
         return self.as_of.metadata if self.as_of is not None else {}
+
+
+OTHER_HANDS = "what other hands did"
+"""The name of this among a verdict's metadata."""
+
+
+def moved_metadata(workspace: Workspace, contract: Mirrored) -> dict[str, str]:
+    """What other hands did to a table's lake tables, and nobody has put right yet: whose work a
+    difference is.
+
+    Raises:
+        LakeError, LedgerError: the lake or the ledger can't be read.
+    """
+    moved = find_all_moved(workspace.config, workspace.ledger, [contract]).get(contract.name)
+    return {OTHER_HANDS: "; ".join(one.said for one in moved)} if moved else {}
 
 
 @dataclass(frozen=True)

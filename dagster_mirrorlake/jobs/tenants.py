@@ -62,16 +62,16 @@ def build_prove_tenants(tables: Sequence[MirroredTenants]) -> dg.JobDefinition:
 
 
 def _prove(workspace: "Workspace", tenants: MirroredTenants, databases: frozenset[str]) -> Any:
+    from dagster_mirrorlake.checks.verdicts import OTHER_HANDS, moved_metadata
     from mirrorlake.operations.tenant_checks import check_tenants
 
     as_of = AsOf.of_tenants(workspace.ledger, tenants, EXACT)
     found = check_tenants(workspace, tenants.table, databases)
-    result = as_of.noted(exact_verdict_of(tenants, found))
+    result = as_of.noted(exact_verdict_of(tenants, found, moved_metadata(workspace, tenants.table)))
     if not databases:
         yield exact_event(tenants, result)
-    metadata = {
-        k: v for k, v in (result.metadata or {}).items() if k.startswith(("ten", "not", "left"))
-    }
+    shown = ("ten", "not", "left", OTHER_HANDS)
+    metadata = {k: v for k, v in (result.metadata or {}).items() if k.startswith(shown)}
     return Done(
         tenants.table.name,
         found.verdict,

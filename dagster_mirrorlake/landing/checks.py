@@ -98,7 +98,7 @@ def landed_verdict(workspace: Any, contract: TableContract) -> "CheckVerdict":
 
     A difference is an error; what only files that are gone could show is a warning.
     """
-    from dagster_mirrorlake.checks.verdicts import CheckVerdict
+    from dagster_mirrorlake.checks.verdicts import CheckVerdict, moved_metadata
     from mirrorlake.landing.check import (
         check_snapshots,
         compared_words,
@@ -120,6 +120,7 @@ def landed_verdict(workspace: Any, contract: TableContract) -> "CheckVerdict":
         "rows changed": found.changed,
         "rows undecided": found.undecided,
         "rows undecided in _mirror_snapshot alone": found.undecided_since,
+        **moved_metadata(workspace, contract),
     }
     if found.unread:
         metadata["snapshots that can't be read"] = "\n".join(unread_words(found))

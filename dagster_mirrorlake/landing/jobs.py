@@ -78,7 +78,7 @@ class LandedJobs:
     ) -> Act:
         """Trace every row that readers see to the files that landed, and record the verdict on the
         check. Where only the next chunk of each table is compared, it is left out: it has none."""
-        from dagster_mirrorlake.checks.verdicts import evaluations
+        from dagster_mirrorlake.checks.verdicts import OTHER_HANDS, evaluations
         from dagster_mirrorlake.landing.checks import landed_verdict
         from dagster_mirrorlake.landing.promises import EXACT
         from mirrorlake.destinations.iceberg.integrity import damage_errors
@@ -93,9 +93,8 @@ class LandedJobs:
         with damage_errors(workspace.lake, workspace.ledger, contract):
             verdict = replace(landed_verdict(workspace, contract), as_of=as_of)
         yield from evaluations(context, table, "deduped", EXACT, verdict)
-        shown = {
-            k: v for k, v in verdict.metadata.items() if k in ("first differences", "compared")
-        }
+        listed = ("first differences", "compared", OTHER_HANDS)
+        shown = {k: v for k, v in verdict.metadata.items() if k in listed}
         different = not verdict.passed and verdict.severity is dg.AssetCheckSeverity.ERROR
         outcome = "equal" if verdict.passed else "different" if different else "undecided"
         return Done(contract.name, outcome, verdict.words or "", failed=different, metadata=shown)

@@ -1,9 +1,10 @@
 """One sensor per source: which of its tables moved, and a run for their chains."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -17,10 +18,13 @@ from dagster_mirrorlake.sensors.requests import (
     why_held,
 )
 from dagster_mirrorlake.table import MirroredTable
-from mirrorlake.config import TableContract
+from mirrorlake.config import Config, TableContract
+from mirrorlake.errors import LakeError
 
 if TYPE_CHECKING:
+    from mirrorlake.ledger import Ledger
     from mirrorlake.operations.detect import Mark, Moved, Seen
+    from mirrorlake.operations.moved_lake import HeadsInTurn
 
 INTERVAL_SECONDS = 60
 """How often a tick looks at most; less often than some table's `every` would have it."""
@@ -54,6 +58,13 @@ def build_moved_sensor(
     """
     names = tables[0].names
 
+    @cache
+    def in_turn() -> "HeadsInTurn":
+        """From tick to tick of one process."""
+        from mirrorlake.operations.moved_lake import HeadsInTurn
+
+        return HeadsInTurn()
+
     @dg.sensor(
         name=names.of(f"moved_{re.sub(r'[^A-Za-z0-9_]', '_', source)}"),
         asset_selection=chains_of(tables),
@@ -69,7 +80,7 @@ def build_moved_sensor(
         with dagster_errors():
             if why := why_held(names.resources(context).ledger.ledger, source):
                 return dg.SkipReason(why)
-        return _look(context, source, tables, busy)
+        return _look(context, source, tables, busy, in_turn)
 
     return moved
 
@@ -79,17 +90,17 @@ def _look(
     source: str,
     tables: Sequence[MirroredTable],
     busy: set[str],
+    in_turn: "Callable[[], HeadsInTurn]",
 ) -> dg.SensorResult | dg.SkipReason:
     from mirrorlake.operations.cursors import read_cursor
     from mirrorlake.operations.detect import Mark, find_moved
-    from mirrorlake.operations.moved_lake import named_otherwise
 
     marks = read_cursor(dict[str, Mark], context.cursor, {})
     contracts = [table.contract for table in tables if table.contract.name not in busy]
     with dagster_errors():
         resources = tables[0].names.resources(context)
         mysql, ledger = resources.mysql, resources.ledger.ledger
-        changed = named_otherwise(mysql.contracts, ledger) or frozenset[str]()
+        changed = _changed(context, mysql.contracts, ledger, contracts, in_turn)
         with mysql.session(source) as connection:
             config = mysql.contracts.sources[source]
             seen = find_moved(connection, config, contracts, marks, ledger, changed)
@@ -104,6 +115,27 @@ def _look(
         words = _nothing(seen, len(contracts), len(busy))
         return dg.SkipReason(f"{words}; tables that commands write to: {held}" if held else words)
     return _result(context.instance, source, tables, marks, seen, columns)
+
+
+def _changed(
+    context: dg.SensorEvaluationContext,
+    config: Config,
+    ledger: "Ledger",
+    contracts: Sequence[TableContract],
+    in_turn: "Callable[[], HeadsInTurn]",
+) -> frozenset[str]:
+    """The tables that other hands changed in the lake, as far as the catalog shows that now. One
+    that can't be asked keeps nothing from being requested that moved in MySQL."""
+    from mirrorlake.operations.moved_lake import named_otherwise
+
+    changed = named_otherwise(config, ledger)
+    if changed is not None:
+        return changed
+    try:
+        return in_turn().look(config, ledger, {contract.name for contract in contracts})
+    except LakeError as error:
+        context.log.warning(f"what other hands did in the lake is not seen: {error}")
+        return frozenset()
 
 
 def _columns(

@@ -39,6 +39,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.lake_location import FILE as IDENTITY
 from mirrorlake.destinations.iceberg.lake_location import place_of, real_place
 from mirrorlake.destinations.iceberg.lake_paths import LakePaths, Places
+from mirrorlake.destinations.iceberg.removed_files import is_set_aside
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
@@ -255,7 +256,7 @@ def _is_kept(config: Config, name: str, file: StoredFile, begun: datetime) -> bo
     base = name.rpartition("/")[2]
     if "/" not in name and (base == IDENTITY or base.startswith((_CATALOG, "."))):
         return False
-    if base.endswith(".crc") or file.written > begun:
+    if base.endswith(".crc") or file.written > begun or is_set_aside(name):
         return False
     url = config.ledger.url
     ledger = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:") else None

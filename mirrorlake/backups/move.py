@@ -38,12 +38,14 @@ from mirrorlake.destinations.iceberg.identity import (
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.lake_location import FILE as IDENTITY
 from mirrorlake.destinations.iceberg.lake_location import (
+    original_ledger,
     place_of,
     real_place,
     refuse_unfinished,
     unfinished_lake,
 )
 from mirrorlake.destinations.iceberg.lake_paths import LakePaths, Places
+from mirrorlake.destinations.iceberg.removed_files import is_set_aside
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
@@ -224,8 +226,10 @@ def _plan_copy(
     needed = set(reached)
     beside = [name for name in listed if name not in needed and _goes_along(name)]
     size = sum(listed[name].bytes for name in (*reached, *beside) if name in listed)
+    # Where the ledger is a copy, the original goes on with the lake as it is.
+    lake_id = uuid.uuid4().hex if original_ledger(here, ledger) else known[0]
     move = LakeMove(
-        *(place_of(here), place_of(there), True, known[0]),
+        *(place_of(here), place_of(there), True, resumed.lake if resumed else lake_id),
         *(len(entries), len(reached) + len(beside), size),
         linked=len(reached) if new_files.is_on_disk_of(old_files) else 0,
     )
@@ -303,7 +307,7 @@ def _goes_along(name: str) -> bool:
     base = name.rpartition("/")[2]
     if "/" not in name and (base == IDENTITY or base.startswith((_CATALOG, "."))):
         return False
-    return not base.endswith(".crc")
+    return not (base.endswith(".crc") or is_set_aside(name))
 
 
 def _copy(plan: _Plan, old: FileStore, new: FileStore, tell: OnStep) -> int:

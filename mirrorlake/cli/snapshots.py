@@ -92,19 +92,31 @@ def _contract(config: Config, name: str) -> TableContract:
     show_default=True,
     help="Hours since a file was written before it is an orphan; over Spark Connect at least 1.",
 )
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="List the orphans, with their sizes, and change nothing.",
+)
 def maintain(
-    tables: Sequence[str], config_path: Path, as_json: bool, keep_days: float, grace: float
+    tables: Sequence[str],
+    config_path: Path,
+    as_json: bool,
+    keep_days: float,
+    grace: float,
+    dry_run: bool,
 ) -> None:
     """Compact TABLES (all by default, and all models), expire old versions, and remove orphans.
 
     Versions older than --keep-days go, but for the newest 20 and what a branch, a tag, a clone or
-    an unfinished load names. Files that no version names go once they are older than --grace hours.
+    an unfinished load names. Files that no version names go once they are older than --grace hours:
+    in a lake on this machine they are set aside for seven days, in the folder `removed` of their
+    table.
     """
     from mirrorlake.operations.maintain import Ages
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
-    ages = Ages(timedelta(days=keep_days), timedelta(hours=grace))
+    ages = Ages(timedelta(days=keep_days), timedelta(hours=grace), dry_run=dry_run)
     done: list[Maintained] = []
     failures: list[tuple[str, MirrorlakeError]] = []
     with Workspace.open(config) as workspace:
@@ -118,6 +130,10 @@ def maintain(
         show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
     else:
         _print_maintained(done)
+        for orphan in (file for one in done for file in one.planned):
+            how = "for good" if orphan.for_good else "set aside"
+            words = f"{orphan.bytes:>15,} bytes, {how}: {orphan.path}"
+            show.console.print(escape(words), highlight=False, soft_wrap=True)
         show.print_errors(failures)
     if failures:
         sys.exit(failures[0][1].exit_code)

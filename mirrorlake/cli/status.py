@@ -47,6 +47,7 @@ def status(
     days: int,
 ) -> None:
     """Show per table: mode, state, last load, rows, freshness and checks. Queries no source.
+    A model is shown if others changed its table in the lake.
 
     Ends with 6 if the lake is not as the ledger has it. --strict is for monitors: it ends with 0
     only if every table is loaded, folded, decided on and found equal by its newest check.
@@ -55,7 +56,7 @@ def status(
     from mirrorlake.operations.monitor import not_right
     from mirrorlake.operations.moved_lake import find_all_moved
     from mirrorlake.operations.publishers import other_statuses
-    from mirrorlake.operations.status import status_of
+    from mirrorlake.operations.status import moved_models, status_of
     from mirrorlake.operations.tenant_status import tenants_status
 
     config = open_contract(config_path)
@@ -71,7 +72,8 @@ def status(
         return
     found = status_of(config, ledger, chosen) if chosen or not tenants else []
     moved = find_all_moved(config, ledger, tenants)
-    every = [*found, *tenants_status(ledger, tenants, moved)]
+    models = [] if tables else moved_models(config, ledger)
+    every = [*found, *tenants_status(ledger, tenants, moved), *models]
     others = {} if tables else other_statuses(ledger)
     wrong = not_right(ledger, chosen, every, others) if strict else None
     if as_json:

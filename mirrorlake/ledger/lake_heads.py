@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from mirrorlake.ledger.database import Database, utc_now
 from mirrorlake.ledger.records import Load
@@ -51,6 +52,28 @@ class LakeHead:
     def name(self) -> tuple[str, str]:
         """Namespace and name in the lake."""
         return self.namespace, self.lake_table
+
+
+def identity_of_file(file: Path) -> tuple[str, str] | None:
+    """Which ledger a SQLite file is, and the warehouse of its lake; None where it says neither. It
+    is only read.
+
+    Raises:
+        OSError: it can't be looked at.
+    """
+    if not file.is_file():
+        return None
+    url = sa.URL.create(
+        "sqlite", database=file.absolute().as_uri(), query={"mode": "ro", "uri": "true"}
+    )
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    identity = sa.select(META.c.value).where(META.c.name == "identity")
+    try:
+        with engine.connect() as connection:
+            found = connection.scalar(identity), connection.scalar(sa.select(LAKES.c.warehouse))
+    except SQLAlchemyError:
+        return None
+    return (str(found[0]), str(found[1])) if all(found) else None
 
 
 class LakeHeads:

@@ -18,7 +18,7 @@ from sqlalchemy import make_url
 from mirrorlake.config import Config, SourceConfig, TableContract, TenantTable, load_config
 from mirrorlake.config.source_url import default_tls
 from mirrorlake.destinations.iceberg.durable import local_path
-from mirrorlake.destinations.iceberg.identity import open_lake
+from mirrorlake.destinations.iceberg.identity import check_served_catalog, open_lake
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.lake_location import (
     check_place,
@@ -325,6 +325,8 @@ def _connect(parts: _Parts) -> tuple[str, str]:
 def _agreement(parts: _Parts) -> tuple[str, str]:
     """Whether the lake's tables are as the ledger's last commits left them."""
     config, ledger = parts.config, parts.ledger()
+    if not parts.missing_lake():
+        check_served_catalog(config.lake, ledger)
     refuse_moved_lake(config, ledger, recorded_tables(config, ledger))
     refuse_lost_views(config, ledger)
     return (

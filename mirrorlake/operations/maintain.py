@@ -39,6 +39,8 @@ from mirrorlake.merge.staging import BRANCH
 from mirrorlake.operations.moved_layers import refuse_removal
 from mirrorlake.operations.orphans import (
     GRACE,
+    Orphan,
+    find_orphans,
     loaded_files,
     refuse_short_grace,
     remove_orphans,
@@ -86,6 +88,7 @@ class Maintained:
         layer: ``raw``, ``versions`` (the table of all schema versions), ``deduped``, ``clean``,
             ``side``, ``model``, or ``landing``, whose versions are snapshots.
         orphans, orphan_bytes: files that no version named, removed.
+        planned: of a dry run, the files that would be removed.
         error: why a step of it failed; the rows are as they were.
     """
 
@@ -96,14 +99,20 @@ class Maintained:
     orphans: int
     orphan_bytes: int
     error: str | None = None
+    planned: tuple[Orphan, ...] = ()
 
 
 @dataclass(frozen=True)
 class Ages:
-    """How old what goes must be."""
+    """How old what goes must be.
+
+    Attributes:
+        dry_run: orphans are listed, and nothing is changed.
+    """
 
     keep: timedelta = KEEP
     grace: timedelta = GRACE
+    dry_run: bool = False
 
 
 class ModeUpkeep(Protocol):
@@ -154,7 +163,8 @@ def maintain_table(
         kept, indexes = frozenset[str](), frozenset[str]()
         held = held_versions(workspace.lake, contract)
         if not contract.landed:
-            settle_loads(leased, contract)
+            if not ages.dry_run:
+                settle_loads(leased, contract)
             kept = files_of(workspace.ledger.chunked_load(contract.name))
             indexes = kept_indexes(workspace.ledger, contract.name)
         found: list[Maintained] = []
@@ -165,12 +175,15 @@ def maintain_table(
                     leased.check_lease()
                     loaded = {}
                     if layer == "raw" and isinstance(contract, TenantTable):
-                        drop_old_copies(leased, contract, identifier)
+                        if not ages.dry_run:
+                            drop_old_copies(leased, contract, identifier)
                     elif layer == "raw":
                         loaded = loaded_files(workspace.ledger, contract, identifier.name)
                     parts = (ages, kept, indexes, held, loaded)
                     found.append(maintain_lake_table(workspace, identifier, layer, *parts))
-        if isinstance(contract, TableContract) and contract.mode in OF_MODES.added:
+        if ages.dry_run or isinstance(contract, TenantTable):
+            return found
+        if contract.mode in OF_MODES.added:
             found += OF_MODES.added[contract.mode].expire(workspace, contract)
         return found
 
@@ -210,12 +223,12 @@ def maintain_lake_table(
         held: versions that a view is held at: of a table that has one, nothing expires until its
             next fold.
     """
+    if ages.dry_run:
+        return _planned(workspace.lake, identifier, layer, ages, kept, indexes, loaded)
     lake, spark = workspace.lake, workspace.spark.get()
     before, orphans, error = _size(lake, identifier), [], None
     try:
-        table = lake.catalog.load_table(identifier.path)
-        if table.properties.get("gc.enabled") == "false":
-            raise _shared(identifier)
+        table = _unshared(lake, identifier)
         with lake.translated(identifier):
             beside = refuse_unknown_metadata(table)  # what expires goes, too
         _drop_branches(lake, table)
@@ -235,6 +248,26 @@ def maintain_lake_table(
         error = str(failed)
     after = _size(lake, identifier)
     return Maintained(str(identifier), layer, before, after, len(orphans), sum(orphans), error)
+
+
+def _planned(
+    lake: Lake,
+    identifier: Identifier,
+    layer: str,
+    ages: Ages,
+    kept: frozenset[str],
+    indexes: frozenset[str],
+    loaded: Mapping[str, str],
+) -> Maintained:
+    """The orphans that a lake table has now. What expires leaves others."""
+    size, before = _size(lake, identifier), datetime.now(UTC) - ages.grace
+    files, error = list[Orphan](), None
+    try:
+        files = find_orphans(lake, _unshared(lake, identifier), before, kept, indexes, loaded)
+    except LakeError as failed:
+        error = str(failed)
+    found = (len(files), sum(file.bytes for file in files), error, tuple(files))
+    return Maintained(str(identifier), layer, size, size, *found)
 
 
 def _drop_branches(lake: Lake, table: LakeTable) -> None:
@@ -288,9 +321,12 @@ def _size(lake: Lake, identifier: Identifier) -> Size:
     return Size(counted.data_files, counted.delete_files, counted.bytes, versions)
 
 
-def _shared(identifier: Identifier) -> LakeError:
-    return LakeError(
-        f"lake table {identifier} shares its files with another (gc.enabled is false)",
-        table=str(identifier),
-        next_step="A clone is not maintained: drop it when it is no longer used",
-    )
+def _unshared(lake: Lake, identifier: Identifier) -> LakeTable:
+    table = lake.catalog.load_table(identifier.path)
+    if table.properties.get("gc.enabled") == "false":
+        raise LakeError(
+            f"lake table {identifier} shares its files with another (gc.enabled is false)",
+            table=str(identifier),
+            next_step="A clone is not maintained: drop it when it is no longer used",
+        )
+    return table

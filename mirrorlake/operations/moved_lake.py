@@ -5,8 +5,8 @@ What belongs here: looking. What doesn't: what follows (`mirrorlake.operations.m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.base import Identifier
@@ -15,12 +15,15 @@ from mirrorlake.destinations.iceberg.lake_location import (
     says_which,
 )
 from mirrorlake.destinations.iceberg.locations import metadata_locations
-from mirrorlake.errors import LakeError, LedgerError
+from mirrorlake.errors import LakeDamaged, LakeError, LedgerError
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.lake_heads import OF_MODELS
+from mirrorlake.ledger.lake_heads import OF_MODELS, LakeHead
 
 if TYPE_CHECKING:
     from mirrorlake.destinations.iceberg.heads import MovedTable, Recorded
+
+IN_TURN: Final = 5
+"""How many lake tables a look of `HeadsInTurn` loads at most."""
 
 
 def named_otherwise(config: Config, ledger: Ledger) -> frozenset[str] | None:
@@ -33,6 +36,43 @@ def named_otherwise(config: Config, ledger: Ledger) -> frozenset[str] | None:
         LedgerError: the ledger can't be read.
     """
     return check_place(config.lake, ledger).moved
+
+
+class HeadsInTurn:
+    """Looks that are repeated, where a catalog can't say of all tables at once what it names: each
+    loads the next few. A table that was found stays found until the ledger knows another head of
+    it, or its turn comes again."""
+
+    def __init__(self) -> None:
+        self._last = ("", "")
+        self._moved: set[LakeHead] = set()
+
+    def look(self, config: Config, ledger: Ledger, tables: Collection[str]) -> frozenset[str]:
+        """Those of some tables that are known to be named otherwise, as `named_otherwise` says it.
+
+        Raises:
+            LakeError: the catalog can't be asked.
+            LedgerError: the ledger can't be read.
+        """
+        heads = sorted((h for h in ledger.lake_heads() if h.table in tables), key=lambda h: h.name)
+        self._moved.intersection_update(heads)
+        if heads:
+            # PyIceberg takes seconds to import.
+            from mirrorlake.destinations.iceberg.identity import open_lake
+
+            lake = open_lake(config.lake, ledger, looks_only=True)
+            later = [head for head in heads if head.name > self._last]
+            for head in [*later, *heads][: min(IN_TURN, len(heads))]:
+                self._last = head.name
+                try:
+                    table = lake.load(Identifier(*head.name))
+                except LakeDamaged:
+                    continue  # the next sync says so
+                if table is None or table.metadata_location != head.metadata_location:
+                    self._moved.add(head)
+                else:
+                    self._moved.discard(head)
+        return frozenset(head.table for head in self._moved)
 
 
 def recorded_tables(config: Config, ledger: Ledger) -> list[Recorded]:

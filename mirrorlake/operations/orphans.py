@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
@@ -16,6 +17,7 @@ import pyarrow as pa
 from mirrorlake.config import Config
 from mirrorlake.config.contract import Mirrored
 from mirrorlake.config.fields import format_duration
+from mirrorlake.destinations.iceberg.durable import local_path
 from mirrorlake.destinations.iceberg.folder_metadata import RETIRED, refuse_unknown_metadata
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.listing import (
@@ -25,6 +27,11 @@ from mirrorlake.destinations.iceberg.listing import (
     listed_path,
 )
 from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.removed_files import (
+    overdue_files,
+    remove_file,
+    remove_overdue,
+)
 from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.load.row_index import FOLDER, index_path
@@ -56,6 +63,20 @@ def refuse_short_grace(config: Config, grace: timedelta) -> None:
         )
 
 
+@dataclass(frozen=True)
+class Orphan:
+    """A file that goes.
+
+    Attributes:
+        path: where it is, as its storage names it; bytes: its size.
+        for_good: false where it is set aside first.
+    """
+
+    path: str
+    bytes: int
+    for_good: bool
+
+
 def remove_orphans(
     lake: Lake,
     table: LakeTable,
@@ -64,9 +85,34 @@ def remove_orphans(
     indexes: frozenset[str] = frozenset(),
     loaded: Mapping[str, str] = MappingProxyType({}),
 ) -> list[int]:
-    """Remove the files of a table that none of its snapshots names (data and delete files, and what
-    a commit that failed left beside its metadata) and that were last written before a moment; their
-    sizes in bytes. The catalog's word alone is not enough: see Raises.
+    """Remove the orphans of a table, as `find_orphans` finds them; their sizes in bytes. On this
+    machine's disk they are set aside first (`mirrorlake.destinations.iceberg.removed_files`), and
+    those go for good whose time is over. The caller holds the table's lease.
+
+    Raises:
+        LakeError: as `find_orphans`. Nothing is removed.
+    """
+    with lake.translated(".".join(table.name())):
+        old = list(_find_orphans(table, before, kept, indexes, loaded))
+        for listing, file in old:
+            remove_file(table, listing, file)
+            logger.info("orphan %s removed", file.path)
+        remove_overdue(table)
+        return [file.bytes for _, file in old]
+
+
+def find_orphans(
+    lake: Lake,
+    table: LakeTable,
+    before: datetime,
+    kept: frozenset[str] = frozenset(),
+    indexes: frozenset[str] = frozenset(),
+    loaded: Mapping[str, str] = MappingProxyType({}),
+) -> list[Orphan]:
+    """The files of a table that none of its snapshots names (data and delete files, and what
+    a commit that failed left beside its metadata) and that were last written before a moment; and
+    those that were set aside, and whose time is over. The catalog's word alone is not enough: see
+    Raises.
 
     ``kept`` are files that no snapshot names yet: the chunks of a load that can be resumed.
     ``indexes``: the names of row indexes that are needed.
@@ -77,26 +123,35 @@ def remove_orphans(
     Raises:
         LakeError: the table's own files are not among those that its folders list, its folder holds
             metadata that the catalog does not know, or the ledger says that a file is in the table
-            which no snapshot names. Nothing is removed.
+            which no snapshot names.
     """
     with lake.translated(".".join(table.name())):
-        if beside := refuse_unknown_metadata(table):
-            logger.warning(
-                "lake table %s: no orphan is looked for in its folder: %s is of a table that was "
-                "renamed; once nobody needs that, drop it and move its metadata files away",
-                ".".join(table.name()[-2:]), beside,
-            )  # fmt: skip
-            return []
-        data = _orphans(table, "data", _named(table), kept)
-        _refuse_loaded(table, [file for _, file in data], loaded)
-        manifests = _metadata_orphans(table)
-        used = [index_path(table.location(), name) for name in indexes]
-        unused = _orphans(table, FOLDER, (), used)
-        old = [(listing, f) for listing, f in (*data, *manifests, *unused) if f.written < before]
-        for listing, file in old:
-            listing.remove(file)
-            logger.info("orphan %s removed", file.path)
-        return [file.bytes for _, file in old]
+        old = _find_orphans(table, before, kept, indexes, loaded)
+        at_once = local_path(table.location()) is None
+        found = [Orphan(file.path, file.bytes, for_good=at_once) for _, file in old]
+        return found + [Orphan(f.path, f.bytes, for_good=True) for f in overdue_files(table)]
+
+
+def _find_orphans(
+    table: LakeTable,
+    before: datetime,
+    kept: frozenset[str],
+    indexes: frozenset[str],
+    loaded: Mapping[str, str],
+) -> list[tuple[ListedFolder, ListedFile]]:
+    if beside := refuse_unknown_metadata(table):
+        logger.warning(
+            "lake table %s: no orphan is looked for in its folder: %s is of a table that was "
+            "renamed; once nobody needs that, drop it and move its metadata files away",
+            ".".join(table.name()[-2:]), beside,
+        )  # fmt: skip
+        return []
+    data = _orphans(table, "data", _named(table), kept)
+    _refuse_loaded(table, [file for _, file in data], loaded)
+    manifests = _metadata_orphans(table)
+    used = [index_path(table.location(), name) for name in indexes]
+    unused = _orphans(table, FOLDER, (), used)
+    return [(listing, f) for listing, f in (*data, *manifests, *unused) if f.written < before]
 
 
 def loaded_files(ledger: Ledger, contract: Mirrored, raw_table: str) -> dict[str, str]:

@@ -22,9 +22,10 @@ from mirrorlake.ledger import (
     Stamp,
     age_of,
 )
+from mirrorlake.ledger.lake_heads import OF_MODELS
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.operations.attention import undecided_columns
-from mirrorlake.operations.moved_lake import find_all_moved
+from mirrorlake.operations.moved_lake import find_all_moved, recorded_tables
 from mirrorlake.operations.publishers import PublicationStatus, published_statuses
 from mirrorlake.proof.coverage import ProofStatus, proof_status
 from mirrorlake.runtime.plural import plural
@@ -45,7 +46,7 @@ class TableStatus:
     """One table as the ledger and the catalog know it.
 
     Attributes:
-        table, mode: as in the contract.
+        table, mode: as in the contract; of a model ``model dataset.name`` and ``model``.
         state: one word: ``never loaded``, the newest load's ``pending``, ``success`` or
             ``errored``, or ``refused`` where a sync failed since before it began a load; ``moved``
             where the lake is not as the last commit of ours left it. Of a table
@@ -169,6 +170,32 @@ def status_of(
     found = [_of_any(ledger, contract, known, counts) for contract in contracts]
     ledger.record_counts(counts.counted)
     return found
+
+
+def moved_models(config: Config, ledger: Ledger) -> list[TableStatus]:
+    """Models whose tables other hands changed. Models have no state besides: that is of their
+    partitions.
+
+    Raises:
+        LakeError: the lake is not the one that the ledger knows, or can't be read.
+        LedgerError: the ledger can't be read.
+    """
+    models = [one for one in recorded_tables(config, ledger) if one.name.startswith(OF_MODELS)]
+    found = find_all_moved(config, ledger, models) if models else {}
+    return [
+        TableStatus(
+            table=name,
+            mode="model",
+            state="moved",
+            last_load=None,
+            rows=None,
+            freshness=None,
+            checks=NOT_KNOWN,
+            error="; ".join(one.said for one in moved),
+            originals={},
+        )
+        for name, moved in sorted(found.items())
+    ]
 
 
 def _of_any(ledger: Ledger, contract: TableContract, known: _Known, counts: _Counts) -> TableStatus:

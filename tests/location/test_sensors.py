@@ -22,9 +22,11 @@ from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.sensors.moved import interval_of
 from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.cursors import cursor_text, read_cursor
 from mirrorlake.operations.detect import Mark
+from mirrorlake.operations.moved_lake import HeadsInTurn
 from mirrorlake.operations.sync import load_table
 from mirrorlake.operations.unfolded import FoldCursor
 from mirrorlake.workspace import Workspace
@@ -156,6 +158,36 @@ def test_an_update_within_the_same_second_is_seen(ticks: Ticks, sql: Callable[[s
     sql("UPDATE a SET at = at + INTERVAL 1 SECOND WHERE id = 1")
     ((_, tables),) = ticks.tick()
     assert tables == {"a"}
+
+
+def test_what_a_catalog_says_of_tables_in_turn_is_requested(
+    ticks: Ticks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A REST catalog; one that can't be asked keeps nothing from being requested."""
+    looks: list[frozenset[str] | LakeError] = [frozenset({"s.watched.b"}), LakeError("it is away")]
+
+    def look(*_: object) -> frozenset[str]:
+        said = looks.pop(0)
+        if isinstance(said, LakeError):
+            raise said
+        return said
+
+    ticks.tick()
+    old = "2026-01-01T00:00:00"
+    asked = {
+        name: replace(mark, asked_at=old)
+        for name, mark in read_cursor(dict[str, Mark], ticks.cursor, {}).items()
+    }
+    monkeypatch.setattr("mirrorlake.operations.moved_lake.named_otherwise", lambda *_: None)
+    monkeypatch.setattr(HeadsInTurn, "look", look)
+    reasons: list[dict[str, str | None]] = []
+    while looks:
+        ticks.cursor, ticks.observed = cursor_text(asked), []
+        ticks.tick(keep=False)
+        reasons.append({one.asset_key.path[-1]: one.description for one in ticks.observed})
+    unanswered = dict.fromkeys("abc", "the last request brought no load")
+    moved = {"b": "its lake tables are not as they were left"}
+    assert reasons == [{**unanswered, **moved}, unanswered]
 
 
 def test_a_tick_that_is_tried_again_asks_for_the_same_tables(

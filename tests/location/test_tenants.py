@@ -355,6 +355,8 @@ def test_tenants_are_mirrored_checked_and_looked_after(
         (different,) = proved.get_asset_check_evaluations()
         assert (different.passed, different.severity) == (False, dg.AssetCheckSeverity.ERROR)
         assert f"{name}b" in str(different.metadata["not equal"].value)
+        said = str(different.metadata["what other hands did"].value)
+        assert "was written to by other hands" in said
         job = location.definitions.resolve_implicit_global_asset_job_def()
         kept = job.execute_in_process(
             instance=instance, asset_selection=[dg.AssetKey("maintenance")]

@@ -167,7 +167,8 @@ def _orphans_of(table: Table) -> list[Path]:
     paths = {"/" + str(name).removeprefix("file:").lstrip("/") for name in named}
     paths |= {str(Path(p).with_name(f".{Path(p).name}.crc")) for p in paths}
     root = Path(table.location().removeprefix("file://"))
-    return [p for p in root.rglob("*") if p.is_file() and str(p) not in paths]
+    there = (p for p in root.rglob("*") if p.is_file() and str(p) not in paths)
+    return [p for p in there if p.relative_to(root).parts[0] != "removed"]
 
 
 def surplus_of(watcher: Watcher, source: set[tuple[str, ...]]) -> set[tuple[str, ...]]:

@@ -257,7 +257,12 @@ class _Namespaces:
             case (_, [namespace]):
                 if not catalog.namespace_exists(namespace):
                     raise exceptions.NoSuchNamespaceError(namespace)
-                return 200, {"namespace": [namespace], "properties": {}}
+                properties = catalog.load_namespace_properties(namespace)
+                return 200, {"namespace": [namespace], "properties": properties}
+            case ("POST", [namespace, "properties"]):
+                updates = sent.get("updates") or {}
+                catalog.update_namespace_properties(namespace, updates=updates)
+                return 200, {"removed": [], "updated": list(updates), "missing": []}
             case (_, [namespace, "tables", *name]):
                 return self._tables(namespace, name)
             case ("POST", [namespace, "register"]):

@@ -36,6 +36,7 @@ from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
 from mirrorlake.destinations.iceberg.folder_metadata import read_folder, retire, retire_uuids
 from mirrorlake.destinations.iceberg.folders import table_uri, warehouse_uri
 from mirrorlake.destinations.iceberg.google_login import GoogleCatalog, google_properties
+from mirrorlake.destinations.iceberg.locations import LAKE
 from mirrorlake.destinations.iceberg.model import open_storage
 from mirrorlake.destinations.iceberg.rest_catalog import WAIT, RestLakeCatalog, rest_errors
 from mirrorlake.destinations.iceberg.row_counts import count_shown
@@ -55,6 +56,8 @@ class Connection:
 
     def __init__(self, config: LakeConfig) -> None:
         self.config = config
+        self.identity = ""
+        """The lake's id, once that is known; what `make_namespace` makes says it."""
         self._namespaces: set[tuple[str, FileMark | None]] = set()
         self.warehouse = warehouse_uri(config.warehouse)
         with held(config.permissions), self.translated("catalog"):
@@ -308,9 +311,11 @@ class Connection:
 
     def _namespace_properties(self, namespace: str) -> dict[str, str]:
         """Google's catalog accepts tables only inside their namespace's folder, so it needs its
-        location."""
+        location. Others say of which lake the namespace is; a REST server, which may take no such
+        property, says so later."""
         if self.config.catalog.auth is None:
-            return {}
+            says = self.identity and not self.config.catalog.is_rest
+            return {LAKE: self.identity} if says else {}
         return {"location": table_uri(self.warehouse, (namespace,))}
 
     def location(self, identifier: Identifier) -> str:

@@ -27,6 +27,7 @@ RETIRED = ".retired"
 """How the name of the file ends that says of a table's uuid that we took the table away."""
 RENAMED = ".renamed"
 """The same of a table that has another name now: its files stay, beside its successor's."""
+_OURS = "mirrorlake."
 _METADATA = (".metadata.json", ".metadata.json.gz")
 
 
@@ -43,6 +44,8 @@ class FolderMetadata:
         updated: when it was written, in milliseconds.
         properties: the table's.
         renamed: whether the table has another name than its folder.
+        may_be_ours: whether its newest version may be of a run of ours that died: it has a property
+            of ours, or is of an operation that Spark gives none.
     """
 
     path: str
@@ -53,6 +56,7 @@ class FolderMetadata:
     updated: int = 0
     properties: Mapping[str, str] = field(default_factory=dict[str, str])
     renamed: bool = False
+    may_be_ours: bool = True
 
 
 def refuse_unknown_metadata(table: Table) -> str | None:
@@ -74,7 +78,8 @@ def refuse_unknown_metadata(table: Table) -> str | None:
             raise _refused(table, found, "is of another table, which the catalog does not know")
         newer = found.sequence > last_sequence(table)
         # Right after the catalog's: a commit that was being made when its run died.
-        if newer and found.after != listed_path(table.metadata_location):
+        died = found.may_be_ours and found.after == listed_path(table.metadata_location)
+        if newer and not died:
             raise _refused(table, found, "is newer than what the catalog names")
     return beside
 
@@ -166,10 +171,18 @@ def _parsed(path: str, content: bytes) -> FolderMetadata | None:
             after=listed_path(str(log[-1]["metadata-file"])) if log else None,
             location=str(said.get("location", "")),
             updated=int(said.get("last-updated-ms", 0)),
+            may_be_ours=_may_be_ours(said.get("snapshots") or ()),
             properties={str(k): str(v) for k, v in (said.get("properties") or {}).items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, OSError):
         return None
+
+
+def _may_be_ours(snapshots: Sequence[Mapping[str, Any]]) -> bool:
+    newest = max(snapshots, key=lambda one: one.get("sequence-number", 0), default={})
+    summary = newest.get("summary") or {}
+    by_spark_alone = summary.get("operation") in ("delete", "replace")
+    return by_spark_alone or any(str(name).startswith(_OURS) for name in summary)
 
 
 def _refused(table: Table, found: FolderMetadata, what: str) -> LakeError:

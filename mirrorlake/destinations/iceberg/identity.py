@@ -1,7 +1,8 @@
 """Which lake this is: the warehouse, the catalog and the ledger agree, or nothing is opened.
 
 A file in the warehouse holds the lake's id and the catalog that it was made with. The ledger holds
-the same id, the place of the warehouse, and the uuid of every table. So a changed
+the same id, the place of the warehouse, and the uuid of every table. Namespaces in the catalog hold
+it as a property. So a changed
 ``lake.warehouse``, a copied folder, a lost or foreign catalog, and a second project on one ledger
 are seen before anything is read or made.
 
@@ -12,28 +13,41 @@ What belongs here: the lake as a whole. What doesn't: single tables
 from __future__ import annotations
 
 import json
+import logging
 import uuid
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+
+from pyiceberg.exceptions import NoSuchNamespaceError
+from sqlalchemy.exc import IntegrityError
 
 from mirrorlake.config.fields import hide_url
 from mirrorlake.config.settings import LakeConfig
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.file_store import FileStore
 from mirrorlake.destinations.iceberg.folders import warehouse_uri
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.lake_location import (
     FILE,
+    LakeLook,
     check_place,
+    ledger_file,
     lost_together,
     place_of,
     real_place,
     unfinished_lake,
 )
 from mirrorlake.destinations.iceberg.listing import list_folder
-from mirrorlake.destinations.iceberg.locations import metadata_locations
+from mirrorlake.destinations.iceberg.locations import LAKE, lakes_named, metadata_locations
 from mirrorlake.destinations.iceberg.model import open_storage
-from mirrorlake.errors import LakeError
+from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.runtime.permissions import held
+
+logger = logging.getLogger(__name__)
+_NAMED = "lake in its catalog"
+"""The name of what the ledger keeps of the id that a REST server was given."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +60,15 @@ class LakeIdentity:
         unfinished: what was interrupted before the lake was whole: a restore, or a move; '' of
             nothing.
         restored: of which lake, and of which moment, the backup was that it came from; '' of none.
+        ledger: the SQLite ledger's file by which it was written last; '' of a server, or where the
+            lake is in a bucket.
     """
 
     lake: str
     catalog: str
     unfinished: str = ""
     restored: str = ""
+    ledger: str = ""
 
 
 def open_lake(config: LakeConfig, ledger: Ledger, *, looks_only: bool = False) -> Lake:
@@ -63,15 +80,18 @@ def open_lake(config: LakeConfig, ledger: Ledger, *, looks_only: bool = False) -
     Raises:
         LakeError: it can't be opened, or is another one; nothing was made.
     """
-    check_place(config, ledger)
+    look = check_place(config, ledger)
     with held(config.permissions):
         lake = Lake(config)
-        _agree(config, ledger, lake, looks_only=looks_only)
+        _agree(config, ledger, lake, look, looks_only=looks_only)
     return lake
 
 
-def _agree(config: LakeConfig, ledger: Ledger, lake: Lake, *, looks_only: bool) -> None:
-    """See that warehouse and ledger say the same lake; what one of them lacks is written down.
+def _agree(
+    config: LakeConfig, ledger: Ledger, lake: Lake, look: LakeLook, *, looks_only: bool
+) -> None:
+    """See that warehouse, catalog and ledger say the same lake; what one of them lacks is written
+    down.
 
     Raises:
         LakeError: they say two.
@@ -80,6 +100,9 @@ def _agree(config: LakeConfig, ledger: Ledger, lake: Lake, *, looks_only: bool) 
     said = read_identity(lake) if writes_itself(config) else None
     catalog = hide_url(lake.catalog_uri())
     _refuse_another(config, ledger, said, catalog)
+    named = lakes_named(config) or {}
+    if lake_id := said.lake if said else known[0] if known else "":
+        _refuse_other_catalog(lake, look, lake_id, named)
     if known is None and said is not None and (left := _left_folder(lake)):
         raise lost_together(config, ledger, left)
     if looks_only:
@@ -90,9 +113,88 @@ def _agree(config: LakeConfig, ledger: Ledger, lake: Lake, *, looks_only: bool) 
         lake_id = said.lake if said else known[0]
         if known != (lake_id, here):
             ledger.record_lake(lake_id, here)
-    now = LakeIdentity(lake_id, catalog, restored=said.restored if said else "")
+    restored, file = said.restored if said else "", ledger_file(config, ledger)
+    now = LakeIdentity(lake_id, catalog, restored=restored, ledger=file)
     if writes_itself(config) and said != now:
         _write(lake, now)
+    lake.identity = lake_id
+    _name_lake(ledger, lake, look, named)
+
+
+def check_served_catalog(config: LakeConfig, ledger: Ledger) -> None:
+    """See that a catalog is this lake's which must be asked for each of our namespaces; of a SQL
+    database, opening the lake has seen it.
+
+    Raises:
+        LakeError: it is another lake's, or it failed.
+    """
+    known = ledger.lake()
+    if known is None or lakes_named(config) is not None:
+        return
+    look, named = check_place(config, ledger), dict[str, str]()
+    lake = open_lake(config, ledger, looks_only=True)
+    for space in _spaces(look):
+        with lake.translated(space), suppress(NoSuchNamespaceError):
+            if of := lake.catalog.load_namespace_properties((space,)).get(LAKE):
+                named[space] = of
+    _refuse_other_catalog(lake, look, known[0], named)
+
+
+def _refuse_other_catalog(
+    lake: Lake, look: LakeLook, lake_id: str, named: Mapping[str, str]
+) -> None:
+    """See that the catalog is this lake's, by what its namespaces say. Where it names a table as
+    our last commit left it, it is: namespaces may be shared.
+
+    Args:
+        named: namespace → the lake that it says it is of.
+
+    Raises:
+        LakeError: it is another lake's.
+    """
+    spaces = _spaces(look)
+    others = {of for space, of in named.items() if space in spaces or not spaces}
+    if others and lake_id not in others and not _names_one_as_left(lake, look):
+        raise LakeError(
+            f"the catalog {hide_url(lake.catalog_uri())} is that of another lake: it says "
+            f"{min(others)}, and the lake in {lake.warehouse} is {lake_id}",
+            next_step="Set lake.catalog to this lake's own; if that was lost, to an empty one, and "
+            "run `mirrorlake lake find`",
+        )
+
+
+def _names_one_as_left(lake: Lake, look: LakeLook) -> bool:
+    """Whether the catalog names a table by the metadata file of our last commit."""
+    if look.named is not None:
+        return any(look.named.get(h.name) == h.metadata_location for h in look.heads)
+    for head in look.heads:
+        with suppress(LakeDamaged):
+            table = lake.load(Identifier(*head.name))
+            if table is not None and table.metadata_location == head.metadata_location:
+                return True
+    return False
+
+
+def _name_lake(ledger: Ledger, lake: Lake, look: LakeLook, named: Mapping[str, str]) -> None:
+    """Have a namespace of ours say which lake this is, where none does: one that an older release
+    made, or that was made for another id. A REST server is asked once, and need not do it."""
+    spaces, catalog = _spaces(look), lake.config.catalog
+    if not spaces or lake.identity in {named.get(space) for space in spaces}:
+        return
+    if catalog.auth is not None or ledger.definition(_NAMED) == lake.identity:
+        return
+    try:
+        with lake.translated(spaces[0]), suppress(NoSuchNamespaceError, IntegrityError):
+            lake.catalog.update_namespace_properties((spaces[0],), updates={LAKE: lake.identity})
+    except LakeError as error:
+        logger.info("the catalog does not say which lake this is: %s", error)
+    if catalog.is_rest:
+        ledger.record_definition(_NAMED, lake.identity)
+
+
+def _spaces(look: LakeLook) -> list[str]:
+    """Our namespaces, as far as the ledger knows tables in them."""
+    return sorted({head.namespace for head in look.heads})
 
 
 def _refuse_another(
@@ -216,7 +318,7 @@ def write_identity(store: FileStore, identity: LakeIdentity) -> None:
 def _parsed(content: bytes, at: str) -> LakeIdentity:
     try:
         said = json.loads(content)
-        rest = {name: str(said.get(name, "")) for name in ("unfinished", "restored")}
+        rest = {name: str(said.get(name, "")) for name in ("unfinished", "restored", "ledger")}
         return LakeIdentity(str(said["lake"]), str(said["catalog"]), **rest)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LakeError(

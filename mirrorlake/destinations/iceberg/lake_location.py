@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import make_url
 
@@ -16,8 +17,9 @@ from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.iceberg.folders import warehouse_uri
 from mirrorlake.destinations.iceberg.locations import metadata_locations
 from mirrorlake.errors import LakeError
-from mirrorlake.ledger.lake_heads import LakeHead
+from mirrorlake.ledger.lake_heads import LakeHead, identity_of_file
 from mirrorlake.ledger.store import Ledger
+from mirrorlake.runtime.replaced_file import file_of
 
 FILE = "mirrorlake-lake.json"
 """The file in the warehouse that says which lake it is."""
@@ -73,6 +75,15 @@ def check_warehouse(config: LakeConfig, ledger: Ledger) -> list[LakeHead]:
         LakeError: it is not.
     """
     refuse_unfinished(config)
+    if original := original_ledger(config, ledger):
+        raise LakeError(
+            f"the ledger {Ledger.shown_url(ledger.url)} is a copy of {original}, which is still "
+            f"there, and by which the lake in {place_of(config)} was written last: of two projects "
+            "over one lake each would miss what the other one loads",
+            next_step="Set ledger.url back to it, or remove this copy of the project; if the copy "
+            "is to go on by itself, `mirrorlake lake move` with a new place gives it a lake of its "
+            f"own; if this ledger takes the place of the other one, move {original} away",
+        )
     known, here, heads = ledger.lake(), place_of(config), ledger.lake_heads()
     if known is not None and known[1] != here and heads:
         refuse_unfinished(config.model_copy(update={"warehouse": known[1]}))
@@ -93,15 +104,38 @@ def refuse_unfinished(config: LakeConfig) -> None:
     Raises:
         LakeError: one was.
     """
-    path = says_which(config)
-    if path is None:
-        return
-    try:
-        words = str(json.loads(Path(path).read_bytes()).get("unfinished", ""))
-    except (OSError, ValueError, AttributeError):
-        return  # what opens the lake says so
-    if words:
+    if words := str(_said_here(config).get("unfinished", "")):
         raise unfinished_lake(place_of(config), words)
+
+
+def _said_here(config: LakeConfig) -> Mapping[str, Any]:
+    """What the warehouse says of itself, if it is on this machine; nothing where it says nothing,
+    or can't be read: what opens the lake says so."""
+    with suppress(OSError, ValueError):
+        said = json.loads(Path(says_which(config) or "").read_bytes())
+        return said if isinstance(said, dict) else {}
+    return {}
+
+
+def ledger_file(config: LakeConfig, ledger: Ledger) -> str:
+    """Where a SQLite ledger is that writes to a lake on this machine; '' of any other."""
+    file = file_of(make_url(ledger.url))
+    here = place_of(config).startswith("file://")
+    return os.path.realpath(file) if file is not None and here else ""
+
+
+def original_ledger(config: LakeConfig, ledger: Ledger) -> str:
+    """The ledger that this one is a copy of: by which the lake was written last, and that is still
+    there, of this lake; '' where there is none."""
+    last, own = str(_said_here(config).get("ledger", "")), ledger_file(config, ledger)
+    if not (last and own) or last == own:
+        return ""
+    with suppress(OSError):
+        if Path(last).samefile(own):
+            return ""
+        if identity_of_file(Path(last)) == (ledger.identity(), place_of(config)):
+            return last
+    return ""
 
 
 def unfinished_lake(here: str, words: str) -> LakeError:

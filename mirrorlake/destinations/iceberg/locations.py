@@ -33,6 +33,14 @@ _TABLES = sa.table(
 )
 
 
+_NAMESPACES = sa.table(
+    "iceberg_namespace_properties",
+    *map(sa.column, ("catalog_name", "namespace", "property_key", "property_value")),
+)
+LAKE = "mirrorlake.lake"
+"""The property of a namespace that says of which lake it is."""
+
+
 def metadata_locations(
     config: LakeConfig, names: Collection[str] | None = None
 ) -> Mapping[tuple[str, str], str] | None:
@@ -42,9 +50,8 @@ def metadata_locations(
     None where only the catalog itself can say: it is no SQL database, or could not be queried. Who
     opens it then gets the error in words. Of a database in which no catalog was made: nothing.
     """
-    uri = config.catalog.uri or _default_uri(config.warehouse)
-    elsewhere = {"type", "uri", "py-catalog-impl"} & set(config.catalog.properties)
-    if uri is None or config.catalog.is_rest or elsewhere:
+    uri = _database_of(config)
+    if uri is None:
         return None
     file = file_of(sa.make_url(uri))
     if file is not None and not file.is_file():
@@ -58,6 +65,21 @@ def metadata_locations(
     except SQLAlchemyError:
         return {} if _is_empty(uri) else None
     return {(r.table_namespace, r.table_name): r.metadata_location for r in rows}
+
+
+def lakes_named(config: LakeConfig) -> Mapping[str, str] | None:
+    """Of which lake each namespace is, as the catalog says it; those that say nothing are left out.
+    None where only the catalog itself can say."""
+    if (uri := _database_of(config)) is None:
+        return None
+    query = sa.select(_NAMESPACES.c.namespace, _NAMESPACES.c.property_value).where(
+        _NAMESPACES.c.catalog_name == CATALOG, _NAMESPACES.c.property_key == LAKE
+    )
+    try:
+        with _engine(uri).connect() as connection:
+            return {row.namespace: row.property_value for row in connection.execute(query)}
+    except SQLAlchemyError:
+        return None
 
 
 class SeenHeads:
@@ -99,6 +121,14 @@ def _is_empty(uri: str) -> bool:
             return not sa.inspect(connection).has_table(_TABLES.name)
     except SQLAlchemyError:
         return False
+
+
+def _database_of(config: LakeConfig) -> str | None:
+    """The address of the SQL database that keeps the catalog; None where none does."""
+    elsewhere = {"type", "uri", "py-catalog-impl"} & set(config.catalog.properties)
+    if config.catalog.is_rest or elsewhere:
+        return None
+    return config.catalog.uri or _default_uri(config.warehouse)
 
 
 @functools.lru_cache(maxsize=8)

@@ -55,7 +55,7 @@ def maintain_model(
     with workspace.leased(held, wait=False) as own:
         refuse_removal(own, held)
         model = project.models.get(name)
-        if model is not None and not model.declaration.is_view:
+        if model is not None and not model.declaration.is_view and not ages.dry_run:
             if not project.problems:  # a reader that does not compile may be one that needs them
                 drop_gone(own, model)
             settle_records(own.lake, own.ledger, model)

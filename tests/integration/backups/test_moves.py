@@ -5,6 +5,7 @@ Raw alone is loaded: no Spark is started.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -100,16 +101,88 @@ def test_tables_of_others_stay_where_they_are(raw_project: RawProject, tmp_path:
 def test_a_copy_that_names_the_lake_of_its_original_is_found_by_the_second_to_load(
     raw_project: RawProject, sql: Sql
 ) -> None:
-    """Until then nothing tells the copied ledger from the original's. One of them keeps the lake."""
-    raw_project.set_warehouse(str(raw_project.lake))
-    copy = raw_project.beside("copy")
-    shutil.copy(raw_project.folder / "ledger.db", copy.folder / "ledger.db")
+    """On another machine, until then nothing tells the copied ledger from the original's. One of
+    them keeps the lake."""
+    copy = copied(raw_project)
     sql("INSERT INTO t VALUES (5, 1)")
+    elsewhere(raw_project)
     assert copy.load() == 5
+    elsewhere(raw_project)
     said = raw_project.fails_to_load()
     assert "which the ledger does not know" in said
     assert "such as a copy of this one) loads into this lake: give that a lake of its own" in said
     assert raw_project.run("ledger", "rebuild").exit_code == 0
     sql("INSERT INTO t VALUES (6, 1)")
     assert raw_project.load() == 6
+    elsewhere(raw_project)
     assert "which the ledger does not know" in copy.fails_to_load()
+
+
+def copied(project: RawProject) -> RawProject:
+    """A copy of a project that names the original's lake."""
+    project.set_warehouse(str(project.lake))
+    copy = project.beside("copy")
+    shutil.copy(project.folder / "ledger.db", copy.folder / "ledger.db")
+    return copy
+
+
+def last_ledger(project: RawProject) -> str:
+    """The ledger by which the lake was written last, as it says."""
+    return str(json.loads((project.lake / "mirrorlake-lake.json").read_bytes())["ledger"])
+
+
+def elsewhere(project: RawProject) -> None:
+    """The lake was written last by a ledger that is not on this machine."""
+    path = project.lake / "mirrorlake-lake.json"
+    said = json.loads(path.read_bytes())
+    path.write_text(json.dumps(said | {"ledger": "/not/here/ledger.db"}))
+
+
+def test_a_copied_ledger_is_refused_before_its_first_load(
+    raw_project: RawProject, tmp_path: Path, sql: Sql
+) -> None:
+    """It says whose copy it is, and each of its steps works."""
+    copy, original = copied(raw_project), raw_project.folder / "ledger.db"
+    assert last_ledger(raw_project) == str(original)
+    sql("INSERT INTO t VALUES (5, 1)")
+    before = raw_project.files()
+    said = copy.fails_to_load()
+    assert f"is a copy of {original}, which is still there" in said
+    for command in ("status", "gaps", "maintain"):
+        result = copy.run(command)
+        assert "is a copy of" in str(result.exception), result.output
+    assert copy.run("doctor").exit_code == 3
+    assert raw_project.files() == before
+    assert raw_project.load() == 5, "the original goes on"
+    new = str(tmp_path / "own lake")
+    moved = copy.ok("lake", "move", new, "--yes")
+    assert (moved["done"], moved["copied"]) == (True, True)
+    copy.set_warehouse(new)
+    assert "`mirrorlake ledger rebuild`" in copy.fails_to_load(), "the original had loaded since"
+    copy.ok("ledger", "rebuild")
+    sql("INSERT INTO t VALUES (6, 1)")
+    assert (copy.load(), raw_project.load()) == (6, 6)
+    ids = {
+        json.loads((Path(place) / "mirrorlake-lake.json").read_bytes())["lake"]
+        for place in (new, raw_project.lake)
+    }
+    assert len(ids) == 2
+    assert last_ledger(raw_project) == str(original)
+
+
+def test_a_ledger_that_takes_the_place_of_another_is_none_that_was_copied(
+    raw_project: RawProject, tmp_path: Path
+) -> None:
+    """The old one is gone, or is the same file by another name; or it was restored."""
+    copy = copied(raw_project)
+    original = raw_project.folder / "ledger.db"
+    original.rename(tmp_path / "kept.db")
+    assert copy.load() == 4
+    assert last_ledger(raw_project) == str(copy.folder / "ledger.db")
+    original.symlink_to(copy.folder / "ledger.db")
+    assert raw_project.load() == 4
+    original.unlink()
+    (tmp_path / "kept.db").rename(original)
+    assert f"is a copy of {copy.folder / 'ledger.db'}" in raw_project.fails_to_load()
+    (copy.folder / "ledger.db").write_bytes(b"no database")
+    assert "is a copy of" not in raw_project.fails_to_load(), "the lake has loads of the other"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from pyiceberg.exceptions import NoSuchTableError
 
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
@@ -350,6 +352,43 @@ def test_commands_keep_a_lake_of_a_rest_catalog(
     assert found is not None
     [row] = found.scan().to_arrow().to_pylist()
     assert tuple(row.values()) == sql("SELECT COUNT(*), SUM(a) FROM t")[0]
+
+
+def test_it_says_which_lake_it_is_of(
+    opened: Callable[[], Workspace],
+    config_path: Path,
+    sql: Callable[..., Any],
+    catalog: RestCatalogServer,
+) -> None:
+    """Once it is asked to; that of another lake is told by doctor, by name."""
+
+    def doctor() -> str:
+        result = CliRunner().invoke(cli, ["doctor", "--json", "--config", str(config_path)])
+        return str([x["detail"] for x in json.loads(result.stdout) if x["state"] == "broken"])
+
+    sql(CREATE, FIRST)
+    workspace = opened()
+    sync(workspace)
+    lake_id = workspace.lake.identity
+    tables = catalog.catalog
+    heads = workspace.ledger.lake_heads()
+    spaces = sorted({head.namespace for head in heads})
+    assert all("mirrorlake.lake" not in tables.load_namespace_properties(s) for s in spaces)
+    opened()
+    assert tables.load_namespace_properties(spaces[0])["mirrorlake.lake"] == lake_id
+    catalog.asked.clear()
+    opened()
+    assert [one for one in catalog.asked if "properties" in one] == [], "it is not asked again"
+    assert "another lake" not in doctor()
+    tables.update_namespace_properties(spaces[0], updates={"mirrorlake.lake": "theirs"})
+    assert "another lake" not in doctor(), "it names what we left"
+    for head in heads:
+        with suppress(NoSuchTableError):
+            table = tables.load_table(head.name)
+            with table.transaction() as transaction:
+                transaction.set_properties({"comment": "x"})
+    assert "is that of another lake: it says theirs, and the lake in" in doctor()
+    assert lake_id in doctor()
 
 
 # --- other hands ----------------------------------------------------------------------------------

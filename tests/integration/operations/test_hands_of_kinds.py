@@ -16,10 +16,14 @@ from typing import Any, Protocol
 import pytest
 from click.testing import CliRunner
 
+from dagster_mirrorlake.checks.verdicts import OTHER_HANDS
+from dagster_mirrorlake.landing.checks import landed_verdict
 from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
+from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract
 from tests.integration.hands import (
@@ -184,6 +188,12 @@ class LandedMirror:
         found = json.loads(CliRunner().invoke(cli, words).stdout)
         return {said["kind"] for one in found for said in one["not_right"]}
 
+    def said_by_its_check(self) -> str:
+        """What Dagster's check of its rows says of other hands; '' where nothing."""
+        with Workspace.open(load_config(self.place.folder / f"{self.feed.name}.yaml")) as workspace:
+            found = landed_verdict(workspace, workspace.config.contract(self.feed.contract.name))
+        return str(found.metadata.get(OTHER_HANDS, ""))
+
     def wrong(self) -> str:
         found = {key: str(row[0]) for key, row in self.feed.rows().items()}
         expected = {1: "9.99", 2: "1.50", 3: "1.50", 4: "1.50"}
@@ -279,6 +289,15 @@ class ModelMirror:
     def part(self, layer: str) -> LakePart:
         return LakePart(self.place, Identifier(f"m_{self.database}", "daily"), self.before)
 
+    def status(self) -> tuple[int, list[str]]:
+        """What `status` ends with, and what it says is not as the ledger has it."""
+        words = ["status", "--strict", "--json", "--config", str(self.config)]
+        result = CliRunner().invoke(cli, words)
+        listed = json.loads(result.stdout)
+        moved = [one["table"] for one in listed if one["state"] == "moved"]
+        assert moved == [said["table"] for one in listed for said in one["not_right"]]
+        return result.exit_code, moved
+
     def run(self) -> str:
         return self.command("run", self.name)
 
@@ -366,6 +385,10 @@ def test_one_command_puts_it_right_or_names_a_step_that_does(
     assert (mirror.part(layer).identifier.name in mirror.doctor()) == changes
     if isinstance(mirror, LandedMirror) and changes:
         assert mirror.monitored() == {"moved"}
+    if isinstance(mirror, ModelMirror):
+        assert mirror.status() == ((6, [f"model {mirror.name}"]) if changes else (0, []))
+    if isinstance(mirror, LandedMirror) and (layer, hand) == ("deduped", row_added):
+        assert "was written to by other hands" in mirror.said_by_its_check()
     said = mirror.run()
     assert bool(said) == (hand in REFUSED.get(where, ())), said
     if said:
@@ -374,6 +397,8 @@ def test_one_command_puts_it_right_or_names_a_step_that_does(
     assert mirror.wrong() == ""
     assert mirror.run() == ""
     assert mirror.doctor() == ""
+    if isinstance(mirror, LandedMirror) and layer == "deduped":
+        assert mirror.said_by_its_check() == ""
 
 
 def test_a_damaged_table_of_a_landing_is_renamed_and_folded_again(

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from pyiceberg.catalog.sql import SqlCatalog
 
 from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
@@ -209,6 +210,37 @@ def test_an_old_catalog_removes_nothing_either(project: Project, sql: Sql) -> No
     assert before == {path for path in project.lake.rglob("*") if path.is_file()}
 
 
+@pytest.mark.parametrize("how", ["registered", "made"])
+def test_what_another_catalogs_table_has_in_the_folder_stops_the_removal(
+    project: Project, sql: Sql, how: str
+) -> None:
+    """Its metadata is there, whoever else knows of it; our catalog knows nothing."""
+    config = load_config(project.config)
+    lake = Lake(config.lake)
+    (name,) = lake.catalog.list_tables(config.tables[0].namespaces.raw)
+    ours = lake.catalog.load_table(name)
+    theirs = SqlCatalog("theirs", uri=f"sqlite:///{project.folder}/theirs.db")
+    theirs.create_namespace("x")
+    if how == "registered":
+        table = theirs.register_table(("x", "t"), ours.metadata_location)
+    else:
+        table = theirs.create_table(("x", "t"), ours.schema(), ours.location())
+    table.append(ours.scan().to_arrow())
+    files = {task.file.file_path for task in table.refresh().scan().plan_files()}
+    words = "is newer than" if how == "registered" else "is of another table"
+    with pytest.raises(LakeError, match=f"nothing was removed from its folder: .* {words}"):
+        project.recover()
+    planned = json.loads(project.run("maintain", "--grace", "0", "--dry-run", "--json").stdout)
+    assert [(one["planned"], words in one["error"]) for one in planned["tables"]] == [([], True)]
+    assert all(Path(file.removeprefix("file://")).is_file() for file in files)
+    # As the refusal says: with its metadata moved away they are orphans.
+    for path in (project.lake / name[0] / name[1] / "metadata").glob("*.metadata.json"):
+        if json.loads(path.read_text())["last-updated-ms"] >= table.metadata.last_updated_ms:
+            path.rename(project.folder / path.name)
+    assert project.recover() > 0
+    assert project.load() == 4
+
+
 def test_another_warehouse_is_refused(project: Project) -> None:
     before = project.files()
     project.set(lake={"warehouse": "elsewhere"})
@@ -273,6 +305,61 @@ def test_a_lake_of_an_older_release_is_taken_as_it_is(project: Project, sql: Sql
     assert (project.lake / "mirrorlake-lake.json").is_file()
     with closing(sqlite3.connect(project.folder / "ledger.db")) as ledger:
         assert ledger.execute("SELECT COUNT(*) FROM lake_heads").fetchone() == (1,)
+
+
+def in_catalog(project: Project, statement: str, *values: str) -> list[Any]:
+    with closing(sqlite3.connect(project.lake / "catalog.db")) as catalog:
+        found = catalog.execute(statement, values).fetchall()
+        catalog.commit()
+        return found
+
+
+SAID = (
+    "SELECT DISTINCT property_value FROM iceberg_namespace_properties"
+    " WHERE property_key = 'mirrorlake.lake'"
+)
+
+
+def test_the_catalog_says_which_lake_it_is_of(project: Project) -> None:
+    said = json.loads((project.lake / "mirrorlake-lake.json").read_bytes())["lake"]
+    assert in_catalog(project, SAID) == [(said,)]
+    # One that an older release made says so after the next sync.
+    in_catalog(project, "UPDATE iceberg_namespace_properties SET property_key = 'exists'")
+    assert in_catalog(project, SAID) == []
+    assert project.run("status").exit_code == 0
+    assert in_catalog(project, SAID) == [], "who only looks writes nothing"
+    assert project.load() == 4
+    assert in_catalog(project, SAID) == [(said,)]
+    # It names our tables as we left them: it is ours, whatever a namespace says.
+    in_catalog(
+        project,
+        "UPDATE iceberg_namespace_properties SET property_value = 'theirs'"
+        " WHERE property_key = 'mirrorlake.lake'",
+    )
+    assert project.load() == 4
+    assert (said,) in in_catalog(project, SAID)
+
+
+def test_another_lakes_catalog_is_refused(project: Project) -> None:
+    """With tables of the same names: none of them is taken for one that stands in ours' place."""
+    other = Project(project.folder.parent / "other")
+    other.folder.mkdir()
+    shutil.copy(project.config, other.config)
+    assert other.load() == 4
+    ours = project.lake / "catalog.db"
+    ours.rename(project.folder / "kept.db")
+    shutil.copy(other.lake / "catalog.db", ours)
+    theirs = json.loads((other.lake / "mirrorlake-lake.json").read_bytes())["lake"]
+    before = project.files()
+    with pytest.raises(LakeError, match=rf"is that of another lake: it says {theirs}"):
+        project.load()
+    for command in ("status", "gaps", "recover"):
+        assert "is that of another lake" in str(project.run(command).exception), command
+    doctor = json.loads(project.run("doctor", "--json").stdout)
+    assert "is that of another lake" in str([one["detail"] for one in doctor])
+    assert project.files() == before
+    (project.folder / "kept.db").replace(ours)
+    assert project.load() == 4
 
 
 def test_other_namespaces_are_another_beginning(project: Project) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,13 @@ def test_a_hold_that_is_none(
     assert words in str(result.exception)
 
 
+def _listed(answer: dict[str, Any]) -> set[tuple[str, int, bool]]:
+    """What a dry run says would be removed."""
+    found = {(f["path"], f["bytes"], f["for_good"]) for t in answer["tables"] for f in t["planned"]}
+    assert sum(t["orphans"] for t in answer["tables"]) == len(found)
+    return found
+
+
 def test_recovery_settles_and_removes_orphans_alone(
     world: Callable[..., Path], sql: Sql, server: MariaDB, place: Place
 ) -> None:
@@ -230,11 +238,32 @@ def test_recovery_settles_and_removes_orphans_alone(
         window = workspace.ledger.last_load(contract.name).window  # type: ignore[union-attr]
         load_id = workspace.ledger.create_load(contract.name, window)
         workspace.ledger.start_load(load_id, lease, "dead", version.raw_table, None)
+    planned = run_json(config, "maintain", "orders", "--grace", "1", "--dry-run")
+    assert _listed(planned) == {(str(old), 18, False), (str(manifest), 18, False)}
+    states = {load.state for load in workspace.ledger.loads(contract.name)}
+    assert "pending" in states, "nothing was changed"
+    assert old.exists()
     done = recover_table(workspace, contract, timedelta(hours=1))
     assert (done.committed, done.errored, done.orphans, done.bytes) == (0, 1, 2, 36)
     assert not old.exists()
     assert not manifest.exists()
     assert young.exists()
+    # Set aside, so that it can be taken back; and not for ever.
+    (day,) = (data.parents[1] / "removed").iterdir()
+    aside, today = day.parent, date.fromisoformat(day.name)
+    shutil.copytree(aside / str(today), data.parents[1], dirs_exist_ok=True)
+    assert (old.read_bytes(), manifest.exists()) == (b"left by a dead run", True)
+    recover_table(workspace, contract, timedelta(hours=1))
+    (aside / str(today)).rename(aside / str(today - timedelta(days=7)))
+    assert recover_table(workspace, contract, timedelta(hours=1)).orphans == 0
+    overdue = aside / str(today - timedelta(days=8))
+    (aside / str(today - timedelta(days=7))).rename(overdue)
+    (aside / "not ours").mkdir()
+    planned = run_json(config, "maintain", "orders", "--grace", "1", "--dry-run")
+    assert {one[1:] for one in _listed(planned)} == {(18, True)}
+    assert overdue.exists()
+    assert recover_table(workspace, contract, timedelta(hours=1)).orphans == 0
+    assert [path.name for path in aside.iterdir()] == ["not ours"]
     assert_equal(server, place, config, "orders")
     answer = run_json(config, "recover", "orders", "--grace", "0")
     assert [(t["orphans"], t["errored"]) for t in answer["tables"]] == [(1, 0)]
