@@ -10,6 +10,8 @@ from datetime import datetime
 from os.path import commonprefix
 from typing import Any
 
+from pymysql.connections import Connection
+
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger import Load, Receipt, Window
 from mirrorlake.load.chunk_receipt import ChunkReceipt
@@ -18,7 +20,7 @@ from mirrorlake.load.reload import Replacement
 from mirrorlake.load.resume import ChunkCut
 from mirrorlake.proof.ranges import Tally
 from mirrorlake.proof.report import digest_text
-from mirrorlake.sources.mysql.open_writes import OpenWrites, Waited
+from mirrorlake.sources.mysql.open_writes import OpenWrites, Waited, read_start
 from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.table.progress import Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
@@ -116,7 +118,28 @@ def recovered_words(plan: ResolvedTable, found: OpenWrites) -> str:
     return (
         f"source {plan.source.name} has a prepared transaction (XA) from before its last start, "
         f"and can't say when that wrote its rows: windows reach back to {found.oldest} UTC until "
-        "it is committed or rolled back (XA RECOVER lists it)"
+        "it is committed or rolled back (XA RECOVER lists it; in MySQL 8 it takes XA_RECOVER_ADMIN)"
+    )
+
+
+def warn_of_unseen(connection: Connection[Any], plan: ResolvedTable, last: Load | None) -> None:
+    """Say that nobody could see whether a prepared transaction outlived the server, if that was
+    started since the last load. Of a replica, which shows none of its primary's, nothing is said.
+
+    Raises:
+        SourceError: the server was lost.
+    """
+    moment = last.receipt.moment if last and last.receipt else None
+    if moment is None or plan.source.primary is not None or not by_time(plan):
+        return
+    started = read_start(connection)
+    if datetime.fromisoformat(moment) >= started:
+        return
+    logger.warning(
+        "table %s: source %s was started again at %s UTC, and this account may not see (PROCESS) "
+        "whether a prepared transaction (XA) outlived that: rows that one commits later than "
+        "`overlap` after they were stamped are missed until their day is reloaded",
+        *(plan.name, plan.source.name, f"{started:%Y-%m-%d %H:%M:%S}"),
     )
 
 

@@ -23,7 +23,7 @@ from mirrorlake.ledger import Load
 from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.protocol import load_window
-from mirrorlake.load.receipts import recovered_words, still_open
+from mirrorlake.load.receipts import recovered_words, still_open, warn_of_unseen
 from mirrorlake.load.verify import form_of_rows
 from mirrorlake.merge.fold import folds_by_spark
 from mirrorlake.operations.fold import fold_layers, fold_table
@@ -373,6 +373,8 @@ def _load(
         # Its rows may mean something else than those before: they are shown once they are folded.
         hold_streamed(workspace, plan)
     if reach is not None:
+        if reach.open is None:
+            warn_of_unseen(connection, plan, last)
         found = still_open(plan, reach.open, last, windows[0]) if reach.open else NOTHING_OPEN
         held_back = recovered_words(plan, found)
         workspace.holding[:] = [held_back] if held_back else []

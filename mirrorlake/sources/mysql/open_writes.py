@@ -219,11 +219,20 @@ def _was_recovered(connection: Connection[Any], began: datetime | None) -> bool:
     """Whether a transaction without a session is one of before the server's start."""
     if began is None:
         return False
-    clock = read_clock(connection)
-    uptime = int(rows_of(connection, "SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1])
     # The server counts its uptime from when it has recovered, or from before. One that began so
     # soon after the start is taken for recovered: that only reads more.
-    return began <= clock - timedelta(seconds=uptime) + _STARTING
+    return began <= read_start(connection) + _STARTING
+
+
+def read_start(connection: Connection[Any]) -> datetime:
+    """When (UTC, by its own clock) the server started; every account may see it.
+
+    Raises:
+        SourceError: the server was lost.
+    """
+    clock = read_clock(connection)
+    uptime = int(rows_of(connection, "SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1])
+    return clock - timedelta(seconds=uptime)
 
 
 _Transactions = tuple[dict[int, datetime], list[datetime]]

@@ -27,8 +27,9 @@ def missing_privileges(connection: Connection[Any]) -> list[str]:
     metrics = "SELECT COUNT(*) FROM information_schema.INNODB_METRICS"
     if not _may(lambda: rows_of(connection, metrics)):
         found.append(
-            "without PROCESS a DDL that waits for a read, open transactions and writes that wait "
-            "for a lock can't be seen: rows that commit later than `overlap` after they were "
+            "without PROCESS a DDL that waits for a read, open transactions (also those that were "
+            "prepared by XA before the server started) and writes that wait for a lock can't be "
+            "seen: rows that commit later than `overlap` after they were "
             "stamped are missed until their day is reloaded (GRANT PROCESS ON *.* to the account)"
         )
     if not can_see_numbers(connection):

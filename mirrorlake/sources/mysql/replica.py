@@ -10,6 +10,12 @@ first row is read; a replica only moves forward, so every later read shows as mu
   replica's clock, less what it says that it is behind, less the delay that it is set to keep,
   less the time after which it notices a primary that fell silent.
 
+A replica may apply transactions side by side, and commit them in another order than its primary.
+A position is reached once all that is in it was applied. MySQL's lag is that of the first
+transaction that is not (seen: 8.0.12 with ``preserve_commit_order`` off). MariaDB keeps the order
+within a domain, and says how far the domain is behind that is furthest ahead (seen: 11.4, 1 s where
+the other one was 7 s behind), so there the lag is not taken.
+
 Source: MySQL 8.0 manual, 13.7.7.35 "SHOW REPLICA STATUS", 12.19 "GTID functions"; MariaDB knowledge
 base, "SHOW REPLICA STATUS", "MASTER_GTID_WAIT".
 """
@@ -130,6 +136,7 @@ def _by_lag(connection: Connection[Any], source: SourceConfig, lag: Lag) -> Reac
             next_step="Start its replication (see SHOW REPLICA STATUS), then sync again",
             retryable=True,
         )
+    _refuse_hidden_lag(connection, source)
     clock, ahead = _clock(connection)
     shown = clock - lag.seconds - lag.delay - lag.silence
     found = None
@@ -140,6 +147,42 @@ def _by_lag(connection: Connection[Any], source: SourceConfig, lag: Lag) -> Reac
         except SourceError as error:
             _log_failure(source, error)
     return Reach(shown, found, ahead)
+
+
+def _refuse_hidden_lag(connection: Connection[Any], source: SourceConfig) -> None:
+    """See that a lag is that of all that is to be applied.
+
+    Raises:
+        SourceBusy: several domains are applied side by side, and one of them is behind.
+    """
+    if not is_mariadb(connection):
+        return
+    received = [_positions(row.get("gtid_io_pos")) for row in _status(connection)]
+    sql = "SELECT @@global.slave_parallel_threads, @@global.gtid_slave_pos"
+    threads, position = rows_of(connection, sql)[0]
+    applied = _positions(position)
+    behind = {
+        domain
+        for channel in received
+        for domain, number in channel.items()
+        if number > applied.get(domain, 0)
+    }
+    if int(threads) and len(applied.keys() | behind) > 1 and behind:
+        raise SourceBusy(
+            f"the replica of source {source.name} ({source.host}:{source.port}) applies several "
+            f"replication domains side by side, and is behind in {', '.join(sorted(behind))}: the "
+            "lag that it reports is that of the one that is furthest ahead",
+            source=source.name,
+            next_step="Sync again once it has caught up; let its primary be reached, so that its "
+            "position is compared; or set its slave_parallel_threads to 0",
+            retryable=True,
+        )
+
+
+def _positions(text: object) -> dict[str, int]:
+    """Of MariaDB's GTID position, by domain the number of the last transaction."""
+    parts = (one.strip().split("-") for one in str(text or "").split(",") if one.strip())
+    return {domain: int(number) for domain, _, number in parts}
 
 
 def _by_position(connection: Connection[Any], primary: SourceConfig) -> Reach | None:

@@ -358,8 +358,15 @@ def test_another_lakes_catalog_is_refused(project: Project) -> None:
     doctor = json.loads(project.run("doctor", "--json").stdout)
     assert "is that of another lake" in str([one["detail"] for one in doctor])
     assert project.files() == before
-    (project.folder / "kept.db").replace(ours)
+    # Its own is lost: with an empty one, which the tables are found for.
+    lose_catalog(project)
+    found = json.loads(project.run("lake", "find", "--json").stdout)
+    assert [one["what"] for one in found] == ["registered"]
     assert project.load() == 4
+    for path in project.lake.glob("catalog.db*"):
+        path.unlink()
+    (project.folder / "kept.db").replace(ours)
+    assert project.load() == 4, "its own, found again: it is set forward"
 
 
 def test_other_namespaces_are_another_beginning(project: Project) -> None:

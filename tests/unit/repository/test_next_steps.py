@@ -106,6 +106,13 @@ COMMANDS = {
     "copies the files; nothing was changed": (
         f"{BACKUPS}/test_rest.py::test_a_folder_that_was_moved_by_hand_is_put_back_first"
     ),
+    "Set ledger.url back to it, or remove this copy of the project; if the copy is to go on by "
+    "itself, `mirrorlake lake move` with a new place gives it a lake of its own; if this ledger "
+    "takes the place of the other one, move … away": (
+        f"{BACKUPS}/test_moves.py::test_a_copied_ledger_is_refused_before_its_first_load"
+    ),
+    "Set lake.catalog to this lake's own; if that was lost, to an empty one, and run `mirrorlake "
+    "lake find`": (f"{OPERATIONS}/test_lake_identity.py::test_another_lakes_catalog_is_refused"),
     "`mirrorlake land` takes what has landed of them, again where the ledger was lost": LAND,
     "`mirrorlake land` takes what has landed of it": LAND,
     "`mirrorlake refold` makes deduped and clean again from raw; raw itself comes from a backup "

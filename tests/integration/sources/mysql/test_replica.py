@@ -8,9 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from demo.mariadb import MariaDB, free_port
 from mirrorlake.config import SourceConfig
@@ -45,6 +48,17 @@ class Replica:
                 cursor.execute(statement)
             return cursor.fetchall()
 
+    def begin(self) -> None:
+        """Replicate what comes from now on."""
+        self.run(
+            "RESET MASTER",
+            f"SET GLOBAL gtid_slave_pos = '{self.position_of_primary()}'",
+            f"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {self._primary.port}, "
+            "MASTER_USER = 'follower', MASTER_PASSWORD = 'f', MASTER_USE_GTID = slave_pos, "
+            "MASTER_SSL = 0, MASTER_SSL_VERIFY_SERVER_CERT = 0, MASTER_CONNECT_RETRY = 1",
+            "START SLAVE",
+        )
+
     def position_of_primary(self) -> str:
         with self._primary.admin() as admin, admin.cursor() as cursor:
             cursor.execute("SELECT @@gtid_binlog_pos")
@@ -72,14 +86,7 @@ def replica(mariadb: MariaDB, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with MariaDB.start(folder, extra_args=["--server-id=2", "--log-slave-updates"]) as server:
         server.create_user(USER, PASSWORD)
         found = Replica(server, mariadb)
-        found.run(
-            "RESET MASTER",
-            f"SET GLOBAL gtid_slave_pos = '{found.position_of_primary()}'",
-            f"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {mariadb.port}, "
-            "MASTER_USER = 'follower', MASTER_PASSWORD = 'f', MASTER_USE_GTID = slave_pos, "
-            "MASTER_SSL = 0, MASTER_SSL_VERIFY_SERVER_CERT = 0, MASTER_CONNECT_RETRY = 1",
-            "START SLAVE",
-        )
+        found.begin()
         yield found
 
 
@@ -231,3 +238,40 @@ def test_a_replica_that_lags_is_left_alone(
         time.sleep(2.5)
         with pytest.raises(SourceBusy, match=words):
             load_table(strict, strict.config.table("t"))
+
+
+def test_domains_that_are_applied_side_by_side_hide_how_far_one_is_behind(tmp_path: Path) -> None:
+    """What the replica says is the lag of the domain that is furthest ahead."""
+    side_by_side = ["--server-id=2", "--log-slave-updates", "--slave-parallel-threads=4"]
+    with (
+        MariaDB.start(tmp_path / "primary") as primary,
+        MariaDB.start(tmp_path / "replica", extra_args=side_by_side) as server,
+    ):
+        primary.create_user("follower", "f", "REPLICATION SLAVE")
+        server.create_user(USER, PASSWORD)
+        found = Replica(server, primary)
+        found.begin()
+        with primary.admin() as admin, admin.cursor() as cursor:
+            cursor.execute("CREATE DATABASE d")
+            for name in ("d.late", "d.early"):
+                cursor.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY)")
+        found.catch_up()
+        secret = SecretStr(PASSWORD)
+        of_port = partial(SourceConfig, name="s", host="127.0.0.1", user=USER, password=secret)
+        source = of_port(port=server.port, primary=of_port(port=free_port()))  # it is away
+        with server.admin() as locker, locker.cursor() as cursor:
+            cursor.execute("LOCK TABLES d.late WRITE")
+            with primary.admin() as admin, admin.cursor() as writer:
+                writer.execute("INSERT INTO d.late VALUES (1)")
+                time.sleep(3)
+                writer.execute("SET SESSION gtid_domain_id = 7")
+                writer.execute("INSERT INTO d.early VALUES (1)")
+            while not found.run("SELECT * FROM d.early"):
+                time.sleep(0.05)
+            words = r"side by side, and is behind in 0:"
+            with session(source) as connection, pytest.raises(SourceBusy, match=words) as busy:
+                read_reach(connection, source)
+            assert busy.value.retryable
+        found.catch_up()
+        with session(source) as connection:
+            assert read_reach(connection, source).shown
