@@ -43,7 +43,7 @@ from dagster_mirrorlake.sensors import (
     build_tenants_sensor,
     build_unfolded_sensor,
 )
-from dagster_mirrorlake.sensors.partitions import PublicationReporter, Reporter
+from dagster_mirrorlake.sensors.reporters import PublicationReporter, Reporter
 from dagster_mirrorlake.table import MirroredTable, mirrored_tables
 from dagster_mirrorlake.table_places import TablePlace, address_of, table_places
 from dagster_mirrorlake.tenants import MirroredTenants, mirrored_tenants

@@ -300,7 +300,7 @@ class ExpectationFailed(MirrorlakeError):
 
     Attributes:
         keys: the names of these partitions.
-        run: what the run computed all the same (`mirrorlake.models.compute.run.ModelRun`).
+        run: what the run computed all the same (`mirrorlake.models.compute.model_run.ModelRun`).
     """
 
     exit_code = 9

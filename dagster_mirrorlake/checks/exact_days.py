@@ -9,7 +9,7 @@ import dagster as dg
 from dagster_mirrorlake.checks.days import NEWEST, Partition, ReportedDays
 from mirrorlake.config import TableContract
 from mirrorlake.ledger import Proof
-from mirrorlake.operations.partitions import RawFiles
+from mirrorlake.operations.raw_days import RawFiles
 from mirrorlake.operations.touched_days import touched_days
 from mirrorlake.proof.days import Proved, proved_days
 from mirrorlake.proof.evidence import prove_table

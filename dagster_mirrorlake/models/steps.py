@@ -14,7 +14,8 @@ from mirrorlake.errors import ExpectationFailed, ModelError
 from mirrorlake.models.checks.before_publishing import Checking
 from mirrorlake.models.compile.model import Model, Project
 from mirrorlake.models.compile.project import stored_columns
-from mirrorlake.models.compute.run import ModelRun, run_model
+from mirrorlake.models.compute.model_run import ModelRun
+from mirrorlake.models.compute.run import run_model
 from mirrorlake.models.contract_models import compile_project
 from mirrorlake.models.partition_states.states import States
 from mirrorlake.models.scope_values.comprehension import ScopeValues

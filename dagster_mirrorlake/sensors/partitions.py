@@ -7,24 +7,23 @@ nothing they are about changed, are shown again in the same look.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from dagster_mirrorlake.assets.columns import layer_columns
 from dagster_mirrorlake.assets.reported import is_reported, partition_event, partition_metadata
 from dagster_mirrorlake.assets.unchanged import confirmed_clean
-from dagster_mirrorlake.checks.checked_assets import CheckedAsset, checked_assets
 from dagster_mirrorlake.checks.shown_again import materialized_since, show_again
 from dagster_mirrorlake.event_log import write_materializations
-from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.forgotten import COMPARED_EVERY, find_forgotten
+from dagster_mirrorlake.sensors.reporters import Mirrored, PublicationReporter, Reporter
 from dagster_mirrorlake.sensors.reports import REPORTS, Reports
 from dagster_mirrorlake.sensors.requests import UNFINISHED
 from dagster_mirrorlake.sensors.tenant_reports import find_shown
@@ -34,8 +33,6 @@ from dagster_mirrorlake.tenants import MirroredTenants
 from mirrorlake.config.partitions import day_of
 
 if TYPE_CHECKING:
-    from mirrorlake.config import Config
-    from mirrorlake.ledger import Ledger
     from mirrorlake.operations.day_reports import DayReport, ReportCursor
 
 INTERVAL_SECONDS = 10
@@ -65,76 +62,6 @@ class LakeCursor:
     models: bool = False
 
 
-class Reporter(Protocol):
-    """Reports to Dagster what a capability computes."""
-
-    @property
-    def names(self) -> Names:
-        """What the mirror's definitions are called."""
-        ...
-
-    def find(
-        self, instance: dg.DagsterInstance, resources: Any, *, verdicts: bool
-    ) -> tuple[list[dg.AssetMaterialization], list[dg.AssetCheckEvaluation]]:
-        """Partitions of the lake that Dagster has no record of; and verdicts on them.
-
-        Args:
-            verdicts: whether the last look reported partitions: theirs are due.
-        """
-        ...
-
-
-class PublicationReporter(Protocol):
-    """What a publisher reports to Dagster, and whose verdicts stay shown."""
-
-    @property
-    def names(self) -> Names:
-        """What the mirror's definitions are called."""
-        ...
-
-    def find(
-        self,
-        instance: dg.DagsterInstance,
-        config: "Config",
-        ledger: "Ledger",
-        before: Mapping[str, str],
-    ) -> tuple[list[dg.AssetMaterialization], dict[str, str]]:
-        """What Dagster has no record of, and what was reported of each table.
-
-        Args:
-            before: what the last look said was reported.
-        """
-        ...
-
-    def checked(self) -> Iterator[CheckedAsset]: ...
-
-
-@dataclass(frozen=True)
-class _Mirrored:
-    """What the sensor reports: tables that are read from a server, those whose snapshots land,
-    those that many databases have, what is computed from them, and what BigQuery has of all of
-    these."""
-
-    tables: Sequence[MirroredTable]
-    snapshots: Sequence[MirroredTable]
-    tenants: Sequence[MirroredTenants]
-    publications: Mapping[str, PublicationReporter]
-    reporters: Sequence[Reporter]
-
-    @property
-    def names(self) -> Names:
-        others = (*self.publications.values(), *self.reporters)
-        every = [*self.tables, *self.snapshots, *self.tenants, *others]
-        return every[0].names
-
-    @property
-    def checked(self) -> Iterator[CheckedAsset]:
-        """The assets whose verdicts stay shown."""
-        yield from checked_assets(self.tables, self.snapshots, self.tenants)
-        for reporter in self.publications.values():
-            yield from reporter.checked()
-
-
 def build_partitions_sensor(
     tables: Sequence[MirroredTable],
     snapshots: Sequence[MirroredTable] = (),
@@ -152,7 +79,7 @@ def build_partitions_sensor(
         publications: what was published elsewhere than in the lake, by publisher.
         reporters: of what is computed from tables.
     """
-    mirrored = _Mirrored(tables, snapshots, tenants, publications, reporters)
+    mirrored = Mirrored(tables, snapshots, tenants, publications, reporters)
     names = mirrored.names
 
     @dg.sensor(
@@ -170,7 +97,7 @@ def build_partitions_sensor(
     return partitions
 
 
-def _look(context: dg.SensorEvaluationContext, mirrored: _Mirrored) -> dg.SensorResult:
+def _look(context: dg.SensorEvaluationContext, mirrored: Mirrored) -> dg.SensorResult:
     from mirrorlake.operations.cursors import cursor_text, read_cursor
 
     instance, now = context.instance, datetime.now(UTC)
@@ -223,7 +150,7 @@ def _look(context: dg.SensorEvaluationContext, mirrored: _Mirrored) -> dg.Sensor
 
 
 def _find_tenants(
-    context: dg.SensorEvaluationContext, mirrored: _Mirrored, before: LakeCursor
+    context: dg.SensorEvaluationContext, mirrored: Mirrored, before: LakeCursor
 ) -> tuple[list[dg.AssetMaterialization], dict[str, str]]:
     if not mirrored.tenants:
         return [], {}
@@ -235,7 +162,7 @@ def _find_tenants(
 
 
 def _find_computed(
-    instance: dg.DagsterInstance, resources: Any, mirrored: _Mirrored, before: LakeCursor
+    instance: dg.DagsterInstance, resources: Any, mirrored: Mirrored, before: LakeCursor
 ) -> tuple[list[dg.AssetMaterialization], list[dg.AssetCheckEvaluation]]:
     """Partitions that Dagster has no record of, and the verdicts on those that the last look
     reported: looked for once in a minute, as to compile models takes seconds where there are

@@ -15,10 +15,11 @@ from mirrorlake import __version__
 from mirrorlake.capabilities import Seam
 from mirrorlake.cli import show
 from mirrorlake.cli.backfills import backfill, invalidate
+from mirrorlake.cli.check import check
 from mirrorlake.cli.lake import lake
 from mirrorlake.cli.machine import doctor, warm
 from mirrorlake.cli.plans import plan
-from mirrorlake.cli.proof import check, proof
+from mirrorlake.cli.proof import proof
 from mirrorlake.cli.readers import readers
 from mirrorlake.cli.refold import refold, rekey
 from mirrorlake.cli.repair import repair

@@ -11,8 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirrorlake.config import Config
+from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger
 from mirrorlake.sources.mysql.connect import read_position, session
+from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -50,3 +53,25 @@ def accept_server(config: Config, ledger: Ledger, source: str) -> list[Accepted]
         ledger.mark_unproved(contract.name, server, reason)
         found.append(Accepted(contract.name, was, server))
     return found
+
+
+def refuse_other_server(workspace: Workspace, plan: ResolvedTable, server: str) -> None:
+    """See that a table is still read from the server that it was read from.
+
+    Raises:
+        SourceError: it is another one.
+    """
+    newest = workspace.ledger.last_load(plan.name, "success")
+    mark = workspace.ledger.unproved(plan.name)
+    if mark is not None and mark.server == server:
+        return  # a person took it for the source
+    if newest and newest.receipt and newest.receipt.server != server:
+        raise SourceError(
+            f"source {plan.source.name} is now server {server}; table {plan.name} was read from "
+            f"{newest.receipt.server}",
+            source=plan.source.name,
+            table=plan.name,
+            next_step="Two servers' answers are not one history: point the contract back, or, "
+            f"if this is the source now, run `mirrorlake accept {plan.source.name}`: every table "
+            "is read again",
+        )

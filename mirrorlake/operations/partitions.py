@@ -27,17 +27,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from mirrorlake.config import TableContract
 from mirrorlake.config.partitions import days_in, first_day_of, hours_of, partition_of
-from mirrorlake.destinations.iceberg.hours import rows_by_hour
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.statistics import files_by_day
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.operations.gaps import READ, Stretch, stretches_of
+from mirrorlake.operations.raw_days import RawFiles, read_at
 from mirrorlake.operations.touched_days import TouchedDays, touched_days
-from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.windows import days_of
 
 _DAY = timedelta(days=1)
@@ -190,53 +188,6 @@ class _HourRows(Mapping[date, int]):
 # --- raw as it is now -----------------------------------------------------------------------------
 
 
-class RawFiles:
-    """A table's raw files by their metadata, of all schema versions; read once, when needed."""
-
-    def __init__(self, lake: Lake, ledger: Ledger, contract: TableContract) -> None:
-        self._parts = (lake, ledger, contract)
-        self._rows: dict[date, int] | None = None
-        self._loads: dict[str, set[date]] = {}
-        self._hours: dict[date, Mapping[datetime, int]] = {}
-
-    @property
-    def rows(self) -> Mapping[date, int]:
-        """Row versions per raw day."""
-        if self._rows is None:
-            self._rows = self._read()
-        return self._rows
-
-    def days_of_load(self, load_id: str) -> set[date]:
-        """The days of the files that a load wrote and that are there still, by their names."""
-        return self._loads.get(load_id, set()) if self.rows else set()
-
-    def hours_of(self, day: date) -> Mapping[datetime, int]:
-        """Row versions of a raw day per hour; hours without any are absent. They are read once.
-
-        Raises:
-            LakeError: raw can't be read.
-        """
-        if day not in self._hours:
-            lake, ledger, contract = self._parts
-            names = [name for name in (contract.cursor, contract.created) if name]
-            counted: Counter[datetime] = Counter()
-            for table in raw_tables(lake, ledger, contract):
-                counted += rows_by_hour(lake, table, names, day, day)
-            self._hours[day] = counted
-        return self._hours[day]
-
-    def _read(self) -> dict[date, int]:
-        lake, ledger, contract = self._parts
-        rows: Counter[date] = Counter()
-        for table in raw_tables(lake, ledger, contract):
-            with lake.translated(contract.name):
-                for day, path, count in files_by_day(table):
-                    rows[day] += count
-                    load_id = path.rsplit("/", 1)[-1].split("-", 1)[0]
-                    self._loads.setdefault(load_id, set()).add(day)
-        return dict(rows)
-
-
 @dataclass(frozen=True)
 class RawLooked:
     """A table's held days, the files that they were seen in, and its first day."""
@@ -282,19 +233,6 @@ def _reread(landmarks: Iterable[Load], until: datetime | None) -> dict[date, dat
             for day in span(begin, last):
                 found[day] = max(at, found.get(day, at))
     return found
-
-
-def moment_of(load: Load) -> date:
-    """The day (UTC) by the source's clock on which a load read."""
-    return read_at(load).date()
-
-
-def read_at(load: Load) -> datetime:
-    """When (UTC, without a zone) by the source's clock a load read; at its day's end where only the
-    day is known."""
-    if load.receipt is None:
-        return datetime.combine(load.window.day, time.max)
-    return datetime.fromisoformat(load.receipt.moment).replace(tzinfo=None)
 
 
 def _read_until(load: Load) -> datetime:

@@ -17,7 +17,6 @@ from mirrorlake.errors import (
     MirrorlakeError,
     ReadGivenUp,
     SchemaError,
-    SourceError,
 )
 from mirrorlake.ledger import Load
 from mirrorlake.load.attempt import LoadTerms
@@ -26,6 +25,7 @@ from mirrorlake.load.protocol import load_window
 from mirrorlake.load.receipts import recovered_words, still_open, warn_of_unseen
 from mirrorlake.load.verify import form_of_rows
 from mirrorlake.merge.fold import folds_by_spark
+from mirrorlake.operations.accept import refuse_other_server
 from mirrorlake.operations.fold import fold_layers, fold_table
 from mirrorlake.operations.moved_layers import accept_made, put_right
 from mirrorlake.operations.next_load import plan_next_load
@@ -391,28 +391,6 @@ def _record_known(workspace: Workspace, plan: ResolvedTable) -> None:
     record_exchanged(ledger, contract, plan.exchanged)
     columns = source_columns(plan.table, plan.columns)
     record_source_columns(ledger, contract, columns, plan.table.comment)
-
-
-def refuse_other_server(workspace: Workspace, plan: ResolvedTable, server: str) -> None:
-    """See that a table is still read from the server that it was read from.
-
-    Raises:
-        SourceError: it is another one.
-    """
-    newest = workspace.ledger.last_load(plan.name, "success")
-    mark = workspace.ledger.unproved(plan.name)
-    if mark is not None and mark.server == server:
-        return  # a person took it for the source
-    if newest and newest.receipt and newest.receipt.server != server:
-        raise SourceError(
-            f"source {plan.source.name} is now server {server}; table {plan.name} was read from "
-            f"{newest.receipt.server}",
-            source=plan.source.name,
-            table=plan.name,
-            next_step="Two servers' answers are not one history: point the contract back, or, "
-            f"if this is the source now, run `mirrorlake accept {plan.source.name}`: every table "
-            "is read again",
-        )
 
 
 def _warn_of_set_back(plan: ResolvedTable, by: timedelta) -> None:

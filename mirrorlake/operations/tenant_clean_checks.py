@@ -14,7 +14,7 @@ from mirrorlake.merge.tenant_due import read_due
 from mirrorlake.merge.tenant_shapes import read_shapes
 from mirrorlake.operations.tenant_verdicts import CleanChecked, TenantVerdict
 from mirrorlake.proof.tenant_clean import compare_tenants_clean
-from mirrorlake.serving.tenant_clean import clean_view_of
+from mirrorlake.serving.tenant_clean_columns import clean_view_of
 from mirrorlake.serving.views import find_replaced
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.tenants import contract_of, held_of

@@ -54,7 +54,8 @@ from mirrorlake.operations.tenant_survey import (
     survey_tenants,
 )
 from mirrorlake.proof.report import digest_text
-from mirrorlake.serving.tenant_clean import CleanMade, clean_columns_of, refuse_hashes
+from mirrorlake.serving.tenant_clean import CleanMade, refuse_hashes
+from mirrorlake.serving.tenant_clean_columns import clean_columns_of
 from mirrorlake.serving.tenants import (
     hold_clean_tenants,
     remember_tenant_columns,

@@ -1,4 +1,4 @@
-"""Which days a load touched: those of its files, and the range that it read, found empty or not.
+"""Which days a load touched: those of its files, and the range that it read.
 
 What belongs here: days and partitions, by load. What doesn't: which days raw holds
 (`mirrorlake.operations.partitions`).
@@ -13,7 +13,7 @@ from datetime import date, datetime, timedelta
 from mirrorlake.config import TableContract
 from mirrorlake.config.partitions import hours_of, partition_of
 from mirrorlake.ledger import Ledger, Load
-from mirrorlake.operations.partitions import RawFiles, moment_of
+from mirrorlake.operations.raw_days import RawFiles, moment_of
 from mirrorlake.table.windows import days_of
 
 

@@ -19,7 +19,7 @@ from datetime import UTC, date, datetime, timedelta
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Destination, Identifier
 from mirrorlake.ledger import Ledger, Load
-from mirrorlake.operations.partitions import read_at
+from mirrorlake.operations.raw_days import read_at
 
 RETRY_AFTER = timedelta(minutes=15)
 """A request whose fold has not come after this time is made again."""

@@ -9,7 +9,6 @@ they would show these values (`mirrorlake.serving.hiding`).
 
 from __future__ import annotations
 
-import ast
 import json
 import logging
 from collections.abc import Iterable, Mapping
@@ -19,7 +18,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.destinations.base import Identifier, as_sql_identifier, text_literal
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names, history, is_rewrite
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
@@ -30,7 +29,6 @@ from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger, TenantPlace
 from mirrorlake.merge.compaction import compact_if_due
-from mirrorlake.merge.current_rows import with_originals
 from mirrorlake.merge.reshape import NEXT, next_names
 from mirrorlake.merge.staging import (
     append_rows,
@@ -39,104 +37,18 @@ from mirrorlake.merge.staging import (
     made_of,
     new_branch,
 )
-from mirrorlake.merge.statements import clean_column
 from mirrorlake.merge.tenant_due import Due, forget_due, read_due
 from mirrorlake.merge.tenant_shapes import LISTED, TenantShapes, places_sql
 from mirrorlake.schema.masking import HASHABLE, keyed_hash
 from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
 from mirrorlake.serving.hiding import begin_hiding, finish_hiding, is_hiding
 from mirrorlake.serving.next_tables import has_view, next_table, show_next_table
-from mirrorlake.serving.views import ViewText
+from mirrorlake.serving.tenant_clean_columns import CleanColumns, clean_columns_of, rules_of
 from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_made_under, record_hash_key
 from mirrorlake.table.lake_tables import clean_of, deduped_of
-from mirrorlake.table.tenants import contract_of, held_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class CleanColumns:
-    """What clean shows of deduped.
-
-    Attributes:
-        columns: (name, Iceberg type, SQL over deduped), in order.
-        original: SQL of the original texts; None where no shape keeps any.
-    """
-
-    columns: tuple[tuple[str, str, str], ...]
-    original: str | None
-
-    @property
-    def stored(self) -> list[tuple[str, str]]:
-        """Name and Iceberg type of every column but the originals."""
-        return [(name, kind) for name, kind, _ in self.columns]
-
-    @property
-    def selects(self) -> list[str]:
-        """Each column as SQL over deduped, the originals last."""
-        there = [ORIGINAL] if self.original else []
-        found = [
-            f"{with_originals(sql, there)} AS {as_sql_identifier(name)}"
-            for name, _, sql in self.columns
-        ]
-        return [*found, *([f"{self.original} AS {ORIGINAL}"] if self.original else [])]
-
-    @property
-    def text(self) -> str:
-        """By what a table is known to be made by these rules."""
-        return repr((self.columns, self.original))
-
-    def only_adds(self, made_by: str) -> bool:
-        """Whether a table that was made by other rules shows nothing that these take away: it lacks
-        columns, or has narrower types."""
-        columns, original = ast.literal_eval(made_by)
-        now = {name: sql for name, _, sql in self.columns}
-        # Originals of a column that was shown leave with its rule, which changes its SQL too.
-        keeps = original is None or self.original is not None
-        return keeps and all(
-            name in now and _untyped(now[name]) == _untyped(sql) for name, _, sql in columns
-        )
-
-
-def _untyped(sql: str) -> str:
-    # A hash, and NULL, are written with the type of their column, and are the same in another.
-    return sql.partition(" AS ")[0] if sql.startswith(("mirror_hash(", "CAST(NULL ")) else sql
-
-
-def clean_columns_of(ledger: Ledger, table: TenantTable, shapes: TenantShapes) -> CleanColumns:
-    """What the contract's rules make of deduped's columns."""
-    names = list(shapes.columns)
-    held, rules = held_of(ledger, table, names), _rules(table, names)
-    columns: list[tuple[str, str, str]] = []
-    for name, kind in shapes.stored:
-        column = clean_column(name, kind, "drop" if name in held else rules.get(name))
-        if column is not None:
-            columns.append(column)
-    if not shapes.originals:
-        return CleanColumns(tuple(columns), None)
-    ruled = [*rules, *held]
-    listed = ", ".join(text_literal(name) for name in ruled)
-    kept = f"filter({ORIGINAL}, x -> x.column NOT IN ({listed}))"
-    shown = f"CASE WHEN size({kept}) > 0 THEN {kept} END" if ruled else ORIGINAL
-    return CleanColumns(tuple(columns), shown)
-
-
-def clean_view_of(ledger: Ledger, table: TenantTable, shapes: TenantShapes) -> ViewText:
-    """The clean view, as the contract's rules make it."""
-    clean = clean_columns_of(ledger, table, shapes)
-    sql = f"SELECT {', '.join(clean.selects)} FROM {deduped_of(table).sql}"  # noqa: S608
-    schema = current_schema(clean.stored, clean.original is not None)
-    return ViewText(sql, tuple(field.name for field in schema.fields), schema)
-
-
-def _rules(table: TenantTable, names: Iterable[str]) -> dict[str, str]:
-    """Column → its rule, of those that have one."""
-    there = list(names)
-    contract = contract_of(table, "", "", there)
-    found = {name: contract.column_rule(name) for name in there}
-    listed = {n: "drop" if rule.pci else rule.pii for n, rule in found.items() if rule is not None}
-    return {name: rule for name, rule in listed.items() if rule is not None}
 
 
 # --- what is refused before anything is read ------------------------------------------------------
@@ -149,7 +61,7 @@ def refuse_hashes(workspace: Workspace, table: TenantTable, shapes: TenantShapes
         ConfigError: clean was hashed under another key, or a column's type over all shapes has more
             than one text.
     """
-    rules, key = _rules(table, shapes.columns), workspace.config.privacy.hash_key
+    rules, key = rules_of(table, shapes.columns), workspace.config.privacy.hash_key
     hashed = [name for name, rule in rules.items() if rule == "hash"]
     for name in hashed:
         kind = shapes.columns[name].iceberg
@@ -218,7 +130,7 @@ def make_clean_table(workspace: Workspace, table: TenantTable, shapes: TenantSha
         finish_hiding(workspace, clean)  # of a run that died
         return CleanMade()
     key = workspace.config.privacy.hash_key
-    if key is not None and "hash" in _rules(table, shapes.columns).values():
+    if key is not None and "hash" in rules_of(table, shapes.columns).values():
         # Before the first hash is written: a table may lag behind the record, never the other way.
         record_hash_key(ledger, clean, key)
     target = next_table(workspace, clean) if is_view else clean

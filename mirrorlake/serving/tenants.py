@@ -29,12 +29,8 @@ from mirrorlake.schema.own_columns import (
     VERSION,
 )
 from mirrorlake.serving.many_views import make_views, views_over
-from mirrorlake.serving.tenant_clean import (
-    CleanMade,
-    clean_view_of,
-    forget_clean_table,
-    make_clean_table,
-)
+from mirrorlake.serving.tenant_clean import CleanMade, forget_clean_table, make_clean_table
+from mirrorlake.serving.tenant_clean_columns import clean_view_of
 from mirrorlake.serving.unified import structured_columns
 from mirrorlake.serving.views import ViewText, hold_view, make_view
 from mirrorlake.table.exchanged import exchanged_name, undecided_pairs

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from mirrorlake.models.compile.dependencies import Input
-    from mirrorlake.models.compute.run import ModelRun
+    from mirrorlake.models.compute.model_run import ModelRun
     from mirrorlake.models.files.declaration import Declaration
     from mirrorlake.models.partition_states.partition_state import PartitionState
     from mirrorlake.models.show.model import ShownModel, ShownPartition

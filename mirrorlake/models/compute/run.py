@@ -15,8 +15,8 @@ import itertools
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,6 +32,8 @@ from mirrorlake.models.checks.before_publishing import Checking, failure_of
 from mirrorlake.models.checks.load_schemas import load_schemas
 from mirrorlake.models.compile.model import Model
 from mirrorlake.models.compile.snapshot_models import is_over
+from mirrorlake.models.compute.model_run import ModelRun, OnComputed
+from mirrorlake.models.compute.run_view import run_view
 from mirrorlake.models.ledger import ModelPartition, ModelRecords
 from mirrorlake.models.partition_states.drop_expired import (
     drop_gone,
@@ -39,13 +41,10 @@ from mirrorlake.models.partition_states.drop_expired import (
     uncovered_words,
 )
 from mirrorlake.models.partition_states.lake_tables import model_table, prepare_table
-from mirrorlake.models.partition_states.lost_views import lost_view
 from mirrorlake.models.partition_states.moved_tables import put_model_right
 from mirrorlake.models.partition_states.states import States
-from mirrorlake.models.partition_states.stream_views import stream_sql
 from mirrorlake.models.partition_states.table_history import PARTITIONS, keys_there, recorded_by
 from mirrorlake.models.scope_values.comprehension import ScopeValues
-from mirrorlake.models.spark.default_catalog import within_lake
 from mirrorlake.models.spark.partition_rows import batch_condition, batch_rows, row_errors
 from mirrorlake.serving.next_tables import show_next_table
 from mirrorlake.workspace import Workspace
@@ -62,30 +61,6 @@ _WAITED_FOR = {
     "missing": "not computed yet",
 }
 """State of what a partition waits for, empty of days of a mirrored table → as it is said."""
-OnComputed = Callable[[int], None]
-"""Called with how many partitions are computed so far."""
-
-
-@dataclass(frozen=True)
-class ModelRun:
-    """What a run did of one model.
-
-    Attributes:
-        computed: the partitions that it computed, in order.
-        unchanged: how many needed nothing.
-        missed: how many were never computed, and can't be any more.
-        warnings: what was published although it is not as expected, one a line.
-        dropped: how many partitions went, which its retention keeps no more.
-        is_view: whether it has no rows of its own: ``rows`` is 0.
-    """
-
-    model: str
-    computed: tuple[ModelPartition, ...]
-    unchanged: int
-    warnings: tuple[str, ...] = ()
-    dropped: int = 0
-    missed: int = 0
-    is_view: bool = False
 
 
 def run_model(
@@ -117,7 +92,7 @@ def run_model(
     held = ModelTable(model.name, model_table(model))
     with workspace.leased(held, wait=False) as own:
         if model.declaration.is_view:
-            return _run_view(own, states, model, again=again, watch=watch)
+            return run_view(own, states, model, again=again, watch=watch)
         if own.moved and put_model_right(own, held, is_snapshot=model.declaration.is_snapshot):
             states.made_again(model)
         states.look_again(model)
@@ -366,51 +341,6 @@ def _publish(checking: Checking, batch: Sequence[ScopeValues], said: str) -> int
 
 
 # --- views ----------------------------------------------------------------------------------------
-
-
-def _run_view(
-    workspace: Workspace,
-    states: States,
-    model: Model,
-    *,
-    again: bool,
-    watch: OnComputed | None,
-) -> ModelRun:
-    made = states.records(model).get("")
-    is_there = lost_view(workspace.lake, states.catalogue, model) is None
-    if made is not None and made.fingerprint == model.fingerprint and is_there and not again:
-        return ModelRun(model.name, (), 1, is_view=True)
-    begun = time.monotonic()
-    identifier = model_table(model)
-    if workspace.lake.load(identifier) is not None:
-        raise LakeError(
-            f"{identifier} is a table",
-            next_step="Drop it, or give the model another name: it is a view now",
-        )
-    sql = model.declaration.sql
-    if model.declaration.materialized == "stream view":
-        sql = stream_sql(workspace, states.catalogue, model)
-    workspace.lake.make_namespace(identifier.namespace)
-    spark = workspace.spark.get()
-    with spark_errors(model.name), within_lake(spark):
-        spark.sql(f"CREATE OR REPLACE VIEW {identifier.sql} AS {sql}")
-    found = ModelPartition(
-        model=model.name,
-        key="",
-        fingerprint=model.fingerprint,
-        table="",
-        snapshot_id=0,
-        inputs={},
-        rows=0,
-        seconds=round(time.monotonic() - begun, 3),
-        run_id=workspace.run_id,
-    )
-    ModelRecords(workspace.ledger).record_partitions([found])
-    record_model(workspace.ledger, model)
-    states.forget(model, "")
-    if watch is not None:
-        watch(1)
-    return ModelRun(model.name, (found,), 0, is_view=True)
 
 
 def with_those_above(models: Mapping[str, Model], name: str) -> list[Model]:

@@ -43,25 +43,12 @@ from functools import partial
 from typing import Any, NoReturn, TextIO
 
 import pymysql
-from pymysql.constants import CLIENT
 
 from mirrorlake.sources.mysql import silence
 from mirrorlake.sources.mysql.brakes import END, NEAR, RATE, Brake, ByteBrake, RowBrake
+from mirrorlake.sources.mysql.packets import OK, greeting, packet, read_exactly, read_packet
 from mirrorlake.sources.mysql.signs_of_life import SignsOfLife
 
-_OFFERED = (
-    CLIENT.LONG_PASSWORD
-    | CLIENT.LONG_FLAG
-    | CLIENT.CONNECT_WITH_DB
-    | CLIENT.PROTOCOL_41
-    | CLIENT.TRANSACTIONS
-    | CLIENT.SECURE_CONNECTION
-    | CLIENT.MULTI_RESULTS
-    | CLIENT.PLUGIN_AUTH
-)
-_AUTOCOMMIT = 2
-_OK = b"\0\0\0" + _AUTOCOMMIT.to_bytes(2, "little") + b"\0\0"
-_UTF8MB4 = 45
 _CHUNK = 1 << 20
 _KERNEL_BYTES = 1 << 18
 _EXECUTE = b"\x17"
@@ -170,9 +157,9 @@ class _Carrier:
             server: _Server = connection._sock
             is_kept = False
             try:
-                reader.sendall(_packet(_greeting(connection.get_server_info()), 0))
-                _read_packet(reader)
-                reader.sendall(_packet(_OK, 2))
+                reader.sendall(packet(greeting(connection.get_server_info()), 0))
+                read_packet(reader)
+                reader.sendall(packet(OK, 2))
                 watched = _Heard(server, connection.watch, self._signs)
                 try:
                     is_kept = _pump(reader, watched, self._brake, keep=self._has_snapshot)
@@ -336,8 +323,8 @@ def _all_there(server: _Heard) -> bytes:
 
 def _read_question(reader: socket.socket) -> bytes:
     """One request, with its head."""
-    head = _exactly(reader, 4)
-    return head + _exactly(reader, int.from_bytes(head[:3], "little"))
+    head = read_exactly(reader, 4)
+    return head + read_exactly(reader, int.from_bytes(head[:3], "little"))
 
 
 def _pass_rows(reader: socket.socket, server: _Heard, gate: RowBrake) -> None:
@@ -380,42 +367,3 @@ def _pass_rows(reader: socket.socket, server: _Heard, gate: RowBrake) -> None:
         reader.sendall(held[:at])
         del held[:at]
         gate.passed(rows)
-
-
-def _greeting(version: str) -> bytes:
-    """The first packet of a server (protocol 10); the challenge is never looked at again."""
-    challenge = os.urandom(20).translate(bytes.maketrans(b"\0$", b"ab"))
-    return b"".join(
-        (
-            b"\x0a",
-            version.encode() + b"\0",
-            (1).to_bytes(4, "little"),
-            challenge[:8] + b"\0",
-            (_OFFERED & 0xFFFF).to_bytes(2, "little"),
-            bytes([_UTF8MB4]),
-            _AUTOCOMMIT.to_bytes(2, "little"),
-            (_OFFERED >> 16).to_bytes(2, "little"),
-            bytes([21]) + bytes(10),
-            challenge[8:] + b"\0",
-            b"mysql_native_password\0",
-        )
-    )
-
-
-def _packet(content: bytes, number: int) -> bytes:
-    return len(content).to_bytes(3, "little") + bytes([number]) + content
-
-
-def _read_packet(reader: socket.socket) -> bytes:
-    head = _exactly(reader, 4)
-    return _exactly(reader, int.from_bytes(head[:3], "little"))
-
-
-def _exactly(reader: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        part = reader.recv(size - len(found))
-        if not part:
-            raise OSError("the reader went away")
-        found += part
-    return found

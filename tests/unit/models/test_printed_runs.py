@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mirrorlake.models.cli.run_and_show import runs_table
-from mirrorlake.models.compute.run import ModelRun
+from mirrorlake.models.compute.model_run import ModelRun
 from mirrorlake.models.ledger import ModelPartition
 
 
