@@ -96,8 +96,10 @@ def _tagged(event: LogEvent) -> TransactionStart:
     while fields.left:
         number = _number(fields)
         if number in _BYTES:
-            octets = bytes(_number(fields) for _ in range(_BYTES[number]))
-            server = uuid.UUID(bytes=octets) if number == _UUID else server
+            octets = [_number(fields) for _ in range(_BYTES[number])]
+            if max(octets) > 255:
+                raise unreadable(fields.what, "a byte in it is none")
+            server = uuid.UUID(bytes=bytes(octets)) if number == _UUID else server
         elif number == _TAG:
             tag = fields.text(fields.take(_number(fields)))
         elif number <= _LAST_FIELD:
