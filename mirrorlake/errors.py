@@ -13,6 +13,8 @@
     │   ├── TooFewRows     MySQL has far fewer rows of a table than the mirror: a person decides
     │   ├── LandingError   what landed is missing, changed, malformed or not to be read
     │   │   └── LandingClosed  the landing may not be read: nothing is said of what is in it
+    │   ├── LogUnreadable  bytes of the binary log that can't be what they should be
+    │   ├── LogPurged      the server has no longer, or never had, a position of the binary log
     │   └── ReadGivenUp    a read of ours stood in somebody's way, and was ended
     ├── SchemaError        a source table is not what its contract, or the lake, says it is
     │   ├── SchemaMoved    columns came or became wider since the load: loading it again helps
@@ -150,6 +152,16 @@ class TooFewRows(SourceError):
 class ReadGivenUp(SourceError):
     """A read was ended because a change of its table waited for it, or old row versions piled
     up."""
+
+
+class LogUnreadable(SourceError):
+    """Bytes of the binary log that are cut, changed or of an unknown format. Nothing of the event
+    was taken."""
+
+
+class LogPurged(SourceError):
+    """The server does not have a position of its binary log: it was purged, or is of another
+    server. What changed since can't be known from the log."""
 
 
 class LandingError(SourceError):

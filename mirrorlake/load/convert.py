@@ -16,6 +16,7 @@ import pyarrow.compute as _compute
 from mirrorlake.errors import SourceError
 from mirrorlake.load.chunk_statements import ChunkPlan, is_projected
 from mirrorlake.proof.server_hashes import HASH, numbers_of
+from mirrorlake.schema.originals import gather_originals
 from mirrorlake.schema.own_columns import (
     DAY,
     DELETED,
@@ -106,7 +107,7 @@ def exact_rows(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
     for number, (name, _, _) in enumerate(plan.equality_columns):
         columns[name] = found.column(f"k{number}")
     if any(e.has_original for e in plan.columns):
-        columns[ORIGINAL] = _originals(texts, rows, plan.schema.field(ORIGINAL).type)
+        columns[ORIGINAL] = gather_originals(texts, rows, plan.schema.field(ORIGINAL).type)
     exact = with_own_columns(plan, columns, rows, position)
     if plan.hashes is None:
         return exact
@@ -194,24 +195,3 @@ def _days(plan: ChunkPlan, columns: dict[str, Any], rows: int) -> Any:
         return today
     # A cursor without a place in the calendar (a zero date) belongs to the day that loaded it.
     return pc.coalesce(columns[plan.day_column].cast(pa.date32(), safe=False), today)
-
-
-def _originals(texts: dict[str, Any], rows: int, kind: pa.LargeListType) -> pa.Array:
-    """The originals of each row, sorted by column, NULL where there are none."""
-    held = [(name, text) for name, text in sorted(texts.items()) if text.null_count < rows]
-    if not held:
-        return pa.nulls(rows, kind)
-    # Column by column, then by row: the order of the columns stays within each row.
-    places = [np.flatnonzero(text.is_valid().to_numpy(zero_copy_only=False)) for _, text in held]
-    order = np.argsort(np.concatenate(places), kind="stable")
-    counts = np.bincount(np.concatenate(places), minlength=rows)
-    text_type = kind.value_type[0].type
-    names = [
-        pa.repeat(pa.scalar(name, text_type), len(rows_of_it))
-        for (name, _), rows_of_it in zip(held, places, strict=True)
-    ]
-    words = [text.drop_null().cast(text_type) for _, text in held]
-    entries = [pa.concat_arrays(parts).take(pa.array(order)) for parts in (names, words)]
-    pairs = pa.StructArray.from_arrays(entries, fields=list(kind.value_type))
-    ends = pa.array(np.concatenate([[0], np.cumsum(counts)]))
-    return pa.LargeListArray.from_arrays(ends, pairs, kind, mask=pa.array(counts == 0))

@@ -186,19 +186,24 @@ def _text(column: Column) -> Exact | None:
     name, kind = column.sql, column.data_type
     if column.charset is None:
         return None
-    # As bytes: no session's charset and no reader then changes a letter, and it is faster.
-    if column.charset in _UTF8:
-        select, original = _bytes(name), None
-    elif column.charset in _REVERSIBLE:
-        select, original = _as_utf8(name), None
-    else:
-        select, original = _checked(name, column.charset)
+    select, original = text_forms(name, column.charset)
     if kind == "enum":
         # Its error value prints like a legal '': index 0 tells them apart.
         error = f"{name} + 0 = 0"
         original = f"IF({error}, '0', {original or 'NULL'})"
         return Exact(column.name, "string", select, original, keeps_value=True)
     return Exact(column.name, "string", select, original)
+
+
+def text_forms(sql: str, charset: str) -> tuple[str, str | None]:
+    """How text of a charset is selected, as bytes of UTF-8, and its original where there may be
+    one."""
+    # As bytes: no session's charset and no reader then changes a letter, and it is faster.
+    if charset in _UTF8:
+        return _bytes(sql), None
+    if charset in _REVERSIBLE:
+        return _as_utf8(sql), None
+    return _checked(sql, charset)
 
 
 def _bytes(sql: str) -> str:
