@@ -134,7 +134,13 @@ FILE_FAULTS = (TRUNCATED, UNDONE)
 DELETED_BY_OTHERS, ADDED_BY_OTHERS = "other hands: a row deleted", "other hands: a row added"
 SET_BACK_BY_OTHERS = "other hands: an older version shown"
 DROPPED_BY_OTHERS = "other hands: dropped from the catalog"
-HAND_FAULTS = (DELETED_BY_OTHERS, ADDED_BY_OTHERS, SET_BACK_BY_OTHERS, DROPPED_BY_OTHERS)
+RAW_SET_BACK_BY_OTHERS = "other hands: an older version of raw shown"
+CATALOG_SET_BACK_BY_OTHERS = "other hands: an older copy of the catalog"
+VIEW_DROPPED_BY_OTHERS = "other hands: clean's view dropped"
+HAND_FAULTS = (
+    *(DELETED_BY_OTHERS, ADDED_BY_OTHERS, SET_BACK_BY_OTHERS, DROPPED_BY_OTHERS),
+    *(RAW_SET_BACK_BY_OTHERS, CATALOG_SET_BACK_BY_OTHERS, VIEW_DROPPED_BY_OTHERS),
+)
 """What a colleague with a Spark of his own does: no commit of it carries a word of ours."""
 DELETED = ROWS
 """The row that MySQL deletes before faults are planted; every other row was changed."""

@@ -24,14 +24,12 @@ from demo.faults import (
     ADDED_BY_OTHERS,
     DELETED,
     DELETED_BY_OTHERS,
-    DROPPED_BY_OTHERS,
     FILE_FAULTS,
     HAND_FAULTS,
     KEYED,
     LOOSE,
     RESURRECTED,
     ROW_FAULTS,
-    SET_BACK_BY_OTHERS,
     TRUNCATED,
     TYPES,
     UNDONE,
@@ -40,12 +38,12 @@ from demo.faults import (
     change_sql,
     create_sql,
 )
+from demo.hands import change_and_sync, plant_hand
 from demo.run import MARKER, USER
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import roll_back
-from mirrorlake.destinations.iceberg.commit import BY, head_of
-from mirrorlake.destinations.iceberg.session_settings import activate
+from mirrorlake.destinations.iceberg.commit import head_of
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.errors import ConfigError, LakeError, MachineError, MirrorlakeError
 from mirrorlake.operations.moved_lake import find_all_moved
@@ -76,8 +74,8 @@ class Sabotaged:
         table: the table, which has a key or none.
         fault: what was planted; ``row``: in which row, None where in a whole file or commit.
         counts: what the count of rows said: equal, different, or error.
-        by: what finds it: ``the exact check``, or ``the heads`` that the ledger remembers of lake
-            tables, which are compared before every sync.
+        by: what finds it: ``the exact check``, ``the heads`` that the ledger remembers of lake
+            tables, which are compared before every sync, or ``the sync`` itself, of a view.
         exact: what the exact check said; '' where the heads find it.
         caught: whether what finds it named it, or could not read what was damaged.
         said: its first words about it.
@@ -154,35 +152,10 @@ class Victim:
     def undo_a_commit(self) -> None:
         """Change a few rows in MySQL, mirror them, and lose that commit."""
         before = head_of(self.workspace.lake, self.deduped)
-        self.sql(
-            f"UPDATE {self.contract.table} SET c_text = 'late', "  # noqa: S608
-            "modified_at = DATE_SUB(UTC_TIMESTAMP(6), INTERVAL 5 MINUTE) WHERE id < 4"
-        )
-        if not self.contract.key:
-            time.sleep(2.1)
-        sync_table(self.workspace, self.contract)
+        change_and_sync(self)
         head = head_of(self.workspace.lake, self.deduped)
         if before is not None and head is not None:
             roll_back(self.workspace.lake, self.deduped, before, head)
-
-    def by_other_hands(self, name: str, row: int) -> None:
-        """What a colleague does to deduped with a Spark of his own."""
-        lake, at = self.workspace.lake, self.deduped
-        head = head_of(lake, at)
-        if name == DROPPED_BY_OTHERS:
-            lake.catalog.drop_table(at.path)
-            return
-        if name == SET_BACK_BY_OTHERS:
-            if head is not None:
-                roll_back(lake, at, self.before, head)
-            return
-        session = self.workspace.spark.get().newSession()
-        session.conf.unset(f"spark.sql.iceberg.snapshot-property.{BY}")
-        activate(session)
-        deleted = f"DELETE FROM {at.sql} WHERE id = {row}"  # noqa: S608
-        added = f"INSERT INTO {at.sql} SELECT * FROM {at.sql} WHERE id = {row}"  # noqa: S608
-        with spark_errors(self.contract.name):
-            session.sql(deleted if name == DELETED_BY_OTHERS else added)
 
     def find_moved(self) -> str:
         """What the heads that the ledger remembers say."""
@@ -248,13 +221,13 @@ def sabotage(victim: Victim, name: str, rng: Random) -> Sabotaged:
 
 def _by_other_hands(victim: Victim, name: str, row: int) -> Sabotaged:
     """Let other hands write to the lake; the heads find it, and one sync puts it right."""
-    victim.by_other_hands(name, row)
+    plant_hand(victim, name, row)
     started = time.monotonic()
     said = victim.find_moved()
     seconds = time.monotonic() - started
     counts = victim.count()
     started = time.monotonic()
-    sync_table(victim.workspace, victim.contract)
+    healed = "; ".join(sync_table(victim.workspace, victim.contract).put_right)
     took = time.monotonic() - started
     return Sabotaged(
         table=victim.contract.table,
@@ -262,12 +235,12 @@ def _by_other_hands(victim: Victim, name: str, row: int) -> Sabotaged:
         row=row if name in (DELETED_BY_OTHERS, ADDED_BY_OTHERS) else None,
         counts=counts,
         exact="",
-        caught=bool(said),
-        said=said,
-        seconds=round(seconds, 3),
-        repaired=victim.check() == "equal" and not victim.find_moved(),
+        caught=bool(said or healed),
+        said=said or healed,
+        seconds=round(seconds if said else took, 3),
+        repaired=victim.check() == "equal" and not victim.find_moved() and bool(healed),
         repair_seconds=round(took, 3),
-        by="the heads",
+        by="the heads" if said else "the sync",
     )
 
 

@@ -240,7 +240,8 @@ def maintain_lake_table(
                 _expire(spark, lake, identifier, layer, ages)
         failpoint("maintain.expired")
         table = table.refresh()
-        orphans = remove_orphans(lake, table, datetime.now(UTC) - ages.grace, kept, indexes, loaded)
+        before_grace = datetime.now(UTC) - ages.grace
+        orphans = remove_orphans(lake, table, before_grace, kept, indexes, loaded, layer=layer)
         for of_mode in OF_MODES if beside is None else ():
             orphans += of_mode.remove_files(lake, table, datetime.now(UTC) - ages.grace)
     except LakeError as failed:
@@ -263,7 +264,8 @@ def _planned(
     size, before = _size(lake, identifier), datetime.now(UTC) - ages.grace
     files, error = list[Orphan](), None
     try:
-        files = find_orphans(lake, _unshared(lake, identifier), before, kept, indexes, loaded)
+        parts = (lake, _unshared(lake, identifier), before, kept, indexes, loaded)
+        files = find_orphans(*parts, layer=layer)
     except LakeError as failed:
         error = str(failed)
     found = (len(files), sum(file.bytes for file in files), error, tuple(files))

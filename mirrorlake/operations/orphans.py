@@ -41,6 +41,7 @@ logger = logging.getLogger(__name__)
 GRACE = timedelta(hours=24)
 """How old a file is that no snapshot names, before it is taken for an orphan."""
 
+_SHOWN = "clean"
 
 SHORTEST_REMOTE = timedelta(hours=1)
 """The shortest grace where a Spark Connect server works: it resumes a statement whose client
@@ -84,10 +85,15 @@ def remove_orphans(
     kept: frozenset[str] = frozenset(),
     indexes: frozenset[str] = frozenset(),
     loaded: Mapping[str, str] = MappingProxyType({}),
+    *,
+    layer: str = "",
 ) -> list[int]:
     """Remove the orphans of a table, as `find_orphans` finds them; their sizes in bytes. On this
     machine's disk they are set aside first (`mirrorlake.destinations.iceberg.removed_files`), and
     those go for good whose time is over. The caller holds the table's lease.
+
+    ``layer``: of clean nothing is set aside: its files may show what a rule takes away, and raw has
+    every row.
 
     Raises:
         LakeError: as `find_orphans`. Nothing is removed.
@@ -95,7 +101,10 @@ def remove_orphans(
     with lake.translated(".".join(table.name())):
         old = list(_find_orphans(table, before, kept, indexes, loaded))
         for listing, file in old:
-            remove_file(table, listing, file)
+            if layer == _SHOWN:
+                listing.remove(file)
+            else:
+                remove_file(table, listing, file)
             logger.info("orphan %s removed", file.path)
         remove_overdue(table)
         return [file.bytes for _, file in old]
@@ -108,6 +117,8 @@ def find_orphans(
     kept: frozenset[str] = frozenset(),
     indexes: frozenset[str] = frozenset(),
     loaded: Mapping[str, str] = MappingProxyType({}),
+    *,
+    layer: str = "",
 ) -> list[Orphan]:
     """The files of a table that none of its snapshots names (data and delete files, and what
     a commit that failed left beside its metadata) and that were last written before a moment; and
@@ -127,7 +138,7 @@ def find_orphans(
     """
     with lake.translated(".".join(table.name())):
         old = _find_orphans(table, before, kept, indexes, loaded)
-        at_once = local_path(table.location()) is None
+        at_once = layer == _SHOWN or local_path(table.location()) is None
         found = [Orphan(file.path, file.bytes, for_good=at_once) for _, file in old]
         return found + [Orphan(f.path, f.bytes, for_good=True) for f in overdue_files(table)]
 

@@ -97,7 +97,8 @@ def recover_table(
                 continue
             by_ledger = layer == "raw" and isinstance(contract, TableContract)
             loaded = loaded_files(leased.ledger, contract, identifier.name) if by_ledger else {}
-            removed += remove_orphans(workspace.lake, table, before, kept, indexes, loaded)
+            parts = (workspace.lake, table, before, kept, indexes, loaded)
+            removed += remove_orphans(*parts, layer=layer)
     return Recovered(
         table=contract.name,
         repairs=repairs,

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from pyiceberg.exceptions import NoSuchNamespaceError
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import SQLAlchemyError
 
 from mirrorlake.config.fields import hide_url
 from mirrorlake.config.settings import LakeConfig
@@ -100,9 +100,9 @@ def _agree(
     said = read_identity(lake) if writes_itself(config) else None
     catalog = hide_url(lake.catalog_uri())
     _refuse_another(config, ledger, said, catalog)
-    named = lakes_named(config) or {}
+    named = lakes_named(config)
     if lake_id := said.lake if said else known[0] if known else "":
-        _refuse_other_catalog(lake, look, lake_id, named)
+        _refuse_other_catalog(lake, look, lake_id, named or {})
     if known is None and said is not None and (left := _left_folder(lake)):
         raise lost_together(config, ledger, left)
     if looks_only:
@@ -175,18 +175,21 @@ def _names_one_as_left(lake: Lake, look: LakeLook) -> bool:
     return False
 
 
-def _name_lake(ledger: Ledger, lake: Lake, look: LakeLook, named: Mapping[str, str]) -> None:
+def _name_lake(ledger: Ledger, lake: Lake, look: LakeLook, named: Mapping[str, str] | None) -> None:
     """Have a namespace of ours say which lake this is, where none does: one that an older release
-    made, or that was made for another id. A REST server is asked once, and need not do it."""
+    made, or that was made for another id. A catalog that can't, or may not, stays as it is; a REST
+    server is asked once."""
     spaces, catalog = _spaces(look), lake.config.catalog
-    if not spaces or lake.identity in {named.get(space) for space in spaces}:
+    if not spaces or lake.identity in {(named or {}).get(space) for space in spaces}:
         return
-    if catalog.auth is not None or ledger.definition(_NAMED) == lake.identity:
+    if named is None and (catalog.auth is not None or not catalog.is_rest):
+        return
+    if catalog.is_rest and ledger.definition(_NAMED) == lake.identity:
         return
     try:
-        with lake.translated(spaces[0]), suppress(NoSuchNamespaceError, IntegrityError):
+        with lake.translated(spaces[0]):
             lake.catalog.update_namespace_properties((spaces[0],), updates={LAKE: lake.identity})
-    except LakeError as error:
+    except (LakeError, NoSuchNamespaceError, SQLAlchemyError) as error:
         logger.info("the catalog does not say which lake this is: %s", error)
     if catalog.is_rest:
         ledger.record_definition(_NAMED, lake.identity)

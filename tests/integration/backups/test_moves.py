@@ -118,6 +118,25 @@ def test_a_copy_that_names_the_lake_of_its_original_is_found_by_the_second_to_lo
     assert "which the ledger does not know" in copy.fails_to_load()
 
 
+def test_what_was_set_aside_stays_where_it_is(raw_project: RawProject, tmp_path: Path) -> None:
+    """Neither a backup nor a move carries it."""
+    (metadata,) = raw_project.lake.glob("*__raw/*/metadata")
+    aside = metadata.parent / "removed" / "2026-01-01" / "data" / "a.parquet"
+    kept = metadata.parent / "data" / "removed" / "a.parquet"
+    for path in (aside, kept):
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"x")
+    made = Path(
+        raw_project.ok("backup", str(tmp_path / "backups"))["where"].removeprefix("file://")
+    )
+    new = tmp_path / "new"
+    move(raw_project, new)
+    for place in (made, new):
+        names = [p.relative_to(place).parts[-3:-1] for p in place.rglob("a.parquet")]
+        assert names == [("data", "removed")]
+    assert aside.exists()
+
+
 def copied(project: RawProject) -> RawProject:
     """A copy of a project that names the original's lake."""
     project.set_warehouse(str(project.lake))

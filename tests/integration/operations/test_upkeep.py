@@ -216,6 +216,25 @@ def _listed(answer: dict[str, Any]) -> set[tuple[str, int, bool]]:
     return found
 
 
+def test_orphans_of_a_clean_table_are_not_kept(world: Callable[..., Path], place: Place) -> None:
+    """They may show what a rule takes away."""
+    config = world(orders={**ORDERS, "clean": "table"})
+    run(config, "sync", "orders")
+    workspace = Workspace.open(load_config(config), spark=place.spark)
+    contract = workspace.config.table("orders")
+    left: dict[str, Path] = {}
+    for layer in ("deduped", "clean"):
+        name = Identifier(getattr(contract.namespaces, layer), contract.table)
+        folder = Path(workspace.lake.location(name).removeprefix("file://"))
+        left[layer] = folder / "data" / "0123-1-00000.parquet"
+        left[layer].write_bytes(b"left by a dead run")
+    planned = run_json(config, "maintain", "orders", "--grace", "0", "--dry-run")
+    assert _listed(planned) == {(str(left["deduped"]), 18, False), (str(left["clean"]), 18, True)}
+    assert recover_table(workspace, contract, timedelta(0)).orphans == 2
+    assert [path.name for path in left["deduped"].parents[1].rglob("removed/**/0123*")]
+    assert not (left["clean"].parents[1] / "removed").exists()
+
+
 def test_recovery_settles_and_removes_orphans_alone(
     world: Callable[..., Path], sql: Sql, server: MariaDB, place: Place
 ) -> None:

@@ -1,0 +1,80 @@
+"""What other hands do to the lake tables of a victim: past the engine, with no word of ours.
+
+What belongs here: doing it. What doesn't: what finds it, and what puts it right (`demo.sabotage`).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from demo.faults import (
+    ADDED_BY_OTHERS,
+    CATALOG_SET_BACK_BY_OTHERS,
+    DELETED_BY_OTHERS,
+    DROPPED_BY_OTHERS,
+    RAW_SET_BACK_BY_OTHERS,
+    SET_BACK_BY_OTHERS,
+    VIEW_DROPPED_BY_OTHERS,
+)
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.branches import roll_back
+from mirrorlake.destinations.iceberg.commit import BY
+from mirrorlake.destinations.iceberg.session_settings import activate
+from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.operations.sync import sync_table
+
+if TYPE_CHECKING:
+    from demo.sabotage import Victim
+
+
+def plant_hand(victim: Victim, name: str, row: int) -> None:
+    """Do what other hands do, by the fault's name; ``row`` is deleted, or added twice."""
+    lake, at = victim.workspace.lake, victim.deduped
+    if name == DROPPED_BY_OTHERS:
+        lake.catalog.drop_table(at.path)
+    elif name == SET_BACK_BY_OTHERS:
+        _set_back(victim, at)
+    elif name == RAW_SET_BACK_BY_OTHERS:
+        version = victim.workspace.ledger.schema_versions(victim.contract.name)[-1]
+        _set_back(victim, Identifier(victim.contract.namespaces.raw, version.raw_table))
+    elif name == CATALOG_SET_BACK_BY_OTHERS:
+        table = lake.load(at)
+        change_and_sync(victim)
+        if table is not None:
+            lake.name_metadata(at, table.metadata_location)
+    else:
+        _by_spark(victim, name, row)
+
+
+def _by_spark(victim: Victim, name: str, row: int) -> None:
+    at, clean = victim.deduped, Identifier(victim.contract.namespaces.clean, victim.contract.table)
+    statements = {
+        DELETED_BY_OTHERS: f"DELETE FROM {at.sql} WHERE id = {row}",  # noqa: S608
+        ADDED_BY_OTHERS: f"INSERT INTO {at.sql} SELECT * FROM {at.sql} WHERE id = {row}",  # noqa: S608
+        VIEW_DROPPED_BY_OTHERS: f"DROP VIEW {clean.sql}",
+    }
+    session = victim.workspace.spark.get().newSession()
+    session.conf.unset(f"spark.sql.iceberg.snapshot-property.{BY}")
+    activate(session)
+    with spark_errors(victim.contract.name):
+        session.sql(statements[name])
+
+
+def _set_back(victim: Victim, at: Identifier) -> None:
+    """Show the version before the newest."""
+    table = victim.workspace.lake.load(at)
+    shown = table.current_snapshot() if table is not None else None
+    if shown is not None and shown.parent_snapshot_id is not None:
+        roll_back(victim.workspace.lake, at, shown.parent_snapshot_id, shown.snapshot_id)
+
+
+def change_and_sync(victim: Victim) -> None:
+    """Change a few rows in MySQL, and mirror them."""
+    victim.sql(
+        f"UPDATE {victim.contract.table} SET c_text = concat(c_text, 'late'), "  # noqa: S608
+        "modified_at = DATE_SUB(UTC_TIMESTAMP(6), INTERVAL 5 MINUTE) WHERE id < 4"
+    )
+    if not victim.contract.key:
+        time.sleep(2.1)  # MySQL records a table's changes in whole seconds
+    sync_table(victim.workspace, victim.contract)
