@@ -37,7 +37,7 @@ class Forecast:
     basis: str = ""
 
     def times(self, count: float) -> Forecast:
-        """The same of so many."""
+        """The forecast of doing this ``count`` times."""
         return Forecast(
             None if self.rows is None else round(self.rows * count),
             None if self.bytes is None else round(self.bytes * count),
@@ -215,7 +215,7 @@ def forecast_partitions(
 
 
 def scaled(one: Forecast, rows: int | None) -> Forecast:
-    """A forecast of so many rows: bytes as many for each row; seconds as they were, or in
+    """The forecast for another number of rows: bytes in proportion; seconds as they were, or in
     proportion where there are more rows than before."""
     if rows is None:
         return one

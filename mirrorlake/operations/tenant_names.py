@@ -14,7 +14,7 @@ from mirrorlake.ledger import TenantPlace
 from mirrorlake.operations.tenant_looks import LeftOut
 
 REASONS = 3
-"""An error names so many things that were left out."""
+"""An error names at most this many things that were left out."""
 
 
 def refuse_unknown(table: str, databases: Iterable[str], places: Collection[TenantPlace]) -> None:
