@@ -266,7 +266,7 @@ class Computed(ABC):
         """What becomes of what reads tables with other columns.
 
         Args:
-            costs: whether it is said what computing it again takes.
+            costs: whether to say what computing it again takes.
         """
 
     @abstractmethod

@@ -219,7 +219,7 @@ class PartFiles:
         return held, self._open.pop(part, None)
 
     def _wait(self, most: int) -> None:
-        """Wait until fewer than ``most`` bytes are on their way to their files; 0: until none are."""
+        """Wait until fewer than ``most`` bytes are still to be written; 0: until none are."""
         while self._ending and self._under_way >= most:
             future, size = self._ending.popleft()
             future.result()

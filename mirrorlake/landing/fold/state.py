@@ -1,4 +1,4 @@
-"""What a published version knows of the snapshots in it, bound to that version alone.
+"""Which snapshots a published version contains, recorded for that version alone.
 
 The newest snapshot of the lake's table names (`STATE`) a small file beside the table: which
 snapshots were folded, and which versions of the two side tables belong to it. Both are written

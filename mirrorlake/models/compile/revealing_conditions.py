@@ -190,7 +190,7 @@ def _union(several: Iterable[frozenset[Origin]]) -> frozenset[Origin]:
 
 def _named(node: exp.Expr) -> Iterator[exp.Expr]:
     """The columns in an expression, and of a subquery the query itself: what its own conditions
-    name is told by these. Whether there is a row at all (``EXISTS``) is none of its columns."""
+    name is looked at with them. Whether there is a row at all (``EXISTS``) shows no column."""
     if isinstance(node, exp.Exists):
         return
     if isinstance(node, exp.Column | exp.Select | exp.SetOperation):
