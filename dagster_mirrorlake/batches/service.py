@@ -71,7 +71,7 @@ class Batches(Protocol):
         ...
 
     def why(self, name: str) -> str:
-        """What is said of a batch that failed."""
+        """Why a batch failed, in a few words."""
         ...
 
     def cancel(self, name: str) -> None:

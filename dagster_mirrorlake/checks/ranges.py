@@ -27,7 +27,7 @@ class Promise:
     """One thing that a declaration promises.
 
     Attributes:
-        broken: what is said of a value that breaks it.
+        broken: the words for a value that breaks it.
         holds: which values of an Arrow array keep it.
     """
 

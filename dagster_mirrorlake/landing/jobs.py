@@ -26,7 +26,8 @@ class LandedJobs:
         self, context: dg.OpExecutionContext, workspace: "Workspace", table: MirroredTable
     ) -> Act:
         """Take, fold and publish every complete snapshot, in the order of their ids. One that is
-        refused fails the table, and stops no newer one; what was refused before, or waits, is said.
+        refused fails the table, and stops no newer one; what was refused before, or waits, is
+        reported.
 
         Raises:
             LakeError: readers see a version without snapshots that were published: nothing newer is

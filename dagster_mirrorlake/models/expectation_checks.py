@@ -1,8 +1,8 @@
 """What was found of a model's expectations, as evaluations of its asset's checks.
 
 The engine looks at rows before they are published, and keeps what it finds; here that is reported,
-partition by partition. Of a partition that nobody looked at since an expectation was written
-nothing is said.
+partition by partition. A partition that was not looked at since an expectation was written
+is not reported.
 """
 
 from collections.abc import Iterator, Sequence

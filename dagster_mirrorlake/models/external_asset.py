@@ -108,8 +108,8 @@ class ExternalAsset:
 
 
 def mirror_externals(config: Config, names: Names) -> Sequence[ExternalAsset]:
-    """The tables beside a contract file that are made elsewhere. What can't be read is said in the
-    log, and is no reason for a mirror not to load."""
+    """The tables beside a contract file that are made elsewhere. What can't be read is
+    logged, and does not keep a mirror from loading."""
     found: list[ExternalAsset] = []
     for path in external_files(config.path.parent / FOLDER):
         try:

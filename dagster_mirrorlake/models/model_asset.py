@@ -89,7 +89,7 @@ class ModelAsset:
 
     @cached_property
     def side(self) -> Side | None:
-        """Its partitions, as what it reads and who reads it is told of; None without any."""
+        """Its partitions, as assets above and below it see them; None without any."""
         if self.partitions is None:
             return None
         by = self.declaration.partition_by

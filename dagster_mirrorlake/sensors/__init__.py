@@ -1,4 +1,4 @@
-"""What starts runs, and what is said when one fails.
+"""What starts runs, and what reports a failed one.
 
 What belongs here: requests and messages. What doesn't: deciding which table moved
 (`mirrorlake.operations.detect`), which tenants did (`mirrorlake.operations.tenant_detect`), or

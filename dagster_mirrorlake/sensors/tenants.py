@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 LISTED = 3
-"""A tick that requests nothing names so many things that were left out."""
+"""A tick that requests nothing names at most this many things that were left out."""
 
 
 def build_tenants_sensor(tenants: MirroredTenants, *, running: bool = False) -> dg.SensorDefinition:

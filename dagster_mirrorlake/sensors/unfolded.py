@@ -25,7 +25,7 @@ INTERVAL_SECONDS = 60
 def build_unfolded_sensor(
     tables: Sequence[MirroredTable], *, running: bool = False
 ) -> dg.SensorDefinition:
-    """The sensor on new snapshots of raw: of loads that no fold followed, whoever made them.
+    """The sensor on new snapshots of raw: of loads that no fold followed, whatever made them.
 
     Tables that a run or a backfill under way is not done with are left for the next tick: it folds
     what it loads. So are held sources: a fold reads the columns of its table in MySQL.

@@ -1,4 +1,4 @@
-"""What the engine uses: every path absolute, every default filled in, every name resolved."""
+"""One table's contract as the engine uses it: every default filled in, every name resolved."""
 
 from __future__ import annotations
 

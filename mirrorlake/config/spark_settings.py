@@ -1,4 +1,4 @@
-"""Settings of a Spark session on which exact values depend, whoever made the session."""
+"""Settings of a Spark session on which exact values depend, in sessions of ours and of others."""
 
 from __future__ import annotations
 

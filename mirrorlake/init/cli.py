@@ -1,4 +1,4 @@
-"""``mirrorlake init``: the first contract, and what is said of it on the screen."""
+"""``mirrorlake init``: writes the first contract, and summarises it on the screen."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from mirrorlake.operations.status import NOT_KNOWN, RowsOf, TableStatus
 from mirrorlake.proof.coverage import ProofStatus
 
 _SHOWN = 3
-"""Of so many snapshots that wait for a decision it is said why."""
+"""At most this many snapshots that wait for a decision are shown with the reason."""
 _OPEN: Mapping[str, str] = {
     "refused": "refused",
     "landed": "landed, and not published",

@@ -2,7 +2,7 @@
 
 SQLite is copied by its own backup. A server's ledger is read in one transaction that sees one
 state: no tool of the server's own is needed, and a ledger can move from one kind of database to
-another. Leases stay behind: whoever held them does not write to the copy.
+another. Leases are not copied: the runs that hold them do not write to the copy.
 """
 
 from __future__ import annotations

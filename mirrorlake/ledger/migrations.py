@@ -75,8 +75,8 @@ def _to_13(connection: sa.Connection) -> None:
 
 
 def _to_14(_: sa.Connection) -> None:
-    """What each commit left of a lake table is recorded. An older release would commit without, and
-    its commits would be taken for another's, which is why this is a version of its own."""
+    """What each commit left of a lake table is recorded. An older release would not record its
+    commits, and they would be taken for somebody else's: hence a version of its own."""
 
 
 _STEPS: dict[int, Callable[[sa.Connection], None]] = {

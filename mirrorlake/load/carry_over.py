@@ -56,7 +56,7 @@ CHUNK_ROWS = 500_000
 SLOW_ROWS = 50_000
 """Rows that are digested here in a second: rows that a source may send faster are read."""
 MOST_MISSES = 3
-"""By so many may the chunks that differ outnumber those that are equal: then the rest is read."""
+"""Once the chunks that differ outnumber those that are equal by this many, the rest is read."""
 SUFFIX = "h"
 """What the names of files of such a chunk have after its number."""
 

@@ -10,7 +10,7 @@ Piece: TypeAlias = tuple[int, int, int]
 
 
 def merge_pieces(pieces: Sequence[Piece], rows: int, step: int) -> list[Piece]:
-    """Neighbours together, where the index is said to hold more than the table has.
+    """Merge neighbours where the index claims more rows than the table has.
 
     InnoDB doubles what it expects of a range that it did not count page by page (both servers:
     twice the rows of each range of a table of 6 million): pieces come out half as large as they may

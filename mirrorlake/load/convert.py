@@ -117,7 +117,7 @@ def exact_rows(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
 def with_own_columns(
     plan: ChunkPlan, columns: Mapping[str, Any], rows: int, position: str
 ) -> pa.Table:
-    """Exact values of so many rows in the raw table's schema, with what a load writes beside them.
+    """Exact values of ``rows`` rows in the raw table's schema, with what a load writes beside them.
 
     Args:
         columns: the table's, in the types of raw, and what is known of the server's equality.

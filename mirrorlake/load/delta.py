@@ -33,8 +33,8 @@ LOOKED_AT = 65_536
 WAIT = 8
 """This many copies are complete after one that was read in vain."""
 FEW = 16
-"""Up to one row in so many that changed is read by its key: finding one costs the server some ten
-times what reading the next costs."""
+"""If at most one row in this many changed, changed rows are read by their keys: finding a row costs
+the server some ten times what reading the next one costs."""
 KEYS_BYTES = 64 * 2**20
 """Keys of rows that changed are held up to this size: of more, the table is read."""
 COMPLETE = "c"
@@ -195,7 +195,7 @@ class Changes:
 
     @property
     def keys(self) -> list[pa.Table] | None:
-        """The keys of the rows that changed; None where they are so many that all rows are read."""
+        """Keys of the rows that changed; None where there are too many, and all rows are read."""
         return self._keys if self._copy.found.is_delta else None
 
     def close(self) -> None:

@@ -2,7 +2,8 @@
 
 A chunk that fails in a way that a later attempt may not meet (a lost connection, a deadlock, a
 killed worker) is read again after a pause; what other chunks have read stays. Every attempt writes
-files of its own name, so that a worker which was taken for dead can't write over another's.
+files under names of its own, so a worker that was wrongly taken for dead can't overwrite the files
+of the attempt that replaced it.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ def patiently(
     attempts: int = ATTEMPTS,
     at_once: tuple[type[MirrorlakeError], ...] = (SourceBusy, ReadGivenUp),
 ) -> _T:
-    """Run one chunk, up to so many times where the failure may pass.
+    """Run one chunk, and run it again where the failure may pass.
 
     Args:
         at_once: errors that another attempt does not pass: by default those by which the load as a

@@ -21,8 +21,8 @@ from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 FILES = 4
-"""A layer may have so many times the files that it would have at their usual size: the small files
-of many days are for Spark to put together."""
+"""A layer may have this many times as many files as at their usual size; beyond that, Spark writes
+the small files of many days as larger ones."""
 
 
 def copied_load(

@@ -1,8 +1,8 @@
 """Tenants whose rows in deduped may be others than those that a clean table shows.
 
 A fold writes them down before it shows its rows, and the clean table takes them off once it shows
-them too. So whoever dies in between leaves no tenant behind: the next sync finds it here. A tenant
-too many costs a copy of its rows, and changes nothing.
+them too. So a run that dies in between forgets no tenant: the next sync finds it here. A tenant
+that is listed needlessly costs a copy of its rows, and changes nothing.
 """
 
 from __future__ import annotations

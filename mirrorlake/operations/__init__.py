@@ -1,5 +1,5 @@
 """The use cases: what the command line and Dagster call.
 
-What belongs here: a module for each, which puts the packages below together. What doesn't: printing
+What belongs here: use cases, each built from the packages below. What doesn't: printing
 (`mirrorlake.cli`), and anything of Dagster.
 """

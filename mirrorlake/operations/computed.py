@@ -1,8 +1,8 @@
 """What capabilities compute from mirrored tables, partition by partition: what the core asks of it.
 
-The core loads and folds tables. What is computed from them, which of its partitions are due, and
-what its readers lose when a table changes, is the word of whoever computes. Without a capability
-that does, nothing derives from a table.
+The core loads and folds tables. What is computed from them, which of those partitions are due, and
+what readers lose when a table changes, only the capability that computes can say. Without one,
+nothing derives from a table.
 
 What belongs here: the questions, and the form of their answers. What doesn't: computing.
 """
@@ -112,7 +112,7 @@ class PlannedModels:
     """What files change of what was run.
 
     Attributes:
-        facts: of each model that compiles what programs are told of it, beside its change.
+        facts: by model that compiles, what programs get of it beside its change.
         problems: all for which models do not compile.
     """
 
@@ -266,7 +266,7 @@ class Computed(ABC):
         """What becomes of what reads tables with other columns.
 
         Args:
-            costs: whether it is said what computing it again takes.
+            costs: whether to say what computing it again takes.
         """
 
     @abstractmethod

@@ -1,5 +1,5 @@
-"""What is to be reported of each table's raw days: the loads and folds since the last look, whoever
-made them.
+"""What is to be reported of each table's raw days: the loads and folds since the last look,
+whatever made them.
 
 A report says of one partition of one layer what is in the lake now. The first look at a table
 reports its history: every partition that it holds. From then on a partition is reported again when

@@ -1,9 +1,9 @@
-"""What something is expected to take, from what the like of it took before; pure.
+"""What work is expected to take, judged by similar work before; pure.
 
 Rows, bytes and seconds are medians: of a day that was loaded again, of a full copy, of a window of
-the open day, of a fold, of a partition of a model. Where nothing of the kind was ever done nothing
-is known, and that is said: it is never 0. Bytes are of a load what MySQL sent, of everything else
-what was written to the lake.
+the open day, of a fold, of a partition of a model. Without similar work before, the
+forecast is unknown, never 0. The bytes of a load are what MySQL sent, those of everything else what
+was written to the lake.
 
 What belongs here: figures. What doesn't: what is to be done (`mirrorlake.operations.work`).
 """
@@ -37,7 +37,7 @@ class Forecast:
     basis: str = ""
 
     def times(self, count: float) -> Forecast:
-        """The same of so many."""
+        """The forecast of doing this ``count`` times."""
         return Forecast(
             None if self.rows is None else round(self.rows * count),
             None if self.bytes is None else round(self.bytes * count),
@@ -215,7 +215,7 @@ def forecast_partitions(
 
 
 def scaled(one: Forecast, rows: int | None) -> Forecast:
-    """A forecast of so many rows: bytes as many for each row; seconds as they were, or in
+    """The forecast for another number of rows: bytes in proportion; seconds as they were, or in
     proportion where there are more rows than before."""
     if rows is None:
         return one

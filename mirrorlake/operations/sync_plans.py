@@ -33,7 +33,7 @@ from mirrorlake.workspace import Workspace
 
 SyncWindow: TypeAlias = Literal["unchanged", "initial", "live", "full", "held", "refused"]
 MOST_COUNTED = 1_000_000
-"""Rows of a window are counted up to here; of more it is said that there are more."""
+"""Rows of a window are counted up to this number; beyond it, it is "more than" this."""
 _EVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 

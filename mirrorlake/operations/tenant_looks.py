@@ -1,6 +1,6 @@
 """What the last sync of a table of tenants saw that is no tenant's own: what the contract names and
-that is no tenant, and drops that were refused. The ledger keeps it, so that it is said until it is
-put right.
+that is no tenant, and drops that were refused. The ledger keeps it, so that it is reported until
+it is put right.
 
 What belongs here: what is kept of a look, and in which words. What doesn't: looking
 (`mirrorlake.operations.tenant_survey`).

@@ -14,7 +14,7 @@ from mirrorlake.ledger import TenantPlace
 from mirrorlake.operations.tenant_looks import LeftOut
 
 REASONS = 3
-"""An error names so many things that were left out."""
+"""An error names at most this many things that were left out."""
 
 
 def refuse_unknown(table: str, databases: Iterable[str], places: Collection[TenantPlace]) -> None:
@@ -37,7 +37,7 @@ def refuse_unknown(table: str, databases: Iterable[str], places: Collection[Tena
 
 def no_tenant(table: TenantTable, left_out: Iterable[LeftOut]) -> ConfigError:
     """The error of a table of which no source has a tenant, with what was found instead."""
-    # Of a table that has none at all, that a pattern matches nothing is said by each source.
+    # Where the table has no tenant at all, each source already says that nothing matched.
     found = [one for one in left_out if one.source]
     found.sort(key=lambda one: not one.name)
     listed = [f"{one.label}: {one.why}" for one in found[:REASONS]]

@@ -1,7 +1,7 @@
 """What is shown of a table of tenants, as its newest sync left it: kept in the ledger, so that it
 is reported elsewhere, whether a command or Dagster ran the sync.
 
-What belongs here: by what one state is told from another. What doesn't: reporting it.
+What belongs here: what distinguishes one state from another. What doesn't: reporting it.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def look_at(
     config: Config, ledger: Ledger, contracts: Sequence[TableContract], *, noted: bool = True
 ) -> Look:
     """Look at the sources of these tables, one connection each. A source that can't be queried is
-    left out: whoever reads its tables gets the error.
+    left out: the load that reads its tables raises the error.
 
     Args:
         noted: whether what is found unchanged is written down.

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from mirrorlake.config.fields import nearest
 
 AUTHORISED: Final = "authorised"
-"""What a view, a routine or a dataset is, which reads a dataset on behalf of whoever asks it."""
+"""The role of a view, routine or dataset that reads a dataset on behalf of its own readers."""
 OWNER: Final = "owner"
 EVERYBODY: Final = frozenset({"special:allUsers", "special:allAuthenticatedUsers"})
 SPECIAL: Final = ("projectOwners", "projectWriters", "projectReaders", "allAuthenticatedUsers")

@@ -2,8 +2,8 @@
 however many models are between.
 
 The models are compiled against the lake's tables as they would be once the next sync has taken the
-migration up. Where that sync would stop, the mirror stays as it is: then the columns that go are
-named wherever models read them, for whoever makes it go on.
+migration up. Where that sync would stop, the mirror stays as it is: then every place
+in a model that reads a column that goes is named, for the person who lets the sync go on.
 
 What belongs here: findings about models. What doesn't: what the tables will be
 (`mirrorlake.preflight.tables`), and compiling (capabilities: `mirrorlake.operations.computed`).

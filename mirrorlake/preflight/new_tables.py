@@ -1,6 +1,6 @@
 """A migration's CREATE TABLE of a table that no contract names: what a mirror of it would be.
 
-Nothing of a mirror changes. What would be refused is said before rows are in the table.
+No mirror changes. What would be refused is reported before there are rows in the table.
 """
 
 from __future__ import annotations

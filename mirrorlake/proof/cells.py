@@ -54,7 +54,7 @@ def written_as(column: Any) -> Any:
 
 
 def _bytes_of(cells: Any) -> Any:
-    """The bytes by which two cells of one type are told apart."""
+    """The bytes of each cell: two cells of one type are equal exactly where their bytes are."""
     kind, types = cells.type, pa.types
     if types.is_list(kind) or types.is_large_list(kind):
         entries = [None if not v else _entries(v) for v in cells.to_pylist()]

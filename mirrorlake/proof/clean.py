@@ -2,7 +2,7 @@
 
 Both tables are read without Spark, one data file in memory at a time, and digested row by row:
 deduped as `mirrorlake.proof.rules` says that clean must show it, clean as it stands. Where the sums
-differ, rows are told apart by their digests, and only those that differ are read once more.
+differ, rows are compared by their digests, and only those that differ are read once more.
 MySQL is not queried: that deduped is equal to it is proved elsewhere.
 """
 
@@ -334,7 +334,7 @@ def column_types(table: LakeTable) -> dict[str, str]:
 
 
 def rows_in_parts(lake: Lake, table: LakeTable) -> Iterator[pa.RecordBatch]:
-    """A table's rows, so many at once as are digested together."""
+    """A table's rows, in batches that are digested together."""
     if table.current_snapshot() is None:
         return
     for batch in read_batches(lake, table):

@@ -34,7 +34,7 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 AT_ONCE = 130_000
 """Rows that are digested at once, where they are small."""
 BYTES_AT_ONCE = 64 * 2**20
-"""Of rows that are not, so many bytes, or one batch."""
+"""Larger rows are digested in batches of about this many bytes, or one batch at a time."""
 _DIGEST = "('0x' || left(sha256({}), 16))::UBIGINT::HUGEINT"
 
 
@@ -166,7 +166,7 @@ def _ask(sql: str, rows: pa.Table, threads: int | None = None) -> Any:
 
 
 def _tally(form: str, tables: Iterable[Any]) -> Tally:
-    """One question for so many rows: DuckDB holds on to all that it takes of a stream."""
+    """One query per batch of tables: DuckDB keeps all that it takes from a stream in memory."""
     sql = f"SELECT count(*) AS n, sum({_DIGEST.format(form)})::VARCHAR AS s FROM rows"  # noqa: S608
     found = NOTHING
     for rows in gathered(tables):

@@ -83,8 +83,8 @@ class Report:
             cursor gives it.
         seconds, bytes: how long it took, and what MySQL sent for it.
         statements: by their name, the SQL of both sides.
-        not_mirrored: columns that MySQL has and the mirror has not, by the contract's word: nothing
-            is said of them.
+        not_mirrored: columns that MySQL has and the mirror, by its contract, does not: they are
+            not compared.
     """
 
     table: str

@@ -2,8 +2,8 @@
 
 A reader in another language holds the interpreter's lock for as long as it waits for a row, and
 keeps every thread of ours from running. What must be said meanwhile is registered here, as a
-function that any process can call; whoever makes a process that carries such a reader's rows hands
-it on, and that one has it called.
+function that any process can call. It is handed on to the process that carries such a reader's
+rows, which has it called.
 
 What belongs here: what is to be called. What doesn't: when (`mirrorlake.sources.mysql.proxy`), and
 what it says (`mirrorlake.ledger.leases`).

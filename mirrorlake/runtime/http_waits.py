@@ -12,7 +12,7 @@ from requests.adapters import HTTPAdapter
 
 
 class BoundAdapter(HTTPAdapter):
-    """Waits so many seconds at most for a connection, and for each piece of an answer, where the
+    """Waits at most ``seconds`` for a connection, and for each piece of an answer, where the
     caller sets no limit of its own."""
 
     def __init__(self, seconds: float, **options: Any) -> None:

@@ -13,7 +13,7 @@ from mirrorlake.workspace import Workspace
 BRANCHES: Final = 50
 """Measured: a view over 500 tables takes seconds to plan, and over 2,000 it can't be."""
 MOST: Final = 500
-"""Beyond so many tables a query of the view is slow in any form: that is said."""
+"""With more tables than this a query of the view is slow in any form, which is reported."""
 
 
 def views_over(

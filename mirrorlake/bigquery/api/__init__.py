@@ -1,4 +1,4 @@
-"""What BigQuery is asked, and what it answers.
+"""Requests to BigQuery, and its answers.
 
 What belongs here: which type of BigQuery a lake's column has, statements, and Google's clients:
 jobs, the bucket. What doesn't: which rows are loaded, and when (`mirrorlake.bigquery.loads`).

@@ -66,7 +66,7 @@ def copy_rows(
     at: int | None,
     properties: Mapping[str, str],
 ) -> int:
-    """Have a table hold the rows of another's files and no others, in one commit; how many bytes
+    """Make a table hold exactly the rows of another table's files, in one commit; how many bytes
     were copied.
 
     Args:

@@ -87,7 +87,7 @@ class _Summed:
         self._stream.flush()
 
     def close(self) -> None:
-        """The stream itself is closed by whoever opened it."""
+        """Do nothing: the caller that opened the stream closes it."""
 
     @property
     def checksum(self) -> str:
@@ -219,7 +219,7 @@ class PartFiles:
         return held, self._open.pop(part, None)
 
     def _wait(self, most: int) -> None:
-        """Return once fewer bytes than so many are on their way to their files; 0: none."""
+        """Wait until fewer than ``most`` bytes are still to be written; 0: until none are."""
         while self._ending and self._under_way >= most:
             future, size = self._ending.popleft()
             future.result()

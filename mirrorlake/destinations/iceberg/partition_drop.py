@@ -67,7 +67,7 @@ def drop_parts(
         properties: of the commit.
 
     Raises:
-        LakeError: the table is not there, or not partitioned by so many columns as they are; the
+        LakeError: the table is not there, or is partitioned by another number of columns; the
             catalog or the storage failed.
     """
     table = lake.load(identifier)

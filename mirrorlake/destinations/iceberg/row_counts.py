@@ -49,8 +49,8 @@ def deleted_positions(io: Storage, path: str) -> dict[str, Any]:
 
 
 def positions_deleted(io: Storage, task: FileScanTask) -> Any | None:
-    """The positions of a data file's rows that are deleted; None where that is said by other means
-    than positions in Parquet files."""
+    """The positions of a data file's rows that are deleted; None where they are deleted by other
+    means than positions in Parquet files."""
     if not _by_position(task):
         return None
     path = task.file.file_path

@@ -211,7 +211,7 @@ def read_manifest(store: Store, path: str, limits: Limits | None = None) -> Mani
 
 
 def check_chunks(store: Store, landed: Landed, manifest: Manifest | None) -> None:
-    """See that a snapshot which is said to be complete has every file that it should have.
+    """See that a snapshot that is declared complete has every file that it should have.
 
     Raises:
         LandingError: a file is missing, has another size than its manifest says, is not in it, or

@@ -1,10 +1,10 @@
-"""What a published version knows of the snapshots in it, bound to that version alone.
+"""Which snapshots a published version contains, recorded for that version alone.
 
 The newest snapshot of the lake's table names (`STATE`) a small file beside the table: which
 snapshots were folded, and which versions of the two side tables belong to it. Both are written
 before the version that names them is published, and never changed. So a fold that died, a version
-that was rolled back to and a commit that somebody else made are told apart: only what the head
-itself names is believed. A head that only rewrote files holds the rows of the one before it.
+that was rolled back to and a commit that somebody else made can be distinguished: only what the
+head itself names is believed. A head that only rewrote files holds the rows of the one before it.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ class _Reader:
             bad: dict[str, MirrorlakeError] = {}
             try:
                 bad = self._refused(batch, found, connection)
-                # Of a table whose columns changed that is said, not what the server did for it.
+                # If columns changed, that is the reason to report, not what the server did for it.
                 bad = _replaced(batch, numbers, connection) | bad
                 if form is not None and not bad:
                     bad = self._unequal(batch, chunk, found, form)

@@ -1,4 +1,4 @@
-"""What was found of models before: a model is bound again only where something changed.
+"""Results of compiling, kept: a model is compiled again only where something changed.
 
 What belongs here: entries and their files. What doesn't: finding it (`compile`).
 """

@@ -1,7 +1,7 @@
 """Expectations at work: rows of a branch that are looked at before they are published.
 
-What is found is in the ledger before main is moved, under the commit that was looked at: which rows
-a record is about is told from that, whatever dies afterwards.
+What is found is recorded in the ledger before main is moved, under the commit that was looked at:
+so it stays known which rows a record is about, whatever dies afterwards.
 
 What belongs here: what follows from what was seen. What doesn't: looking
 (`mirrorlake.models.checks.expectation_results`).

@@ -1,4 +1,4 @@
-"""The models of a folder beside one another: columns, partitions, and what each reads.
+"""Compiling the models of a folder together: columns, partitions, and what each reads.
 
 What belongs here: what is known without a look at computed rows. What doesn't: states of partitions
 (`partition_states`).

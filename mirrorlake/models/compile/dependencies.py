@@ -2,7 +2,7 @@
 
 Theoretical ones: those that the query could read, whether or not they are there. Of a model that it
 reads these are scopes, of a mirrored table days of the column that decides a row's day. Where
-nothing bounds them it reads all, and that is said.
+nothing bounds them it reads all, with a warning.
 
 A query is looked at once for all scopes that differ in their days alone, and its
 rules give the readers of a partition, too: `mirrorlake.models.cache.scope_rules`.

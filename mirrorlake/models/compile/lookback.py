@@ -60,7 +60,7 @@ def refuse_short_retention(model: Model, models: Mapping[str, Model], look: Rule
 
 
 def _refuse_through(model: Model, view: Model, models: Mapping[str, Model]) -> None:
-    """A view has no partitions: whoever reads it reads all of what it shows. What a snapshot takes
+    """A view has no partitions: a query of it reads everything that it shows. What a snapshot takes
     of it stays."""
     for above in _shown_by(view, models):
         retention = above.declaration.retention

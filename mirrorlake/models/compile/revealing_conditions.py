@@ -2,9 +2,9 @@
 
 ``WHERE p.email = s.name`` selects no hidden column; but the rows that come tell which ``email`` is
 which ``name``. Nothing is refused here, as a condition on a hidden column may be harmless; it is
-pointed at, so that whoever reviews the model decides.
+pointed out, and the person who reviews the model decides.
 
-Pointed at is a condition that has a hidden column and, beside it, a column or a name under ``for``
+Pointed out is a condition that has a hidden column and, beside it, a column or a name under ``for``
 that is not hidden, in whatever expression; and one by which a hidden column is equal to a constant.
 Not so are bounds (``age >= 18``) and ``IS NULL``.
 
@@ -190,7 +190,7 @@ def _union(several: Iterable[frozenset[Origin]]) -> frozenset[Origin]:
 
 def _named(node: exp.Expr) -> Iterator[exp.Expr]:
     """The columns in an expression, and of a subquery the query itself: what its own conditions
-    name is told by these. Whether there is a row at all (``EXISTS``) is none of its columns."""
+    name is looked at with them. Whether there is a row at all (``EXISTS``) shows no column."""
     if isinstance(node, exp.Exists):
         return
     if isinstance(node, exp.Column | exp.Select | exp.SetOperation):

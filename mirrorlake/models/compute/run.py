@@ -60,7 +60,7 @@ _WAITED_FOR = {
     "stale": "stale",
     "missing": "not computed yet",
 }
-"""State of what a partition waits for, empty of days of a mirrored table → as it is said."""
+"""The state of what a partition waits for (empty: days of a mirrored table) → words for it."""
 
 
 def run_model(

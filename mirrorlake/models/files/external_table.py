@@ -70,7 +70,7 @@ _NO_TABLE: Mapping[ExternalFormat, str] = {
     "own project; no `$`, no `*` and no backtick",
 }
 _IN_FOLDERS = ("string", "int", "bigint", "date")
-"""Types whose values are told from a folder's name."""
+"""Types whose values a folder's name can give."""
 
 
 class ExternalSection(Section):

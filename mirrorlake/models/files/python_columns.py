@@ -1,6 +1,6 @@
 """The columns of a Python model beside the tables that it reads: what they are made of.
 
-What belongs here: what is told of a file from others. What doesn't: the file itself
+What belongs here: what other files say of a file. What doesn't: the file itself
 (`mirrorlake.models.files.python_model`).
 """
 

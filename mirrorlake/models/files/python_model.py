@@ -16,7 +16,7 @@
 Each input is a query, under a parameter's name. What the model reads is one query of all inputs
 beside one another: so partitions, errors and states come from it as they do of a SQL model.
 
-What belongs here: what a file declares, and what is told from it without running it. What doesn't:
+What belongs here: what a file declares, and what is known of it without running it. What doesn't:
 its syntax tree (`mirrorlake.models.files.python_source`), and running it.
 '''
 

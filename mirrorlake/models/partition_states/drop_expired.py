@@ -58,7 +58,7 @@ def uncovered_keys(lake: Lake, model: Model) -> tuple[str, ...]:
 
 
 def uncovered_words(keys: Sequence[str]) -> Iterator[str]:
-    """What is said of such partitions."""
+    """The words for such partitions."""
     if keys:
         which = f"{keys[0]} to {keys[-1]}" if len(keys) > 1 else keys[0]
         yield (

@@ -48,7 +48,7 @@ def seen_version(record: ModelPartition) -> int:
 
 
 def held_as(record: ModelPartition, why: str) -> dict[str, str]:
-    """What is said of a partition that is computed again without a change for its readers."""
+    """The words for a partition that is computed again without a change for its readers."""
     return {_AS: str(seen_version(record)), _WHY: why}
 
 

@@ -126,7 +126,7 @@ def _touched(model: Model, table: LakeTable, commit: LakeSnapshot) -> set[str] |
 
 
 def foreign_words(commit: LakeSnapshot) -> str:
-    """What is said of a commit that is not a model's own."""
+    """The words for a commit that is not a model's own."""
     what = commit.summary.operation.value if commit.summary is not None else "commit"
     at = datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC)
     return f"somebody else wrote to its rows ({what}, {at:%Y-%m-%d %H:%M} UTC)"

@@ -174,7 +174,7 @@ class _Walk:
         self._push(sources, len(sources.joins), where, known)
 
     def _where(self, node: exp.Select) -> Conditions:
-        """WHERE, and of HAVING what is said of columns that the rows are grouped by."""
+        """WHERE, and the conditions of HAVING on columns that the rows are grouped by."""
         where, having = node.args.get("where"), node.args.get("having")
         found = [*conjuncts(where.this)] if where is not None else []
         if having is not None and node.args.get("group") is not None:

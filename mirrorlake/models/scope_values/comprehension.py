@@ -44,7 +44,7 @@ from mirrorlake.models.spark_sql.constant_values import Constant, Unknown
 
 MOST_SCOPES = MOST_VALUES
 MOST_COMBINATIONS = 2 * MOST_SCOPES
-"""Looking at so many, of which `if` leaves some, takes about ten seconds."""
+"""Evaluating `if` for this many combinations takes about ten seconds."""
 ScopeValues = Mapping[str, Constant]
 
 

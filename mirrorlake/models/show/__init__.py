@@ -1,4 +1,4 @@
-"""What is said of a model, or of a table made elsewhere, to somebody who asks.
+"""What `mirrorlake show` says of a model, or of a table made elsewhere.
 
 What belongs here: answers. What doesn't: how they are printed (`cli`).
 """

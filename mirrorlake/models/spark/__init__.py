@@ -1,4 +1,4 @@
-"""What a session of Spark is given: functions, views, and the rows of a partition.
+"""What is registered in a Spark session: functions, views, and the rows of a partition.
 
 What belongs here: sessions. What doesn't: commits (`compute`).
 """

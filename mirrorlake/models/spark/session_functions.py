@@ -106,7 +106,7 @@ def is_of(value: object, kind: str) -> bool:
 
 
 def _fits(value: Decimal, precision: int, scale: int) -> bool:
-    """Whether a decimal has at most so many digits, so many of them behind the point."""
+    """Whether a decimal has at most ``precision`` digits, ``scale`` of them behind the point."""
     if not value.is_finite():
         return False
     _, digits, exponent = value.normalize().as_tuple()

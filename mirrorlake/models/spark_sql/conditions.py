@@ -131,7 +131,7 @@ def _case(node: exp.Expr, names: Names) -> Typed:
     values = [names.typed(one.args["true"]) for one in whens]
     default = node.args.get("default")
     values.append(names.typed(default) if default is not None else Typed(types.VOID, True))
-    # What decides which value is shown is told by it, too.
+    # The value that is shown reveals the conditions that chose it, too.
     return _one_of(node, values, conditions)
 
 

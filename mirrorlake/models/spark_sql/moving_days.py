@@ -1,9 +1,9 @@
 """Days that move with a scope: one evaluation that holds for many scopes.
 
-A scope's day is given to an evaluation as a `MovingDay`: it is the scope's own day, and whoever
-looks at it (compares it, takes its month) is answered for that day. Each look narrows the *ground*:
-the days for which the answer would have been the same. So what is found at the end holds for every
-day of the ground, moved by as many days: ``day - 6`` of the 7th is the 1st, of the 9th the 3rd.
+A scope's day is given to an evaluation as a `MovingDay`: it is the scope's own day, and comparing
+it, or taking its month, gives the answer for that day. Each such look narrows the *ground*: the
+days for which the answer would have been the same. So the result holds for every day of the ground,
+moved by as many days: ``day - 6`` of the 7th is the 1st, of the 9th the 3rd.
 
 Where nothing is known of other days, the ground is that one day: slow, and never wrong.
 Every method of ``date`` and ``datetime`` either keeps the ground, or is one of these; a test lists

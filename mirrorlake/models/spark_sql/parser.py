@@ -15,7 +15,7 @@ from mirrorlake.models.spark_sql.syntax import refuse_unknown_syntax, refuse_unk
 
 class ModelSql(Spark):
     """Spark's dialect, whose functions are not turned into those that all dialects share: what a
-    query gives is told by Spark's own."""
+    query returns follows from Spark's own functions."""
 
     class Parser(Spark.Parser):
         FUNCTIONS: ClassVar[dict[str, Any]] = {}

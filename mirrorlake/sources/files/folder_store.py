@@ -118,7 +118,7 @@ class FolderStore:
 
     def _open(self, path: str) -> BinaryIO:
         """A regular file inside the landing: a link may lead to another file of it, never out of
-        it, whoever can write there."""
+        it, even one that somebody with access placed there."""
         place = Path(os.path.realpath(self._at(path), strict=True))
         if not place.is_relative_to(os.path.realpath(self.root)):
             raise not_read(self.describe(path), "it is a link that leads out of the landing")

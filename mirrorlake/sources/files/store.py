@@ -120,7 +120,7 @@ def changed(place: str) -> LandingError:
 
 
 def not_read(place: str, words: str) -> LandingError:
-    """A file that we don't read, whoever would let us."""
+    """A file that we don't read, even where we may."""
     return LandingError(
         f"{place} is not read: {words}",
         next_step="Nothing of its snapshot was taken. Put the file itself there",

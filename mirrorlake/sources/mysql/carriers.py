@@ -26,7 +26,7 @@ _START = (
 
 
 class Carrier:
-    """One carrier, by its two pipes: what it is told, and what it says."""
+    """One carrier, by its two pipes: one for orders to it, one for its reports."""
 
     def __init__(self, told: int, says: int) -> None:
         self._told = io.FileIO(told, "wb")

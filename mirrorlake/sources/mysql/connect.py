@@ -176,8 +176,8 @@ def without_secret(text: str, source: SourceConfig) -> str:
 
 
 def refused_plugins(source: SourceConfig) -> tuple[str, ...]:
-    """The plugins by which nobody logs in: PyMySQL would do what any server asks for, and whoever
-    answers in a server's place would have the password. One that proved itself may ask.
+    """The plugins by which nobody logs in: PyMySQL would do what any server asks for, and an
+    impostor in the server's place would get the password. A server that proved itself may ask.
 
     Given to PyMySQL as handlers that can't be made, they end a login before anything is sent.
     """

@@ -1,4 +1,4 @@
-"""Whoever a read of ours stands in the way of: a DDL that waits for its table, and the purge.
+"""What a read of ours blocks: a DDL that waits for its table, and InnoDB's purge.
 
 A long SELECT holds its table's metadata lock: an ALTER TABLE waits for it, and every statement of
 the application waits behind the ALTER. It holds old row versions too: InnoDB can't remove them, and

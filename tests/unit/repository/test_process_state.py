@@ -22,7 +22,10 @@ ALLOWED = {
     ("mirrorlake/runtime/launch.py", "os.environ"): "PySpark reads it there alone; under a lock",
     ("mirrorlake/runtime/launch.py", "del os.environ"): "the same",
     ("mirrorlake/destinations/iceberg/spark.py", "os.environ"): "set for good, for the JVM",
-    ("mirrorlake/destinations/iceberg/spark.py", "signal.signal("): "in the main thread alone",
+    (
+        "mirrorlake/destinations/iceberg/spark_gateway.py",
+        "signal.signal(",
+    ): "in the main thread alone",
     ("mirrorlake/sources/mysql/proxy.py", "signal.signal("): "a program's first step",
     ("dagster_mirrorlake/batches/entry.py", "os.environ"): "a program's first step",
 }
