@@ -6,7 +6,8 @@ What belongs here: doing it. What doesn't: what finds it, and what puts it right
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from demo.faults import (
     ADDED_BY_OTHERS,
@@ -17,18 +18,28 @@ from demo.faults import (
     SET_BACK_BY_OTHERS,
     VIEW_DROPPED_BY_OTHERS,
 )
+from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.branches import roll_back
 from mirrorlake.destinations.iceberg.commit import BY
 from mirrorlake.destinations.iceberg.session_settings import activate
 from mirrorlake.destinations.iceberg.spark_errors import spark_errors
 from mirrorlake.operations.sync import sync_table
-
-if TYPE_CHECKING:
-    from demo.sabotage import Victim
+from mirrorlake.workspace import Workspace
 
 
-def plant_hand(victim: Victim, name: str, row: int) -> None:
+class _Victim(Protocol):
+    """A mirrored table that is made to be damaged."""
+
+    workspace: Workspace
+    contract: TableContract
+    sql: Callable[..., Any]
+
+    @property
+    def deduped(self) -> Identifier: ...
+
+
+def plant_hand(victim: _Victim, name: str, row: int) -> None:
     """Do what other hands do, by the fault's name; ``row`` is deleted, or added twice."""
     lake, at = victim.workspace.lake, victim.deduped
     if name == DROPPED_BY_OTHERS:
@@ -47,7 +58,7 @@ def plant_hand(victim: Victim, name: str, row: int) -> None:
         _by_spark(victim, name, row)
 
 
-def _by_spark(victim: Victim, name: str, row: int) -> None:
+def _by_spark(victim: _Victim, name: str, row: int) -> None:
     at, clean = victim.deduped, Identifier(victim.contract.namespaces.clean, victim.contract.table)
     statements = {
         DELETED_BY_OTHERS: f"DELETE FROM {at.sql} WHERE id = {row}",  # noqa: S608
@@ -61,7 +72,7 @@ def _by_spark(victim: Victim, name: str, row: int) -> None:
         session.sql(statements[name])
 
 
-def _set_back(victim: Victim, at: Identifier) -> None:
+def _set_back(victim: _Victim, at: Identifier) -> None:
     """Show the version before the newest."""
     table = victim.workspace.lake.load(at)
     shown = table.current_snapshot() if table is not None else None
@@ -69,7 +80,7 @@ def _set_back(victim: Victim, at: Identifier) -> None:
         roll_back(victim.workspace.lake, at, shown.parent_snapshot_id, shown.snapshot_id)
 
 
-def change_and_sync(victim: Victim) -> None:
+def change_and_sync(victim: _Victim) -> None:
     """Change a few rows in MySQL, and mirror them."""
     victim.sql(
         f"UPDATE {victim.contract.table} SET c_text = concat(c_text, 'late'), "  # noqa: S608
