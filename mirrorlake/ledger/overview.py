@@ -1,4 +1,4 @@
-"""What a list of tables is shown from: a few queries for all of them, however many there are."""
+"""The figures behind a list of tables: a few queries for all of them, however many there are."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A load's own number (``seq``) says when it was begun: loads end in any order, and some end long
 after later ones. So every success of a load, and every fold of one, is also written here, under a
-number of its own, in the transaction that settles it. Whoever reports them elsewhere remembers how
+number of its own, in the transaction that settles it. What reports them elsewhere remembers how
 far it got (`mirrorlake.operations.partitions`). Databases give out numbers before they commit: a
 number may appear after a higher one.
 

@@ -1,4 +1,4 @@
-"""Marks: tables whose rows are not known any more to be the source's, until they are read again."""
+"""Marks: tables whose rows may no longer be what the source has, until they are read again."""
 
 from __future__ import annotations
 

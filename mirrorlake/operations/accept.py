@@ -1,9 +1,9 @@
 """Accepting another server: a source that answers from elsewhere is read again, on a person's word.
 
 Two servers' answers are not one history: a failover may have lost the last transactions, a restored
-copy has another past. So the engine refuses another server than last time, until somebody says that
-it is the source now. Then everything that was read is unproved, and each table's next load reads it
-as a whole.
+copy has another past. So the engine refuses a server that is not the last one, until somebody says
+that it is the source now. Then everything that was read is unproved, and each table's next load
+reads it as a whole.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What is wanted of a backfill, and which windows it reads: the days of a range that want loading;
-pure.
+"""What a backfill was requested to do, and which windows it reads: the days of a range that need
+loading; pure.
 
 What belongs here: windows. What doesn't: reading them (`mirrorlake.operations.backfill`).
 """

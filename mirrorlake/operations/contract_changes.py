@@ -1,6 +1,6 @@
-"""What the contracts of the working tree change of those by which tables were loaded last.
+"""How the contracts of the working tree differ from those by which tables were last loaded.
 
-The ledger keeps each contract as it was when all layers of its table were last brought up. What a
+The ledger keeps each contract as it was when all layers of its table were last up to date. What a
 contract means to rows is in the receipt of the newest load, too (`mirrorlake.table.meaning`).
 
 What belongs here: contracts. What doesn't: what MySQL changed (`mirrorlake.operations.drift`), and

@@ -5,8 +5,8 @@ A report says of one partition of one layer what is in the lake now. The first l
 reports its history: every partition that it holds. From then on a partition is reported again when
 a load touched it, or a layer folded it. Loads end out of order, and some of runs that report them
 themselves: `ReportCursor` remembers what was left, so nothing is left out and no load is reported
-twice. From one cursor and one state of the ledger and the lake comes one answer: a look that died
-before its cursor was kept is made again.
+twice. The same cursor over the same ledger and lake gives the same answer: a look that died before
+its cursor was kept is repeated.
 
 What belongs here: the decision, and what to remember. What doesn't: reporting it.
 """

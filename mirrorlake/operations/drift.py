@@ -1,5 +1,5 @@
-"""What MySQL's tables have changed of the schema versions that were loaded last, and what becomes
-of models when the next sync takes it up.
+"""How MySQL's tables differ from the schema versions that were loaded last, and what becomes of
+models when the next sync takes the difference up.
 
 What belongs here: looking at the servers. What doesn't: a migration before it runs
 (`mirrorlake.preflight.tables`).

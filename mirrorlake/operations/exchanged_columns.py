@@ -1,8 +1,8 @@
 """Whether columns got each other's names: what the ledger, the server and its rows tell.
 
-Where names, types and order leave it open, rows are compared: some that deduped has, with what
-MySQL has of them now. A rename is one of the whole table, so a few rows that have in a column what
-they had show that it is the same one.
+Where names, types and order leave it open, some rows of deduped are compared with what MySQL has of
+them now. A rename is one of the whole table, so a few rows whose values in a column are unchanged
+show that it is the same column.
 
 What belongs here: that question, and a person's answer. What doesn't: which columns are in question
 (`mirrorlake.table.exchanged`).

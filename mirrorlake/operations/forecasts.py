@@ -1,9 +1,9 @@
 """What work is expected to take, judged by similar work before; pure.
 
 Rows, bytes and seconds are medians: of a day that was loaded again, of a full copy, of a window of
-the open day, of a fold, of a partition of a model. Without similar work before, the
-forecast is unknown, never 0. The bytes of a load are what MySQL sent, those of everything else what
-was written to the lake.
+the open day, of a fold, of a partition of a model. Without similar work before, the forecast is
+unknown, never 0. The bytes of a load are what MySQL sent, those of everything else what was written
+to the lake.
 
 What belongs here: figures. What doesn't: what is to be done (`mirrorlake.operations.work`).
 """

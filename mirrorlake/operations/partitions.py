@@ -14,10 +14,10 @@ The calls of the face (all of them without a JVM; none queries a source)::
     first_day_of(contract, known), partition_of(contract, day), days_in(contract, partition)
                                                     (in `mirrorlake.config.partitions`)
 
-A day is held when the range that it is was read by a load that succeeded, whether MySQL had rows of
+A day is held when a load that succeeded read all of its range, whether MySQL had rows of
 it or not, or when raw has rows of it. It stays held whatever failed since: a request that failed
-takes nothing out of raw, and what was read is there still. It is not a promise that the day is
-equal to MySQL: that is a proof's (`mirrorlake.proof`).
+takes nothing out of raw, and what was read is still there. That a day is held does not promise that
+it equals MySQL: only a proof says that (`mirrorlake.proof`).
 
 What belongs here: looking. What doesn't: notifying anybody, and deciding what is to be read.
 """

@@ -1,4 +1,4 @@
-"""Who publishes tables besides in the lake: what the core asks of each capability that does.
+"""Publishers outside of the lake: what the core asks of each capability that publishes tables.
 
 What belongs here: the questions, and the form of their answers. What doesn't: publishing.
 """

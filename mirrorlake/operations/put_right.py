@@ -1,4 +1,4 @@
-"""What other hands did to lake tables, and what was done: said once, and kept for alerts."""
+"""What other hands did to lake tables, and how it was put right: logged once, kept for alerts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each contract as it was when all layers of its table were last brought up; the ledger has it.
+"""Each contract as it was when all layers of its table were last up to date, from the ledger.
 
 What belongs here: writing it down. What doesn't: what another one changes
 (`mirrorlake.operations.contract_changes`).

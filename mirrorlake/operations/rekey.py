@@ -1,4 +1,4 @@
-"""Another hash key: clean tables are made again, so that every hash in them is made under it."""
+"""A new hash key: clean tables are written again, so that every hash in them is made with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Google says where it refuses for a while: by the reason that each of its errors has.
+"""Google's temporary refusals, by the reason in its errors.
 
 A short limit (``rateLimitExceeded``) and Google's own faults pass within seconds, and are tried
 again with back-off. A quota (``quotaExceeded``) is used up for ten minutes to a day: that is an

@@ -1,4 +1,4 @@
-"""What a process holds of memory beyond what it uses.
+"""Memory that a process holds beyond what it uses, given back.
 
 Source: malloc_trim(3), "Notes": freed memory that lies between pieces in use is given back too.
 """

@@ -1,7 +1,7 @@
 """A SQLite file whose place another one took: a restored catalog, a copy that was put back.
 
-Who keeps the old file open reads and writes what nobody else sees, so each connection that a pool
-gives out is compared with the file that is there now.
+A connection that keeps the old file open reads and writes what nobody else sees, so each one that a
+pool gives out is compared with the file that is there now.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Views of a table's current rows: deduped, or clean, as if every load were folded already.
 
-They are there for tables that somebody asked it of: `make_streamed` makes them, and from then on
+They exist for tables for which they were requested: `make_streamed` makes them, and from then on
 each load and each fold keeps them. While loads are added that mean what those before them meant, a
 view stays true without being touched. Before a load that reads the whole table again (another
 schema version, another key or mode, rows that are not trusted) it is held: it shows what it showed

@@ -1,4 +1,4 @@
-"""What raw is over all schema versions of a table: its columns, and each version's SQL of them.
+"""Raw over all schema versions of a table as one: its columns, and each version's SQL for them.
 
 What belongs here: the definition. What doesn't: the view and the table of it
 (`mirrorlake.serving.versions`).
