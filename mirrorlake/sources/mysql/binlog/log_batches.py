@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from mirrorlake.sources.mysql.binlog.events.rows import RowChange
+from mirrorlake.sources.mysql.binlog.events.table_map import TableMap
 from mirrorlake.sources.mysql.binlog.positions import Gtid, LogPosition, StreamPosition
-from mirrorlake.sources.mysql.binlog.rows import RowChange
-from mirrorlake.sources.mysql.binlog.table_map import TableMap
 from mirrorlake.sources.mysql.binlog.table_shape import TableShape
 
 PLACES: Final = pa.schema(
@@ -50,8 +50,7 @@ class BatchLimits:
     seconds: float = 10.0
 
 
-@dataclass(frozen=True)
-class LogTransaction:
+class LogTransaction(NamedTuple):
     """The transaction that a row or statement is of; see `PLACES`."""
 
     at: LogPosition
