@@ -20,7 +20,8 @@ from mirrorlake.operations.forecasts import Forecast, forecast_fold, forecast_wi
 from mirrorlake.operations.moved_lake import find_all_moved
 from mirrorlake.operations.next_load import find_next_load
 from mirrorlake.operations.resolve import resolve_table
-from mirrorlake.operations.sync import DIGESTED_ROWS, refuse_other_server
+from mirrorlake.operations.servers import refuse_other_server
+from mirrorlake.operations.sync import DIGESTED_ROWS
 from mirrorlake.operations.unchanged import Look, look_at
 from mirrorlake.sources.mysql.connect import read_position, rows_of, session
 from mirrorlake.sources.mysql.replica import read_reach

@@ -46,11 +46,15 @@ from mirrorlake.destinations.iceberg.field_ids import has_types_of, stage_with_i
 from mirrorlake.errors import LakeError
 from mirrorlake.schema.lattice import StoredType, is_promoted
 from mirrorlake.schema.own_columns import (
+    COMMITTED_AT,
     DAY,
     DELETED,
+    EVENT,
     KEY,
     LOAD,
     LOADED_AT,
+    OF_EVENTS,
+    OP,
     ORIGINAL,
     POSITION,
     SEQ,
@@ -105,7 +109,9 @@ def iceberg_type(text: str) -> IcebergType:
     return _PRIMITIVES[text]
 
 
-def raw_schema(columns: Sequence[Exact], with_key: bool, with_token: bool = False) -> Schema:
+def raw_schema(
+    columns: Sequence[Exact], with_key: bool, with_token: bool = False, *, with_events: bool = False
+) -> Schema:
     """The source's columns, then Mirrorlake's; every field is optional, ids count from 1."""
     fields = [(e.name, iceberg_type(e.iceberg)) for e in columns]
     fields += [
@@ -120,6 +126,8 @@ def raw_schema(columns: Sequence[Exact], with_key: bool, with_token: bool = Fals
         fields.append((KEY, BinaryType()))
     if with_token:
         fields.append((TOKEN, BinaryType()))
+    if with_events:
+        fields += [(EVENT, LongType()), (OP, StringType()), (COMMITTED_AT, TimestamptzType())]
     return _schema(fields, has_original(columns))
 
 
@@ -168,15 +176,15 @@ def ensure_raw_table(
     """The raw table of one schema version, made if it isn't there, partitioned by the mirror's day.
 
     It says of which source table and version it is, for a ledger that is rebuilt. A column may come
-    to need originals, or a key the server's own view of it, without another version of the schema:
-    its charset or collation changed.
+    to need originals, a key the server's own view of it, or rows what is known of events, without
+    another version of the schema: its charset, its collation or the table's mode changed.
     """
     day = schema.find_field(DAY)
     spec = PartitionSpec(PartitionField(day.field_id, 1000, IdentityTransform(), DAY))
     properties = raw_properties(source_table, version)
     table = create_table(lake, identifier, schema, spec, properties)
     refuse_edited(table, version)
-    return add_missing(lake, identifier, table, schema, (ORIGINAL, KEY))
+    return add_missing(lake, identifier, table, schema, (ORIGINAL, KEY, *OF_EVENTS))
 
 
 def raw_properties(source_table: str, version: SchemaVersion) -> dict[str, str]:
