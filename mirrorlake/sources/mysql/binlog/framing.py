@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from mirrorlake.errors import LogUnreadable
@@ -30,8 +30,7 @@ IGNORABLE: Final = 0x0080
 _LONGEST_NAME = 511
 
 
-@dataclass(frozen=True, slots=True)
-class LogEvent:
+class LogEvent(NamedTuple):
     """One event, its checksum verified.
 
     Attributes:
@@ -106,12 +105,14 @@ class Framing:
             return self._describe(
                 given, LogEvent(kind, timestamp, server_id, end, flags, size, given[HEADER_SIZE:])
             )
-        if self._checksums:
-            _verify(given, kind)
-            body = given[HEADER_SIZE:-4]
-        else:
-            body = given[HEADER_SIZE:]
-        return LogEvent(kind, timestamp, server_id, end, flags, size, body)
+        if not self._checksums:
+            return LogEvent(kind, timestamp, server_id, end, flags, size, given[HEADER_SIZE:])
+        if (
+            size < HEADER_SIZE + 4
+            or crc32(memoryview(given)[:-4]).to_bytes(4, "little") != given[-4:]
+        ):
+            raise unreadable(f"An event ({name_of(kind)})", "its checksum is that of other bytes")
+        return LogEvent(kind, timestamp, server_id, end, flags, size, given[HEADER_SIZE:-4])
 
     def _describe(self, given: bytes, event: LogEvent) -> LogEvent:
         self.description = read_description(given)
@@ -133,11 +134,6 @@ def pack_event(event: LogEvent) -> bytes:
     size = HEADER_SIZE + len(event.body)
     head = (event.timestamp, event.kind, event.server_id, size, event.end, event.flags)
     return _HEADER.pack(*head) + event.body
-
-
-def _verify(given: bytes, kind: int) -> None:
-    if len(given) < HEADER_SIZE + 4 or crc32(given[:-4]) != _CHECKSUM.unpack(given[-4:])[0]:
-        raise unreadable(f"An event ({name_of(kind)})", "its checksum is that of other bytes")
 
 
 def read_description(given: bytes) -> FormatDescription:

@@ -6,9 +6,10 @@ ones); MariaDB knowledge base, "Gtid Event".
 
 from __future__ import annotations
 
+import functools
+import struct
 import uuid
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from mirrorlake.sources.mysql.binlog.byte_reader import ByteReader, unreadable
 from mirrorlake.sources.mysql.binlog.event_kinds import (
@@ -22,6 +23,8 @@ from mirrorlake.sources.mysql.binlog.gtid_sets import MysqlGtid
 from mirrorlake.sources.mysql.binlog.positions import Gtid
 
 _MICROSECONDS: Final = 1_000_000
+_CLASSIC = struct.Struct("<B16sQ")
+_TIMES: Final = _CLASSIC.size + 17
 # Of MariaDB's flags.
 _STANDALONE, _GROUP_COMMIT, _PREPARED, _COMPLETED = 1, 2, 64, 128
 # Fields of a tagged one, in the order of their numbers.
@@ -32,8 +35,7 @@ _BYTES = {_FLAGS: 1, _UUID: 16}
 _LAST_FIELD = 11
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionStart:
+class TransactionStart(NamedTuple):
     """What the log says of a transaction before its first change.
 
     Attributes:
@@ -71,19 +73,23 @@ def _mariadb(event: LogEvent) -> TransactionStart:
 
 
 def _mysql(event: LogEvent) -> TransactionStart:
-    fields = ByteReader(event.body, f"An event ({event.name})")
-    fields.take(1)
-    server, number = uuid.UUID(bytes=fields.take(16)), fields.uint(8)
-    gtid = None if event.kind == ANONYMOUS_GTID else MysqlGtid(server, "", number)
-    committed_at = event.timestamp * _MICROSECONDS
+    body = event.body
+    if len(body) < _CLASSIC.size:
+        raise unreadable(f"An event ({event.name})", "it is cut")
+    _, server, number = _CLASSIC.unpack_from(body)
+    gtid = None if event.kind == ANONYMOUS_GTID else MysqlGtid(_server(server), "", number)
+    committed_at = 0
     # A logical clock, and since 8.0.1 the times: seven bytes, whose highest bit announces others.
-    if fields.left >= 24 and fields.uint(1) == 2:
-        fields.take(16)
-        time = fields.uint(7)
-        if time >> 55:
-            time = fields.uint(7)
-        committed_at = time or committed_at
-    return TransactionStart(gtid, committed_at)
+    if len(body) >= _TIMES + 7 and body[_CLASSIC.size] == 2:
+        committed_at = int.from_bytes(body[_TIMES : _TIMES + 7], "little")
+        if committed_at >> 55:
+            committed_at = int.from_bytes(body[_TIMES + 7 : _TIMES + 14], "little")
+    return TransactionStart(gtid, committed_at or event.timestamp * _MICROSECONDS)
+
+
+@functools.lru_cache(maxsize=64)
+def _server(given: bytes) -> uuid.UUID:
+    return uuid.UUID(bytes=given)
 
 
 def _tagged(event: LogEvent) -> TransactionStart:
@@ -96,8 +102,10 @@ def _tagged(event: LogEvent) -> TransactionStart:
     while fields.left:
         number = _number(fields)
         if number in _BYTES:
-            octets = bytes(_number(fields) for _ in range(_BYTES[number]))
-            server = uuid.UUID(bytes=octets) if number == _UUID else server
+            octets = [_number(fields) for _ in range(_BYTES[number])]
+            if max(octets) > 255:
+                raise unreadable(fields.what, "a byte in it is none")
+            server = uuid.UUID(bytes=bytes(octets)) if number == _UUID else server
         elif number == _TAG:
             tag = fields.text(fields.take(_number(fields)))
         elif number <= _LAST_FIELD:

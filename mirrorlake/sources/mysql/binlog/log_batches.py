@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -50,8 +50,7 @@ class BatchLimits:
     seconds: float = 10.0
 
 
-@dataclass(frozen=True)
-class LogTransaction:
+class LogTransaction(NamedTuple):
     """The transaction that a row or statement is of; see `PLACES`."""
 
     at: LogPosition

@@ -52,6 +52,7 @@ from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
 _WRAP: Final = 0xFFFFFFFF
 _NEAR: Final = 1 << 31
 _BEGIN: Final = b"\0BEGIN"
+_NOTHING: Final = ()
 _ROW_KINDS: Final = frozenset({*CHANGE_OF, kinds.TABLE_MAP, kinds.PARTIAL_UPDATE_ROWS})
 
 
@@ -142,8 +143,8 @@ class LogReader:
             if event.kind == kinds.TRANSACTION_PAYLOAD:
                 for inner in read_payload(event):
                     yield from self._event(inner)
-            else:
-                yield from self._event(event)
+            elif (found := self._event(event)) is not _NOTHING:
+                yield from found
             if self._open is None:
                 self._done = (self._file, self._offset)
                 if self._is_due():
@@ -176,36 +177,35 @@ class LogReader:
             raise unreadable(f"An event ({event.name})", f"it ends before it begins: {event.end}")
         self._began, self._offset = self._offset + step - event.size, self._offset + step
 
-    def _event(self, event: LogEvent) -> Iterator[LogBatch]:
+    def _event(self, event: LogEvent) -> Iterable[LogBatch]:
+        """Take in an event; what is full then is to be given out."""
         kind = event.kind
         if kind in _ROW_KINDS:
-            yield from self._on_rows(event)
-            return
+            return self._on_rows(event)
         handler = self._handlers.get(kind)
-        if handler is None:
-            if event.flags & IGNORABLE:
-                return
-            raise unknown_event(event)
-        if found := handler(event):
-            yield from found
+        if handler is not None:
+            return handler(event) or _NOTHING
+        if event.flags & IGNORABLE:
+            return _NOTHING
+        raise unknown_event(event)
 
-    def _on_rows(self, event: LogEvent) -> Iterator[LogBatch]:
+    def _on_rows(self, event: LogEvent) -> Iterable[LogBatch]:
         current = self._open
         if current is None:
             raise unreadable(f"An event ({event.name})", "it is in no transaction")
         if current.prepared is not None:
             current.prepared.add(event)
-            return
+            return _NOTHING
         if current.silent:
-            return
-        if self._statements:
-            yield self._take()
+            return _NOTHING
+        before = [self._take()] if self._statements else _NOTHING
         self._gatherer.add(event, current.mark, current.numbers, mariadb=self._is_mariadb)
         if self._due is None:
             self._due = time.monotonic() + self._limits.seconds
         limits = self._limits
         if self._gatherer.rows >= limits.rows or self._gatherer.bytes >= limits.bytes:
-            yield self._take()
+            return [*before, self._take()]
+        return before
 
     @property
     def _is_mariadb(self) -> bool:

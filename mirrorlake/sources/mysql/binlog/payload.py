@@ -31,7 +31,7 @@ def read_payload(event: LogEvent) -> Iterator[LogEvent]:
         LogUnreadable: it is cut, of an unknown compression, or has more than it says.
     """
     fields = ByteReader(event.body, f"An event ({event.name})")
-    size, kind, unpacked = fields.left, _NONE, None
+    size, kind, unpacked = None, _NONE, None
     while (part := fields.packed()) != _END:
         value = ByteReader(fields.packed_bytes(), fields.what)
         if part == _SIZE:
@@ -42,6 +42,7 @@ def read_payload(event: LogEvent) -> Iterator[LogEvent]:
             unpacked = value.packed()
     if kind not in (_ZSTD, _NONE):
         raise unreadable(fields.what, f"its compression is of an unknown kind ({kind})")
+    size = fields.left if size is None else size
     packed = pa.BufferReader(fields.take(size))
     stream = pa.CompressedInputStream(packed, "zstd") if kind == _ZSTD else packed
     yield from _events(stream, unpacked if kind == _ZSTD else size, fields.what)

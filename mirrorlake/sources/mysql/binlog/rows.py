@@ -6,9 +6,8 @@ Source: MySQL source, ``binary_log::Rows_event``; MariaDB knowledge base, "Rows 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from mirrorlake.sources.mysql.binlog import event_kinds as kinds
 from mirrorlake.sources.mysql.binlog.byte_reader import ByteReader, unreadable
@@ -53,8 +52,7 @@ _EXTRA: Final = (
 _COMPRESSED: Final = range(kinds.WRITE_ROWS_COMPRESSED_V1, kinds.DELETE_ROWS_COMPRESSED + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class RowImages:
+class RowImages(NamedTuple):
     """The images of one event: from ``at`` to the end of the bytes, one after the other.
 
     Attributes:
@@ -86,23 +84,21 @@ def read_images(event: LogEvent) -> RowImages:
     Raises:
         LogUnreadable: it is cut.
     """
-    body, change = event.body, CHANGE_OF[event.kind]
-    fields = ByteReader(body, f"An event ({event.name})")
-    table_id = fields.uint(6)
-    fields.take(2)
-    if event.kind in _EXTRA:
+    kind, body = event.kind, event.body
+    change = CHANGE_OF[kind]
+    fields = ByteReader(body, f"An event ({event.name})", 8)
+    if kind in _EXTRA:
         more = fields.uint(2)
         if more < 2:
             raise unreadable(fields.what, "its header has no end")
         fields.take(more - 2)
     columns = fields.packed()
-    present = fields.take((columns + 7) // 8 * (1 + (change is RowChange.UPDATE_AFTER)))
     half = (columns + 7) // 8
     every = (1 << columns) - 1
-    whole = all(
-        int.from_bytes(present[n : n + half], "little") & every == every
-        for n in range(0, len(present), half)
-    )
-    if event.kind in _COMPRESSED:
+    whole = int.from_bytes(fields.take(half), "little") & every == every
+    if change is RowChange.UPDATE_AFTER:
+        whole = int.from_bytes(fields.take(half), "little") & every == every and whole
+    table_id = int.from_bytes(body[:6], "little")
+    if kind in _COMPRESSED:
         return RowImages(table_id, change, columns, whole, unpack_mariadb(body[fields.at :]), 0)
     return RowImages(table_id, change, columns, whole, body, fields.at)

@@ -34,6 +34,7 @@ _REGISTER, _DUMP, _DUMP_GTID = 0x15, 0x12, 0x1E
 _NON_BLOCK, _THROUGH_GTID = 1, 4
 _LOST: Final = 2013  # CR_SERVER_LOST
 _FATAL: Final = 1236  # ER_SOURCE_FATAL_ERROR_READING_BINLOG
+_DENIED: Final = (1045, 1227)
 _OK, _EOF, _ERROR = 0x00, 0xFE, 0xFF
 _LONGEST: Final = 0xFFFFFF
 _PURGED: Final = (
@@ -209,6 +210,13 @@ class LogTransport:
         code = int.from_bytes(given[1:3], "little")
         words = given[9:].decode(errors="replace") if given[3:4] == b"#" else given[3:].decode()
         words = without_secret(words, self._source)
+        if code in _DENIED:
+            return SourceError(
+                f"source {self._source.name} does not let the account read its binary log: "
+                f"{words} [{code}]",
+                source=self._source.name,
+                next_step="Run GRANT REPLICATION SLAVE ON *.* TO the account",
+            )
         if code != _FATAL:
             return source_error(pymysql.err.OperationalError(code, words), self._source)
         lower, name = words.lower(), self._source.name

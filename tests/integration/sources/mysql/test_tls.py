@@ -12,9 +12,14 @@ from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
 from mirrorlake.errors import SourceError
 from mirrorlake.operations.sync import sync_table
+from mirrorlake.sources.mysql.binlog.charsets import read_server_forms
+from mirrorlake.sources.mysql.binlog.log_reader import LogReader
+from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
+from mirrorlake.sources.mysql.binlog.transport import LogTransport
 from mirrorlake.sources.mysql.connect import session
 from mirrorlake.sources.mysql.reader import read_batches
 from mirrorlake.workspace import Workspace
+from tests.integration.binlogs import images, log_end
 from tests.integration.certificates import write_certificates
 from tests.integration.conftest import PASSWORD, USER
 from tests.integration.sources.mysql.test_types import assert_exact
@@ -115,3 +120,17 @@ def test_a_query_that_fails_is_told_in_the_servers_words(
     source = engine_for(FULL, {"tls": {"ca": str(ca)}}).config.sources["s"]
     with pytest.raises(SourceError, match="nothing"):
         list(read_batches(source, database, "SELECT nothing FROM dual"))
+
+
+def test_the_binary_log_comes_encrypted(
+    server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor, ca: Path
+) -> None:
+    start = log_end(server)
+    sql("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)")
+    source = engine_for(FULL, {"tls": {"ca": str(ca)}}).config.sources["s"]
+    tables = {(database, "t"): FollowedTable()}
+    with session(source) as asked, LogTransport(source, start, 7, follow=False) as transport:
+        forms = read_server_forms(asked)
+        reader = LogReader(start, tables, forms, checksums=transport.checksums)
+        batches = list(reader.batches(transport.packets()))
+    assert images(batches, "t").column("id").to_pylist() == [1, 2]

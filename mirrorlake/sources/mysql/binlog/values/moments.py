@@ -19,6 +19,7 @@ from mirrorlake.sources.mysql.binlog.values.decoded import Decoded
 from mirrorlake.sources.mysql.calendar import dates_of, datetimes_of
 
 INSTANT = pa.timestamp("us", "UTC")
+_LAST = 10_000 * 13 << 22
 _ZERO = "0000-00-00 00:00:00"
 
 
@@ -30,6 +31,7 @@ def fraction_size(digits: int) -> int:
 def date(cells: ColumnCells) -> Decoded:
     """DATE: day, month and year in three bytes."""
     words = cells.valid(cells.word(3)).astype(np.int64)
+    _check(words >> 9 < 10_000, "a DATE after the year 9999")
     numbers = (words >> 9) * 10_000 + (words >> 5 & 15) * 100 + (words & 31)
     return Decoded(*dates_of(pa.array(numbers, mask=cells.null)))
 
@@ -40,7 +42,7 @@ def datetime(digits: int) -> Callable[[ColumnCells], Decoded]:
     def decode(cells: ColumnCells) -> Decoded:
         packed = cells.big(5).astype(np.int64) - (1 << 39)
         packed = cells.valid(packed)
-        _check(packed >= 0, "a DATETIME before the year 0")
+        _check((packed >= 0) & (packed < _LAST), "a DATETIME before the year 0 or after 9999")
         months, clock = packed >> 22, packed & 0x1FFFF
         hours, minutes, seconds = clock >> 12, clock >> 6 & 63, clock & 63
         _check((hours < 24) & (minutes < 60) & (seconds < 60), "a DATETIME at no time of a day")

@@ -28,8 +28,9 @@ def description(
     return whole
 
 
-def rotate(file: str = "bin.000001", offset: int = 4) -> bytes:
-    return event(kinds.ROTATE, struct.pack("<Q", offset) + file.encode(), flags=0x20)
+def rotate(file: str = "bin.000001", offset: int = 4, *, checksum: bool = True) -> bytes:
+    body = struct.pack("<Q", offset) + file.encode()
+    return event(kinds.ROTATE, body, flags=0x20, checksum=checksum)
 
 
 def packed(number: int) -> bytes:
