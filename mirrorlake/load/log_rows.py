@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as _compute
 
-from mirrorlake.errors import SourceError
+from mirrorlake.errors import LogUnreadable, SourceError
 from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.convert import cast_exact, with_own_columns
 from mirrorlake.load.row_source import OnRows, Rows
@@ -76,11 +76,10 @@ class LogRows:
         for changes in self.changes:
             first, end = _place_of(changes, 0), _place_of(changes, changes.rows.num_rows - 1)
             if last is not None and not last < first:
-                raise SourceError(
+                raise LogUnreadable(
                     f"the binary log of source {part.source.name} gives changes of {part.name} out "
                     "of order",
                     table=part.name,
-                    next_step="Sync again: the table is read again",
                 )
             last = end
             kept = np.flatnonzero(self._kept(part, changes))
@@ -171,7 +170,7 @@ def _originals(part: ChunkPlan, entries: Any) -> dict[str, Any]:
             f"the binary log has a value of {part.name} that has no place in its column's type",
             source=part.source.name,
             table=part.name,
-            next_step="Sync again; if that does not help, use mode incremental or full",
+            next_step="Use mode incremental or full for it",
         )
     wanted = part.schema.field(ORIGINAL).type
     names = {in_mysql(exact): exact.name for exact in part.columns}

@@ -164,7 +164,7 @@ class LogStream:
         with LogTransport(
             self._source,
             StreamPosition(start),
-            new_server_id(),
+            new_server_id(self._connection),
             follow=False,
             server=self._seen.server,
         ) as transport:
@@ -261,6 +261,8 @@ class LogStream:
         try:
             with self._leased(table.contract) as workspace:
                 self._load_leased(workspace, table, pieces, place, seen)
+        except LogUnreadable as error:
+            self._unproved(table, str(error))
         except MirrorlakeError as error:
             self._leave(table)
             if self._raises:

@@ -10,8 +10,8 @@ Variables"; MariaDB knowledge base, "Enhancements for START TRANSACTION WITH CON
 from __future__ import annotations
 
 import json
-import secrets
 import time
+import uuid
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,22 +24,14 @@ from mirrorlake.errors import SourceBusy, SourceError
 from mirrorlake.sources.mysql.binlog import event_kinds as kinds
 from mirrorlake.sources.mysql.binlog.framing import Framing, read_rotate
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
+from mirrorlake.sources.mysql.binlog.requirements import find_missing
+from mirrorlake.sources.mysql.binlog.server_logs import choose_server_id
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
 from mirrorlake.sources.mysql.connect import is_mariadb, read_clock, rows_of
 from mirrorlake.sources.mysql.open_writes import NO_CONNECTION, read_open_writes
 
 _COMMITTING_SECONDS: Final = 30.0
 _PAUSE: Final = 0.1
-_WANTED: Final = {
-    "log_bin": ("ON", "start the server with log_bin"),
-    "binlog_format": ("ROW", "SET GLOBAL binlog_format = ROW"),
-    "binlog_row_image": ("FULL", "SET GLOBAL binlog_row_image = FULL"),
-    "binlog_row_metadata": ("FULL", "SET GLOBAL binlog_row_metadata = FULL"),
-    "binlog_row_value_options": ("", "SET GLOBAL binlog_row_value_options = ''"),
-}
-"""Each variable: the value that it must have, and what gives it that."""
-_OPTIONAL: Final = frozenset({"binlog_row_value_options"})
-"""A server that lacks one of these has no other way."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +124,8 @@ def read_copy_start(connection: Connection[Any], source: SourceConfig, server: s
         position = read_end(connection, source).position
         _wait_for_commits(connection, source)
     at = StreamPosition(position)
-    with LogTransport(source, at, new_server_id(), follow=False, server=server) as transport:
+    number = new_server_id(connection)
+    with LogTransport(source, at, number, follow=False, server=server) as transport:
         files = LogFiles(transport)
         for _ in files.packets():
             if position.file in files.made:
@@ -219,10 +212,13 @@ class LogFiles:
         return False
 
 
-def new_server_id() -> int:
-    """A number for a replica that no other is likely to have: a server ends one whose number comes
-    again."""
-    return 1 << 31 | secrets.randbits(31)
+def new_server_id(connection: Connection[Any]) -> int:
+    """A number for a replica that no other has: two runs may read one server side by side.
+
+    Raises:
+        SourceError: the server was lost.
+    """
+    return choose_server_id(connection, uuid.uuid4().hex)
 
 
 def refuse_unfollowable(connection: Connection[Any], source: SourceConfig) -> None:
@@ -231,32 +227,15 @@ def refuse_unfollowable(connection: Connection[Any], source: SourceConfig) -> No
     Raises:
         SourceError: it does not; all of what it lacks, with what to run.
     """
-    if unmet := unmet_requirements(connection):
-        words, steps = zip(*unmet, strict=True)
+    missing = [one for one in find_missing(connection) if one.needed]
+    if missing:
+        problems = "; ".join(f"{one.name}: {one.problem}" for one in missing)
         raise SourceError(
-            f"source {source.name}: its binary log can't be followed: {'; '.join(words)}",
+            f"source {source.name}: its binary log can't be followed: {problems}",
             source=source.name,
-            next_step=f"{'; '.join(steps)}. Sessions that are open keep what they have",
+            next_step=f"Run {'; '.join(one.fix for one in missing)}. Sessions that are open keep "
+            "what they have",
         )
-
-
-def unmet_requirements(connection: Connection[Any]) -> list[tuple[str, str]]:
-    """What a server lacks for its log to be followed: what is so, and what changes it.
-
-    Raises:
-        SourceError: it could not be asked.
-    """
-    names = ", ".join(f"'{name}'" for name in _WANTED)
-    sql = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"
-    held = {str(name).lower(): str(value) for name, value in rows_of(connection, sql)}
-    found: list[tuple[str, str]] = []
-    for name, (wanted, step) in _WANTED.items():
-        value = held.get(name)
-        if value is None and name not in _OPTIONAL:
-            found.append((f"it has no {name}", "use MySQL 8.0, MariaDB 10.5, or a later one"))
-        elif value is not None and value.upper() != wanted:
-            found.append((f"{name} is {value or 'empty'}", step))
-    return found
 
 
 def _without_log(source: SourceConfig) -> SourceError:

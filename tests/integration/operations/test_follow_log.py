@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
+import time
+from collections import Counter
 from collections.abc import Callable
 from datetime import date
+from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
@@ -15,6 +24,8 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.operations import log_stream
 from mirrorlake.operations.check_layers import prove_raw_layer
+from mirrorlake.operations.follow_log import follow_tables
+from mirrorlake.operations.restore_ledger import rebuild_table
 from mirrorlake.operations.sync import reload_days, sync_table
 from mirrorlake.operations.sync_tables import sync_tables
 from mirrorlake.proof.check import check_table
@@ -22,6 +33,7 @@ from mirrorlake.proof.report import Ask
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.workspace import Workspace
+from tests.soak.runs import Order, Runner
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Workspace]
@@ -281,3 +293,140 @@ def test_deletes_are_kept_where_the_contract_says_so(
     assert [rows[n]["name"] for n in (1, 2, 3)] == ["a", "again", "c"]
     if deletes == "flag":
         assert [rows[n][DELETED_AT] is not None for n in (1, 2, 3)] == [True, False, False]
+
+
+STEPS = [
+    *("ledger.created", "ledger.pending", "chunk.written", "commit.before", "commit.after"),
+    *("ledger.success", "log.table", "log.progress", "ledger.pending:2", "commit.after:2"),
+]
+
+
+def test_a_run_that_dies_at_any_step_loses_nothing_and_adds_nothing_twice(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, runner: Runner
+) -> None:
+    sql(TABLE.format("a"), TABLE.format("b"))
+    workspace = engine_for({"a": LOG, "b": LOG})
+    sync_all(workspace)
+    killed = 0
+    for number, step in enumerate(STEPS):
+        at = 100 * number
+        for name in "ab":
+            sql(
+                f"INSERT INTO {name} (id, name) VALUES ({at}, 'x{at}'), ({at + 1}, NULL)",
+                f"UPDATE {name} SET id = id + 50 WHERE id = {at}",
+                f"DELETE FROM {name} WHERE id = {at - 99}",
+            )
+        parts = ("sync", "--jobs", "1")
+        order = Order(workspace.config.path, act="command", failpoint=step, arguments=parts)
+        run = runner.run(order)
+        killed += run.code == -signal.SIGKILL
+        assert run.code == -signal.SIGKILL, (step, run.code, run.error)
+        sql(f"UPDATE a SET amount = {number}", f"INSERT INTO b (id) VALUES ({at + 7})")
+        sync_all(workspace)
+        assert_equal(workspace, server, "a", "b")
+    assert killed == len(STEPS)
+    for name in "ab":
+        contract = workspace.config.table(name)
+        rows = raw_rows(workspace, contract)
+        inserted = Counter(row["id"] for row in rows if row["_mirror_op"] == "insert")
+        assert set(inserted.values()) == {1}
+        assert prove_raw_layer(workspace, contract).verdict == "equal"
+
+
+def test_two_syncs_side_by_side(server: EmbeddedServer, sql: Sql, engine_for: EngineFor) -> None:
+    sql(TABLE.format("t"), TABLE.format("u"))
+    tables = {"t": LOG, "u": LOG}
+    workspace = engine_for(tables)
+    sync_all(workspace)
+    sql(*(f"INSERT INTO {name} (id) VALUES ({n})" for n in range(50) for name in "tu"))
+    found: list[Any] = []
+
+    def run() -> None:
+        with Workspace.open(workspace.config, spark=workspace.spark) as other:
+            found.extend(follow_tables(other, other.config.tables).values())
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sync_all(workspace)
+    assert_equal(workspace, server, "t", "u")
+    for name in "tu":
+        rows = raw_rows(workspace, workspace.config.table(name))
+        assert Counter(row["id"] for row in rows) == Counter(range(50))
+
+
+def test_a_ledger_that_was_lost_knows_from_where_to_read_on(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, tmp_path: Path
+) -> None:
+    sql(TABLE.format("t"), "INSERT INTO t (id) VALUES (5)")
+    workspace = engine_for({"t": LOG})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql("INSERT INTO t (id) VALUES (1), (2)")
+    sync_table(workspace, contract)
+    url = f"sqlite:///{tmp_path / 'other.db'}"
+    ledger = workspace.config.ledger.model_copy(update={"url": url})
+    config = workspace.config.model_copy(update={"ledger": ledger})
+    with Workspace.open(config, spark=workspace.spark) as other:
+        rebuild_table(other.ledger, other.lake, contract, "rebuilt")
+        sql("DELETE FROM t WHERE id = 1", "INSERT INTO t (id) VALUES (3)")
+        sync_table(other, contract)
+        assert_equal(other, server)
+        assert kinds(other, "t") == ["initial", "log", "log"]
+
+
+def test_a_log_that_was_begun_again_has_its_tables_read_again(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    [(version,)] = sql("SELECT @@version")
+    if "mariadb" not in version.lower():
+        pytest.skip("MySQL 9 has another statement, and 8.0.12 not yet")
+    sql(TABLE.format("t"), "RESET MASTER", "INSERT INTO t (id) VALUES (1)")
+    workspace = engine_for({"t": LOG})
+    sync_all(workspace)
+    time.sleep(1.1)  # a file knows when it was begun to the second
+    sql("RESET MASTER", "INSERT INTO t (id) VALUES (2)", "UPDATE t SET id = 7 WHERE id = 1")
+    found = sync_all(workspace)
+    assert found["t"].window == "initial"
+    assert_equal(workspace, server)
+
+
+ROW_IDS = st.integers(0, 8)
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("REPLACE INTO {} (id, name, amount) VALUES ({}, '{}', 1)"), ROW_IDS, ROW_IDS
+        ),
+        st.tuples(st.just("UPDATE IGNORE {} SET id = {} WHERE id = {}"), ROW_IDS, ROW_IDS),
+        st.tuples(st.just("UPDATE {} SET amount = {} WHERE id <> {}"), ROW_IDS, ROW_IDS),
+        st.tuples(st.just("DELETE FROM {} WHERE id IN ({}, {})"), ROW_IDS, ROW_IDS),
+        st.tuples(st.sampled_from(["BEGIN", "COMMIT", "ROLLBACK", "sync"]), ROW_IDS, ROW_IDS),
+    ),
+    max_size=25,
+)
+
+
+@pytest.mark.full
+@given(changes=st.lists(st.tuples(st.sampled_from("tu"), CHANGES), min_size=1, max_size=4))
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_random_histories(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, changes: Any
+) -> None:
+    with contextlib.suppress(pymysql.Error):
+        sql("ROLLBACK")
+    sql("DROP TABLE IF EXISTS t, u", TABLE.format("t"), TABLE.format("u"))
+    # An example's tables take the place of the last one's.
+    any_size = {**LOG, "shrink_limit": None}
+    workspace = engine_for({"t": any_size, "u": any_size})
+    sync_all(workspace)
+    for name, some in changes:
+        for text, one, two in some:
+            if text == "sync":
+                follow_tables(workspace, workspace.config.tables)
+            else:
+                sql(text.format(name, one, two) if " " in text else text)
+    sql("COMMIT")
+    sync_all(workspace)
+    assert_equal(workspace, server, "t", "u")
