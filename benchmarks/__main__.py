@@ -14,6 +14,7 @@ from collections.abc import Callable
 import click
 
 from benchmarks import (
+    binlog,
     ddl,
     extract,
     first,
@@ -39,6 +40,7 @@ PARTS: dict[str, Callable[[int, float], Figures]] = {
     "memory": memory.run,
     "location": location.run,
     "tick": tick.run,
+    "binlog": binlog.run,
     "fold": fold.run,
     "proof": proof.run,
     "many": many.run,
@@ -69,7 +71,17 @@ def main(runs: int, scale: float, part: tuple[str, ...], dry: bool) -> None:
         show(figures)
         if not dry:
             # The same tables in two sizes are two results.
-            parts = ("ddl", "first", "fold", "many", "models", "location", "plan", "streams")
+            parts = (
+                "binlog",
+                "ddl",
+                "first",
+                "fold",
+                "many",
+                "models",
+                "location",
+                "plan",
+                "streams",
+            )
             smaller = name.startswith(parts) and scale != 1
             keep(f"{name}-{scale:g}" if smaller else name, command, figures)
     if not dry:

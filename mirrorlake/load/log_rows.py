@@ -29,9 +29,9 @@ from mirrorlake.schema.own_columns import (
     POSITION,
 )
 from mirrorlake.schema.versions import Exact
+from mirrorlake.sources.mysql.binlog.events.rows import RowChange
 from mirrorlake.sources.mysql.binlog.log_batches import TableChanges
 from mirrorlake.sources.mysql.binlog.positions import LogPosition
-from mirrorlake.sources.mysql.binlog.rows import RowChange
 from mirrorlake.sources.mysql.connect import SourcePosition
 from mirrorlake.sources.mysql.route import Heed
 

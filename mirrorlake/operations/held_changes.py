@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.ipc as _ipc
 
 from mirrorlake.load.log_rows import is_new
+from mirrorlake.sources.mysql.binlog.events.table_map import TableMap
 from mirrorlake.sources.mysql.binlog.log_batches import TableChanges
 from mirrorlake.sources.mysql.binlog.positions import LogPosition
-from mirrorlake.sources.mysql.binlog.table_map import TableMap
 
 ipc: Any = _ipc
 

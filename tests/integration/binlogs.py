@@ -18,10 +18,10 @@ from mirrorlake.load.chunk_statements import ChunkPlan
 from mirrorlake.load.select_rows import SELECT
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.binlog.charsets import read_server_forms
+from mirrorlake.sources.mysql.binlog.events.rows import RowChange
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits, LogBatch
 from mirrorlake.sources.mysql.binlog.log_reader import LogReader
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
-from mirrorlake.sources.mysql.binlog.rows import RowChange
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
 from mirrorlake.sources.mysql.connect import session

@@ -21,8 +21,8 @@ from pymysql.connections import Connection
 
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SourceBusy, SourceError
-from mirrorlake.sources.mysql.binlog import event_kinds as kinds
-from mirrorlake.sources.mysql.binlog.framing import Framing, read_rotate
+from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
+from mirrorlake.sources.mysql.binlog.events.framing import Framing, read_rotate
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
 from mirrorlake.sources.mysql.binlog.requirements import find_missing
 from mirrorlake.sources.mysql.binlog.server_logs import choose_server_id

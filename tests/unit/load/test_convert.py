@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceError
 from mirrorlake.load.chunk_statements import ChunkPlan, Equality
-from mirrorlake.load.convert import _originals, exact_rows
+from mirrorlake.load.convert import exact_rows
+from mirrorlake.schema.originals import gather_originals
 from mirrorlake.schema.versions import Exact
 from mirrorlake.sources.mysql.reader import WITNESS
 
@@ -37,7 +38,7 @@ def test_each_row_has_its_own_sorted_by_column(cells: dict[str, list[str | None]
         ]
         for row in range(ROWS)
     ]
-    assert _originals(texts, ROWS, KIND).to_pylist() == [pairs or None for pairs in wanted]
+    assert gather_originals(texts, ROWS, KIND).to_pylist() == [pairs or None for pairs in wanted]
 
 
 COLUMNS = (

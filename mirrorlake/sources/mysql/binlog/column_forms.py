@@ -16,10 +16,10 @@ from typing import Final
 import pyarrow as pa
 
 from mirrorlake.errors import TypeRefused
-from mirrorlake.sources.mysql.binlog import wire_types as wire
 from mirrorlake.sources.mysql.binlog.cells import ColumnCells
+from mirrorlake.sources.mysql.binlog.events import wire_types as wire
+from mirrorlake.sources.mysql.binlog.events.table_map import LoggedColumn
 from mirrorlake.sources.mysql.binlog.row_scanner import Width
-from mirrorlake.sources.mysql.binlog.table_map import LoggedColumn
 from mirrorlake.sources.mysql.binlog.values import (
     binaries,
     json_binary,

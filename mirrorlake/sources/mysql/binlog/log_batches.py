@@ -12,9 +12,9 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mirrorlake.sources.mysql.binlog.events.rows import RowChange
+from mirrorlake.sources.mysql.binlog.events.table_map import TableMap
 from mirrorlake.sources.mysql.binlog.positions import Gtid, LogPosition, StreamPosition
-from mirrorlake.sources.mysql.binlog.rows import RowChange
-from mirrorlake.sources.mysql.binlog.table_map import TableMap
 from mirrorlake.sources.mysql.binlog.table_shape import TableShape
 
 PLACES: Final = pa.schema(

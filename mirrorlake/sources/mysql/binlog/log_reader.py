@@ -10,17 +10,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from mirrorlake.sources.mysql.binlog import event_kinds as kinds
 from mirrorlake.sources.mysql.binlog.byte_reader import unreadable
 from mirrorlake.sources.mysql.binlog.column_forms import ServerForms
-from mirrorlake.sources.mysql.binlog.framing import (
+from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
+from mirrorlake.sources.mysql.binlog.events.framing import (
     IGNORABLE,
     Framing,
     LogEvent,
     read_rotate,
     unknown_event,
 )
-from mirrorlake.sources.mysql.binlog.gtid_events import TransactionStart, read_start
+from mirrorlake.sources.mysql.binlog.events.gtid_events import TransactionStart, read_start
+from mirrorlake.sources.mysql.binlog.events.payload import read_payload
+from mirrorlake.sources.mysql.binlog.events.rows import CHANGE_OF
 from mirrorlake.sources.mysql.binlog.log_batches import (
     BatchLimits,
     LogBatch,
@@ -32,7 +34,6 @@ from mirrorlake.sources.mysql.binlog.open_transactions import (
     PreparedTransaction,
     PreparedTransactions,
 )
-from mirrorlake.sources.mysql.binlog.payload import read_payload
 from mirrorlake.sources.mysql.binlog.positions import (
     LogPosition,
     StreamPosition,
@@ -40,7 +41,6 @@ from mirrorlake.sources.mysql.binlog.positions import (
     with_gtid,
 )
 from mirrorlake.sources.mysql.binlog.row_gatherer import RowGatherer
-from mirrorlake.sources.mysql.binlog.rows import CHANGE_OF
 from mirrorlake.sources.mysql.binlog.statements import (
     LoggedQuery,
     QueryKind,

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mirrorlake.sources.mysql.binlog.byte_reader import unreadable
-from mirrorlake.sources.mysql.binlog.framing import LogEvent, inner_event, pack_event
-from mirrorlake.sources.mysql.binlog.gtid_events import TransactionStart
+from mirrorlake.sources.mysql.binlog.events.framing import LogEvent, inner_event, pack_event
+from mirrorlake.sources.mysql.binlog.events.gtid_events import TransactionStart
 from mirrorlake.sources.mysql.binlog.log_batches import LogTransaction
 from mirrorlake.sources.mysql.binlog.positions import StreamPosition
 

@@ -10,10 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mirrorlake.errors import MirrorlakeError, SchemaError, SourceError
-from mirrorlake.sources.mysql.binlog import event_kinds as kinds
 from mirrorlake.sources.mysql.binlog.byte_reader import unreadable
 from mirrorlake.sources.mysql.binlog.column_forms import ServerForms
-from mirrorlake.sources.mysql.binlog.framing import LogEvent
+from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
+from mirrorlake.sources.mysql.binlog.events.framing import LogEvent
+from mirrorlake.sources.mysql.binlog.events.rows import (
+    NO_TABLE,
+    RowChange,
+    read_images,
+    table_id_of_rows,
+)
+from mirrorlake.sources.mysql.binlog.events.table_map import read_names, read_table_map, table_id_of
 from mirrorlake.sources.mysql.binlog.log_batches import (
     LogTransaction,
     PendingRows,
@@ -22,13 +29,6 @@ from mirrorlake.sources.mysql.binlog.log_batches import (
 )
 from mirrorlake.sources.mysql.binlog.positions import LogPosition
 from mirrorlake.sources.mysql.binlog.row_scanner import scan_images
-from mirrorlake.sources.mysql.binlog.rows import (
-    NO_TABLE,
-    RowChange,
-    read_images,
-    table_id_of_rows,
-)
-from mirrorlake.sources.mysql.binlog.table_map import read_names, read_table_map, table_id_of
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable, TableShape
 
 _MOST_KNOWN = 20_000

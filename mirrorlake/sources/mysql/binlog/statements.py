@@ -12,11 +12,11 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from mirrorlake.sources.mysql.binlog import event_kinds as kinds
 from mirrorlake.sources.mysql.binlog.byte_reader import ByteReader
 from mirrorlake.sources.mysql.binlog.column_forms import ServerForms
-from mirrorlake.sources.mysql.binlog.framing import LogEvent
-from mirrorlake.sources.mysql.binlog.payload import unpack_mariadb
+from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
+from mirrorlake.sources.mysql.binlog.events.framing import LogEvent
+from mirrorlake.sources.mysql.binlog.events.payload import unpack_mariadb
 from mirrorlake.sources.mysql.binlog.values.texts import UTF8
 
 _CHARSET_CODE = 4

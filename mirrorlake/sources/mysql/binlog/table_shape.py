@@ -21,8 +21,8 @@ from mirrorlake.sources.mysql.binlog.column_forms import (
     form_of,
     width_of,
 )
+from mirrorlake.sources.mysql.binlog.events.table_map import TableMap
 from mirrorlake.sources.mysql.binlog.row_scanner import make_scan
-from mirrorlake.sources.mysql.binlog.table_map import TableMap
 from mirrorlake.sources.mysql.tables import SourceTable
 
 ORIGINALS: Final = pa.large_list(

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from mirrorlake.sources.mysql.binlog.cells import ColumnCells, spans
-from mirrorlake.sources.mysql.binlog.payload import unpack_column
+from mirrorlake.sources.mysql.binlog.events.payload import unpack_column
 from mirrorlake.sources.mysql.binlog.values.decoded import Decoded
 
 _DASHES = (8, 13, 18, 23)

@@ -14,9 +14,9 @@ from typing import Final
 import pyarrow as pa
 
 from mirrorlake.errors import LogUnreadable
-from mirrorlake.sources.mysql.binlog import wire_types as wire
 from mirrorlake.sources.mysql.binlog.byte_reader import unreadable
 from mirrorlake.sources.mysql.binlog.cells import ColumnCells
+from mirrorlake.sources.mysql.binlog.events import wire_types as wire
 from mirrorlake.sources.mysql.binlog.values.decoded import Decoded
 from mirrorlake.sources.mysql.binlog.values.packed_decimals import read_decimal
 

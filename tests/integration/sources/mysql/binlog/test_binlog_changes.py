@@ -9,11 +9,11 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
+from mirrorlake.sources.mysql.binlog.events.rows import RowChange
 from mirrorlake.sources.mysql.binlog.gtid_lists import GtidList
 from mirrorlake.sources.mysql.binlog.gtid_sets import GtidSet
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits, LogBatch
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
-from mirrorlake.sources.mysql.binlog.rows import RowChange
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
 from tests.integration.binlogs import (
     folded,

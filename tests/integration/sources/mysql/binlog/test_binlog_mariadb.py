@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.sources.mysql.binlog.event_kinds import (
+from mirrorlake.sources.mysql.binlog.events.event_kinds import (
     DELETE_ROWS_COMPRESSED_V1,
     QUERY_COMPRESSED,
     UPDATE_ROWS_COMPRESSED_V1,
     WRITE_ROWS_COMPRESSED_V1,
 )
-from mirrorlake.sources.mysql.binlog.framing import Framing
+from mirrorlake.sources.mysql.binlog.events.framing import Framing
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
 from tests.integration.binlogs import (
     folded,

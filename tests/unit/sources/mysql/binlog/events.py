@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from zlib import crc32
 
-from mirrorlake.sources.mysql.binlog import event_kinds as kinds
+from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
 
 
 def event(

@@ -7,8 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.errors import LogUnreadable
-from mirrorlake.sources.mysql.binlog import event_kinds as kinds
-from mirrorlake.sources.mysql.binlog.framing import Framing, inner_event, pack_event, read_rotate
+from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
+from mirrorlake.sources.mysql.binlog.events.framing import (
+    Framing,
+    inner_event,
+    pack_event,
+    read_rotate,
+)
 from tests.unit.sources.mysql.binlog.events import description, event, rotate
 
 WHOLE = event(kinds.XID, b"\1\2\3\4\5\6\7\x08", end=250, at=1_700_000_000)

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.errors import LogUnreadable
-from mirrorlake.sources.mysql.binlog import event_kinds as kinds
-from mirrorlake.sources.mysql.binlog import wire_types as wire
 from mirrorlake.sources.mysql.binlog.column_forms import ServerForms
+from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
+from mirrorlake.sources.mysql.binlog.events import wire_types as wire
 from mirrorlake.sources.mysql.binlog.gtid_sets import GtidSet
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits, LogBatch
 from mirrorlake.sources.mysql.binlog.log_reader import LogReader

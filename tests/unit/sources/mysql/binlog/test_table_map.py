@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.errors import LogUnreadable
-from mirrorlake.sources.mysql.binlog import wire_types as wire
-from mirrorlake.sources.mysql.binlog.table_map import read_names, read_table_map
+from mirrorlake.sources.mysql.binlog.events import wire_types as wire
+from mirrorlake.sources.mysql.binlog.events.table_map import read_names, read_table_map
 from tests.unit.sources.mysql.binlog.events import part, table_map, texts
 
 KINDS = bytes(

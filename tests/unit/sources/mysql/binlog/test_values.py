@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mirrorlake.errors import LogUnreadable, MirrorlakeError
 from mirrorlake.sources.mysql.binlog.cells import ColumnCells, locate
-from mirrorlake.sources.mysql.binlog.payload import unpack_column, unpack_mariadb
+from mirrorlake.sources.mysql.binlog.events.payload import unpack_column, unpack_mariadb
 from mirrorlake.sources.mysql.binlog.row_scanner import make_scan, scan_images
 from mirrorlake.sources.mysql.binlog.values import (
     binaries,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from mirrorlake.sources.mysql.binlog import event_kinds as kinds
 from mirrorlake.sources.mysql.binlog.byte_reader import ByteReader, unreadable
-from mirrorlake.sources.mysql.binlog.framing import LogEvent
-from mirrorlake.sources.mysql.binlog.payload import unpack_mariadb
+from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
+from mirrorlake.sources.mysql.binlog.events.framing import LogEvent
+from mirrorlake.sources.mysql.binlog.events.payload import unpack_mariadb
 
 NO_TABLE: Final = 0xFFFFFF
 """The table of an event that only ends its statement."""

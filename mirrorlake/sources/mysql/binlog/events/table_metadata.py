@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from mirrorlake.sources.mysql.binlog import wire_types as wire
 from mirrorlake.sources.mysql.binlog.byte_reader import ByteReader, unreadable
+from mirrorlake.sources.mysql.binlog.events import wire_types as wire
 
 _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAME, _SET_LABELS, _ENUM_LABELS = range(1, 7)
 _GEOMETRY, _KEY, _KEY_WITH_PREFIX, _DEFAULT_LABEL_CHARSET, _LABEL_CHARSET = range(7, 12)

@@ -10,9 +10,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Final
 
-from mirrorlake.sources.mysql.binlog import wire_types as wire
 from mirrorlake.sources.mysql.binlog.byte_reader import ByteReader, unreadable
-from mirrorlake.sources.mysql.binlog.table_metadata import Metadata, read_metadata
+from mirrorlake.sources.mysql.binlog.events import wire_types as wire
+from mirrorlake.sources.mysql.binlog.events.table_metadata import Metadata, read_metadata
 
 _WHAT: Final = "An event (TABLE_MAP)"
 _MOST_COLUMNS = 4096

@@ -13,7 +13,7 @@ from zlib import crc32
 
 from mirrorlake.errors import LogUnreadable
 from mirrorlake.sources.mysql.binlog.byte_reader import ByteReader, unreadable
-from mirrorlake.sources.mysql.binlog.event_kinds import (
+from mirrorlake.sources.mysql.binlog.events.event_kinds import (
     FORMAT_DESCRIPTION,
     ROTATE,
     TABLE_MAP,

@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from mirrorlake.sources.mysql.binlog.byte_reader import ByteReader, unreadable
-from mirrorlake.sources.mysql.binlog.framing import HEADER_SIZE, LogEvent, inner_event
+from mirrorlake.sources.mysql.binlog.events.framing import HEADER_SIZE, LogEvent, inner_event
 
 _END, _SIZE, _KIND, _UNPACKED = range(4)
 _ZSTD, _NONE = 0, 255

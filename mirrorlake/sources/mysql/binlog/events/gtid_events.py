@@ -12,12 +12,12 @@ import uuid
 from typing import Final, NamedTuple
 
 from mirrorlake.sources.mysql.binlog.byte_reader import ByteReader, unreadable
-from mirrorlake.sources.mysql.binlog.event_kinds import (
+from mirrorlake.sources.mysql.binlog.events.event_kinds import (
     ANONYMOUS_GTID,
     GTID_TAGGED,
     MARIADB_GTID,
 )
-from mirrorlake.sources.mysql.binlog.framing import LogEvent
+from mirrorlake.sources.mysql.binlog.events.framing import LogEvent
 from mirrorlake.sources.mysql.binlog.gtid_lists import MariadbGtid
 from mirrorlake.sources.mysql.binlog.gtid_sets import MysqlGtid
 from mirrorlake.sources.mysql.binlog.positions import Gtid
