@@ -25,6 +25,7 @@ _MODES = {
     "full": "copied as a whole",
     "append": "rows are only added",
     "incremental": "rows that changed are read again",
+    "binlog": "every change, from the server's binary log",
     "snapshot": "complete copies land as files",
 }
 

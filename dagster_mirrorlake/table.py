@@ -188,8 +188,7 @@ class MirroredTable:
     @property
     def has_days(self) -> bool:
         """Whether each partition is a day of the table's rows, so that a check can speak of it."""
-        contract = self.contract
-        return not contract.landed and not contract.copies and contract.partition == "day"
+        return self.contract.loads.by_windows and self.contract.partition == "day"
 
     @property
     def dynamic_name(self) -> str:

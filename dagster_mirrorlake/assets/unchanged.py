@@ -15,6 +15,7 @@ _EVIDENCE = {
     "server": "its server's log stands where it stood",
     "table": "the time of its last change is the same",
     "digest": "MySQL's digest of its rows is the copy's",
+    "log": "its server's binary log has no change of it",
 }
 
 

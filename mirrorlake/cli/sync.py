@@ -286,6 +286,7 @@ _EVIDENCE = {
     "server": "their server's log",
     "table": "the time of their last change",
     "digest": "a digest of their rows",
+    "log": "their server's binary log",
 }
 """What a table was found unchanged by."""
 

@@ -120,6 +120,11 @@ class TableContract(Section):
         return self.loads.rereads
 
     @property
+    def by_log(self) -> bool:
+        """Whether its changes come from the server's binary log."""
+        return self.loads.by_log
+
+    @property
     def replaces_all(self) -> bool:
         """Whether the newest load leaves no row of those before it: a copy, and what MySQL deleted
         goes."""

@@ -13,10 +13,11 @@ from typing import Literal, TypeAlias
 
 from mirrorlake.errors import ConfigError
 
-Mode: TypeAlias = Literal["append", "incremental", "full", "snapshot"]
-Reads: TypeAlias = Literal["windows", "copies", "landing"]
+Mode: TypeAlias = Literal["append", "incremental", "full", "binlog", "snapshot"]
+Reads: TypeAlias = Literal["windows", "copies", "log", "landing"]
 """What a load reads: a range of a cursor; the whole table from its server, so that the newest copy
-alone says what there is, and a past day can't be read again; files in a landing, and no server."""
+alone says what there is, and a past day can't be read again; after one such copy, what its server's
+binary log says of the table; files in a landing, and no server."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ class LoadMode:
         return self.reads == "copies"
 
     @property
+    def by_log(self) -> bool:
+        """Whether loads read the server's binary log, after a first copy."""
+        return self.reads == "log"
+
+    @property
     def by_windows(self) -> bool:
         """Whether a load reads a range of a cursor."""
         return self.reads == "windows"
@@ -60,6 +66,8 @@ class LoadMode:
             return "full"
         if self.by_windows:
             return "live" if loaded else "initial"
+        if self.by_log:
+            return "log" if loaded else "initial"
         raise ConfigError(
             f"table {name}: no load reads rows that come by {self.reads}",
             table=name,
@@ -71,6 +79,7 @@ MODES: Mapping[Mode, LoadMode] = {
     "append": LoadMode("windows"),
     "incremental": LoadMode("windows", rereads=True),
     "full": LoadMode("copies"),
+    "binlog": LoadMode("log"),
     "snapshot": LoadMode("landing"),
 }
 COPYING: frozenset[str] = frozenset(name for name, mode in MODES.items() if mode.copies)

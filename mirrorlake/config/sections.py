@@ -131,12 +131,13 @@ class TableSection(Section):
 
     mode: Mode
     """``append``: rows are only added; ``incremental``: rows change and the cursor moves;
-    ``full``: a complete copy each time; ``snapshot``: complete copies that land in a folder."""
+    ``full``: a complete copy each time; ``binlog``: every change, from the server's binary log;
+    ``snapshot``: complete copies that land in a folder."""
     key: tuple[MysqlName, ...] = ()
-    """The columns of a unique key. Required for ``incremental`` and ``snapshot``."""
+    """The columns of a unique key. Required for ``incremental``, ``binlog`` and ``snapshot``."""
     cursor: MysqlName | None = None
     """The column that moves when a row does: a time, or for ``append`` also an increasing key.
-    Required for ``append`` and ``incremental``, refused for ``full``."""
+    Required for ``append`` and ``incremental``, refused for ``full`` and ``binlog``."""
     created: MysqlName | None = None
     """The column with the time a row was created: the raw day of an ``append`` table whose cursor
     is a key."""

@@ -27,6 +27,8 @@ def mode_findings(table: TableSection) -> Iterable[tuple[str, str]]:
         yield "snapshot", f"mode {table.mode} reads a server: remove snapshot or change the mode"
     if mode.copies:
         yield from _copy_findings(table)
+    if mode.by_log:
+        yield from _log_findings(table)
     if mode.by_windows and table.cursor is None:
         yield "cursor", f"mode {table.mode} needs the column that moves when a row does"
 
@@ -41,6 +43,20 @@ def _copy_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     for field in ("overlap", "overlap_keys", "entity"):
         if getattr(table, field) is not None:
             yield field, f"mode full reads the whole table: remove {field}"
+
+
+def _log_findings(table: TableSection) -> Iterable[tuple[str, str]]:
+    if not table.key:
+        yield "key", "mode binlog needs the columns of a unique key, like [id]; or use mode: full"
+    if table.partition == "hour":
+        yield (
+            "partition",
+            "mode binlog keeps changes by the day of their commit: choose day or month",
+        )
+    windows = ("cursor", "created", "entity", "start", "overlap", "overlap_keys", "settle")
+    for field in windows:
+        if field in table.model_fields_set:
+            yield field, f"mode binlog reads the server's log, and no window: remove {field}"
 
 
 def _snapshot_findings(table: TableSection) -> Iterable[tuple[str, str]]:
@@ -59,7 +75,8 @@ def _snapshot_findings(table: TableSection) -> Iterable[tuple[str, str]]:
 
 def delete_findings(table: TableSection) -> Iterable[tuple[str, str]]:
     """What `deletes` needs or refuses."""
-    if table.deletes is not None and not MODES[table.mode].by_windows:
+    mode = MODES[table.mode]
+    if table.deletes is not None and not (mode.by_windows or mode.by_log):
         yield "deletes", f"mode {table.mode} copies what MySQL holds: remove deletes"
     elif table.deletes == "flag" and not table.key:
         yield (

@@ -15,7 +15,7 @@ from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.settled_rows import find_first_days, record_first_days
 from mirrorlake.ledger.tables import METADATA
 
-LEDGER_VERSION = 14
+LEDGER_VERSION = 15
 OLDEST = 6
 """The oldest version that is brought to this one; no release had an older one."""
 
@@ -79,6 +79,11 @@ def _to_14(_: sa.Connection) -> None:
     commits, and they would be taken for somebody else's: hence a version of its own."""
 
 
+def _to_15(_: sa.Connection) -> None:
+    """Tables follow their server's log: how far has a table of its own. An older release would copy
+    such a table, which is why this is a version."""
+
+
 _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     7: _to_7,
     8: _to_8,
@@ -88,6 +93,7 @@ _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     12: _to_12,
     13: _to_13,
     14: _to_14,
+    15: _to_15,
 }
 
 

@@ -69,6 +69,9 @@ class Receipt:
             are.
         all_proved: whether this load, and each one before it in its history, was found equal
             before it became visible.
+        log_place: of a table that follows the binary log: from where on changes are not in raw
+            (`mirrorlake.sources.mysql.log_state.LogPlace`). Of a copy: the place before its first
+            read. It is no ``hi``: with sets of GTIDs it is longer than a ledger's windows keep.
     """
 
     rows: int
@@ -102,6 +105,7 @@ class Receipt:
     row_index: dict[str, Any] | None = None
     carried: int = 0
     all_proved: bool = False
+    log_place: str | None = None
 
     @property
     def committed(self) -> int:
@@ -132,12 +136,13 @@ _OF_RECEIPTS: Final = frozenset(f.name for f in fields(Receipt))
 class Window:
     """A half-open range [lo, hi) of a table's cursor, or the whole table (``full``), as texts.
 
-    ``kind`` is ``initial``, ``live``, ``full``, ``reload`` or ``repair``. ``hi`` is None while the
-    window is open above: it is set from the receipt when the load succeeds. A ``reload`` reads
-    whole days again: its bounds are days of the column that gives a row's raw day, or keys where
-    none does, and it never moves where the next live window starts; nor does a ``repair``, which
-    reads single keys again and has no bounds. A rebuilt ledger may not know what a load read: its
-    kind is ``unknown``.
+    ``kind`` is ``initial``, ``live``, ``full``, ``log``, ``reload`` or ``repair``. A ``log`` has
+    what the server's binary log says since the load before: its receipt says up to where. ``hi`` is
+    None while the window is open above: it is set from the receipt when the load succeeds. A
+    ``reload`` reads whole days again: its bounds are days of the column that gives a row's raw day,
+    or keys where none does, and it never moves where the next live window starts; nor does a
+    ``repair``, which reads single keys again and has no bounds. A rebuilt ledger may not know what
+    a load read: its kind is ``unknown``.
     """
 
     kind: str
@@ -154,7 +159,7 @@ class Window:
         return Window(kind, lo, hi, date.fromisoformat(day))
 
 
-MOVING = ("initial", "live", "full")
+MOVING = ("initial", "live", "full", "log")
 """The kinds of window that bring the mirror forward."""
 LOOKING_BACK = ("reload", "repair")
 """Those that read again what was read: they move nothing on."""
@@ -300,6 +305,22 @@ class Unproved:
     table: str
     server: str
     reason: str
+
+
+@dataclass(frozen=True)
+class LogProgress:
+    """How far a table was followed in its server's log beyond its newest load, without a change.
+
+    Attributes:
+        seq: the number of that load: with a newer one this says nothing any more.
+        place: see `Receipt.log_place`.
+        at: the source's clock (UTC) up to which the mirror has all that was committed.
+    """
+
+    table: str
+    seq: int
+    place: str
+    at: datetime
 
 
 def age_of(

@@ -82,7 +82,7 @@ class Reports:
                 connection,
                 read,
                 sa.or_(
-                    WINDOWS.c.kind.not_in(("live", "full", "repair")),
+                    WINDOWS.c.kind.not_in(("live", "full", "log", "repair")),
                     LOADS.c.seq.in_([first, newest]),
                 ),
             )

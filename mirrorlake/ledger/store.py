@@ -21,6 +21,7 @@ from mirrorlake.ledger.holds import Holds
 from mirrorlake.ledger.lake_heads import LakeHeads
 from mirrorlake.ledger.leases import Leases
 from mirrorlake.ledger.loads import Loads
+from mirrorlake.ledger.log_progress import LogPlaces
 from mirrorlake.ledger.moved_days import MovedDaysRecords
 from mirrorlake.ledger.overview import Overview
 from mirrorlake.ledger.proofs import Proofs
@@ -41,6 +42,7 @@ class Ledger(
     Histories,
     Holds,
     LakeHeads,
+    LogPlaces,
     Marks,
     MovedDaysRecords,
     Overview,

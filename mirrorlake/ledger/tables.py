@@ -289,6 +289,14 @@ REPAIRS = sa.Table(
     sa.Column("outcome", sa.String(16), nullable=False),
     sa.Column("evidence", sa.Text, nullable=False),
 )
+LOG_PROGRESS = sa.Table(
+    "log_progress",
+    METADATA,
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("place", sa.Text, nullable=False),
+    sa.Column("at", sa.DateTime, nullable=False),
+)
 PROOF_OFFSETS = sa.Table(
     "proof_offsets",
     METADATA,

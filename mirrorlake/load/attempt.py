@@ -32,6 +32,7 @@ class LoadTerms:
             repair.
         progress: called with what has been read so far.
         complete: whether a full copy is to write every row, whatever the one before did.
+        log_place: where the log was before the first read, of a table that follows it from there.
     """
 
     server: str = ""
@@ -42,6 +43,7 @@ class LoadTerms:
     continuity: Continuity | None = None
     progress: OnProgress | None = None
     complete: bool = False
+    log_place: str | None = None
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from mirrorlake.schema.own_columns import (
     KEY,
     LOAD,
     LOADED_AT,
+    OF_EVENTS,
     ORIGINAL,
     POSITION,
     SEQ,
@@ -103,7 +104,7 @@ def exact_rows(plan: ChunkPlan, found: pa.Table, position: str) -> pa.Table:
             values, texts[exact.name] = _DECODERS[exact.decode](values)
         elif exact.original is not None:
             texts[exact.name] = found.column(f"o{number}").combine_chunks()
-        columns[exact.name] = _cast(plan, exact, values, wanted)
+        columns[exact.name] = cast_exact(plan, exact, values, wanted)
     for number, (name, _, _) in enumerate(plan.equality_columns):
         columns[name] = found.column(f"k{number}")
     if any(e.has_original for e in plan.columns):
@@ -120,17 +121,21 @@ def with_own_columns(
     """Exact values of ``rows`` rows in the raw table's schema, with what a load writes beside them.
 
     Args:
-        columns: the table's, in the types of raw, and what is known of the server's equality.
+        columns: the table's, in the types of raw, what is known of the server's equality, and what
+            of the load's own columns is another value in each row.
         position: the source's, just before they were read.
     """
-    columns = dict(columns)
     now = datetime.now(UTC)
-    columns[LOAD] = _constant(plan.load_id, rows, pa.string())
-    columns[SEQ] = _constant(plan.seq, rows, pa.int64())
-    columns[POSITION] = _constant(position, rows, pa.string())
-    columns[LOADED_AT] = _constant(now, rows, pa.timestamp("us", "UTC"))
-    columns[DELETED] = _constant(False, rows, pa.bool_())
-    columns[DAY] = _days(plan, columns, rows)
+    own: dict[str, Any] = {
+        LOAD: _constant(plan.load_id, rows, pa.string()),
+        SEQ: _constant(plan.seq, rows, pa.int64()),
+        POSITION: _constant(position, rows, pa.string()),
+        LOADED_AT: _constant(now, rows, pa.timestamp("us", "UTC")),
+        DELETED: _constant(False, rows, pa.bool_()),
+    }
+    columns = {**own, **columns}
+    if DAY not in columns:
+        columns[DAY] = _days(plan, columns, rows)
     for field in plan.schema:
         if field.name not in columns and _may_lack(field.name):
             columns[field.name] = pa.nulls(rows, field.type)
@@ -143,11 +148,17 @@ def with_own_columns(
 
 def _may_lack(name: str) -> bool:
     """Whether a load may have nothing for a column of raw: an earlier load of this version needed
-    it (the column's charset or collation was another), or somebody else made it."""
-    return name in (KEY, TOKEN, ORIGINAL) or not name.startswith("_mirror_")
+    it (the column's charset or collation was another), only rows of the log have it, or somebody
+    else made it."""
+    return name in (KEY, TOKEN, ORIGINAL, *OF_EVENTS) or not name.startswith("_mirror_")
 
 
-def _cast(plan: ChunkPlan, exact: Exact, values: Any, wanted: pa.DataType) -> Any:
+def cast_exact(plan: ChunkPlan, exact: Exact, values: Any, wanted: pa.DataType) -> Any:
+    """A column's values in the type of raw.
+
+    Raises:
+        SourceError: one does not fit.
+    """
     try:
         return values.cast(wanted, safe=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

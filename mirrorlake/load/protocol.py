@@ -101,9 +101,12 @@ def load_window(
         LeaseHeld: another run took the table over; nothing was committed.
     """
     ledger, lake = workspace.ledger, workspace.lake
-    schema = raw_schema(plan.columns, plan.keeps_aliases, plan.entity is not None)
+    events = plan.contract.by_log
+    schema = raw_schema(
+        plan.columns, plan.keeps_aliases, plan.entity is not None, with_events=events
+    )
     table = ensure_raw_table(lake, plan.raw, schema, plan.name, plan.version)
-    _refuse_unknown(ledger, plan, table)
+    refuse_unknown(ledger, plan, table)
     rows = form_of_rows(connection, plan, table) if is_verified(plan, window) else None
     basis = basis_of(connection, plan, window, table, terms.server)
     found = find_cut(ledger, lake, plan, basis, table) if reread is None else None
@@ -257,7 +260,11 @@ def _new_cut(
     rows = CHUNK_ROWS if carrying is not None else _chunk_rows(plan, workspace.spark)
     cut = plan_cut(attempt.connection, plan, window, rows)
     cut = dataclasses.replace(
-        cut, open_writes=terms.open_writes, clock_ahead=terms.clock_ahead, shown=terms.shown
+        cut,
+        open_writes=terms.open_writes,
+        clock_ahead=terms.clock_ahead,
+        shown=terms.shown,
+        log_place=terms.log_place,
     )
     if cut.can_be_resumed:
         workspace.ledger.plan_chunks(attempt.load, basis, start_of(cut), cut.bounds)
@@ -272,7 +279,7 @@ def _expected(plan: ResolvedTable, cut: ChunkCut) -> int | None:
     return None if any(cut.bounds) else plan.table.estimated_rows
 
 
-def _refuse_unknown(ledger: Ledger, plan: ResolvedTable, table: LakeTable) -> None:
+def refuse_unknown(ledger: Ledger, plan: ResolvedTable, table: LakeTable) -> None:
     """See that the ledger is the one that this raw table was loaded with.
 
     Another one would give out numbers that the table's rows carry already, and what is newer would

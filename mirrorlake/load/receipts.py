@@ -69,6 +69,7 @@ def receipt_of(
         backward=replacement.backward if load.window.kind == "reload" else backward,
         clock_ahead=None if cut.clock_ahead is None else round(cut.clock_ahead.total_seconds(), 3),
         waiting=[one.to_plain() for one in cut.open_writes.remembered()],
+        log_place=cut.log_place,
     )
 
 

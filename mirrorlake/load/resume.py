@@ -47,6 +47,7 @@ class ChunkCut:
         open_writes: what was open on the server then, and commits later.
         clock_ahead: how far its clock was ahead of this machine's then.
         shown: up to where (UTC) its reads show all that was committed; None: as its chunks say.
+        log_place: where the log was before the first read, of a table that follows it from there.
         by_keys: whether its conditions are of single keys: they hold values, and are not kept.
     """
 
@@ -57,6 +58,7 @@ class ChunkCut:
     clock_ahead: timedelta | None = None
     shown: datetime | None = None
     by_keys: bool = False
+    log_place: str | None = None
 
     @property
     def can_be_resumed(self) -> bool:
@@ -87,6 +89,7 @@ def start_of(cut: ChunkCut) -> dict[str, str | None]:
         "waiting": json.dumps([one.to_plain() for one in cut.open_writes.remembered()]),
         "clock_ahead": None if cut.clock_ahead is None else str(cut.clock_ahead.total_seconds()),
         "shown": cut.shown.isoformat() if cut.shown else None,
+        "log_place": cut.log_place,
     }
 
 
@@ -161,6 +164,7 @@ def find_cut(
         open_writes=_open_writes_of(chunked.start),
         clock_ahead=timedelta(seconds=float(ahead)) if ahead is not None else None,
         shown=datetime.fromisoformat(shown) if shown else None,
+        log_place=chunked.start.get("log_place"),
     )
 
 

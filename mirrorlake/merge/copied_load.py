@@ -10,13 +10,13 @@ from __future__ import annotations
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.copied_files import CopiedFiles, table_to_make
 from mirrorlake.destinations.iceberg.field_ids import shares_ids
-from mirrorlake.destinations.iceberg.model import LakeFile, LakeTable, NewTable, column_names
+from mirrorlake.destinations.iceberg.model import LakeFile, LakeTable, NewTable
 from mirrorlake.destinations.iceberg.tables import TARGET_BYTES
 from mirrorlake.ledger import Load, RawFile
 from mirrorlake.merge.raw_versions import wanted_types
 from mirrorlake.merge.statements import Layer
 from mirrorlake.merge.version_sql import version_columns, version_originals
-from mirrorlake.schema.own_columns import DELETED, EVENT, ORIGINAL
+from mirrorlake.schema.own_columns import DELETED, ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
@@ -64,11 +64,12 @@ def copied_load(
 
 
 def _is_whole(plan: ResolvedTable, load: Load) -> bool:
-    """Whether a load is of this version, and read rows alone: no key that it looked up."""
+    """Whether a load is of this version, and read rows alone: no key that it looked up, and no
+    events, of which several may be of one key."""
     receipt = load.receipt
     return (
         load.raw_table == plan.raw.name
-        and load.window.kind not in ("repair", "reload")
+        and load.window.kind not in ("repair", "reload", "log")
         and receipt is not None
         and not receipt.gone
         and plan.entity is None
@@ -78,8 +79,6 @@ def _is_whole(plan: ResolvedTable, load: Load) -> bool:
 def _is_as_stored(plan: ResolvedTable, layer: Layer, raw: LakeTable) -> bool:
     """Whether the layer's columns are all of raw's, without a conversion or a rule: what a rule
     drops would stand in the file."""
-    if EVENT in column_names(raw.schema()):
-        return False  # a load may have several versions of a key
     wanted = wanted_types(plan)
     plain = [as_sql_identifier(name) for name in wanted]
     if [sql for _, _, sql in layer.columns] != plain:

@@ -192,6 +192,9 @@ class _Watched:
         if changed and self._may_request_again(mark):
             words = "its lake tables are not as they were left"
             return self._due(words, mark.moved_at, version)
+        if self.contract.by_log:
+            # Whether anything happened says the log alone, and who follows it reads on.
+            return self._due("it follows its server's log", now, version)
         if self._unanswered(mark, last):
             return self._due("the last request brought no load", mark.moved_at, version)
         if self.contract.copies:
@@ -234,7 +237,7 @@ class _Watched:
         now = self.clock.isoformat()
         mark = Mark(None, 0, None, "", moved_at, now, settled, self._terms, self._shape)
         mark = replace(mark, identity=self.identity, version=version or self._first_version())
-        if not self.contract.copies:
+        if self.contract.loads.by_windows:
             anchor = self._anchor()
             rows, high, digest = self._read(anchor)
             mark = replace(mark, anchor=anchor, rows=rows, high=high, digest=digest)
@@ -243,7 +246,7 @@ class _Watched:
     def _first_version(self) -> str:
         """Of what the first look shows, wherever its range begins: two that find nothing written
         between them give the same."""
-        if self.contract.copies:
+        if not self.contract.loads.by_windows:
             return "not looked at"
         high = f"SELECT CAST(MAX({self._cursor.sql}) AS CHAR) {self._from}"
         return _after("", rows_of(self.connection, high)[0][0], self._shape, self.identity)

@@ -29,6 +29,7 @@ from mirrorlake.destinations.iceberg.spark import LazySpark
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import LEDGER_VERSION, Ledger
 from mirrorlake.load.tenants.readable_tenants import find_unreadable
+from mirrorlake.operations.log_diagnosis import look_at_log
 from mirrorlake.operations.moved_lake import recorded_tables, refuse_lost_views, refuse_moved_lake
 from mirrorlake.operations.tenant_survey import TenantSurvey, survey_tenants
 from mirrorlake.proof.evidence import evidence_folder
@@ -132,6 +133,7 @@ def _pieces(path: Path, parts: _Parts) -> list[Diagnosis]:
             pieces += _server(name, server)
         if pieces[-1].state != "broken" or source.primary is not None:
             pieces += _tables(parts, source)
+        pieces += look_at_log(config, source)
     return [*pieces, *(piece for table in config.tenants for piece in _tenants(parts, table))]
 
 

@@ -23,9 +23,11 @@ from mirrorlake.table.continuity import (
     Continuity,
     find_continuity,
     find_silent_changes,
+    kept_words,
     mark_continuity,
     mark_silent_changes,
 )
+from mirrorlake.table.log_place import place_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.windows import plan_window
 from mirrorlake.workspace import Workspace
@@ -84,12 +86,20 @@ def find_next_load(
     if fresh and not reason:
         reason = "new columns" if ledger.schema_versions(plan.name) else "never loaded"
     reason = reason or (mark.reason if mark is not None else silent)
+    last = ledger.last_load(plan.name, "success", moving=True)
+    if plan.contract.by_log and last is not None:
+        if not reason and place_of(ledger, plan.name, last) is None:
+            reason = "from where on its log has to be read is not known"
+            continuity = replace(continuity, whole=True, reason=reason)
+        # What was deleted since is in no log that is read: without a new history it would stay.
+        begins = bool(reason) and not kept_words(plan.contract)
+        begins = continuity.begins or begins
+        continuity = replace(continuity, begins=begins, may_be_equal=False)
     # What was read from another server is read again, as a whole, before anything else.
     whole = fresh or continuity.whole or mark is not None or bool(silent)
     if fresh or mark is not None or silent:
         continuity = replace(continuity, may_be_equal=False)
-    last = None if whole else ledger.last_load(plan.name, "success", moving=True)
-    return NextLoad(continuity, fresh, whole, reason, last)
+    return NextLoad(continuity, fresh, whole, reason, None if whole else last)
 
 
 def plan_next_load(
@@ -105,7 +115,10 @@ def plan_next_load(
     if found.continuity.may_be_equal and _is_equal(workspace, plan, found.continuity):
         last = ledger.last_load(plan.name, "success", moving=True)
         found = NextLoad(found.continuity.goes_on(), False, False, "", last, compared=True)
+    mark = ledger.unproved(plan.name) if plan.contract.by_log else None
     again = mark_continuity(plan, ledger, server, found.continuity)
+    if mark is not None and not again:
+        again = f"{mark.reason}: the whole table is read again"
     return replace(found, again=again, silent=mark_silent_changes(plan, ledger, server))
 
 

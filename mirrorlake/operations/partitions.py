@@ -216,7 +216,8 @@ def look_at_raw(lake: Lake, ledger: Ledger, contract: TableContract, today: date
     stretches = stretches_of(contract, landmarks, (), today)
     read = dict.fromkeys(_read_days(stretches, first, today), 0)
     there = {day: rows for day, rows in files.rows.items() if first <= day <= today}
-    moments = [_read_until(load) for load in landmarks if load.window.kind in ("initial", "live")]
+    moving = ("initial", "live", "log")
+    moments = [_read_until(load) for load in landmarks if load.window.kind in moving]
     until = max(moments, default=None)
     reread = _reread(landmarks, until)
     held_now = HeldDays(dict(sorted({**read, **there}.items())), through, until, reread)

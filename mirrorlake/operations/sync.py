@@ -18,7 +18,7 @@ from mirrorlake.errors import (
     ReadGivenUp,
     SchemaError,
 )
-from mirrorlake.ledger import Load
+from mirrorlake.ledger import Ledger, Load
 from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.load.load_run import settle_loads
 from mirrorlake.load.protocol import load_window
@@ -27,6 +27,8 @@ from mirrorlake.load.verify import form_of_rows
 from mirrorlake.merge.fold import folds_by_spark
 from mirrorlake.operations.accept import refuse_other_server
 from mirrorlake.operations.fold import fold_layers, fold_table
+from mirrorlake.operations.follow_log import Followed, follow_tables
+from mirrorlake.operations.load_by_log import followed_unchanged, load_by_log
 from mirrorlake.operations.moved_layers import accept_made, put_right
 from mirrorlake.operations.next_load import plan_next_load
 from mirrorlake.operations.resolve import remember_renames, resolve_table
@@ -80,6 +82,7 @@ def sync_table(
     *,
     accept_smaller: bool = False,
     look: Look | None = None,
+    followed: Followed | None = None,
 ) -> SyncResult:
     """Load the next window of a table and fold it: raw, then deduped, then clean.
 
@@ -92,12 +95,13 @@ def sync_table(
         look: what `look_at` saw just before. A table that it found unchanged is not read; for a
             full copy, MySQL first computes the digest of its rows. Without a look the table is
             read, whatever its source shows.
+        followed: what of its log was loaded just before, with that of others.
 
     Raises:
         MirrorlakeError: see the errors of planning, loading and folding.
     """
     terms = LoadTerms(progress=progress, accept_smaller=accept_smaller)
-    return _chain(workspace, contract, terms, fold=True, look=look)
+    return _chain(workspace, contract, terms, fold=True, look=look, followed=followed)
 
 
 def load_table(
@@ -163,13 +167,16 @@ def _chain(
     fold: bool,
     days: tuple[date, date] | None = None,
     look: Look | None = None,
+    followed: Followed | None = None,
 ) -> SyncResult:
     refuse_held(workspace.ledger, contract.source)
+    if contract.by_log and followed is None:
+        followed = follow_tables(workspace, [contract]).get(contract.name)
     if look is not None and contract.name in look.unchanged:
         return unchanged_result(look.unchanged[contract.name], 0, 0, 0.0)
     began = datetime.now(UTC)
     try:
-        return _run_chain(workspace, contract, terms, days, look, fold=fold)
+        return _run_chain(workspace, contract, terms, days, look, followed, fold=fold)
     except LedgerError:
         raise  # held by another run, or nowhere to write it down
     except MirrorlakeError as error:
@@ -186,6 +193,7 @@ def _run_chain(
     terms: LoadTerms,
     days: tuple[date, date] | None,
     look: Look | None,
+    followed: Followed | None,
     *,
     fold: bool,
 ) -> SyncResult:
@@ -205,7 +213,8 @@ def _run_chain(
                 terms = replace(terms, progress=_starting_spark(leased, plan, terms.progress))
             loads: list[Load] = []
             if unchanged is None:
-                plan, loads = _load_again(leased, connection, plan, terms, days)
+                plan, loads = _load_again(leased, connection, plan, terms, days, followed)
+                unchanged = None if loads else followed_unchanged(leased, contract, followed)
             folded = fold_layers(leased, plan) if fold else ()
             if fold:
                 repaired = accept_made(leased, contract, repaired)
@@ -217,7 +226,7 @@ def _run_chain(
     if unchanged is not None:
         return unchanged_result(unchanged, settled, len(folded), seconds)
     result = result_of(contract, loads, settled, len(folded), seconds)
-    words = {"changed": "".join(leased.changes), "held_back": "".join(leased.holding)}
+    words = {"changed": "; ".join(leased.changes), "held_back": "".join(leased.holding)}
     return replace(result, put_right=tuple(repaired), **words)
 
 
@@ -308,13 +317,14 @@ def _load_again(
     plan: ResolvedTable,
     terms: LoadTerms,
     days: tuple[date, date] | None,
+    followed: Followed | None,
 ) -> tuple[ResolvedTable, list[Load]]:
     """`_load`, tried again where it gave way to a change of its table: resolved again then."""
     for number in range(ATTEMPTS):
         try:
             if number:
                 plan = resolve_table(workspace, plan.contract, connection)
-            return plan, _load(workspace, connection, plan, terms, days)
+            return plan, _load(workspace, connection, plan, terms, days, followed)
         except (ReadGivenUp, SchemaError) as error:
             gave_way = isinstance(error, ReadGivenUp) or number > 0
             if not gave_way or not error.retryable or number + 1 == ATTEMPTS:
@@ -331,6 +341,7 @@ def _load(
     plan: ResolvedTable,
     terms: LoadTerms,
     days: tuple[date, date] | None,
+    followed: Followed | None,
 ) -> list[Load]:
     ledger = workspace.ledger
     # Before anything is read: what opens later writes with later clocks.
@@ -362,11 +373,7 @@ def _load(
     if words := "; ".join(filter(None, (changed or upcoming.silent, upcoming.again))):
         workspace.changes[:] = [words]
         logger.warning("table %s: %s", plan.name, words)
-    note_left_out(ledger, plan.name, plan.left_out)
-    if plan.gone:
-        logger.warning("table %s: %s", plan.name, gone_words(plan.gone))
-    for words in why_held(ledger, plan.contract, plan.held) if fresh or plan.exchanged else ():
-        logger.warning("table %s: %s", plan.name, words)
+    _note_columns(ledger, plan, fresh=fresh)
     complete = terms.complete or upcoming.whole
     terms = replace(terms, server=seen.server, continuity=upcoming.continuity, complete=complete)
     if upcoming.whole:
@@ -379,6 +386,8 @@ def _load(
         held_back = recovered_words(plan, found)
         workspace.holding[:] = [held_back] if held_back else []
         terms = replace(terms, open_writes=found, shown=reach.shown, clock_ahead=reach.ahead)
+    if plan.contract.by_log:
+        return load_by_log(workspace, connection, plan, windows[0], terms, followed)
     return [load_window(workspace, connection, plan, window, terms) for window in windows]
 
 
@@ -391,6 +400,15 @@ def _record_known(workspace: Workspace, plan: ResolvedTable) -> None:
     record_exchanged(ledger, contract, plan.exchanged)
     columns = source_columns(plan.table, plan.columns)
     record_source_columns(ledger, contract, columns, plan.table.comment)
+
+
+def _note_columns(ledger: Ledger, plan: ResolvedTable, *, fresh: bool) -> None:
+    """Write down, and say, which columns are not read, are gone, or wait for a decision."""
+    note_left_out(ledger, plan.name, plan.left_out)
+    if plan.gone:
+        logger.warning("table %s: %s", plan.name, gone_words(plan.gone))
+    for words in why_held(ledger, plan.contract, plan.held) if fresh or plan.exchanged else ():
+        logger.warning("table %s: %s", plan.name, words)
 
 
 def _warn_of_set_back(plan: ResolvedTable, by: timedelta) -> None:

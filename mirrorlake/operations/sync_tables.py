@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.operations.follow_log import Followed, follow_tables
 from mirrorlake.operations.results import SyncResult
 from mirrorlake.operations.sync import sync_table
 from mirrorlake.operations.unchanged import Look
@@ -66,7 +67,8 @@ def sync_tables(
     """
     if look is not None and all(contract.name in look.estimates for contract in contracts):
         workspace.spark.expect(_rows_to_fold(workspace, contracts, look))
-    work = _Work(workspace, accept_smaller, look, watch or _unwatched)
+    followed = follow_tables(workspace, contracts)
+    work = _Work(workspace, accept_smaller, look, watch or _unwatched, followed)
     if jobs == 1:
         for contract in contracts:
             yield work.sync(contract)
@@ -97,6 +99,7 @@ class _Work:
     accept_smaller: bool
     look: Look | None
     watch: Watch
+    followed: Mapping[str, Followed]
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def sync(self, contract: TableContract) -> Synced:
@@ -109,6 +112,7 @@ class _Work:
                     self._heeding(report),
                     accept_smaller=self.accept_smaller,
                     look=self.look,
+                    followed=self.followed.get(contract.name),
                 )
         except MirrorlakeError as error:
             return Synced(contract, error=error)

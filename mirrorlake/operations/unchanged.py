@@ -41,7 +41,7 @@ class Unchanged:
 
     Attributes:
         load: that load.
-        evidence: by what: ``server``, ``table`` or ``digest``.
+        evidence: by what: ``server``, ``table``, ``digest`` or ``log``.
         as_of: up to which moment of the source (UTC) the mirror is known to be the source.
     """
 
@@ -88,7 +88,9 @@ def look_at(
     shown: dict[str, ChangeStamp] = {}
     as_of: dict[str, datetime] = {}
     estimates: dict[str, int] = {}
-    for name in dict.fromkeys(c.source for c in contracts if not c.landed):
+    # Whoever follows a log moves on in it though nothing changed: it is kept for so long.
+    contracts = [c for c in contracts if not (c.landed or c.by_log)]
+    for name in dict.fromkeys(c.source for c in contracts):
         mine = [c for c in contracts if c.source == name]
         if config.sources[name].skip_unchanged is None or ledger.held(name):
             continue

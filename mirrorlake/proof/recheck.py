@@ -127,7 +127,7 @@ def moved_since(connection: Connection[Any], target: Target) -> str:
     """Why a row's age is not known: it has no cursor, and its table may have changed since the
     load; '' where it can."""
     load = target.mirror.load
-    if not target.contract.copies or load.receipt is None:
+    if not (target.contract.copies or target.contract.by_log) or load.receipt is None:
         return ""
     position = read_position(connection).position
     if position and position == load.receipt.position:
@@ -137,10 +137,11 @@ def moved_since(connection: Connection[Any], target: Target) -> str:
     # Reported in whole seconds: the second of the load itself is not decided.
     if at is not None and at < moment.replace(microsecond=0, tzinfo=None) - timedelta(seconds=1):
         return ""
-    return _since(load, at)
+    return _since(target, load, at)
 
 
-def _since(load: Load, at: datetime | None) -> str:
+def _since(target: Target, load: Load, at: datetime | None) -> str:
     moment = load.receipt.moment[:19] if load.receipt else ""
     when = f"changed at {at} UTC" if at else "may have changed"
-    return f"of a full copy of {moment} UTC, and the table {when}: sync, then check again"
+    what = "the log" if target.contract.by_log else "a full copy"
+    return f"of {what} of {moment} UTC, and the table {when}: sync, then check again"

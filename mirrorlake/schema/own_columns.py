@@ -7,6 +7,10 @@ SEQ = "_mirror_seq"
 EVENT = "_mirror_event"
 """The number of a row version among those of its load, where a load may have several of one key;
 without the column, or NULL: 0."""
+OP = "_mirror_op"
+"""Of a row version that the server's log has: ``insert``, ``update`` or ``delete``."""
+COMMITTED_AT = "_mirror_committed_at"
+"""Of such a row version: when (UTC) its transaction was committed."""
 POSITION = "_mirror_position"
 LOADED_AT = "_mirror_loaded_at"
 DAY = "_mirror_day"
@@ -26,7 +30,10 @@ VERSION = "_mirror_version"
 SNAPSHOT = "_mirror_snapshot"
 """Of tables that are kept by snapshots: the one in which a row changed last."""
 
-IN_RAW = frozenset({LOAD, SEQ, EVENT, POSITION, LOADED_AT, DAY, DELETED, KEY, TOKEN})
+OF_EVENTS = (EVENT, OP, COMMITTED_AT)
+"""What raw has beside, where row versions come from the server's log."""
+
+IN_RAW = frozenset({LOAD, SEQ, *OF_EVENTS, POSITION, LOADED_AT, DAY, DELETED, KEY, TOKEN})
 """Columns that people are never shown: what has one is raw, or was made of it."""
 
 

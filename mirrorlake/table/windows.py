@@ -36,7 +36,7 @@ def plan_window(
     day = clock.date()
     loaded = last is not None and last.window.hi is not None
     kind = plan.contract.loads.next_load(plan.name, loaded=loaded)
-    if last is None or last.window.hi is None or kind == "full":
+    if last is None or last.window.hi is None or kind in ("full", "log"):
         start = plan.contract.start if kind == "initial" and by_time(plan) else None
         return Window(kind, _start_text(start), None, day)
     if not by_time(plan):
@@ -134,6 +134,9 @@ def _check_reload(plan: ResolvedTable, first: date, last: date, clock: datetime)
     if plan.contract.copies:
         why = "mode full keeps copies of the whole table: MySQL has no older one"
         step = "Sync it: a new copy is a partition of the day that reads it"
+    elif plan.contract.by_log:
+        why = "mode binlog has changes by the day of their commit, and the log has them once"
+        step = "Check it: `mirrorlake check`, and `mirrorlake repair` reads single rows again"
     elif first > last:
         why, step = "the range ends before it begins", "Give the earlier day first"
     # A zone's calendar may be a day ahead of the source's clock, which is UTC.

@@ -38,11 +38,14 @@ from pyiceberg.types import (
 
 from mirrorlake.schema.lattice import StoredType, is_promoted
 from mirrorlake.schema.own_columns import (
+    COMMITTED_AT,
     DAY,
     DELETED,
+    EVENT,
     KEY,
     LOAD,
     LOADED_AT,
+    OP,
     ORIGINAL,
     POSITION,
     SEQ,
@@ -76,7 +79,9 @@ def iceberg_type(text: str) -> IcebergType:
     return _PRIMITIVES[text]
 
 
-def raw_schema(columns: Sequence[Exact], with_key: bool, with_token: bool = False) -> Schema:
+def raw_schema(
+    columns: Sequence[Exact], with_key: bool, with_token: bool = False, *, with_events: bool = False
+) -> Schema:
     """The source's columns, then Mirrorlake's; every field is optional, ids count from 1."""
     fields = [(e.name, iceberg_type(e.iceberg)) for e in columns]
     fields += [
@@ -91,6 +96,8 @@ def raw_schema(columns: Sequence[Exact], with_key: bool, with_token: bool = Fals
         fields.append((KEY, BinaryType()))
     if with_token:
         fields.append((TOKEN, BinaryType()))
+    if with_events:
+        fields += [(EVENT, LongType()), (OP, StringType()), (COMMITTED_AT, TimestamptzType())]
     return _schema(fields, has_original(columns))
 
 

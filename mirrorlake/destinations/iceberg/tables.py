@@ -30,11 +30,7 @@ from mirrorlake.destinations.iceberg.catalog import Connection
 from mirrorlake.destinations.iceberg.field_ids import has_types_of, stage_with_ids_of
 from mirrorlake.destinations.iceberg.table_schemas import COLUMNS, OF, ascending, can_hold
 from mirrorlake.errors import LakeError
-from mirrorlake.schema.own_columns import (
-    DAY,
-    KEY,
-    ORIGINAL,
-)
+from mirrorlake.schema.own_columns import DAY, KEY, OF_EVENTS, ORIGINAL
 from mirrorlake.schema.versions import SchemaVersion
 
 _COMMON = {
@@ -69,15 +65,15 @@ def ensure_raw_table(
     """The raw table of one schema version, made if it isn't there, partitioned by the mirror's day.
 
     It says of which source table and version it is, for a ledger that is rebuilt. A column may come
-    to need originals, or a key the server's own view of it, without another version of the schema:
-    its charset or collation changed.
+    to need originals, a key the server's own view of it, or rows what is known of events, without
+    another version of the schema: its charset, its collation or the table's mode changed.
     """
     day = schema.find_field(DAY)
     spec = PartitionSpec(PartitionField(day.field_id, 1000, IdentityTransform(), DAY))
     properties = raw_properties(source_table, version)
     table = create_table(lake, identifier, schema, spec, properties)
     refuse_edited(table, version)
-    return add_missing(lake, identifier, table, schema, (ORIGINAL, KEY))
+    return add_missing(lake, identifier, table, schema, (ORIGINAL, KEY, *OF_EVENTS))
 
 
 def raw_properties(source_table: str, version: SchemaVersion) -> dict[str, str]:

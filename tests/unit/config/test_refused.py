@@ -177,7 +177,7 @@ REFUSED = {
     "long table name": (f"{TABLES}          {'t' * 65}: {{mode: full}}\n", "m.yaml:9:11: "),
     "namespace": (TOP + "    databases: {d: {namespaces: {raw: a.b}}}\n", "a namespace is written with"),
     "mode missing": (table("{key: [id]}"), "m.yaml:9:11: sources.s.databases.d.tables.t.mode: is missing"),
-    "mode misspelled": (table("{mode: incremntal}"), "'incremntal' is not 'append', 'incremental', 'full' or 'snapshot'; did you mean 'incremental'?"),
+    "mode misspelled": (table("{mode: incremntal}"), "'incremntal' is not 'append', 'incremental', 'full', 'binlog' or 'snapshot'; did you mean 'incremental'?"),
     "deletes of a copy": (table("{mode: full, key: [id], deletes: flag}"), "tables.t.deletes: mode full copies what MySQL holds"),
     "deletes flagged without a key": (table("{mode: append, cursor: m, deletes: flag}"), "tables.t.deletes: without a key nothing shows"),
     "repair as another word": (table("{mode: full, repair: yes}"), "tables.t.repair"),

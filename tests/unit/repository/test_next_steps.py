@@ -237,6 +237,7 @@ CLASSES = {
         "Two servers' answers are not one history: point the contract back, or, "
         "if this is the source now, run `mirrorlake accept …`: every table is read again"
     ],
+    "LogPurged": f"{OPERATIONS}/test_follow_log.py::test_a_purged_log_has_its_tables_read_again",
     "SourceHeld": COMMANDS[
         "What it changes is read afterwards; `mirrorlake hold … --release` ends it"
     ],
@@ -261,10 +262,9 @@ OTHERS = {
     "LandingClosed": "retryable", "LedgerLost": "retryable", "SchemaMoved": "retryable", "CommitConflict": "retryable",
     "CatalogFailed": "retryable", "CommitUnknown": "retryable", "LeaseHeld": "retryable",
     "DdlRefused": "a migration is written otherwise: test_preflight.py has each form",
+    "LogUnreadable": "the next sync reads its tables again by itself",
     "ReaderMissing": "a package is to be installed",
     "BigQueryError": "rights in Google's cloud: the live suite",
-    "LogUnreadable": "tables are read again: by `mode: binlog`, which is to come",
-    "LogPurged": "tables are read again: by `mode: binlog`, which is to come",
     "NotProved": "STEPS takes those of ProofError; a proof's own is a repair",
     "ExpectationFailed": "rows of a person's model",
 }  # fmt: skip

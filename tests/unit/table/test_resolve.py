@@ -37,12 +37,18 @@ def test_full_tables_are_read_whole_every_time() -> None:
 
 
 def test_a_mode_that_nothing_reads_is_refused_and_no_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new mode whose rows come by a log, before any load reads one; with a cursor and without."""
+    """A new mode whose rows come by a queue, before any load reads one; with a cursor and without."""
     for plan in (planned(mode="full"), planned(time_column(), mode="append", cursor="at")):
-        monkeypatch.setitem(cast(Any, MODES), plan.contract.mode, LoadMode(cast(Any, "log")))
+        monkeypatch.setitem(cast(Any, MODES), plan.contract.mode, LoadMode(cast(Any, "queue")))
         for last in (None, load_that_ended(None), load_that_ended(CLOCK)):
-            with pytest.raises(ConfigError, match="no load reads rows that come by log"):
+            with pytest.raises(ConfigError, match="no load reads rows that come by queue"):
                 plan_window(plan, last, CLOCK)
+
+
+def test_a_table_that_follows_the_log_is_copied_once() -> None:
+    plan = planned(mode="binlog")
+    assert plan_window(plan, None, CLOCK) == Window("initial", None, None, DAY)
+    assert plan_window(plan, load_that_ended(CLOCK), CLOCK) == Window("log", None, None, DAY)
 
 
 @pytest.mark.parametrize("mode", ["append", "incremental"])

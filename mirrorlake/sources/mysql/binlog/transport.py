@@ -24,6 +24,7 @@ from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPositio
 from mirrorlake.sources.mysql.connect import (
     is_mariadb,
     open_session,
+    read_position,
     rows_of,
     source_error,
     without_secret,
@@ -57,6 +58,7 @@ class LogTransport:
 
     Args:
         server_id: the number of this replica, which no other replica of the server may have.
+        server: the identity of the server that must answer (`SourcePosition`); '' for any.
         follow: whether to wait for more at the log's end, rather than to end there.
         heartbeat: seconds after which the server says that there is nothing new.
     """
@@ -69,13 +71,15 @@ class LogTransport:
         *,
         follow: bool,
         heartbeat: float = 1.0,
+        server: str = "",
     ) -> None:
-        """Raises: SourceError: unreachable, or refused."""
+        """Raises: SourceError: unreachable, refused, or another server answers."""
         self.start, self._source, self._follow = _startable(start), source, follow
         self._server_id = server_id
         # PyMySQL has no public way to send a command, and to read what comes.
         self._connection: Any = open_session(source)
         try:
+            self._refuse_other(server)
             self.checksums = self._prepare(heartbeat)
             self._register()
             self._request()
@@ -94,6 +98,16 @@ class LogTransport:
         # Not a farewell: the server reads nothing any more.
         with contextlib.suppress(pymysql.Error, OSError):
             self._connection._force_close()
+
+    def _refuse_other(self, server: str) -> None:
+        found = read_position(self._connection).server if server else server
+        if found != server:
+            raise SourceError(
+                f"source {self._source.name} is answered by server {found}, and its log was to be "
+                f"read from {server}",
+                source=self._source.name,
+                next_step="Point the contract at one server: two servers' logs are not one",
+            )
 
     def _prepare(self, heartbeat: float) -> bool:
         """Say what is understood here, and how long to wait; returns whether there are checksums

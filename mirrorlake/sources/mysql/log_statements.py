@@ -1,0 +1,44 @@
+"""Statements in the log that bring other rows under a table's name, of which no row is logged.
+
+Source: MySQL 8.0 manual, 13.1.36 "RENAME TABLE Statement", 13.1.9 "ALTER TABLE Statement", 26.3.3
+"Exchanging Partitions and Subpartitions with Tables".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from mirrorlake.sources.mysql.binlog.statements import first_word
+
+_MOVING: Final = {
+    "ALTER": re.compile(
+        r"\bRENAME\b(?!\s+(COLUMN|INDEX|KEY)\b)|\bEXCHANGE\b|\bTABLESPACE\b"
+        r"|\b(DROP|TRUNCATE)\s+PARTITION\b",
+        re.IGNORECASE,
+    ),
+    "CREATE": re.compile(r"\bREPLACE\s+TABLE\b", re.IGNORECASE),
+    "DROP": re.compile(r"\bDROP\s+TABLE\b", re.IGNORECASE),
+    "RENAME": re.compile(""),
+    "TRUNCATE": re.compile(""),
+}
+"""By its first word: what of a statement may do so."""
+_NAMES: Final = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
+
+
+def moves_rows(text: str, table: str) -> bool:
+    """Whether a statement may bring other rows under a table's name, or take its rows away, without
+    a row in the log. One of a table of the same name in another database may be taken for it.
+
+    >>> moves_rows("RENAME TABLE a TO b, c TO a", "a"), moves_rows("CREATE VIEW v AS TABLE a", "a")
+    (True, False)
+    >>> moves_rows("ALTER TABLE `a` EXCHANGE PARTITION p WITH TABLE b", "b")
+    True
+    >>> moves_rows("ALTER TABLE a ADD INDEX (b)", "a"), moves_rows("TRUNCATE shop.a", "A")
+    (False, True)
+    """
+    moving = _MOVING.get(first_word(text))
+    if moving is None or not moving.search(text):
+        return False
+    names = {(quoted.replace("``", "`") or bare).lower() for quoted, bare in _NAMES.findall(text)}
+    return table.lower() in names

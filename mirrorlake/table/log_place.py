@@ -1,0 +1,61 @@
+"""From where on a table's changes are read in its server's log, and which tables can be followed.
+
+What belongs here: what the ledger and the table's definition say of it. What doesn't: reading the
+log (`mirrorlake.operations.follow_log`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mirrorlake.errors import SchemaError
+from mirrorlake.ledger.records import Load
+from mirrorlake.ledger.store import Ledger
+from mirrorlake.sources.mysql.log_state import LogPlace
+from mirrorlake.table.resolve import ResolvedTable
+
+_BY_SERVER: Final = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
+
+
+def place_of(ledger: Ledger, name: str, last: Load | None = None) -> LogPlace | None:
+    """From where on a table's changes are not in raw; None where that is not known.
+
+    Args:
+        last: its newest load that moved it on, where that is at hand.
+    """
+    last = last or ledger.last_load(name, "success", moving=True)
+    if last is None or last.receipt is None or last.receipt.log_place is None:
+        return None
+    further = ledger.log_progress(name)
+    beyond = further is not None and further.seq == last.seq
+    return LogPlace.parse(further.place if beyond and further else last.receipt.log_place)
+
+
+def refuse_unlogged(plan: ResolvedTable) -> None:
+    """See that whatever changes a table's rows is in its server's log.
+
+    Raises:
+        SchemaError: something is not.
+    """
+    table, why, step = plan.table, "", "Use mode incremental or full"
+    if table.engine.lower() != "innodb":
+        why = f"it is a table of {table.engine}, whose rows are logged before or after they change"
+        step = f"ALTER it to ENGINE = InnoDB; or {step[0].lower()}{step[1:]}"
+    elif table.unseen_rules:
+        why = "this account can't see whether a foreign key changes its rows, which is not logged"
+        step = "Grant SELECT on the whole table, and REFERENCES in MariaDB"
+    else:
+        for key in table.foreign_keys:
+            if _BY_SERVER & {key.on_update.upper(), key.on_delete.upper()}:
+                columns = ", ".join(key.columns)
+                why = (
+                    f"its foreign key ({columns}) lets InnoDB change rows by itself (CASCADE, SET "
+                )
+                why += "NULL), and InnoDB logs none of that"
+                break
+    if why:
+        raise SchemaError(
+            f"table {plan.name}: mode binlog can't follow it: {why}",
+            table=plan.name,
+            next_step=step,
+        )

@@ -1,0 +1,432 @@
+"""Tables of `mode: binlog`: after each sync the mirror is MySQL, row by row."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from demo.embedded import EmbeddedServer
+from demo.oracle import compare_table
+from mirrorlake.config import TableContract
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.errors import ConfigError, SchemaError
+from mirrorlake.operations import log_stream
+from mirrorlake.operations.check_layers import prove_raw_layer
+from mirrorlake.operations.follow_log import follow_tables
+from mirrorlake.operations.restore_ledger import rebuild_table
+from mirrorlake.operations.sync import reload_days, sync_table
+from mirrorlake.operations.sync_tables import sync_tables
+from mirrorlake.proof.check import check_table
+from mirrorlake.proof.report import Ask
+from mirrorlake.schema.own_columns import DELETED_AT
+from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
+from mirrorlake.workspace import Workspace
+from tests.soak.runs import Order, Runner
+
+Sql = Callable[..., Any]
+EngineFor = Callable[..., Workspace]
+LOG: dict[str, Any] = {"mode": "binlog", "key": ["id"]}
+TABLE = (
+    "CREATE TABLE {} (id INT PRIMARY KEY, name VARCHAR(20), at DATETIME(3),"
+    " amount DECIMAL(12,2) UNSIGNED, data JSON, UNIQUE (name))"
+)
+
+
+@pytest.fixture(scope="session")
+def server(on_both_servers: EmbeddedServer) -> EmbeddedServer:
+    return on_both_servers
+
+
+def assert_equal(workspace: Workspace, server: EmbeddedServer, *names: str) -> None:
+    for name in names or ("t",):
+        contract = workspace.config.table(name)
+        deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, contract.table))
+        with server.admin() as admin:
+            parts = (admin, contract.database, contract.table, contract.key, deduped)
+            verdict = compare_table(*parts)
+        others = [one for one in verdict.types if one[0] != DELETED_AT]
+        rows = (verdict.missing, verdict.extra, verdict.changed)
+        assert (*rows, others) == ((), (), (), []), verdict.describe()
+
+
+def raw_rows(workspace: Workspace, contract: TableContract) -> list[dict[str, Any]]:
+    versions = workspace.ledger.schema_versions(contract.name)
+    table = workspace.lake.load(Identifier(contract.namespaces.raw, versions[-1].raw_table))
+    assert table is not None
+    rows = table.scan().to_arrow().to_pylist()
+    return sorted(rows, key=lambda row: (row["_mirror_seq"], row["_mirror_event"] or 0))
+
+
+def sync_all(workspace: Workspace) -> dict[str, Any]:
+    found = {}
+    for one in sync_tables(workspace, workspace.config.tables):
+        assert one.error is None, one.error
+        found[one.contract.table] = one.result
+    return found
+
+
+def test_each_change_of_rows_arrives(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    sql(
+        TABLE.format("t"),
+        "INSERT INTO t VALUES (1, 'a', '2026-01-01', 1, '{}'), (2, 'b', 0, 2, NULL)",
+    )
+    workspace = engine_for({"t": LOG})
+    contract = workspace.config.table("t")
+    assert sync_table(workspace, contract).window == "initial"
+    assert_equal(workspace, server)
+    sql(
+        "INSERT INTO t VALUES (3, 'c', '2026-01-01 00:00:00.125', 3, '[1, 2.50]')",
+        "UPDATE t SET name = 'B', amount = NULL WHERE id = 2",
+        "UPDATE t SET id = 10 WHERE id = 1",
+        "DELETE FROM t WHERE id = 3",
+        "REPLACE INTO t VALUES (2, 'x', NULL, 5, NULL)",
+        "REPLACE INTO t VALUES (4, 'x', NULL, 6, NULL)",
+        "INSERT INTO t VALUES (4, 'y', NULL, 7, NULL) ON DUPLICATE KEY UPDATE amount = 8",
+        "INSERT INTO t VALUES (5, 'v', '0000-00-00', 7, NULL), (6, 'w', NULL, 7, NULL)",
+        "UPDATE t SET id = id + 100 ORDER BY id DESC",
+    )
+    result = sync_table(workspace, contract)
+    assert result.window == "log"
+    assert_equal(workspace, server)
+    assert check_table(workspace, contract, Ask("full")).verdict == "equal"
+    ops = [row["_mirror_op"] for row in raw_rows(workspace, contract)]
+    assert {None, "insert", "update", "delete"} == set(ops)
+    idle = sync_table(workspace, contract)
+    assert (idle.window, idle.unchanged) == ("unchanged", "log")
+    assert [load.window.kind for load in workspace.ledger.successful_loads(contract.name)] == [
+        "initial",
+        "log",
+    ]
+
+
+def kinds(workspace: Workspace, table: str) -> list[str]:
+    name = workspace.config.table(table).name
+    return [load.window.kind for load in workspace.ledger.successful_loads(name, ever=True)]
+
+
+def test_all_tables_of_a_source_are_followed_in_one_stream(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    sql(TABLE.format("a"), TABLE.format("b"), TABLE.format("c"))
+    workspace = engine_for({"a": LOG, "b": LOG})
+    sync_all(workspace)
+    sql("BEGIN", "INSERT INTO a (id) VALUES (1)", "INSERT INTO b (id) VALUES (1)", "COMMIT")
+    workspace = engine_for({"a": LOG, "b": LOG, "c": LOG})
+    found = sync_all(workspace)
+    assert [found[name].window for name in "abc"] == ["log", "log", "initial"]
+    assert_equal(workspace, server, *"abc")
+    sql("INSERT INTO c (id) VALUES (1)", "UPDATE a SET name = 'x'")
+    before = {n: workspace.ledger.log_progress(workspace.config.table(n).name) for n in "ab"}
+    found = sync_all(workspace)
+    assert [found[name].window for name in "abc"] == ["log", "unchanged", "log"]
+    assert_equal(workspace, server, *"abc")
+    after = {n: workspace.ledger.log_progress(workspace.config.table(n).name) for n in "ab"}
+    places = {one.place for one in after.values() if one}
+    assert len(places) == 1
+    assert before["b"] != after["b"]
+    assert kinds(workspace, "b") == ["initial", "log"]
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        ("ALTER TABLE t ADD COLUMN more INT DEFAULT 7", "INSERT INTO t (id, more) VALUES (9, 8)"),
+        ("TRUNCATE t", "INSERT INTO t (id) VALUES (9)"),
+        (
+            TABLE.format("u"),
+            "INSERT INTO u (id) VALUES (1), (77)",
+            "RENAME TABLE t TO old, u TO t",
+            "UPDATE t SET name = 'new' WHERE id = 1",
+        ),
+        (
+            TABLE.format("u"),
+            "RENAME TABLE t TO old, u TO t",
+            "INSERT INTO t (id, name) VALUES (1, 'of u'), (55, 'too')",
+            "RENAME TABLE t TO u, old TO t",
+            "UPDATE t SET amount = 3 WHERE id = 1",
+        ),
+        (
+            "ALTER TABLE t ADD COLUMN gone INT",
+            "INSERT INTO t (id, gone) VALUES (9, 8)",
+            "ALTER TABLE t DROP COLUMN gone",
+            "INSERT INTO t (id) VALUES (10)",
+        ),
+        ("ALTER TABLE t MODIFY amount DECIMAL(14,2) UNSIGNED", "UPDATE t SET amount = 5"),
+    ],
+    ids=["add", "truncate", "swap", "swap-back", "add-drop", "wider"],
+)
+def test_a_table_whose_definition_moved_is_read_again_as_a_whole(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, ddl: tuple[str, ...]
+) -> None:
+    rows = "INSERT INTO {} (id, name) VALUES (1, 'a'), (2, 'b')"
+    sql(TABLE.format("t"), TABLE.format("other"), rows.format("t"), rows.format("other"))
+    workspace = engine_for({"t": LOG, "other": LOG})
+    sync_all(workspace)
+    sql("INSERT INTO t (id) VALUES (3)", *ddl, "UPDATE other SET amount = 1")
+    found = sync_all(workspace)
+    assert_equal(workspace, server, "t", "other")
+    assert found["other"].window == "log"
+    assert found["t"].changed
+    assert kinds(workspace, "t")[1] == "initial"
+    sql("INSERT INTO t (id) VALUES (500)", "DELETE FROM t WHERE id = 1")
+    assert sync_all(workspace)["t"].window == "log"
+    assert_equal(workspace, server, "t", "other")
+
+
+def test_a_large_transaction_is_loaded_as_a_whole(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_stream, "LIMITS", BatchLimits(rows=10))
+    sql(TABLE.format("t"), TABLE.format("u"))
+    workspace = engine_for({"t": LOG, "u": LOG})
+    sync_all(workspace)
+    many = ", ".join(f"({n}, 'name {n}')" for n in range(100))
+    sql(
+        "INSERT INTO t (id) VALUES (1000)",
+        "BEGIN",
+        *(f"INSERT INTO t (id, name) VALUES ({n}, 'name {n}')" for n in range(60)),
+        f"INSERT INTO u (id, name) VALUES {many}",
+        "UPDATE t SET id = id + 1 ORDER BY id DESC",
+        "COMMIT",
+        *(f"INSERT INTO t (id) VALUES ({n})" for n in range(2000, 2025)),
+    )
+    sync_all(workspace)
+    assert_equal(workspace, server, "t", "u")
+    contract = workspace.config.table("t")
+    rows = [row for row in raw_rows(workspace, contract) if row["_mirror_op"]]
+    of_large = {row["_mirror_seq"] for row in rows if row["name"]}
+    assert len(of_large) == 1
+    assert len(kinds(workspace, "t")) > 2
+
+
+def test_a_purged_log_has_its_tables_read_again(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    sql(TABLE.format("t"), TABLE.format("u"))
+    workspace = engine_for({"t": LOG})
+    sync_all(workspace)
+    sql("INSERT INTO t (id) VALUES (1)", "FLUSH BINARY LOGS", "INSERT INTO u (id) VALUES (1)")
+    workspace = engine_for({"t": LOG, "u": LOG})
+    sync_table(workspace, workspace.config.table("u"))
+    newest = sql("SHOW BINARY LOGS")[-1][0]
+    sql(f"PURGE BINARY LOGS TO '{newest}'", "UPDATE u SET name = 'x'", "DELETE FROM t")
+    found = sync_all(workspace)
+    assert (found["t"].window, found["u"].window) == ("initial", "log")
+    assert "purged" in found["t"].changed
+    assert_equal(workspace, server, "t", "u")
+
+
+def test_what_the_log_does_not_have_is_refused(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    sql(
+        "CREATE TABLE p (id INT PRIMARY KEY)",
+        "CREATE TABLE child (id INT PRIMARY KEY, p INT,"
+        " FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE)",
+        "CREATE TABLE m (id INT PRIMARY KEY) ENGINE = MyISAM",
+    )
+    workspace = engine_for({"child": LOG, "m": LOG, "p": LOG})
+    with pytest.raises(SchemaError, match=r"child: .*foreign key \(p\).*logs none of that"):
+        sync_table(workspace, workspace.config.table("child"))
+    with pytest.raises(SchemaError, match=r"m: .*MyISAM"):
+        sync_table(workspace, workspace.config.table("m"))
+    day = sync_table(workspace, workspace.config.table("p")).moment[:10]
+    days = date.fromisoformat(day), date.fromisoformat(day)
+    with pytest.raises(ConfigError, match="the log has them once"):
+        reload_days(workspace, workspace.config.table("p"), *days)
+
+
+def test_columns_that_are_named_or_left_out_otherwise(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    sql(
+        "CREATE TABLE t (id VARCHAR(10) PRIMARY KEY, a DATE, `Weird name` DATE, secret INT,"
+        " twice INT AS (id * 2) VIRTUAL, kept INT AS (id * 3) STORED)",
+        "INSERT INTO t (id, a, secret) VALUES ('1', '0000-00-00', 7)",
+    )
+    columns = {
+        "secret": {"pci": "never"},
+        "Weird name": {"name_in_lake": "plain", "pii": "show"},
+        "a": {"name_in_lake": "z", "pii": "show"},
+    }
+    workspace = engine_for({"t": {**LOG, "columns": columns}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql(
+        "INSERT INTO t (id, a, `Weird name`, secret) VALUES ('2', '0000-00-00', '2026-02-30', 8),"
+        " ('3', '2026-01-01', '0000-00-00', 9)",
+        "UPDATE t SET id = '12' WHERE id = '1'",
+    )
+    assert sync_table(workspace, contract).window == "log"
+    assert check_table(workspace, contract, Ask("full")).verdict == "equal"
+    assert prove_raw_layer(workspace, contract).verdict == "equal"
+
+
+@pytest.mark.parametrize("deletes", ["flag", "ignore"])
+def test_deletes_are_kept_where_the_contract_says_so(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, deletes: str
+) -> None:
+    sql(TABLE.format("t"), "INSERT INTO t (id, name) VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    workspace = engine_for({"t": {**LOG, "deletes": deletes}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql("DELETE FROM t WHERE id < 3", "INSERT INTO t (id, name) VALUES (2, 'again')")
+    sync_table(workspace, contract)
+    assert check_table(workspace, contract, Ask("full")).verdict == "equal"
+    table = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
+    assert table is not None
+    rows = {row["id"]: row for row in table.scan().to_arrow().to_pylist()}
+    assert [rows[n]["name"] for n in (1, 2, 3)] == ["a", "again", "c"]
+    if deletes == "flag":
+        assert [rows[n][DELETED_AT] is not None for n in (1, 2, 3)] == [True, False, False]
+
+
+STEPS = [
+    *("ledger.created", "ledger.pending", "chunk.written", "commit.before", "commit.after"),
+    *("ledger.success", "log.table", "log.progress", "ledger.pending:2", "commit.after:2"),
+]
+
+
+def test_a_run_that_dies_at_any_step_loses_nothing_and_adds_nothing_twice(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, runner: Runner
+) -> None:
+    sql(TABLE.format("a"), TABLE.format("b"))
+    workspace = engine_for({"a": LOG, "b": LOG})
+    sync_all(workspace)
+    killed = 0
+    for number, step in enumerate(STEPS):
+        at = 100 * number
+        for name in "ab":
+            sql(
+                f"INSERT INTO {name} (id, name) VALUES ({at}, 'x{at}'), ({at + 1}, NULL)",
+                f"UPDATE {name} SET id = id + 50 WHERE id = {at}",
+                f"DELETE FROM {name} WHERE id = {at - 99}",
+            )
+        parts = ("sync", "--jobs", "1")
+        order = Order(workspace.config.path, act="command", failpoint=step, arguments=parts)
+        run = runner.run(order)
+        killed += run.code == -signal.SIGKILL
+        assert run.code == -signal.SIGKILL, (step, run.code, run.error)
+        sql(f"UPDATE a SET amount = {number}", f"INSERT INTO b (id) VALUES ({at + 7})")
+        sync_all(workspace)
+        assert_equal(workspace, server, "a", "b")
+    assert killed == len(STEPS)
+    for name in "ab":
+        contract = workspace.config.table(name)
+        rows = raw_rows(workspace, contract)
+        inserted = Counter(row["id"] for row in rows if row["_mirror_op"] == "insert")
+        assert set(inserted.values()) == {1}
+        assert prove_raw_layer(workspace, contract).verdict == "equal"
+
+
+def test_two_syncs_side_by_side(server: EmbeddedServer, sql: Sql, engine_for: EngineFor) -> None:
+    sql(TABLE.format("t"), TABLE.format("u"))
+    tables = {"t": LOG, "u": LOG}
+    workspace = engine_for(tables)
+    sync_all(workspace)
+    sql(*(f"INSERT INTO {name} (id) VALUES ({n})" for n in range(50) for name in "tu"))
+    found: list[Any] = []
+
+    def run() -> None:
+        with Workspace.open(workspace.config, spark=workspace.spark) as other:
+            found.extend(follow_tables(other, other.config.tables).values())
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sync_all(workspace)
+    assert_equal(workspace, server, "t", "u")
+    for name in "tu":
+        rows = raw_rows(workspace, workspace.config.table(name))
+        assert Counter(row["id"] for row in rows) == Counter(range(50))
+
+
+def test_a_ledger_that_was_lost_knows_from_where_to_read_on(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, tmp_path: Path
+) -> None:
+    sql(TABLE.format("t"), "INSERT INTO t (id) VALUES (5)")
+    workspace = engine_for({"t": LOG})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql("INSERT INTO t (id) VALUES (1), (2)")
+    sync_table(workspace, contract)
+    url = f"sqlite:///{tmp_path / 'other.db'}"
+    ledger = workspace.config.ledger.model_copy(update={"url": url})
+    config = workspace.config.model_copy(update={"ledger": ledger})
+    with Workspace.open(config, spark=workspace.spark) as other:
+        rebuild_table(other.ledger, other.lake, contract, "rebuilt")
+        sql("DELETE FROM t WHERE id = 1", "INSERT INTO t (id) VALUES (3)")
+        sync_table(other, contract)
+        assert_equal(other, server)
+        assert kinds(other, "t") == ["initial", "log", "log"]
+
+
+def test_a_log_that_was_begun_again_has_its_tables_read_again(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    [(version,)] = sql("SELECT @@version")
+    if "mariadb" not in version.lower():
+        pytest.skip("MySQL 9 has another statement, and 8.0.12 not yet")
+    sql(TABLE.format("t"), "RESET MASTER", "INSERT INTO t (id) VALUES (1)")
+    workspace = engine_for({"t": LOG})
+    sync_all(workspace)
+    time.sleep(1.1)  # a file knows when it was begun to the second
+    sql("RESET MASTER", "INSERT INTO t (id) VALUES (2)", "UPDATE t SET id = 7 WHERE id = 1")
+    found = sync_all(workspace)
+    assert found["t"].window == "initial"
+    assert_equal(workspace, server)
+
+
+ROW_IDS = st.integers(0, 8)
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("REPLACE INTO {} (id, name, amount) VALUES ({}, '{}', 1)"), ROW_IDS, ROW_IDS
+        ),
+        st.tuples(st.just("UPDATE IGNORE {} SET id = {} WHERE id = {}"), ROW_IDS, ROW_IDS),
+        st.tuples(st.just("UPDATE {} SET amount = {} WHERE id <> {}"), ROW_IDS, ROW_IDS),
+        st.tuples(st.just("DELETE FROM {} WHERE id IN ({}, {})"), ROW_IDS, ROW_IDS),
+        st.tuples(st.sampled_from(["BEGIN", "COMMIT", "ROLLBACK", "sync"]), ROW_IDS, ROW_IDS),
+    ),
+    max_size=25,
+)
+
+
+@pytest.mark.full
+@given(changes=st.lists(st.tuples(st.sampled_from("tu"), CHANGES), min_size=1, max_size=4))
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_random_histories(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, changes: Any
+) -> None:
+    with contextlib.suppress(pymysql.Error):
+        sql("ROLLBACK")
+    sql("DROP TABLE IF EXISTS t, u", TABLE.format("t"), TABLE.format("u"))
+    # An example's tables take the place of the last one's.
+    any_size = {**LOG, "shrink_limit": None}
+    workspace = engine_for({"t": any_size, "u": any_size})
+    sync_all(workspace)
+    for name, some in changes:
+        for text, one, two in some:
+            if text == "sync":
+                follow_tables(workspace, workspace.config.tables)
+            else:
+                sql(text.format(name, one, two) if " " in text else text)
+    sql("COMMIT")
+    sync_all(workspace)
+    assert_equal(workspace, server, "t", "u")
