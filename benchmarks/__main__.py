@@ -31,7 +31,7 @@ from benchmarks import (
     tick,
 )
 from benchmarks.report import Figures, keep, show, write_page
-from mirrorlake.operations.warm import make_archive
+from mirrorlake.operations.loading.warm import make_archive
 
 PARTS: dict[str, Callable[[int, float], Figures]] = {
     "first": first.run,

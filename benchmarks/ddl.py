@@ -19,9 +19,9 @@ import yaml
 from benchmarks.report import Figures, Section, spread
 from benchmarks.source import USER, Source, load_lineitem, started
 from mirrorlake.config import load_config
-from mirrorlake.load import protocol
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.sync import load_table
+from mirrorlake.load.protocol import protocol
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.workspace import Workspace
 
 CARRIED, READ = "rows carried over", "every row read"

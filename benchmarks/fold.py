@@ -6,9 +6,10 @@ key is all but the last two. ``--scale 1`` is 20 M rows, ``--scale 0.25`` 5 M. A
 changed, 15 % new, 15 % missing, evenly spread. Every side has a table of its own, made alike in
 this run and set back to its first version before each fold. Sides run in turn.
 
-Bytes read are what Spark's process read of files (see `mirrorlake.destinations.iceberg.cost`),
-shuffles included; bytes shuffled are what its tasks say; bytes written are the folders' growth,
-metadata and side tables included. The next reader hashes every column of every row.
+Bytes read are what Spark's process read of files (see
+`mirrorlake.destinations.iceberg.spark.cost`), shuffles included; bytes shuffled are what its tasks
+say; bytes written are the folders' growth, metadata and side tables included. The next reader
+hashes every column of every row.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from benchmarks.location import load_note
 from benchmarks.report import Figures, Section
 from mirrorlake.config import LakeConfig, SparkConfig
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.cost import counted
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark.cost import counted
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.landing.fold import SnapshotTable, fold_snapshot
 from mirrorlake.ledger import Ledger
 

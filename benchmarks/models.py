@@ -27,8 +27,8 @@ from mirrorlake.models.compute.run import run_model
 from mirrorlake.models.contract_models import compile_project
 from mirrorlake.models.partition_states.lake_tables import model_table
 from mirrorlake.models.partition_states.states import States
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.sync import load_table
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.workspace import Workspace
 
 DAYS = 5

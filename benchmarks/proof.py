@@ -26,12 +26,12 @@ from benchmarks.sides import text_client
 from benchmarks.source import USER, Source, load_flights, load_lineitem, started
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.branches import roll_back
-from mirrorlake.destinations.iceberg.commit import head_of
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.sync import load_table
-from mirrorlake.proof.evidence import prove_table
-from mirrorlake.proof.report import Ask, Report
+from mirrorlake.destinations.iceberg.commits.branches import roll_back
+from mirrorlake.destinations.iceberg.commits.commit import head_of
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.proof.comparing.evidence import prove_table
+from mirrorlake.proof.comparing.report import Ask, Report
 from mirrorlake.workspace import Workspace
 
 PINS = Path(__file__).with_name("reladiff-requirements.txt")

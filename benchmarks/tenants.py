@@ -25,9 +25,9 @@ from benchmarks.report import Figures, Section, spread
 from benchmarks.source import USER, Source, started
 from mirrorlake.config import TenantTable, load_config
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.views import forget_view, read_view
+from mirrorlake.destinations.iceberg.tables.views import forget_view, read_view
 from mirrorlake.merge.tenant_shapes import read_shapes
-from mirrorlake.operations.tenants import sync_tenants
+from mirrorlake.operations.tenants.sync import sync_tenants
 from mirrorlake.serving.tenants import show_raw_tenants
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.tenants import raw_view_of

@@ -5,7 +5,7 @@ MySQL's commit through Dagster's daemon and a run: `benchmarks.daemon`. Bringing
 at three scale factors, 10,000 rows changed by one UPDATE, then load and fold in a warm session;
 once with 80 % of the changes among the newest 5 % of keys, once evenly spread. Beside each fold
 stands the MERGE without bounds, which compares every row, over the same changes. Bytes are what
-Spark's process read of files meanwhile (see `mirrorlake.destinations.iceberg.cost`), in both.
+Spark's process read of files meanwhile (see `mirrorlake.destinations.iceberg.spark.cost`), in both.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from benchmarks.report import Figures, Section, spread
 from benchmarks.source import USER, Source, load_lineitem, started
 from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.cost import counted
+from mirrorlake.destinations.iceberg.spark.cost import counted
 from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.statements import deduped_layer, merge_sql
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.resolve import resolve_table
-from mirrorlake.operations.sync import load_table, sync_table
-from mirrorlake.sources.mysql.connect import session
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.resolve import resolve_table
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
 
 TABLES, MOVED_OF, MOVED = 500, 20, (0, 1, 10)

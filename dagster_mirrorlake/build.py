@@ -50,8 +50,8 @@ from dagster_mirrorlake.tenants import MirroredTenants, mirrored_tenants
 from dagster_mirrorlake.translator import MirrorlakeTranslator
 from mirrorlake.capabilities import Seam
 from mirrorlake.config import Config, TableContract
-from mirrorlake.ledger.peek import definitions_now, first_days
-from mirrorlake.sources.mysql.registry import TIMES
+from mirrorlake.ledger.database.peek import definitions_now, first_days
+from mirrorlake.sources.mysql.types.registry import TIMES
 from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comment
 
 LEDGER_LIMIT = 2.0

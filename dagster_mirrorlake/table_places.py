@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.config.file_positions import lines_of
-from mirrorlake.destinations.iceberg.folders import table_uri, warehouse_uri
+from mirrorlake.destinations.iceberg.storage.folders import table_uri, warehouse_uri
 from mirrorlake.operations.publishers import PUBLISHERS
 
 

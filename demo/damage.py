@@ -22,7 +22,7 @@ import pyarrow as pa
 from demo.sabotage import connected, read_marker
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import BY
+from mirrorlake.destinations.iceberg.commits.commit import BY
 from mirrorlake.errors import LeaseHeld, MachineError
 from mirrorlake.runtime.permissions import held
 from mirrorlake.workspace import Workspace

@@ -20,11 +20,11 @@ from demo.faults import (
 )
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.branches import roll_back
-from mirrorlake.destinations.iceberg.commit import BY
-from mirrorlake.destinations.iceberg.session_settings import activate
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.destinations.iceberg.commits.branches import roll_back
+from mirrorlake.destinations.iceberg.commits.commit import BY
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.settings import activate
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 
 

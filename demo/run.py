@@ -35,7 +35,7 @@ from mirrorlake.cli.bars import Bars
 from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError, MachineError
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.runtime.permissions import held
 from mirrorlake.workspace import Workspace
 

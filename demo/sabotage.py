@@ -42,17 +42,17 @@ from demo.hands import change_and_sync, plant_hand
 from demo.run import MARKER, USER
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.branches import roll_back
-from mirrorlake.destinations.iceberg.commit import head_of
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.commits.branches import roll_back
+from mirrorlake.destinations.iceberg.commits.commit import head_of
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.errors import ConfigError, LakeError, MachineError, MirrorlakeError
-from mirrorlake.operations.moved_lake import find_all_moved
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof.counts import count_rows
-from mirrorlake.proof.evidence import formatter_of, prove_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.other_writers.moved_lake import find_all_moved
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.proof.comparing.counts import count_rows
+from mirrorlake.proof.comparing.evidence import formatter_of, prove_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.runtime.permissions import held
 from mirrorlake.workspace import Workspace
 

@@ -25,21 +25,21 @@ if TYPE_CHECKING:
         SchemaError,
         SourceError,
     )
-    from mirrorlake.operations.check_layers import LayerReport, prove_layers
-    from mirrorlake.operations.fold import fold_table
-    from mirrorlake.operations.maintain import Maintained, maintain_table
-    from mirrorlake.operations.recover import Recovered, recover_table
-    from mirrorlake.operations.refold import Refolded, refold_table
-    from mirrorlake.operations.repair import Repaired, repair_table
-    from mirrorlake.operations.results import SyncResult
-    from mirrorlake.operations.status import TableStatus, status_of
-    from mirrorlake.operations.sync import load_table, reload_days, sync_table
-    from mirrorlake.operations.sync_tables import Synced, sync_tables
-    from mirrorlake.operations.table_shapes import Shapes, shapes_of
-    from mirrorlake.operations.unchanged import Look, look_at
-    from mirrorlake.proof.counts import Counts, count_rows
-    from mirrorlake.proof.evidence import prove_table
-    from mirrorlake.proof.report import Ask, Report
+    from mirrorlake.operations.checking.check_layers import LayerReport, prove_layers
+    from mirrorlake.operations.loading.fold import fold_table
+    from mirrorlake.operations.loading.results import SyncResult
+    from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
+    from mirrorlake.operations.loading.sync_tables import Synced, sync_tables
+    from mirrorlake.operations.loading.unchanged import Look, look_at
+    from mirrorlake.operations.repairing.recover import Recovered, recover_table
+    from mirrorlake.operations.repairing.refold import Refolded, refold_table
+    from mirrorlake.operations.repairing.repair import Repaired, repair_table
+    from mirrorlake.operations.schema_changes.table_shapes import Shapes, shapes_of
+    from mirrorlake.operations.status.status import TableStatus, status_of
+    from mirrorlake.operations.upkeep.maintain import Maintained, maintain_table
+    from mirrorlake.proof.comparing.counts import Counts, count_rows
+    from mirrorlake.proof.comparing.evidence import prove_table
+    from mirrorlake.proof.comparing.report import Ask, Report
     from mirrorlake.workspace import Workspace
 
 _PLACES = {
@@ -49,21 +49,21 @@ _PLACES = {
         *("ConfigError", "LakeError", "LandingError", "LedgerError", "MachineError"),
         *("MirrorlakeError", "ProofError", "SchemaError", "SourceError"),
     ),
-    "mirrorlake.operations.check_layers": ("LayerReport", "prove_layers"),
-    "mirrorlake.operations.fold": ("fold_table",),
-    "mirrorlake.operations.maintain": ("Maintained", "maintain_table"),
-    "mirrorlake.operations.recover": ("Recovered", "recover_table"),
-    "mirrorlake.operations.refold": ("Refolded", "refold_table"),
-    "mirrorlake.operations.repair": ("Repaired", "repair_table"),
-    "mirrorlake.operations.results": ("SyncResult",),
-    "mirrorlake.operations.table_shapes": ("Shapes", "shapes_of"),
-    "mirrorlake.operations.status": ("TableStatus", "status_of"),
-    "mirrorlake.operations.sync": ("load_table", "reload_days", "sync_table"),
-    "mirrorlake.operations.sync_tables": ("Synced", "sync_tables"),
-    "mirrorlake.operations.unchanged": ("Look", "look_at"),
-    "mirrorlake.proof.counts": ("Counts", "count_rows"),
-    "mirrorlake.proof.evidence": ("prove_table",),
-    "mirrorlake.proof.report": ("Ask", "Report"),
+    "mirrorlake.operations.checking.check_layers": ("LayerReport", "prove_layers"),
+    "mirrorlake.operations.loading.fold": ("fold_table",),
+    "mirrorlake.operations.upkeep.maintain": ("Maintained", "maintain_table"),
+    "mirrorlake.operations.repairing.recover": ("Recovered", "recover_table"),
+    "mirrorlake.operations.repairing.refold": ("Refolded", "refold_table"),
+    "mirrorlake.operations.repairing.repair": ("Repaired", "repair_table"),
+    "mirrorlake.operations.loading.results": ("SyncResult",),
+    "mirrorlake.operations.schema_changes.table_shapes": ("Shapes", "shapes_of"),
+    "mirrorlake.operations.status.status": ("TableStatus", "status_of"),
+    "mirrorlake.operations.loading.sync": ("load_table", "reload_days", "sync_table"),
+    "mirrorlake.operations.loading.sync_tables": ("Synced", "sync_tables"),
+    "mirrorlake.operations.loading.unchanged": ("Look", "look_at"),
+    "mirrorlake.proof.comparing.counts": ("Counts", "count_rows"),
+    "mirrorlake.proof.comparing.evidence": ("prove_table",),
+    "mirrorlake.proof.comparing.report": ("Ask", "Report"),
     "mirrorlake.workspace": ("Workspace",),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}

@@ -19,16 +19,16 @@ from typing import Any, Protocol
 from mirrorlake.config.configuration import Config
 from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.heads import (
+from mirrorlake.destinations.iceberg.commits.heads import (
     ModelTable,
     MovedTable,
     Recorded,
     find_moved_tables,
     record_heads,
 )
-from mirrorlake.destinations.iceberg.identity import open_lake
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
+from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
 from mirrorlake.errors import LeaseHeld, MirrorlakeError
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.store import Ledger

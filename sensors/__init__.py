@@ -1,7 +1,7 @@
 """This deployment's sensors and schedules.
 
 What belongs here: what starts runs, and when. What doesn't: deciding which table moved
-(`mirrorlake.operations.detect`).
+(`mirrorlake.operations.loading.detect`).
 """
 
 import dagster as dg

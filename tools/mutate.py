@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "mirrorlake.proof"
 ELSEWHERE = {
     "masking_audit": "mirrorlake.serving.masking_audit",
-    "repair": "mirrorlake.operations.repair",
+    "repair": "mirrorlake.operations.repairing.repair",
     "fold": "mirrorlake.merge.fold_plan",
     "current_rows": "mirrorlake.merge.current_rows",
 }
@@ -299,12 +299,17 @@ def warm() -> None:
     settings.register_profile("mutants", max_examples=EXAMPLES, **more)
     names = ("hypothesis.strategies", "pyiceberg.table", "pymysql", "pyarrow.compute")
     names = (*names, "pytest", "pytest_timeout", "_pytest.assertion.rewrite")
-    for name in (*names, "mirrorlake.operations.sync", "mirrorlake.ledger"):
+    for name in (*names, "mirrorlake.operations.loading.sync", "mirrorlake.ledger"):
         importlib.import_module(name)
-    for name in [n for n in sys.modules if n.startswith((PACKAGE, "mirrorlake.load.verify"))]:
+    for name in [
+        n for n in sys.modules if n.startswith((PACKAGE, "mirrorlake.load.protocol.verify"))
+    ]:
         del sys.modules[name]
     for name in [n for n in sys.modules if n.startswith("mirrorlake")]:
-        if hasattr(sys.modules[name], "prove_loaded") or name == "mirrorlake.operations.sync":
+        if (
+            hasattr(sys.modules[name], "prove_loaded")
+            or name == "mirrorlake.operations.loading.sync"
+        ):
             del sys.modules[name]
     gc.freeze()  # pytest collects garbage twice; what is here already is none
 

@@ -18,7 +18,7 @@ from mirrorlake.sources.mysql.binlog.log_reader import LogReader
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
-from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.sessions.connect import session
 
 SERVER_ID = 4_000_000_054
 

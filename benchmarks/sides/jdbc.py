@@ -10,7 +10,7 @@ from benchmarks.sides.job import Job, serve
 from mirrorlake.config.settings import LakeConfig, SparkConfig
 from mirrorlake.destinations.base import CATALOG
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.runtime.jars import ensure_jars
 
 PARTITIONS = 4

@@ -10,7 +10,7 @@ import yaml
 
 from benchmarks.sides.job import Job, serve
 from mirrorlake.config import load_config
-from mirrorlake.operations.sync import load_table
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.workspace import Workspace
 
 _workspaces: list[Workspace] = []

@@ -2,7 +2,7 @@
 source its ``cleanup``, and one ``maintenance`` of the lake.
 
 What belongs here: keys, partitions, what an asset is called and shown as. What doesn't: how a
-table is loaded or folded (`mirrorlake.operations.sync`).
+table is loaded or folded (`mirrorlake.operations.loading.sync`).
 """
 
 from dagster_mirrorlake.assets.chain import build_chain

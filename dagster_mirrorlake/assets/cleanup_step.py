@@ -8,8 +8,8 @@ import dagster as dg
 from dagster_mirrorlake.assets.keys import cleanup_key
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.errors import LeaseHeld, MirrorlakeError
-from mirrorlake.operations.orphans import GRACE
-from mirrorlake.operations.recover import Recovered, recover_table
+from mirrorlake.operations.repairing.recover import Recovered, recover_table
+from mirrorlake.operations.upkeep.orphans import GRACE
 from mirrorlake.runtime.plural import plural
 from mirrorlake.workspace import Workspace
 

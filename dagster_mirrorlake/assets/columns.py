@@ -19,7 +19,7 @@ from mirrorlake.table.source_columns import SourceColumn, recorded_columns
 if TYPE_CHECKING:
     from mirrorlake.destinations.iceberg.lake import Lake
     from mirrorlake.destinations.iceberg.model import LakeSchema
-    from mirrorlake.operations.table_shapes import ShapeColumn
+    from mirrorlake.operations.schema_changes.table_shapes import ShapeColumn
 
 COLUMN_SCHEMA = "dagster/column_schema"
 COLUMN_LINEAGE = "dagster/column_lineage"
@@ -77,7 +77,7 @@ def layer_columns(
     lake: "Lake", ledger: Ledger, table: MirroredTable, layer: Layer
 ) -> dict[str, Any]:
     """The columns of a layer as the lake has it now, without Spark; nothing before it is there."""
-    from mirrorlake.destinations.iceberg.views import read_view
+    from mirrorlake.destinations.iceberg.tables.views import read_view
     from mirrorlake.table.lake_tables import clean_of, deduped_of, raw_tables
 
     contract = table.contract

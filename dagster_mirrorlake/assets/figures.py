@@ -14,10 +14,10 @@ import dagster as dg
 from dagster_mirrorlake.assets.columns import layer_columns, types_metadata
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.cost import scanned
+from mirrorlake.destinations.iceberg.spark.cost import scanned
 from mirrorlake.ledger import Cost
-from mirrorlake.operations.results import SyncResult, speed
-from mirrorlake.operations.table_shapes import shapes_of
+from mirrorlake.operations.loading.results import SyncResult, speed
+from mirrorlake.operations.schema_changes.table_shapes import shapes_of
 from mirrorlake.runtime.plural import plural
 from mirrorlake.workspace import Workspace
 

@@ -12,7 +12,7 @@ from dagster_mirrorlake.tenants import MirroredTenants
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.maintain import Maintained
+    from mirrorlake.operations.upkeep.maintain import Maintained
     from mirrorlake.workspace import Workspace
 
 
@@ -57,7 +57,7 @@ def _maintain(
     step after all others were done."""
     from dagster_mirrorlake.resources.failures import dagster_errors
     from mirrorlake.errors import LeaseHeld, MirrorlakeError
-    from mirrorlake.operations.maintain import maintain_table
+    from mirrorlake.operations.upkeep.maintain import maintain_table
 
     with dagster_errors(context):
         workspace: Workspace = names.resources(context).mirrorlake.workspace
@@ -103,7 +103,7 @@ def _maintained_besides(
 ) -> "Iterator[list[Maintained]]":
     """What is computed from tables: what a run holds is left for the next time, too."""
     from mirrorlake.errors import LeaseHeld, MirrorlakeError
-    from mirrorlake.operations.computed import COMPUTED
+    from mirrorlake.operations.planning.computed import COMPUTED
 
     for name, step in (one for kind in COMPUTED for one in kind.maintenance(workspace, ())):
         try:

@@ -19,14 +19,14 @@ from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.translator import Layer
 from mirrorlake.config import TableContract
 from mirrorlake.ledger import Load
-from mirrorlake.operations.partitions import (
+from mirrorlake.operations.days.partitions import (
     RawLooked,
     folded_days,
     folded_partitions,
     held_partitions,
     look_at_raw,
 )
-from mirrorlake.operations.touched_days import touched_days
+from mirrorlake.operations.days.touched_days import touched_days
 from mirrorlake.workspace import Workspace
 
 Events = Iterator[dg.MaterializeResult[Any] | dg.AssetMaterialization | dg.AssetObservation]

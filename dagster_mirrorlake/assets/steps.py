@@ -30,16 +30,16 @@ from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError, SchemaMoved
 from mirrorlake.ledger import age_of
-from mirrorlake.operations.backlog import find_due
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.observe import raw_days
-from mirrorlake.operations.partitions import (
+from mirrorlake.operations.checking.observe import raw_days
+from mirrorlake.operations.days.backlog import find_due
+from mirrorlake.operations.days.partitions import (
     held_partitions,
     look_at_raw,
 )
-from mirrorlake.operations.results import SyncResult
-from mirrorlake.operations.sync import fold_looked, load_table, reload_days
-from mirrorlake.operations.unchanged import Look
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.results import SyncResult
+from mirrorlake.operations.loading.sync import fold_looked, load_table, reload_days
+from mirrorlake.operations.loading.unchanged import Look
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.source_columns import recorded_columns

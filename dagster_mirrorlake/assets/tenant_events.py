@@ -16,7 +16,7 @@ from dagster_mirrorlake.table import LAYERS
 from dagster_mirrorlake.tenants import MirroredTenants
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.tenant_reports import TenantsShown
+    from mirrorlake.operations.tenants.reports import TenantsShown
     from mirrorlake.workspace import Workspace
 
 STATE_TAG = "mirrorlake/shown"

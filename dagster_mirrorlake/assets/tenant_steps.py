@@ -23,10 +23,10 @@ from dagster_mirrorlake.assets.tenant_figures import (
 )
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 from dagster_mirrorlake.tenants import MirroredTenants
-from mirrorlake.operations.tenant_reports import read_shown
-from mirrorlake.operations.tenant_results import SyncTerms, TenantsSynced
-from mirrorlake.operations.tenant_versions import tenant_shapes_of
-from mirrorlake.operations.tenants import sync_tenants
+from mirrorlake.operations.tenants.reports import read_shown
+from mirrorlake.operations.tenants.results import SyncTerms, TenantsSynced
+from mirrorlake.operations.tenants.sync import sync_tenants
+from mirrorlake.operations.tenants.versions import tenant_shapes_of
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 

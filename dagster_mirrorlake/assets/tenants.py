@@ -48,7 +48,7 @@ def build_tenants_chain(tenants: MirroredTenants) -> list[dg.AssetSpec | dg.Asse
     ) -> Iterator[dg.MaterializeResult[Any]]:
         # What a step does is imported when it runs: locations load faster.
         from dagster_mirrorlake.assets.tenant_steps import sync
-        from mirrorlake.operations.tenant_results import SyncTerms
+        from mirrorlake.operations.tenants.results import SyncTerms
 
         terms = SyncTerms(
             databases=frozenset(config.databases),

@@ -9,7 +9,7 @@ import dagster as dg
 from dagster_mirrorlake.assets.reported import partition_event
 from dagster_mirrorlake.table import LAYERS, Layer, MirroredTable
 from mirrorlake.ledger import Ledger, Load
-from mirrorlake.operations.results import SyncResult
+from mirrorlake.operations.loading.results import SyncResult
 
 _EVIDENCE = {
     "server": "its server's log stands where it stood",

@@ -27,7 +27,7 @@ from dagster_mirrorlake.jobs.each import Done, failed, log_line
 from dagster_mirrorlake.jobs.loads import BackfillConfig, fill_days, sync_read
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.errors import MachineError, MirrorlakeError
-from mirrorlake.operations.fold import fold_table
+from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.runtime.plural import plural
 from mirrorlake.workspace import Workspace
 

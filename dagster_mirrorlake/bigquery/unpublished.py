@@ -25,7 +25,7 @@ from dagster_mirrorlake.tenants import MirroredTenants
 
 if TYPE_CHECKING:
     from mirrorlake.bigquery.loads.due import DueLoad
-    from mirrorlake.destinations.iceberg.locations import SeenHeads
+    from mirrorlake.destinations.iceberg.catalog.locations import SeenHeads
 
 INTERVAL_SECONDS = 60
 
@@ -44,7 +44,7 @@ def build_unpublished_sensor(
     @functools.cache
     def seen() -> "SeenHeads":
         """For as long as the code server lives."""
-        from mirrorlake.destinations.iceberg.locations import SeenHeads
+        from mirrorlake.destinations.iceberg.catalog.locations import SeenHeads
 
         return SeenHeads()
 

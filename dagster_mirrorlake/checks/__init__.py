@@ -1,8 +1,8 @@
 """The asset checks of a chain.
 
 What belongs here: a verdict in Dagster's words. What doesn't: looking
-(`mirrorlake.operations.observe`, `mirrorlake.proof`). An unreachable source or lake is an exception
-of the check's step, never a check that failed.
+(`mirrorlake.operations.checking.observe`, `mirrorlake.proof`). An unreachable source or lake is an
+exception of the check's step, never a check that failed.
 """
 
 from dagster_mirrorlake.checks.table import (

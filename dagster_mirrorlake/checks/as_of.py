@@ -40,7 +40,7 @@ class AsOf:
         looked: when the look began (UTC, to the second).
         shown: of what is not made of loads: the snapshots that are published, the tenants' copies
             that are shown, the load into BigQuery.
-        ledger, marked: as `mirrorlake.ledger.reports.LayerContents` has them.
+        ledger, marked: as `mirrorlake.ledger.reports.reports.LayerContents` has them.
     """
 
     ledger: str
@@ -66,8 +66,8 @@ class AsOf:
     @classmethod
     def of_tenants(cls, ledger: Ledger, tenants: MirroredTenants, check: str) -> Self:
         """As `now`, of deduped of a table of tenants."""
-        from mirrorlake.operations.tenant_looks import read_look
-        from mirrorlake.operations.tenant_reports import read_shown
+        from mirrorlake.operations.tenants.looks import read_look
+        from mirrorlake.operations.tenants.reports import read_shown
 
         name = tenants.table.name
         rules = [tenants.specs[layer].code_version for layer in ("deduped", "clean")]

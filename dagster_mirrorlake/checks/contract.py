@@ -24,7 +24,7 @@ from pandera.errors import SchemaErrorReason
 
 from dagster_mirrorlake.checks.ranges import by_arrow, promises
 from mirrorlake.destinations.iceberg.model import LakeSchema, arrow_schema
-from mirrorlake.destinations.iceberg.table_schemas import current_schema
+from mirrorlake.destinations.iceberg.tables.schemas import current_schema
 from mirrorlake.errors import LakeError
 from mirrorlake.merge.statements import Layer, clean_layer, deduped_layer
 from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL

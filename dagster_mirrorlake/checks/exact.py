@@ -20,13 +20,13 @@ from dagster_mirrorlake.checks.verdicts import moved_metadata
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract
 from mirrorlake.errors import TooFewRows
-from mirrorlake.operations.repair import Repaired, repair_table
-from mirrorlake.proof.coverage import round_of
-from mirrorlake.proof.differences import Difference, Field, Formatter
-from mirrorlake.proof.evidence import formatter_of, prove_table
-from mirrorlake.proof.outdated_proofs import aged_proofs
-from mirrorlake.proof.ranges import EVERYWHERE, Span
-from mirrorlake.proof.report import Ask, Report
+from mirrorlake.operations.repairing.repair import Repaired, repair_table
+from mirrorlake.proof.comparing.evidence import formatter_of, prove_table
+from mirrorlake.proof.comparing.report import Ask, Report
+from mirrorlake.proof.coverage.coverage import round_of
+from mirrorlake.proof.coverage.outdated_proofs import aged_proofs
+from mirrorlake.proof.forms.differences import Difference, Field, Formatter
+from mirrorlake.proof.ranges.ranges import EVERYWHERE, Span
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.lake_tables import deduped_table
 from mirrorlake.table.new_columns import held_now
@@ -61,7 +61,8 @@ def exact_verdict(
 
     Raises:
         MirrorlakeError: it could not be looked, or not be repaired; see
-            `mirrorlake.proof.check.check_table` and `mirrorlake.operations.repair.repair_table`.
+            `mirrorlake.proof.comparing.check.check_table` and
+            `mirrorlake.operations.repairing.repair.repair_table`.
     """
     contract = table.contract
     if not workspace.ledger.folded_loads(contract.name, "deduped"):

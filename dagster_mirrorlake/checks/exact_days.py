@@ -9,11 +9,11 @@ import dagster as dg
 from dagster_mirrorlake.checks.days import NEWEST, Partition, ReportedDays
 from mirrorlake.config import TableContract
 from mirrorlake.ledger import Proof
-from mirrorlake.operations.raw_days import RawFiles
-from mirrorlake.operations.touched_days import touched_days
-from mirrorlake.proof.days import Proved, proved_days
-from mirrorlake.proof.evidence import prove_table
-from mirrorlake.proof.report import Ask, Report
+from mirrorlake.operations.days.raw_days import RawFiles
+from mirrorlake.operations.days.touched_days import touched_days
+from mirrorlake.proof.comparing.evidence import prove_table
+from mirrorlake.proof.comparing.report import Ask, Report
+from mirrorlake.proof.coverage.days import Proved, proved_days
 from mirrorlake.runtime.plural import plural
 from mirrorlake.workspace import Workspace
 

@@ -13,7 +13,7 @@ import dagster as dg
 from dagster_mirrorlake.checks.series import EXACT
 from mirrorlake.config import TableContract
 from mirrorlake.ledger import Proof
-from mirrorlake.proof.covered import current_proofs
+from mirrorlake.proof.coverage.covered import current_proofs
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 

@@ -13,7 +13,11 @@ import dagster as dg
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.operations.check_layers import LayerReport, prove_clean_layer, prove_raw_layer
+from mirrorlake.operations.checking.check_layers import (
+    LayerReport,
+    prove_clean_layer,
+    prove_raw_layer,
+)
 from mirrorlake.table.hash_key import fingerprint_of
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.workspace import Workspace

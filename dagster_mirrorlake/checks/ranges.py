@@ -15,8 +15,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as _compute
 
-from mirrorlake.sources.mysql.registry import TYPES
 from mirrorlake.sources.mysql.tables import Column
+from mirrorlake.sources.mysql.types.registry import TYPES
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 _FIRST_YEAR, _LAST_YEAR = 1901, 2155

@@ -28,7 +28,7 @@ from dagster_mirrorlake.checks.verdicts import (
 )
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import Layer, MirroredTable
-from mirrorlake.destinations.iceberg.integrity import damage_errors
+from mirrorlake.destinations.iceberg.tables.integrity import damage_errors
 from mirrorlake.workspace import Workspace
 
 

@@ -9,13 +9,13 @@ import dagster as dg
 
 from dagster_mirrorlake.checks.days import Partition, ReportedDays
 from dagster_mirrorlake.checks.verdicts import CheckVerdict, Look
-from mirrorlake.destinations.iceberg.stream import read_batches
-from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.destinations.iceberg.reading.stream import read_batches
+from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.errors import LakeError
-from mirrorlake.operations.gaps import Stretch, find_stretches
-from mirrorlake.operations.resolve import resolve_table
+from mirrorlake.operations.days.gaps import Stretch, find_stretches
+from mirrorlake.operations.loading.resolve import resolve_table
 from mirrorlake.serving.masking_audit import find_exposed, stored_pci
-from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.table.new_columns import gone_words, held_now, why_held
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace

@@ -14,7 +14,7 @@ from dagster_mirrorlake.tenants import MirroredTenants
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.tenant_verdicts import TenantsChecked
+    from mirrorlake.operations.tenants.verdicts import TenantsChecked
     from mirrorlake.workspace import Workspace
 
 MIRRORED, DRIFT = "tenants_mirrored", "schema_drift"
@@ -72,7 +72,7 @@ def _exact(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheckRes
         MirrorlakeError: no source could be looked at, or the lake could not be read.
     """
     from dagster_mirrorlake.checks.verdicts import moved_metadata
-    from mirrorlake.operations.tenant_checks import check_tenants
+    from mirrorlake.operations.tenants.checks import check_tenants
 
     found = check_tenants(workspace, tenants.table)
     return exact_verdict_of(tenants, found, moved_metadata(workspace, tenants.table))
@@ -162,7 +162,7 @@ def _mirrored(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheck
     """Whether some tenant failed, or was never read, or something was left out, as the ledger has
     it."""
     from dagster_mirrorlake.assets.tenant_figures import left_out_table, listed, states_metadata
-    from mirrorlake.operations.tenant_looks import read_look
+    from mirrorlake.operations.tenants.looks import read_look
 
     known = list(workspace.ledger.tenants(tenants.table.name).values())
     look = read_look(workspace.ledger, tenants.table)
@@ -201,7 +201,7 @@ def _mirrored(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheck
 def _drift(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheckResult:
     """Whether a schema version came lately."""
     from dagster_mirrorlake.assets.tenant_figures import versions_metadata
-    from mirrorlake.operations.tenant_drift import look_for_drift
+    from mirrorlake.operations.tenants.drift import look_for_drift
 
     found = look_for_drift(workspace.ledger, tenants.table)
     words = None

@@ -10,9 +10,9 @@ import dagster as dg
 from dagster_mirrorlake.checks.days import Partition, ReportedDays
 from dagster_mirrorlake.checks.verdicts import CheckVerdict, Look, snapshot_of
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.originals import originals_by_day
-from mirrorlake.operations.observe import duplicate_keys
-from mirrorlake.proof.counts import NO_DAY, Counts, DayCounts, count_rows
+from mirrorlake.destinations.iceberg.reading.originals import originals_by_day
+from mirrorlake.operations.checking.observe import duplicate_keys
+from mirrorlake.proof.comparing.counts import NO_DAY, Counts, DayCounts, count_rows
 from mirrorlake.runtime.plural import plural
 from mirrorlake.serving.personal_audit import find_suspects, suspect_words
 from mirrorlake.table.lake_tables import deduped_table, raw_tables

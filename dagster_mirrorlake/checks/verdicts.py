@@ -21,7 +21,7 @@ from dagster_mirrorlake.table import Layer, MirroredTable
 from mirrorlake.config import TableContract
 from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.operations.moved_lake import find_all_moved
+from mirrorlake.operations.other_writers.moved_lake import find_all_moved
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.workspace import Workspace
 

@@ -19,7 +19,7 @@ from mirrorlake.errors import ConfigError, LeaseHeld, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.config import Config
-    from mirrorlake.proof.report import Ask
+    from mirrorlake.proof.comparing.report import Ask
     from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)

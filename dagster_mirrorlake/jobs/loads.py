@@ -29,7 +29,7 @@ from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.config import TableContract
-    from mirrorlake.operations.backfill import Filled
+    from mirrorlake.operations.planning.backfill import Filled
     from mirrorlake.workspace import Workspace
 
 
@@ -116,9 +116,9 @@ def sync_read(
     accept_smaller: bool,
 ) -> dict[str, Done]:
     """Sync tables that are read from a server; by name, what became of each."""
-    from mirrorlake.operations.results import unchanged_result
-    from mirrorlake.operations.sync_tables import default_jobs, sync_tables
-    from mirrorlake.operations.unchanged import Look, look_at
+    from mirrorlake.operations.loading.results import unchanged_result
+    from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
+    from mirrorlake.operations.loading.unchanged import Look, look_at
 
     if not contracts:
         return {}
@@ -172,8 +172,8 @@ def fill_days(
     Raises:
         MirrorlakeError: a day is none, or the ledger can't be read.
     """
-    from mirrorlake.operations.backfill import backfill
-    from mirrorlake.operations.backfill_windows import plan_backfill
+    from mirrorlake.operations.days.backfill_windows import plan_backfill
+    from mirrorlake.operations.planning.backfill import backfill
 
     today = datetime.now(UTC).date()
     which = "missing" if config.missing_too else "errored"
@@ -198,8 +198,8 @@ def build_refold(tables: Sequence[MirroredTable]) -> dg.JobDefinition:
 
     def refold(context: dg.OpExecutionContext, config: RefoldConfig) -> Events:
         from dagster_mirrorlake.jobs.recheck import recheck
-        from mirrorlake.destinations.iceberg.integrity import is_damaged
-        from mirrorlake.operations.refold import refold_table
+        from mirrorlake.destinations.iceberg.tables.integrity import is_damaged
+        from mirrorlake.operations.repairing.refold import refold_table
 
         if not config.tables and not config.damaged:
             raise dg.Failure(

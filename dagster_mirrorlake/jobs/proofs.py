@@ -27,7 +27,7 @@ from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from dagster_mirrorlake.checks.verdicts import CheckVerdict
-    from mirrorlake.proof.report import Ask
+    from mirrorlake.proof.comparing.report import Ask
     from mirrorlake.workspace import Workspace
 
 
@@ -134,8 +134,8 @@ def _ask(day: str, keys: str, *, whole: bool) -> "Ask":
     Raises:
         ConfigError: the day or the keys can't be read, or both are given.
     """
-    from mirrorlake.proof.named_ranges import read_keys
-    from mirrorlake.proof.report import Ask
+    from mirrorlake.proof.comparing.report import Ask
+    from mirrorlake.proof.ranges.named_ranges import read_keys
 
     if day and keys:
         raise ConfigError("day and keys exclude each other", next_step="Give one of them")
@@ -156,7 +156,7 @@ def _prove(
     from dagster_mirrorlake.checks.exact import exact_verdict
     from dagster_mirrorlake.checks.layers import INTACT, MATCHES, clean_verdict, raw_verdict
     from dagster_mirrorlake.checks.verdicts import CheckVerdict, evaluations
-    from mirrorlake.destinations.iceberg.integrity import damage_errors
+    from mirrorlake.destinations.iceberg.tables.integrity import damage_errors
 
     contract = table.contract
     verdicts: dict[str, CheckVerdict] = {}
@@ -195,8 +195,8 @@ def _proved(name: str, verdicts: "dict[str, CheckVerdict]") -> Done:
 def _look(workspace: "Workspace", table: MirroredTable, ask: "Ask") -> Done:
     """What a repair would do."""
     from dagster_mirrorlake.checks.exact import shown_differences
-    from mirrorlake.operations.repair import MOST_KEYS, refuse_repair, why
-    from mirrorlake.proof.evidence import prove_table
+    from mirrorlake.operations.repairing.repair import MOST_KEYS, refuse_repair, why
+    from mirrorlake.proof.comparing.evidence import prove_table
 
     contract = table.contract
     refuse_repair(contract)
@@ -240,8 +240,8 @@ def _repair(
     from dagster_mirrorlake.checks.exact import report_verdict
     from dagster_mirrorlake.checks.verdicts import CheckVerdict, evaluations
     from dagster_mirrorlake.jobs.recheck import recheck
-    from mirrorlake.operations.refold import refold_table
-    from mirrorlake.operations.repair import repair_table
+    from mirrorlake.operations.repairing.refold import refold_table
+    from mirrorlake.operations.repairing.repair import repair_table
 
     contract, options = table.contract, asdict(removing)
     made, watch = "", Watch(workspace, table, "deduped", EXACT)

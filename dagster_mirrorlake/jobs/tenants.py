@@ -63,7 +63,7 @@ def build_prove_tenants(tables: Sequence[MirroredTenants]) -> dg.JobDefinition:
 
 def _prove(workspace: "Workspace", tenants: MirroredTenants, databases: frozenset[str]) -> Any:
     from dagster_mirrorlake.checks.verdicts import OTHER_HANDS, moved_metadata
-    from mirrorlake.operations.tenant_checks import check_tenants
+    from mirrorlake.operations.tenants.checks import check_tenants
 
     as_of = AsOf.of_tenants(workspace.ledger, tenants, EXACT)
     found = check_tenants(workspace, tenants.table, databases)

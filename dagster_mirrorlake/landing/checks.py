@@ -137,7 +137,7 @@ def _unique(
     workspace: Any, contract: TableContract, key: dg.AssetKey, _: list[int]
 ) -> dg.AssetCheckResult:
     """How many keys more than one row has."""
-    from mirrorlake.operations.observe import duplicate_keys
+    from mirrorlake.operations.checking.observe import duplicate_keys
 
     twice = duplicate_keys(workspace.lake, contract)
     return dg.AssetCheckResult(

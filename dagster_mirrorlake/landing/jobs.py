@@ -12,7 +12,7 @@ from dagster_mirrorlake.landing.resource import reach_landing
 from dagster_mirrorlake.table import MirroredTable
 
 if TYPE_CHECKING:
-    from mirrorlake.proof.report import Ask
+    from mirrorlake.proof.comparing.report import Ask
     from mirrorlake.workspace import Workspace
 
 _SHOWN = 5
@@ -82,7 +82,7 @@ class LandedJobs:
         from dagster_mirrorlake.checks.verdicts import OTHER_HANDS, evaluations
         from dagster_mirrorlake.landing.checks import landed_verdict
         from dagster_mirrorlake.landing.promises import EXACT
-        from mirrorlake.destinations.iceberg.integrity import damage_errors
+        from mirrorlake.destinations.iceberg.tables.integrity import damage_errors
 
         contract = table.contract
         if ask.kind == "next":

@@ -12,7 +12,7 @@ from dagster_mirrorlake.landing.resource import reach_landing
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import format_duration
-from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.landing.land import fold_snapshots, take_snapshots
 from mirrorlake.landing.ledger import LandedSnapshots
 from mirrorlake.table.lake_tables import clean_of, deduped_of

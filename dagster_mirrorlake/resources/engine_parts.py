@@ -45,7 +45,7 @@ class MySQLResource(_Part):
         Raises:
             SourceError: unreachable, refused, or a setting did not hold.
         """
-        from mirrorlake.sources.mysql.connect import session
+        from mirrorlake.sources.mysql.sessions.connect import session
 
         with session(self.contracts.sources[source], database) as connection:
             yield connection
@@ -60,7 +60,7 @@ class LakeResource(_Part):
     def lake(self) -> "Lake":
         """The lake; the first call opens it, and sees that it is the one that the ledger knows."""
         if self._lake is None:
-            from mirrorlake.destinations.iceberg.identity import open_lake
+            from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
             from mirrorlake.ledger import Ledger
 
             self._hold_permissions()

@@ -10,7 +10,7 @@ from pydantic import PrivateAttr
 from dagster_mirrorlake.resources.contracts import read_config
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.unchanged import Look
+    from mirrorlake.operations.loading.unchanged import Look
     from mirrorlake.workspace import Workspace
 
 
@@ -95,7 +95,7 @@ class WorkspaceResource(dg.ConfigurableResource[Any]):
         shared = _SHARED.setdefault(self._key, _Shared())
         with shared.opening:
             if source not in shared.looks:
-                from mirrorlake.operations.unchanged import look_at
+                from mirrorlake.operations.loading.unchanged import look_at
 
                 workspace = self.workspace
                 copies = [c for c in workspace.config.tables if c.source == source and c.copies]

@@ -1,8 +1,9 @@
 """What starts runs, and what reports a failed one.
 
 What belongs here: requests and messages. What doesn't: deciding which table moved
-(`mirrorlake.operations.detect`), which tenants did (`mirrorlake.operations.tenant_detect`), or
-whose raw is ahead (`mirrorlake.operations.unfolded`); no sensor starts a JVM.
+(`mirrorlake.operations.loading.detect`), which tenants did
+(`mirrorlake.operations.tenants.detect`), or whose raw is ahead
+(`mirrorlake.operations.days.unfolded`); no sensor starts a JVM.
 """
 
 from dagster_mirrorlake.sensors.cleanup import build_cleanup_schedule

@@ -3,7 +3,7 @@ wiped in the UI, or that an older copy of Dagster's storage lacks; keys of copie
 
 Each look compares a few tables, in turn, with what the ledger and the lake hold; what is missing is
 reported again. What belongs here: finding it. What doesn't: what is new
-(`mirrorlake.operations.day_reports`).
+(`mirrorlake.operations.days.day_reports`).
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from dagster_mirrorlake.table import LAYERS, MirroredTable, layer_named
 from mirrorlake.config.partitions import day_of
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.day_reports import DayReport, ReportCursor
+    from mirrorlake.operations.days.day_reports import DayReport, ReportCursor
 
 GLANCED = 20
 """Tables of which a look sees whether an asset has no materialisation at all: that costs little."""
@@ -64,7 +64,7 @@ def find_forgotten(
         left: tables that the last look was not done with.
     """
     from mirrorlake.errors import LakeError
-    from mirrorlake.operations.day_reports import held_reports, is_imported
+    from mirrorlake.operations.days.day_reports import held_reports, is_imported
 
     known = [table for table in tables if is_imported(table.contract, reported)]
     found = Forgotten()

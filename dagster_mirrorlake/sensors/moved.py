@@ -23,8 +23,8 @@ from mirrorlake.errors import LakeError
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.detect import Mark, Moved, Seen
-    from mirrorlake.operations.moved_lake import HeadsInTurn
+    from mirrorlake.operations.loading.detect import Mark, Moved, Seen
+    from mirrorlake.operations.other_writers.moved_lake import HeadsInTurn
 
 INTERVAL_SECONDS = 60
 """How often a tick looks at most; less often than some table's `every` would have it."""
@@ -61,7 +61,7 @@ def build_moved_sensor(
     @cache
     def in_turn() -> "HeadsInTurn":
         """From tick to tick of one process."""
-        from mirrorlake.operations.moved_lake import HeadsInTurn
+        from mirrorlake.operations.other_writers.moved_lake import HeadsInTurn
 
         return HeadsInTurn()
 
@@ -93,7 +93,7 @@ def _look(
     in_turn: "Callable[[], HeadsInTurn]",
 ) -> dg.SensorResult | dg.SkipReason:
     from mirrorlake.operations.cursors import read_cursor
-    from mirrorlake.operations.detect import Mark, find_moved
+    from mirrorlake.operations.loading.detect import Mark, find_moved
 
     marks = read_cursor(dict[str, Mark], context.cursor, {})
     contracts = [table.contract for table in tables if table.contract.name not in busy]
@@ -126,7 +126,7 @@ def _changed(
 ) -> frozenset[str]:
     """The tables that other hands changed in the lake, as far as the catalog shows that now. One
     that can't be asked keeps nothing from being requested that moved in MySQL."""
-    from mirrorlake.operations.moved_lake import named_otherwise
+    from mirrorlake.operations.other_writers.moved_lake import named_otherwise
 
     changed = named_otherwise(config, ledger)
     if changed is not None:
@@ -143,8 +143,8 @@ def _columns(
 ) -> dict[tuple[str, str], dg.TableSchema]:
     """The columns of these tables as MySQL has them: what a page can show before the first load."""
     from dagster_mirrorlake.assets.columns import source_schema
-    from mirrorlake.sources.mysql.introspect import read_tables
-    from mirrorlake.sources.mysql.lake_names import in_lake
+    from mirrorlake.sources.mysql.introspection.introspect import read_tables
+    from mirrorlake.sources.mysql.introspection.lake_names import in_lake
     from mirrorlake.table.source_columns import source_columns
 
     wanted = {(c.database, c.table): c for c in contracts}
@@ -169,7 +169,7 @@ def _result(
 ) -> dg.SensorResult:
     """The request, and the marks of exactly the requested tables moved on."""
     from mirrorlake.operations.cursors import cursor_text
-    from mirrorlake.operations.detect import run_key
+    from mirrorlake.operations.loading.detect import run_key
 
     known = {table.contract.name: table for table in tables}
     kept = {name: mark for name, mark in marks.items() if name in known}

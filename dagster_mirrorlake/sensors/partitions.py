@@ -33,7 +33,7 @@ from dagster_mirrorlake.tenants import MirroredTenants
 from mirrorlake.config.partitions import day_of
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.day_reports import DayReport, ReportCursor
+    from mirrorlake.operations.days.day_reports import DayReport, ReportCursor
 
 INTERVAL_SECONDS = 10
 PAGE = 150
@@ -202,7 +202,7 @@ def _report_tables(
     """Find what is due and write it, page by page, until nothing is or the tick's time is over. A
     tick that dies on the way repeats nothing: what was written is known by its ``through``."""
     from mirrorlake.operations.cursors import read_cursor
-    from mirrorlake.operations.day_reports import ReportCursor, find_reports
+    from mirrorlake.operations.days.day_reports import ReportCursor, find_reports
 
     until = time.monotonic() + BOUND_SECONDS
     done = _Reported(read_cursor(ReportCursor, before.reports, ReportCursor()))
@@ -326,7 +326,7 @@ def _set_right(
     """By name: keys to add and to remove. The partitions of a copied table are the days on which
     one was taken, and the open day, so that a person can request it; a day that ended without a
     copy goes."""
-    from mirrorlake.operations.partitions import held_partitions, look_at_raw
+    from mirrorlake.operations.days.partitions import held_partitions, look_at_raw
 
     opened: dict[str, set[str]] = {}
     ended: dict[str, set[str]] = {}

@@ -29,7 +29,7 @@ def find_shown(
     Args:
         before: what was looked at before.
     """
-    from mirrorlake.operations.tenant_reports import read_shown
+    from mirrorlake.operations.tenants.reports import read_shown
 
     events: list[dg.AssetMaterialization] = []
     looked: dict[str, str] = {}

@@ -14,7 +14,7 @@ from dagster_mirrorlake.tenants import MirroredTenants
 from dagster_mirrorlake.translator import SOURCE_TAG
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.tenant_detect import TenantsSeen
+    from mirrorlake.operations.tenants.detect import TenantsSeen
     from mirrorlake.workspace import Workspace
 
 
@@ -52,7 +52,7 @@ def _look(
 ) -> dg.SensorResult | dg.SkipReason:
     from mirrorlake.errors import SourceHeld
     from mirrorlake.operations.cursors import cursor_text, read_cursor
-    from mirrorlake.operations.tenant_detect import TenantMark, detect_tenants
+    from mirrorlake.operations.tenants.detect import TenantMark, detect_tenants
 
     table = tenants.table
     mark = read_cursor(dict[str, TenantMark], context.cursor, {}).get(table.name)
@@ -89,7 +89,7 @@ def _look(
 def sensor_workspace(tenants: MirroredTenants, context: dg.SensorEvaluationContext) -> "Workspace":
     """The engine over the sensor's own resources. Spark would start when first used: a look uses
     none."""
-    from mirrorlake.destinations.iceberg.spark import LazySpark
+    from mirrorlake.destinations.iceberg.spark.session import LazySpark
     from mirrorlake.workspace import Workspace
 
     resources = tenants.names.resources(context)

@@ -17,7 +17,7 @@ from dagster_mirrorlake.sensors.requests import (
 from dagster_mirrorlake.table import MirroredTable
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.unfolded import Behind, FoldCursor, Unfolded
+    from mirrorlake.operations.days.unfolded import Behind, FoldCursor, Unfolded
 
 INTERVAL_SECONDS = 60
 
@@ -42,7 +42,7 @@ def build_unfolded_sensor(
     )
     def unfolded(context: dg.SensorEvaluationContext) -> Any:
         from mirrorlake.operations.cursors import read_cursor
-        from mirrorlake.operations.unfolded import FoldCursor, find_unfolded
+        from mirrorlake.operations.days.unfolded import FoldCursor, find_unfolded
 
         busy = busy_tables(context.instance, tables)
         free = [table.contract for table in tables if table.contract.name not in busy]
@@ -74,7 +74,7 @@ def _result(
 ) -> dg.SensorResult:
     """A request per source, and the marks of exactly the requested tables moved on."""
     from mirrorlake.operations.cursors import cursor_text
-    from mirrorlake.operations.unfolded import FoldCursor, run_key
+    from mirrorlake.operations.days.unfolded import FoldCursor, run_key
 
     chosen = [b for b in waiting.behind if b.contract.name in due]
     known = {table.contract.name: table for table in tables}

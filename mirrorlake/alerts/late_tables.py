@@ -27,8 +27,8 @@ from mirrorlake.alerts.ledger import Alert, SentAlerts
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, LedgerError, MirrorlakeError
 from mirrorlake.ledger import Ledger, age_of
-from mirrorlake.operations.moved_lake import find_all_moved, recorded_tables
-from mirrorlake.operations.put_right import KEPT, PUT_RIGHT
+from mirrorlake.operations.other_writers.moved_lake import find_all_moved, recorded_tables
+from mirrorlake.operations.other_writers.put_right import KEPT, PUT_RIGHT
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.database import waits_for_server
+from mirrorlake.ledger.database.database import waits_for_server
 from mirrorlake.ledger.tables import METADATA
 
 ALERTS = sa.Table(

@@ -1,7 +1,7 @@
 """A project's lake, catalog and ledger as one: backed up, restored, moved.
 
 What belongs here: which parts, in which order, and what is refused. What doesn't: the paths inside
-of a lake's files (`mirrorlake.destinations.iceberg.lake_paths`).
+of a lake's files (`mirrorlake.destinations.iceberg.warehouse.lake_paths`).
 """
 
 ADDS = {

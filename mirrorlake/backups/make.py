@@ -27,25 +27,25 @@ from mirrorlake.backups.project_parts import (
 )
 from mirrorlake.config import Config
 from mirrorlake.config.settings import LakeConfig
-from mirrorlake.destinations.iceberg.catalog_rows import (
+from mirrorlake.destinations.iceberg.catalog.entries import (
     CatalogEntry,
     is_server,
     read_entries,
     refuse_unreadable,
 )
-from mirrorlake.destinations.iceberg.file_store import FileStore, StoredFile
-from mirrorlake.destinations.iceberg.identity import open_lake
+from mirrorlake.destinations.iceberg.commits.removed_files import is_set_aside
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.lake_location import FILE as IDENTITY
-from mirrorlake.destinations.iceberg.lake_location import place_of, real_place
-from mirrorlake.destinations.iceberg.lake_paths import LakePaths, Places
-from mirrorlake.destinations.iceberg.removed_files import is_set_aside
+from mirrorlake.destinations.iceberg.storage.file_store import FileStore, StoredFile
+from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
+from mirrorlake.destinations.iceberg.warehouse.lake_location import FILE as IDENTITY
+from mirrorlake.destinations.iceberg.warehouse.lake_location import place_of, real_place
+from mirrorlake.destinations.iceberg.warehouse.lake_paths import LakePaths, Places
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.copies import copy_ledger
-from mirrorlake.ledger.migrations import LEDGER_VERSION
-from mirrorlake.operations.find_tables import lake_namespaces
+from mirrorlake.ledger.database.copies import copy_ledger
+from mirrorlake.ledger.database.migrations import LEDGER_VERSION
+from mirrorlake.operations.repairing.find_tables import lake_namespaces
 
 logger = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from mirrorlake.destinations.iceberg.catalog_rows import CatalogEntry
-from mirrorlake.destinations.iceberg.file_store import FileStore
+from mirrorlake.destinations.iceberg.catalog.entries import CatalogEntry
+from mirrorlake.destinations.iceberg.storage.file_store import FileStore
 from mirrorlake.errors import LakeError
-from mirrorlake.ledger.migrations import LEDGER_VERSION
+from mirrorlake.ledger.database.migrations import LEDGER_VERSION
 from mirrorlake.runtime.plural import plural
 
 FILE = "manifest.json"

@@ -21,7 +21,7 @@ from mirrorlake.backups.project_parts import (
 from mirrorlake.config import Config
 from mirrorlake.config.fields import hide_url
 from mirrorlake.config.settings import LakeConfig
-from mirrorlake.destinations.iceberg.catalog_rows import (
+from mirrorlake.destinations.iceberg.catalog.entries import (
     CatalogEntry,
     is_server,
     name_elsewhere,
@@ -29,27 +29,27 @@ from mirrorlake.destinations.iceberg.catalog_rows import (
     refuse_unreadable,
     write_entries,
 )
-from mirrorlake.destinations.iceberg.file_store import FileStore
-from mirrorlake.destinations.iceberg.identity import (
+from mirrorlake.destinations.iceberg.commits.removed_files import is_set_aside
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.storage.file_store import FileStore
+from mirrorlake.destinations.iceberg.warehouse.identity import (
     LakeIdentity,
     identity_in,
     write_identity,
 )
-from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.lake_location import FILE as IDENTITY
-from mirrorlake.destinations.iceberg.lake_location import (
+from mirrorlake.destinations.iceberg.warehouse.lake_location import FILE as IDENTITY
+from mirrorlake.destinations.iceberg.warehouse.lake_location import (
     original_ledger,
     place_of,
     real_place,
     refuse_unfinished,
     unfinished_lake,
 )
-from mirrorlake.destinations.iceberg.lake_paths import LakePaths, Places
-from mirrorlake.destinations.iceberg.removed_files import is_set_aside
+from mirrorlake.destinations.iceberg.warehouse.lake_paths import LakePaths, Places
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.find_tables import lake_namespaces
+from mirrorlake.operations.repairing.find_tables import lake_namespaces
 
 _CATALOG = "catalog.db"
 

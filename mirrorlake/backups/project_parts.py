@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from mirrorlake.config import Config
 from mirrorlake.config.fields import hide_url
 from mirrorlake.config.settings import LakeConfig
-from mirrorlake.destinations.iceberg.catalog_rows import CatalogEntry
-from mirrorlake.destinations.iceberg.file_store import FileStore
-from mirrorlake.destinations.iceberg.folders import table_uri
-from mirrorlake.destinations.iceberg.identity import writes_itself
-from mirrorlake.destinations.iceberg.lake_location import real_place
+from mirrorlake.destinations.iceberg.catalog.entries import CatalogEntry
+from mirrorlake.destinations.iceberg.storage.file_store import FileStore
+from mirrorlake.destinations.iceberg.storage.folders import table_uri
+from mirrorlake.destinations.iceberg.warehouse.identity import writes_itself
+from mirrorlake.destinations.iceberg.warehouse.lake_location import real_place
 from mirrorlake.errors import ConfigError, LakeError
 
 OnStep = Callable[[str, int, int], None]

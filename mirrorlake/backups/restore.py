@@ -27,29 +27,29 @@ from mirrorlake.backups.project_parts import (
 )
 from mirrorlake.config import Config
 from mirrorlake.config.fields import hide_url
-from mirrorlake.destinations.iceberg.catalog_rows import (
+from mirrorlake.destinations.iceberg.catalog.entries import (
     name_elsewhere,
     served_names,
     write_entries,
 )
-from mirrorlake.destinations.iceberg.durable import flush_files
-from mirrorlake.destinations.iceberg.file_store import FileStore
-from mirrorlake.destinations.iceberg.identity import (
+from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.storage.durable import flush_files
+from mirrorlake.destinations.iceberg.storage.file_store import FileStore
+from mirrorlake.destinations.iceberg.warehouse.identity import (
     LakeIdentity,
     identity_in,
     open_lake,
     write_identity,
 )
-from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.lake_location import place_of
-from mirrorlake.destinations.iceberg.lake_paths import LakePaths, Places
-from mirrorlake.destinations.iceberg.locations import metadata_locations
+from mirrorlake.destinations.iceberg.warehouse.lake_location import place_of
+from mirrorlake.destinations.iceberg.warehouse.lake_paths import LakePaths, Places
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.copies import restore_rows
-from mirrorlake.operations.find_tables import forget_lost_views
-from mirrorlake.operations.restore_ledger import rebuild_table
+from mirrorlake.ledger.database.copies import restore_rows
+from mirrorlake.operations.repairing.find_tables import forget_lost_views
+from mirrorlake.operations.repairing.restore_ledger import rebuild_table
 from mirrorlake.runtime.replaced_file import file_of
 
 logger = logging.getLogger(__name__)

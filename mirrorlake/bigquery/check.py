@@ -24,10 +24,10 @@ from mirrorlake.bigquery.loads.published_contracts import PublishedContract, lak
 from mirrorlake.bigquery.loads.settle import publications_into, record_cost, settle_newest
 from mirrorlake.bigquery.loads.table_form import PublishedForm
 from mirrorlake.destinations.base import EVERY_ROW, Identifier
-from mirrorlake.destinations.iceberg.stream import read_rows
+from mirrorlake.destinations.iceberg.reading.stream import read_rows
 from mirrorlake.ledger import LayerProof
-from mirrorlake.ledger.lake_heads import OF_MODELS
-from mirrorlake.proof.report import code_version
+from mirrorlake.ledger.lake.lake_heads import OF_MODELS
+from mirrorlake.proof.comparing.report import code_version
 from mirrorlake.runtime.plural import plural
 from mirrorlake.workspace import Workspace
 

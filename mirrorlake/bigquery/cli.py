@@ -75,7 +75,7 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool, dry_run: bool
     """
     from mirrorlake.bigquery.check import check_published, estimate_check
     from mirrorlake.bigquery.loads.open_clients import open_for
-    from mirrorlake.operations.check_layers import worst
+    from mirrorlake.operations.checking.check_layers import worst
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)

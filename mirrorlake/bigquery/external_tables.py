@@ -31,7 +31,7 @@ from mirrorlake.bigquery.api.read_types import (
 from mirrorlake.bigquery.api.reader import BigQueryReader, TableSeen
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.config.fields import nearest
-from mirrorlake.destinations.iceberg.durable import flush_files
+from mirrorlake.destinations.iceberg.storage.durable import flush_files
 from mirrorlake.errors import BigQueryError, LandingError, MachineError, ModelError
 from mirrorlake.models.external_sources.arrow_types import arrow_type
 from mirrorlake.models.external_sources.tables import ExternalLook, ExternalTable

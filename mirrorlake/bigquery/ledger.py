@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from mirrorlake.errors import LedgerError
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.database import utc_now, waits_for_server
+from mirrorlake.ledger.database.database import utc_now, waits_for_server
 from mirrorlake.ledger.tables import COUNTER, METADATA
 
 PUBLICATIONS = sa.Table(

@@ -10,15 +10,15 @@ from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.bigquery.ledger import Publication, Publications
 from mirrorlake.config import Config
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.lake_heads import OF_MODELS
-from mirrorlake.operations.layer_status import newest_proof
+from mirrorlake.ledger.lake.lake_heads import OF_MODELS
 from mirrorlake.operations.publishers import (
     FailedTables,
     PublicationStatus,
     Publisher,
     Unsettled,
 )
-from mirrorlake.proof.coverage import ProofStatus
+from mirrorlake.operations.status.layer_status import newest_proof
+from mirrorlake.proof.coverage.coverage import ProofStatus
 
 if TYPE_CHECKING:
     from mirrorlake.bigquery.loads.publish import PublishOutcome

@@ -1,6 +1,7 @@
 """What is not right though nothing failed, as `sync` and `status --strict` print it; the exit code.
 
-What belongs here: lines for people. What doesn't: finding it (`mirrorlake.operations.attention`).
+What belongs here: lines for people. What doesn't: finding it
+(`mirrorlake.operations.status.attention`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from mirrorlake.cli import show
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.attention import Attention
+    from mirrorlake.operations.status.attention import Attention
 
 ATTENTION = 10
 """The exit code where nothing failed, and something is not as it should be."""
@@ -33,7 +34,7 @@ def print_attention(found: Sequence[Attention]) -> None:
 
 def print_not_right(found: Sequence[Attention], tables: int) -> None:
     """What `status --strict` says last."""
-    from mirrorlake.operations.attention import counts_of
+    from mirrorlake.operations.status.attention import counts_of
 
     print_attention(found)
     words = f"{plural(tables, 'table')}: "
@@ -47,7 +48,7 @@ def print_summary(outcomes: Mapping[str, int], found: Sequence[Attention]) -> No
     Args:
         outcomes: what became of the tables, in a word → of how many.
     """
-    from mirrorlake.operations.attention import counts_of
+    from mirrorlake.operations.status.attention import counts_of
 
     print_attention(found)
     tables = sum(outcomes.values())

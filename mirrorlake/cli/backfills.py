@@ -31,11 +31,11 @@ from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
-    from mirrorlake.ledger.dirty import DirtyMark
-    from mirrorlake.operations.backfill import Filled
-    from mirrorlake.operations.computed import Computed, ModelFilled
-    from mirrorlake.operations.declare import Declared
-    from mirrorlake.operations.work import Work
+    from mirrorlake.ledger.proofs.dirty import DirtyMark
+    from mirrorlake.operations.planning.backfill import Filled
+    from mirrorlake.operations.planning.computed import Computed, ModelFilled
+    from mirrorlake.operations.planning.declare import Declared
+    from mirrorlake.operations.planning.work import Work
     from mirrorlake.workspace import Leasable
 
 
@@ -54,9 +54,9 @@ def backfill(
     `mirrorlake plan backfill` shows what it would do.
     """
     from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.backfill import run_work
-    from mirrorlake.operations.computed import open_computed
-    from mirrorlake.operations.work import find_work
+    from mirrorlake.operations.planning.backfill import run_work
+    from mirrorlake.operations.planning.computed import open_computed
+    from mirrorlake.operations.planning.work import find_work
     from mirrorlake.workspace import Workspace
 
     if not targets and which != "invalid":
@@ -193,7 +193,7 @@ def invalidate(
     days = (first.date() if first else None, last.date() if last else None)
     declared = _planned(config, ledger, target, values, days, downstream)
     if not dry_run:
-        from mirrorlake.operations.declare import declare
+        from mirrorlake.operations.planning.declare import declare
 
         declare(ledger, declared, reason)
     if as_json:
@@ -210,9 +210,9 @@ def _planned(
     days: tuple[date | None, date | None],
     downstream: str,
 ) -> Declared:
-    from mirrorlake.destinations.iceberg.identity import open_lake
-    from mirrorlake.operations.computed import NamedPartitions, is_computed, open_computed
-    from mirrorlake.operations.declare import plan_declaration
+    from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
+    from mirrorlake.operations.planning.computed import NamedPartitions, is_computed, open_computed
+    from mirrorlake.operations.planning.declare import plan_declaration
 
     lake = open_lake(config.lake, ledger)
     needs_models = downstream != "none" or is_computed(config, target)
@@ -223,7 +223,7 @@ def _planned(
 
 
 def _print_declared(declared: Declared, *, dry_run: bool) -> None:
-    from mirrorlake.operations.invalid import period_words
+    from mirrorlake.operations.days.invalid import period_words
 
     table = show.table("target", "partitions", "which…")
     if declared.reads_again:
@@ -251,7 +251,7 @@ def _withdraw(ledger: Ledger, declaration: str) -> None:
 
 
 def _print_declarations(ledger: Ledger, *, as_json: bool) -> None:
-    from mirrorlake.operations.invalid import invalid_ranges, period_words
+    from mirrorlake.operations.days.invalid import invalid_ranges, period_words
 
     marks = ledger.dirty_marks()
     standing = {one.mark.mark_id for one in invalid_ranges(ledger, marks)}

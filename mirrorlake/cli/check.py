@@ -33,8 +33,8 @@ from mirrorlake.errors import ConfigError, MirrorlakeError
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.check_layers import LayerReport
-    from mirrorlake.proof.report import Report
+    from mirrorlake.operations.checking.check_layers import LayerReport
+    from mirrorlake.proof.comparing.report import Report
     from mirrorlake.workspace import Workspace
 
 
@@ -137,7 +137,7 @@ def check_chosen(
     workspace: Workspace, contract: TableContract | TenantTable, terms: CheckTerms
 ) -> Checked:
     """Check a table of any kind, and say what other hands did to its lake tables."""
-    from mirrorlake.operations.moved_lake import find_all_moved
+    from mirrorlake.operations.other_writers.moved_lake import find_all_moved
 
     there = find_all_moved(workspace.config, workspace.ledger, [contract])
     moved = [one.said for found in there.values() for one in found]
@@ -177,8 +177,13 @@ def _refuse_terms(contract: TableContract | TenantTable, terms: CheckTerms) -> N
 
 
 def _check_mirrored(workspace: Workspace, contract: TableContract, terms: CheckTerms) -> Checked:
-    from mirrorlake.operations.check_layers import prove_layers, worst
-    from mirrorlake.proof.evidence import evidence_of, formatter_of, prove_table, report_words
+    from mirrorlake.operations.checking.check_layers import prove_layers, worst
+    from mirrorlake.proof.comparing.evidence import (
+        evidence_of,
+        formatter_of,
+        prove_table,
+        report_words,
+    )
     from mirrorlake.serving.personal_audit import find_suspects
     from mirrorlake.table.new_columns import held_now, why_held
 
@@ -272,7 +277,7 @@ def _refuse_parts(name: str, options: dict[str, Any], what: str, others: str) ->
 
 def _layers(report: Report, layers: Sequence[LayerReport]) -> list[dict[str, Any]]:
     """The verdict on each layer; of those that were not looked at, that."""
-    from mirrorlake.operations.check_layers import NOT_LOOKED_AT, summary
+    from mirrorlake.operations.checking.check_layers import NOT_LOOKED_AT, summary
 
     others = [summary(layer) for layer in layers]
     if not layers:
@@ -309,7 +314,7 @@ def warn_of_clean(held: Sequence[str], suspects: dict[str, str]) -> None:
 
 
 def _count(workspace: Workspace, contract: TableContract) -> Checked:
-    from mirrorlake.proof.counts import count_rows
+    from mirrorlake.proof.comparing.counts import count_rows
 
     found = count_rows(workspace, contract)
 

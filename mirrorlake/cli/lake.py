@@ -1,7 +1,7 @@
 """`lake`: the lake itself.
 
 What belongs here: options and what is printed. What doesn't: finding tables
-(`mirrorlake.operations.find_tables`).
+(`mirrorlake.operations.repairing.find_tables`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.runtime.permissions import held
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.find_tables import FoundTable
+    from mirrorlake.operations.repairing.find_tables import FoundTable
 
 _ADDED: Seam[click.Command] = Seam("commands: lake")
 _LISTED = 20
@@ -50,7 +50,7 @@ def find(config_path: Path, as_json: bool) -> None:
     or its metadata were written for another place.
     """
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.find_tables import find_tables, next_steps
+    from mirrorlake.operations.repairing.find_tables import find_tables, next_steps
 
     config = open_contract(config_path)
     with held(config.lake.permissions):

@@ -1,7 +1,7 @@
 """The commands about this machine: what it has of what Mirrorlake needs; faster starts of Spark.
 
 What belongs here: options, what is printed, JSON. What doesn't: the looks themselves
-(`mirrorlake.runtime.doctor`, `mirrorlake.operations.doctor`).
+(`mirrorlake.runtime.doctor`, `mirrorlake.operations.status.doctor`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def doctor(config_path: Path, as_json: bool, everything: bool) -> None:
     What is fine is counted, what is not is shown with what to do. Ends with 3 if a piece that
     `sync` needs is missing or broken. Nothing is downloaded, and no file's mode is changed.
     """
-    from mirrorlake.operations.doctor import diagnose_contract
+    from mirrorlake.operations.status.doctor import diagnose_contract
     from mirrorlake.runtime.doctor import diagnose
 
     there = config_path.exists()
@@ -103,7 +103,7 @@ def _print_lacking(pieces: Sequence[Diagnosis]) -> None:
 @show.json_option
 def warm(quiet: bool, as_json: bool) -> None:
     """Make Spark start faster: archive its Java classes (once per environment)."""
-    from mirrorlake.operations.warm import make_archive
+    from mirrorlake.operations.loading.warm import make_archive
 
     with show.errors.status("Making Java's class archive (once; about a minute)"):
         path = make_archive()

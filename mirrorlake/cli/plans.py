@@ -24,13 +24,13 @@ from mirrorlake.errors import ModelError
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.computed import PlannedModels
-    from mirrorlake.operations.contract_changes import TableChange
-    from mirrorlake.operations.drift import Drift
-    from mirrorlake.operations.forecasts import Forecast, ForecastSum
-    from mirrorlake.operations.planned_steps import PlannedStep
-    from mirrorlake.operations.sync_plans import PlannedSync
-    from mirrorlake.operations.work_plans import WorkPlan
+    from mirrorlake.operations.planning.computed import PlannedModels
+    from mirrorlake.operations.planning.contract_changes import TableChange
+    from mirrorlake.operations.planning.drift import Drift
+    from mirrorlake.operations.planning.forecasts import Forecast, ForecastSum
+    from mirrorlake.operations.planning.planned_steps import PlannedStep
+    from mirrorlake.operations.planning.sync_plans import PlannedSync
+    from mirrorlake.operations.planning.work_plans import WorkPlan
 
 _markdown_option = click.option(
     "--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a review."
@@ -58,9 +58,9 @@ def plan(
     if context.invoked_subcommand is not None:
         _refuse_options(context)
         return
-    from mirrorlake.operations.computed import CODES, open_computed
-    from mirrorlake.operations.contract_changes import plan_contracts
-    from mirrorlake.operations.drift import find_drift
+    from mirrorlake.operations.planning.computed import CODES, open_computed
+    from mirrorlake.operations.planning.contract_changes import plan_contracts
+    from mirrorlake.operations.planning.drift import find_drift
     from mirrorlake.serving.catalogue import Catalogue
     from mirrorlake.workspace import Workspace
 
@@ -201,7 +201,7 @@ def _print_drift(printed: _Printed, drift: Drift | None) -> None:
 def plan_sync(tables: Sequence[str], config_path: Path, as_json: bool, as_markdown: bool) -> None:
     """Say what a sync of TABLES (all by default) would read now, and what that takes. Nothing is
     touched: the sources are looked at, and rows of windows are counted."""
-    from mirrorlake.operations.sync_plans import plan_syncs
+    from mirrorlake.operations.planning.sync_plans import plan_syncs
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
@@ -222,7 +222,7 @@ def plan_sync(tables: Sequence[str], config_path: Path, as_json: bool, as_markdo
 
 
 def _print_syncs(printed: _Printed, found: Sequence[PlannedSync]) -> None:
-    from mirrorlake.operations.forecasts import summed
+    from mirrorlake.operations.planning.forecasts import summed
 
     columns = ("table", "window", "since", "rows", "MB", "seconds", "fold seconds", "why…")
     forecasts = [forecast for one in found for forecast in (one.load, one.fold)]
@@ -252,7 +252,7 @@ def _sync_rows(one: PlannedSync) -> str:
     if one.window == "unchanged":
         return "0"
     if one.rows is None:
-        from mirrorlake.operations.sync_plans import MOST_COUNTED
+        from mirrorlake.operations.planning.sync_plans import MOST_COUNTED
 
         return f"more than {MOST_COUNTED:,}"
     return f"{one.rows:,}" if one.counted else f"about {one.rows:,}"
@@ -278,12 +278,12 @@ def plan_backfill(
     """Say what a backfill of TARGETS (tables and models; all by default) would load, fold and
     compute, in order, and what that is expected to take. Nothing is touched, and no source is
     queried."""
-    from mirrorlake.destinations.iceberg.identity import open_lake
+    from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.computed import open_computed
-    from mirrorlake.operations.moved_lake import recorded_tables, refuse_moved_lake
-    from mirrorlake.operations.work import find_work
-    from mirrorlake.operations.work_plans import plan_work
+    from mirrorlake.operations.other_writers.moved_lake import recorded_tables, refuse_moved_lake
+    from mirrorlake.operations.planning.computed import open_computed
+    from mirrorlake.operations.planning.work import find_work
+    from mirrorlake.operations.planning.work_plans import plan_work
 
     config = open_contract(config_path)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
@@ -364,7 +364,7 @@ def _seconds(one: Forecast) -> str:
 def _total(total: ForecastSum, verb: str) -> str:
     """The sum of what is known, and of how many steps it is not.
 
-    >>> from mirrorlake.operations.forecasts import ForecastSum
+    >>> from mirrorlake.operations.planning.forecasts import ForecastSum
     >>> _total(ForecastSum(1000, 2_500_000, 61.0, {"seconds": 2}), "expected")
     '1,000 rows, 2.50 MB and 61.0 s are expected; seconds of 2 steps are not known'
     """

@@ -30,7 +30,7 @@ def proof(table: str, config_path: Path, as_json: bool, everything: bool, layers
     table of mode snapshot: what was proved of its deduped.
     """
     from mirrorlake.ledger import Ledger
-    from mirrorlake.proof.outdated_proofs import aged_proofs
+    from mirrorlake.proof.coverage.outdated_proofs import aged_proofs
 
     config = open_contract(config_path)
     refuse_tenants(

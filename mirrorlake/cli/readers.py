@@ -15,7 +15,7 @@ from mirrorlake.cli.contract import open_contract, refuse_tenants
 from mirrorlake.cli.reports import CODES, COLORS
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.readers import ReadAlike
+    from mirrorlake.operations.checking.readers import ReadAlike
 
 
 @click.command(short_help="Compare what PyIceberg, DuckDB, Spark and Trino read.")
@@ -29,8 +29,8 @@ def readers(table: str, config_path: Path, as_json: bool) -> None:
     `mirrorlake proof TABLE --layers`. Trino is asked if the contract names one. Ends with 0 if
     all that were asked read the same rows, 9 if they don't, 10 if one of them can't read them.
     """
-    from mirrorlake.operations.check_layers import worst
-    from mirrorlake.operations.readers import compare_readers
+    from mirrorlake.operations.checking.check_layers import worst
+    from mirrorlake.operations.checking.readers import compare_readers
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)

@@ -18,7 +18,7 @@ from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.refold import Refolded
+    from mirrorlake.operations.repairing.refold import Refolded
 
 
 @click.command(short_help="Make deduped and clean again from raw.")
@@ -31,8 +31,8 @@ def refold(tables: Sequence[str], config_path: Path, as_json: bool, damaged: boo
 
     Readers see what was there until all is written. A table that fails does not stop the others.
     """
-    from mirrorlake.destinations.iceberg.integrity import is_damaged
-    from mirrorlake.operations.refold import refold_table
+    from mirrorlake.destinations.iceberg.tables.integrity import is_damaged
+    from mirrorlake.operations.repairing.refold import refold_table
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
@@ -77,7 +77,7 @@ def rekey(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     Only tables with hashed columns that were made under another key. Readers see the old hashes
     until all are written. A table that fails does not stop the others.
     """
-    from mirrorlake.operations.rekey import rekey_table
+    from mirrorlake.operations.repairing.rekey import rekey_table
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)

@@ -28,9 +28,9 @@ from mirrorlake.errors import ConfigError, MirrorlakeError
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.repair import Repaired
-    from mirrorlake.proof.differences import Formatter
-    from mirrorlake.proof.report import Report
+    from mirrorlake.operations.repairing.repair import Repaired
+    from mirrorlake.proof.comparing.report import Report
+    from mirrorlake.proof.forms.differences import Formatter
     from mirrorlake.workspace import Workspace
 
 _SHOWN = 20
@@ -62,7 +62,7 @@ def repair(table: str | None, config_path: Path, as_json: bool, **options: Any) 
     It shows what differs and asks before anything is written. Ends with 0 if it is equal then, 9 if
     rows still differ (or nobody said yes), 10 if that can't be decided yet.
     """
-    from mirrorlake.operations.repair import refuse_repair
+    from mirrorlake.operations.repairing.repair import refuse_repair
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
@@ -118,7 +118,7 @@ def _question(workspace: Workspace, contract: TableContract, report: Report) -> 
     """What a person is asked: of how many rows the mirror would lose, where they are many."""
     from mirrorlake.errors import TooFewRows
     from mirrorlake.load.shrink_guard import refuse_removals
-    from mirrorlake.operations.repair import removed_by
+    from mirrorlake.operations.repairing.repair import removed_by
 
     try:
         refuse_removals(contract, workspace.lake, removed_by(contract, report))
@@ -139,8 +139,8 @@ class _Looked(Checked):
 
 def _look(workspace: Workspace, contract: TableContract, options: dict[str, Any]) -> _Looked:
     """What differs of one table."""
-    from mirrorlake.operations.repair import MOST_KEYS
-    from mirrorlake.proof.evidence import formatter_of, prove_table
+    from mirrorlake.operations.repairing.repair import MOST_KEYS
+    from mirrorlake.proof.comparing.evidence import formatter_of, prove_table
     from mirrorlake.table.new_columns import held_now
 
     folder = options["evidence"]
@@ -164,7 +164,7 @@ def _repair(
     *,
     accept_smaller: bool = False,
 ) -> Repaired:
-    from mirrorlake.operations.repair import repair_table
+    from mirrorlake.operations.repairing.repair import repair_table
 
     return repair_table(
         workspace,

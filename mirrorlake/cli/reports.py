@@ -18,7 +18,7 @@ from mirrorlake.errors import ConfigError, MirrorlakeError
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.proof.report import Ask, Report
+    from mirrorlake.proof.comparing.report import Ask, Report
 
 DIFFERENT, UNDECIDED = 9, 10
 """Exit codes of verdicts; a failure to look has its error's."""
@@ -87,8 +87,8 @@ def notes_of(report: Report) -> tuple[str, ...]:
 
 def ask_of(options: dict[str, Any]) -> Ask:
     """The rows that the options of a command ask for."""
-    from mirrorlake.proof.named_ranges import read_keys
-    from mirrorlake.proof.report import Ask
+    from mirrorlake.proof.comparing.report import Ask
+    from mirrorlake.proof.ranges.named_ranges import read_keys
 
     choices = ("full", "next_", "partition", "keys", "where", "counts")
     if sum(bool(options.get(name)) for name in choices) > 1:

@@ -14,7 +14,7 @@ from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.table_shapes import Shapes
+    from mirrorlake.operations.schema_changes.table_shapes import Shapes
 
 
 @click.command(short_help="Show the schema versions that a table had.")
@@ -27,8 +27,8 @@ def schema(table: str, config_path: Path, as_json: bool, ddl: bool) -> None:
 
     The versions of a table of tenants stand side by side.
     """
-    from mirrorlake.operations.table_shapes import shapes_of
-    from mirrorlake.operations.tenant_versions import tenant_shapes_of
+    from mirrorlake.operations.schema_changes.table_shapes import shapes_of
+    from mirrorlake.operations.tenants.versions import tenant_shapes_of
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)

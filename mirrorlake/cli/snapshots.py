@@ -20,7 +20,7 @@ from mirrorlake.errors import ConfigError, MirrorlakeError
 
 if TYPE_CHECKING:
     from mirrorlake.destinations.base import Identifier
-    from mirrorlake.operations.maintain import Ages, Maintained
+    from mirrorlake.operations.upkeep.maintain import Ages, Maintained
     from mirrorlake.workspace import Workspace
 
 
@@ -35,7 +35,7 @@ def clone(table: str, name: str | None, config_path: Path, drop: str | None) -> 
     What is written to the clone is seen in the clone alone. Drop it with --drop, never with PURGE.
     """
     from mirrorlake.destinations.base import Identifier
-    from mirrorlake.operations.clones import clone_table, drop_clone
+    from mirrorlake.operations.upkeep.clones import clone_table, drop_clone
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
@@ -112,7 +112,7 @@ def maintain(
     in a lake on this machine they are set aside for seven days, in the folder `removed` of their
     table.
     """
-    from mirrorlake.operations.maintain import Ages
+    from mirrorlake.operations.upkeep.maintain import Ages
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
@@ -149,8 +149,8 @@ def _maintenance(
     Raises:
         ConfigError: a name is nobody's, or several tables'.
     """
-    from mirrorlake.operations.computed import COMPUTED, is_computed
-    from mirrorlake.operations.maintain import maintain_table
+    from mirrorlake.operations.planning.computed import COMPUTED, is_computed
+    from mirrorlake.operations.upkeep.maintain import maintain_table
 
     config = workspace.config
     models = [name for name in tables if is_computed(config, name)]

@@ -1,7 +1,7 @@
 """`status`: what the ledger says of each table, and what its loads cost.
 
 What belongs here: options and what is printed. What doesn't: what is said
-(`mirrorlake.operations.status`).
+(`mirrorlake.operations.status.status`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from mirrorlake.errors import LakeError
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.attention import Attention
     from mirrorlake.operations.publishers import PublicationStatus
-    from mirrorlake.operations.status import TableStatus
+    from mirrorlake.operations.status.attention import Attention
+    from mirrorlake.operations.status.status import TableStatus
 
 
 @click.command(short_help="Show each table: state, rows, age, what is proved.")
@@ -53,11 +53,11 @@ def status(
     only if every table is loaded, folded, decided on and found equal by its newest check.
     """
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.monitor import not_right
-    from mirrorlake.operations.moved_lake import find_all_moved
+    from mirrorlake.operations.other_writers.moved_lake import find_all_moved
     from mirrorlake.operations.publishers import other_statuses
-    from mirrorlake.operations.status import moved_models, status_of
-    from mirrorlake.operations.tenant_status import tenants_status
+    from mirrorlake.operations.status.monitor import not_right
+    from mirrorlake.operations.status.status import moved_models, status_of
+    from mirrorlake.operations.status.tenants import tenants_status
 
     config = open_contract(config_path)
     everything = sorted((*config.tables, *config.snapshots), key=lambda contract: contract.name)
@@ -151,7 +151,7 @@ def _print_published(name: str, published: Mapping[str, PublicationStatus | None
 def _show_history(
     ledger: Ledger, chosen: Sequence[TableContract], days: int, *, as_json: bool
 ) -> None:
-    from mirrorlake.operations.history import history_of
+    from mirrorlake.operations.status.history import history_of
 
     since = datetime.now(UTC) - timedelta(days=days)
     stamps = ledger.stamps([c.name for c in chosen])

@@ -27,10 +27,10 @@ from mirrorlake.operations.publishers import Loaded, print_published, publish_al
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.attention import Attention
-    from mirrorlake.operations.sync_tables import Synced
-    from mirrorlake.operations.tenant_results import TenantsSynced
-    from mirrorlake.operations.unchanged import Look
+    from mirrorlake.operations.loading.sync_tables import Synced
+    from mirrorlake.operations.loading.unchanged import Look
+    from mirrorlake.operations.status.attention import Attention
+    from mirrorlake.operations.tenants.results import TenantsSynced
     from mirrorlake.table.progress import OnProgress
 
 
@@ -139,7 +139,7 @@ class _Done:
         """Find what is not right of the tables that did not fail; where the ledger can't be read
         any more, that is one failure more."""
         from mirrorlake.ledger import Ledger
-        from mirrorlake.operations.attention import find_attention
+        from mirrorlake.operations.status.attention import find_attention
 
         stopped = {table for table, _ in self.stopped}
         left = [contract for contract in chosen if contract.name not in stopped]
@@ -197,8 +197,8 @@ def _sync(
     and the failures by table, each in the tables' order. Tables that are unchanged come first: they
     cost neither PyIceberg's import nor a Spark session."""
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.results import unchanged_result
-    from mirrorlake.operations.unchanged import Look, look_at
+    from mirrorlake.operations.loading.results import unchanged_result
+    from mirrorlake.operations.loading.unchanged import Look, look_at
 
     look = Look()
     if not accept_smaller:
@@ -229,7 +229,7 @@ def _sync_moved(
 ) -> tuple[list[Any], list[tuple[str, MirrorlakeError]]]:
     """Sync the tables that are not known to be unchanged; results and failures as they came."""
     from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.sync_tables import default_jobs, sync_tables
+    from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
     from mirrorlake.workspace import Workspace
 
     results: list[Any] = []

@@ -16,7 +16,7 @@ from mirrorlake.config import TenantTable
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.tenant_verdicts import TenantsChecked
+    from mirrorlake.operations.tenants.verdicts import TenantsChecked
     from mirrorlake.workspace import Workspace
 
 MOST_SHOWN = 20
@@ -27,7 +27,7 @@ def check_tenant_table(
     workspace: Workspace, table: TenantTable, databases: Sequence[str]
 ) -> Checked:
     """Compare tenants with MySQL."""
-    from mirrorlake.operations.tenant_checks import check_tenants
+    from mirrorlake.operations.tenants.checks import check_tenants
 
     found = check_tenants(workspace, table, frozenset(databases))
     words = {

@@ -2,7 +2,7 @@
 commands do with such a table.
 
 What belongs here: options, tables and JSON. What doesn't: the use cases
-(`mirrorlake.operations.tenants`).
+(`mirrorlake.operations.tenants.sync`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from mirrorlake.ledger import Ledger, Tenant, TenantPlace
-    from mirrorlake.operations.tenant_results import TenantsSynced
+    from mirrorlake.operations.tenants.results import TenantsSynced
 
 MOST_SHOWN = 20
 """Tenants that failed, or differ, are listed up to this many; ``--json`` has them all."""
@@ -103,7 +103,7 @@ def _files_opened(
     if not databases:
         return {}
     from mirrorlake.destinations.iceberg.lake import Lake
-    from mirrorlake.destinations.iceberg.tenants import count_opened
+    from mirrorlake.destinations.iceberg.tables.tenants import count_opened
     from mirrorlake.table.lake_tables import deduped_of
 
     lake = Lake(config.lake)
@@ -171,7 +171,7 @@ def _of_tenants(
     Raises:
         ConfigError: none of them has a tenant of one of these names.
     """
-    from mirrorlake.operations.tenant_names import refuse_unknown
+    from mirrorlake.operations.tenants.names import refuse_unknown
 
     places = [place for of_table in known.values() for place in of_table]
     refuse_unknown(", ".join(table.name for table in chosen), databases, places)
@@ -182,14 +182,14 @@ def _refused(
     ledger: Ledger, table: TenantTable, known: Mapping[TenantPlace, Tenant]
 ) -> set[TenantPlace]:
     """The tenants that are gone and whose rows stay until somebody confirms that they are."""
-    from mirrorlake.operations.tenant_looks import read_look, waiting
+    from mirrorlake.operations.tenants.looks import read_look, waiting
 
     return waiting(read_look(ledger, table), known)
 
 
 def _print_look(ledger: Ledger, table: TenantTable) -> None:
     """What the last sync saw that is no tenant's own."""
-    from mirrorlake.operations.tenant_looks import read_look
+    from mirrorlake.operations.tenants.looks import read_look
 
     refusal, look = ledger.refusals().get(table.name), read_look(ledger, table)
     if refusal is not None:
@@ -225,8 +225,8 @@ def sync_all(
 ) -> tuple[list[TenantsSynced], list[tuple[str, MirrorlakeError]]]:
     """Sync tables of tenants one after the other; results, and failures by table."""
     from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.tenant_results import SyncTerms
-    from mirrorlake.operations.tenants import sync_tenants
+    from mirrorlake.operations.tenants.results import SyncTerms
+    from mirrorlake.operations.tenants.sync import sync_tenants
     from mirrorlake.workspace import Workspace
 
     results: list[TenantsSynced] = []

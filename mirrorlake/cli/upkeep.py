@@ -20,7 +20,7 @@ from mirrorlake.errors import ConfigError, MirrorlakeError
 if TYPE_CHECKING:
     from mirrorlake.ledger import Hold, Ledger
     from mirrorlake.operations.publishers import FailedTables
-    from mirrorlake.operations.recover import Recovered
+    from mirrorlake.operations.repairing.recover import Recovered
     from mirrorlake.workspace import Leasable, Workspace
 
 
@@ -36,8 +36,8 @@ def gaps(tables: Sequence[str], config_path: Path, as_json: bool, everything: bo
     them). Ends with 6 if the lake is not as the ledger has it.
     """
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.gaps import find_stretches, unknown_stretches
-    from mirrorlake.operations.moved_lake import find_all_moved, refuse_moved_tables
+    from mirrorlake.operations.days.gaps import find_stretches, unknown_stretches
+    from mirrorlake.operations.other_writers.moved_lake import find_all_moved, refuse_moved_tables
 
     config = open_contract(config_path)
     today = datetime.now(UTC).date()
@@ -199,7 +199,7 @@ def _to_recover(workspace: Workspace, names: Sequence[str]) -> tuple[list[Leasab
 
 
 def _recover(workspace: Workspace, one: Leasable, grace: timedelta) -> Recovered:
-    from mirrorlake.operations.recover import recover_published, recover_table
+    from mirrorlake.operations.repairing.recover import recover_published, recover_table
 
     if isinstance(one, TableContract | TenantTable):
         return recover_table(workspace, one, grace)
@@ -241,7 +241,7 @@ def accept(source: str, config_path: Path, as_json: bool, columns: bool) -> None
     held out of clean because they may have what another one had are shown by the next sync.
     """
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.accept import accept_server
+    from mirrorlake.operations.loading.accept import accept_server
 
     config = open_contract(config_path)
     if columns:
@@ -260,7 +260,7 @@ def accept(source: str, config_path: Path, as_json: bool, columns: bool) -> None
 
 
 def _accept_columns(config: Config, table: str, *, as_json: bool) -> None:
-    from mirrorlake.operations.exchanged_columns import accept_columns
+    from mirrorlake.operations.schema_changes.exchanged_columns import accept_columns
     from mirrorlake.workspace import Workspace
 
     with Workspace.open(config) as workspace:
@@ -299,8 +299,8 @@ def rebuild(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     again changes nothing. Of loads that only their files name, the range is unknown: if nothing is
     left to continue from, the table is read once more.
     """
-    from mirrorlake.destinations.iceberg.identity import claim_lake
-    from mirrorlake.operations.restore_ledger import rebuild_table, set_damaged_aside
+    from mirrorlake.destinations.iceberg.warehouse.identity import claim_lake
+    from mirrorlake.operations.repairing.restore_ledger import rebuild_table, set_damaged_aside
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)

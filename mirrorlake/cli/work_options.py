@@ -1,7 +1,7 @@
 """Which work is meant: what `backfill` does and `plan backfill` shows.
 
 What belongs here: options and what they mean. What doesn't: finding the work
-(`mirrorlake.operations.work`).
+(`mirrorlake.operations.planning.work`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mirrorlake.cli import show
 from mirrorlake.config import Config
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.backfill_windows import WorkRequest
+    from mirrorlake.operations.days.backfill_windows import WorkRequest
 
 DAY = click.DateTime(["%Y-%m-%d"])
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -70,8 +70,8 @@ def request_of(
     Raises:
         ConfigError: there is no such table.
     """
-    from mirrorlake.operations.backfill_windows import WorkRequest
-    from mirrorlake.operations.computed import is_computed
+    from mirrorlake.operations.days.backfill_windows import WorkRequest
+    from mirrorlake.operations.planning.computed import is_computed
 
     models = tuple(name for name in targets if is_computed(config, name))
     tables = [name for name in targets if name not in models]

@@ -9,9 +9,9 @@ from pymysql.connections import Connection
 
 from mirrorlake.config.partitions import EARLIEST
 from mirrorlake.init.suggest_tables import SuggestedTable
-from mirrorlake.sources.mysql.connect import rows_of
-from mirrorlake.sources.mysql.registry import TIMES
+from mirrorlake.sources.mysql.sessions.connect import rows_of
 from mirrorlake.sources.mysql.tables import SourceTable, quote
+from mirrorlake.sources.mysql.types.registry import TIMES
 
 _ENTRIES: Final = 100
 """So many entries of the index are looked at for a day that is on the calendar."""

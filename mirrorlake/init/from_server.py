@@ -37,8 +37,7 @@ from mirrorlake.init.summary import (
     tables_of_many,
     warning_kinds,
 )
-from mirrorlake.sources.mysql.connect import rows_of, session
-from mirrorlake.sources.mysql.introspect import (
+from mirrorlake.sources.mysql.introspection.introspect import (
     SourceTable,
     check_whole,
     read_databases,
@@ -46,8 +45,9 @@ from mirrorlake.sources.mysql.introspect import (
     read_samples,
     read_tables,
 )
+from mirrorlake.sources.mysql.sessions.connect import rows_of, session
+from mirrorlake.sources.mysql.sessions.zones import name_of_zone, read_server_zone
 from mirrorlake.sources.mysql.tables import quote
-from mirrorlake.sources.mysql.zones import name_of_zone, read_server_zone
 
 SCHEMA: Final = "mirrorlake.schema.json"
 _REASONS: Final = {

@@ -25,8 +25,8 @@ from typing import Final
 
 from mirrorlake.config import ColumnRule
 from mirrorlake.schema.detectors import RuleKind, find_personal
-from mirrorlake.sources.mysql.introspect import Column
-from mirrorlake.sources.mysql.registry import BYTES, TEXTS
+from mirrorlake.sources.mysql.introspection.introspect import Column
+from mirrorlake.sources.mysql.types.registry import BYTES, TEXTS
 
 ENOUGH: Final = 0.5
 """The share of sampled values from which on what they hold decides; below, a person decides."""

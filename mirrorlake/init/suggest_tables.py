@@ -23,11 +23,11 @@ from mirrorlake.config import Clean, ColumnRule, Mode
 from mirrorlake.init.pii import Suggestion, split_words, suggest_rule
 from mirrorlake.schema.masking import HASHABLE
 from mirrorlake.schema.reserved_names import name_problems
-from mirrorlake.sources.mysql.collations import why_no_key
-from mirrorlake.sources.mysql.introspect import Column, SourceTable
-from mirrorlake.sources.mysql.registry import INTEGERS
+from mirrorlake.sources.mysql.introspection.introspect import Column, SourceTable
 from mirrorlake.sources.mysql.tables import ForeignKey
-from mirrorlake.sources.mysql.types import exact_column
+from mirrorlake.sources.mysql.types.collations import why_no_key
+from mirrorlake.sources.mysql.types.exact_types import exact_column
+from mirrorlake.sources.mysql.types.registry import INTEGERS
 
 _MOMENTS: Final = ("datetime", "timestamp")
 _MODIFIED: Final = re.compile(

@@ -31,8 +31,8 @@ from mirrorlake.landing.fold.trace import Traced, trace_table
 from mirrorlake.landing.ledger import LandedSnapshots
 from mirrorlake.landing.rolled_back import find_withdrawn
 from mirrorlake.ledger import LayerProof
-from mirrorlake.proof.differences import Difference, Formatter
-from mirrorlake.proof.evidence import formatter_of
+from mirrorlake.proof.comparing.evidence import formatter_of
+from mirrorlake.proof.forms.differences import Difference, Formatter
 from mirrorlake.runtime.plural import plural
 from mirrorlake.sources.files.tasks import landing_errors
 from mirrorlake.table.new_columns import held_columns

@@ -2,7 +2,7 @@
 hides one of them.
 
 A landing's schema file lists the columns in their source's order, so that one tells what MySQL
-does. What columns and rows tell is in `mirrorlake.operations.exchanged_columns`.
+does. What columns and rows tell is in `mirrorlake.operations.schema_changes.exchanged_columns`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mirrorlake.config.contract import TableContract
-from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.landing.files.columns import LandedSchema
-from mirrorlake.operations.exchanged_columns import (
+from mirrorlake.operations.schema_changes.exchanged_columns import (
     Values,
     exchanged_between,
     lake_columns,
     same_columns,
     sample_rows,
 )
-from mirrorlake.operations.recorded_contracts import recorded_contract
+from mirrorlake.operations.schema_changes.recorded_contracts import recorded_contract
 from mirrorlake.serving.views import hold_view
 from mirrorlake.table.exchanged import exchanged_name, record_exchanged, undecided_pairs
 from mirrorlake.table.lake_tables import clean_of, deduped_of

@@ -15,20 +15,20 @@ import pyarrow as pa
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.model import arrow_schema
-from mirrorlake.destinations.iceberg.table_schemas import raw_schema
+from mirrorlake.destinations.iceberg.tables.schemas import raw_schema
 from mirrorlake.errors import ConfigError
 from mirrorlake.landing.files.columns import schema_text
 from mirrorlake.landing.files.writer import MOST_BYTES, SnapshotWriter
-from mirrorlake.load.chunk_planner import batch_rows, brings_many, widest_columns
-from mirrorlake.load.chunk_statements import ChunkPlan
-from mirrorlake.load.select_rows import SELECT
-from mirrorlake.operations.resolve import resolve_table
+from mirrorlake.load.chunks.planner import batch_rows, brings_many, widest_columns
+from mirrorlake.load.chunks.select_rows import SELECT
+from mirrorlake.load.chunks.statements import ChunkPlan
+from mirrorlake.operations.loading.resolve import resolve_table
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.files.layout import TableFolder, id_of
 from mirrorlake.sources.files.store import Store
-from mirrorlake.sources.mysql.connect import read_position, session
-from mirrorlake.sources.mysql.limits import reading
-from mirrorlake.sources.mysql.lock_watch import Guard
+from mirrorlake.sources.mysql.reading.limits import reading
+from mirrorlake.sources.mysql.reading.lock_watch import Guard
+from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace

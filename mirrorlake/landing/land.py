@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import as_sql_identifier, text_literal
-from mirrorlake.destinations.iceberg.older_versions import remove_all_files
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.commits.older_versions import remove_all_files
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.errors import (
     ConfigError,
     LandingError,
@@ -35,7 +35,7 @@ from mirrorlake.landing.ledger import LandedSnapshots, SnapshotRecord
 from mirrorlake.landing.notices import SnapshotNotices
 from mirrorlake.landing.rolled_back import find_withdrawn, refuse_over_gap
 from mirrorlake.merge.statements import clean_column
-from mirrorlake.operations.recorded_contracts import record_contract
+from mirrorlake.operations.schema_changes.recorded_contracts import record_contract
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.serving.views import is_as_written
 from mirrorlake.sources.files.tasks import landing_errors

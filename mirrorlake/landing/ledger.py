@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from mirrorlake.errors import LedgerError
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.database import waits_for_server
+from mirrorlake.ledger.database.database import waits_for_server
 from mirrorlake.ledger.tables import METADATA
 
 SNAPSHOTS = sa.Table(

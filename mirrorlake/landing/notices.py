@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from mirrorlake.landing.ledger import LANDED_FILES, SNAPSHOTS
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.database import waits_for_server
+from mirrorlake.ledger.database.database import waits_for_server
 from mirrorlake.ledger.tables import METADATA
 
 SNAPSHOT_NOTICES = sa.Table(

@@ -14,15 +14,15 @@ beside its rows | keys are needed       | `publish --rollback`, and what came si
 from __future__ import annotations
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.heads import MovedTable
+from mirrorlake.destinations.iceberg.commits.heads import MovedTable
 from mirrorlake.errors import LakeError
 from mirrorlake.landing.fold.state import read_state
 from mirrorlake.landing.fold.tables import without_lost
 from mirrorlake.landing.ledger import LandedSnapshots
 from mirrorlake.landing.rolled_back import find_withdrawn
-from mirrorlake.operations.moved_lake import find_all_moved
-from mirrorlake.operations.put_right import note_put_right
-from mirrorlake.operations.show_ours import show_ours
+from mirrorlake.operations.other_writers.moved_lake import find_all_moved
+from mirrorlake.operations.other_writers.put_right import note_put_right
+from mirrorlake.operations.other_writers.show_ours import show_ours
 from mirrorlake.serving.views import is_as_written, restore_view
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.workspace import Workspace

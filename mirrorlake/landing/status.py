@@ -9,9 +9,9 @@ from mirrorlake.config import TableContract
 from mirrorlake.landing.ledger import LandedSnapshots, SnapshotRecord
 from mirrorlake.landing.notices import Notice, SnapshotNotices
 from mirrorlake.ledger import LayerProof, Ledger
-from mirrorlake.operations.layer_status import newest_proof
-from mirrorlake.operations.status import NOT_KNOWN, RowsOf, TableStatus
-from mirrorlake.proof.coverage import ProofStatus
+from mirrorlake.operations.status.layer_status import newest_proof
+from mirrorlake.operations.status.status import NOT_KNOWN, RowsOf, TableStatus
+from mirrorlake.proof.coverage.coverage import ProofStatus
 
 _SHOWN = 3
 """At most this many snapshots that wait for a decision are shown with the reason."""

@@ -8,15 +8,14 @@ from datetime import datetime
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import SIDES, Identifier
-from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.listing import list_files
-from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.model import LakeTable, snapshot_property
+from mirrorlake.destinations.iceberg.storage.listing import list_files
 from mirrorlake.errors import LandingError
 from mirrorlake.landing.files.expire import expire_landed
 from mirrorlake.landing.files.listing import place_of
 from mirrorlake.landing.fold.state import STATE, names_of, state_folder, version_state
-from mirrorlake.operations.maintain import Maintained, Size
+from mirrorlake.operations.upkeep.maintain import Maintained, Size
 from mirrorlake.workspace import Workspace
 
 

@@ -7,10 +7,12 @@ for its load id in the table's history (DESIGN: the commit protocol). All times 
 What belongs here: rows and queries over them. What doesn't: deciding anything by what they say.
 """
 
-from mirrorlake.ledger.files import LayerProof, RawFile
-from mirrorlake.ledger.leases import LEASE_TIME
-from mirrorlake.ledger.migrations import LEDGER_VERSION
-from mirrorlake.ledger.proof_records import Proof, Repair
+from mirrorlake.ledger.database.migrations import LEDGER_VERSION
+from mirrorlake.ledger.lake.files import LayerProof, RawFile
+from mirrorlake.ledger.lake.leases import LEASE_TIME
+from mirrorlake.ledger.loads.settlement_log import Settlement, Settlements
+from mirrorlake.ledger.loads.tenants import Tenant, TenantPlace
+from mirrorlake.ledger.proofs.proof_records import Proof, Repair
 from mirrorlake.ledger.records import (
     LOOKING_BACK,
     MOVING,
@@ -27,9 +29,7 @@ from mirrorlake.ledger.records import (
     Window,
     age_of,
 )
-from mirrorlake.ledger.settlement_log import Settlement, Settlements
 from mirrorlake.ledger.store import Ledger
-from mirrorlake.ledger.tenants import Tenant, TenantPlace
 
 __all__ = [
     "LEASE_TIME",

@@ -52,26 +52,28 @@ class Receipt:
             before the earliest read; None where that was not looked at.
         waiting: statements that ran just before the earliest read and had no transaction yet, and
             such ones of earlier loads whose transaction was open still: see
-            `mirrorlake.sources.mysql.open_writes.Waited`.
+            `mirrorlake.sources.mysql.changes.open_writes.Waited`.
         meaning: what decides how its rows are to be taken
             (`mirrorlake.table.meaning.Meaning`); None in
             loads of a release that did not say it.
         began: the number of the load with which its history began: no fold reaches behind it. 0:
             with the table's first.
         identity: what distinguished the table from another one of its name just before it was read
-            (`mirrorlake.sources.mysql.identity.Identity`); None where that was not looked at.
+            (`mirrorlake.sources.mysql.introspection.identity.Identity`); None where that was not
+            looked at.
         stands_on: of a full copy that wrote what changed alone: the number of the complete copy to
             which it adds, after all that were made on it before. 0: it is complete.
         written: rows committed, tombstones too; None: as many as ``rows``.
         row_index: the file from which the next copy knows which rows this one had
-            (`mirrorlake.load.row_index.RowIndex`); None where there is none.
+            (`mirrorlake.load.row_hashes.row_index.RowIndex`); None where there is none.
         carried: those of ``rows`` that MySQL digested and did not send: deduped held them as they
             are.
         all_proved: whether this load, and each one before it in its history, was found equal
             before it became visible.
         log_place: of a table that follows the binary log: from where on changes are not in raw
-            (`mirrorlake.sources.mysql.log_state.LogPlace`). Of a copy: the place before its first
-            read. It is no ``hi``: with sets of GTIDs it is longer than a ledger's windows keep.
+            (`mirrorlake.sources.mysql.following.log_state.LogPlace`). Of a copy: the place before
+            its first read. It is no ``hi``: with sets of GTIDs it is longer than a ledger's windows
+            keep.
     """
 
     rows: int

@@ -8,29 +8,29 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from mirrorlake.ledger.change_stamps import Stamps
-from mirrorlake.ledger.chunks import Chunks
-from mirrorlake.ledger.columns import Columns
-from mirrorlake.ledger.costs import Costs
-from mirrorlake.ledger.database import Database, waits_for_server
-from mirrorlake.ledger.dirty import DirtyMarks
-from mirrorlake.ledger.files import Files
-from mirrorlake.ledger.folds import Folds
-from mirrorlake.ledger.histories import Histories
-from mirrorlake.ledger.holds import Holds
-from mirrorlake.ledger.lake_heads import LakeHeads
-from mirrorlake.ledger.leases import Leases
-from mirrorlake.ledger.loads import Loads
-from mirrorlake.ledger.log_progress import LogPlaces
-from mirrorlake.ledger.moved_days import MovedDaysRecords
-from mirrorlake.ledger.overview import Overview
-from mirrorlake.ledger.proofs import Proofs
+from mirrorlake.ledger.database.database import Database, waits_for_server
+from mirrorlake.ledger.lake.files import Files
+from mirrorlake.ledger.lake.lake_heads import LakeHeads
+from mirrorlake.ledger.lake.leases import Leases
+from mirrorlake.ledger.lake.moved_days import MovedDaysRecords
+from mirrorlake.ledger.loads.chunks import Chunks
+from mirrorlake.ledger.loads.costs import Costs
+from mirrorlake.ledger.loads.folds import Folds
+from mirrorlake.ledger.loads.histories import Histories
+from mirrorlake.ledger.loads.loads import Loads
+from mirrorlake.ledger.loads.settlement_log import Settled
+from mirrorlake.ledger.loads.tenants import Tenants
+from mirrorlake.ledger.proofs.dirty import DirtyMarks
+from mirrorlake.ledger.proofs.proofs import Proofs
+from mirrorlake.ledger.proofs.repairs import Repairs
+from mirrorlake.ledger.proofs.unproved_tables import Marks
 from mirrorlake.ledger.records import Lease
-from mirrorlake.ledger.repairs import Repairs
-from mirrorlake.ledger.reports import Reports
-from mirrorlake.ledger.settlement_log import Settled
-from mirrorlake.ledger.tenants import Tenants
-from mirrorlake.ledger.unproved_tables import Marks
+from mirrorlake.ledger.reports.overview import Overview
+from mirrorlake.ledger.reports.reports import Reports
+from mirrorlake.ledger.sources.change_stamps import Stamps
+from mirrorlake.ledger.sources.columns import Columns
+from mirrorlake.ledger.sources.holds import Holds
+from mirrorlake.ledger.sources.log_progress import LogPlaces
 
 
 @waits_for_server

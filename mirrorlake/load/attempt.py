@@ -9,7 +9,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.ledger import Load
-from mirrorlake.sources.mysql.open_writes import NOTHING_OPEN, OpenWrites
+from mirrorlake.sources.mysql.changes.open_writes import NOTHING_OPEN, OpenWrites
 from mirrorlake.table.continuity import Continuity
 from mirrorlake.table.progress import OnProgress
 from mirrorlake.table.resolve import ResolvedTable

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.row_counts import count_shown
+from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
 from mirrorlake.errors import TooFewRows
 from mirrorlake.ledger import Ledger, Load
-from mirrorlake.load.chunk_receipt import ChunkReceipt
+from mirrorlake.load.chunks.receipt import ChunkReceipt
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.shrink import is_too_small, takes_too_many

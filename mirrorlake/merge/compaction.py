@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import snapshot_property, statistics_of
-from mirrorlake.destinations.iceberg.copied_files import COPIED
+from mirrorlake.destinations.iceberg.commits.commit import statistics_of
+from mirrorlake.destinations.iceberg.commits.copied_files import COPIED
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeTable, is_rewrite
-from mirrorlake.destinations.iceberg.procedures import rewrite_data_files, rewrites_files
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.destinations.iceberg.tables import TARGET_BYTES
+from mirrorlake.destinations.iceberg.model import LakeTable, is_rewrite, snapshot_property
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.procedures import rewrite_data_files, rewrites_files
+from mirrorlake.destinations.iceberg.tables.tables import TARGET_BYTES
 from mirrorlake.errors import LakeError
 
 if TYPE_CHECKING:

@@ -2,16 +2,16 @@
 and no Spark starts.
 
 What belongs here: when one load's files are what the fold would write. What doesn't: the copying
-(`mirrorlake.destinations.iceberg.copied_files`).
+(`mirrorlake.destinations.iceberg.commits.copied_files`).
 """
 
 from __future__ import annotations
 
 from mirrorlake.destinations.base import as_sql_identifier
-from mirrorlake.destinations.iceberg.copied_files import CopiedFiles, table_to_make
-from mirrorlake.destinations.iceberg.field_ids import shares_ids
+from mirrorlake.destinations.iceberg.commits.copied_files import CopiedFiles, table_to_make
 from mirrorlake.destinations.iceberg.model import LakeFile, LakeTable, NewTable
-from mirrorlake.destinations.iceberg.tables import TARGET_BYTES
+from mirrorlake.destinations.iceberg.tables.field_ids import shares_ids
+from mirrorlake.destinations.iceberg.tables.tables import TARGET_BYTES
 from mirrorlake.ledger import Load, RawFile
 from mirrorlake.merge.raw_versions import wanted_types
 from mirrorlake.merge.statements import Layer

@@ -15,21 +15,21 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import FOLDED, folded_through, was_overtaken
-from mirrorlake.destinations.iceberg.copied_files import CopiedFiles, copy_rows
-from mirrorlake.destinations.iceberg.cost import Scan, counted, written_since
-from mirrorlake.destinations.iceberg.durable import flush_commits
+from mirrorlake.destinations.iceberg.commits.commit import FOLDED, folded_through, was_overtaken
+from mirrorlake.destinations.iceberg.commits.copied_files import CopiedFiles, copy_rows
+from mirrorlake.destinations.iceberg.metadata.statistics import most_rows
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.destinations.iceberg.statistics import most_rows
-from mirrorlake.destinations.iceberg.table_schemas import current_schema
-from mirrorlake.destinations.iceberg.tables import (
+from mirrorlake.destinations.iceberg.spark.cost import Scan, counted, written_since
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
+from mirrorlake.destinations.iceberg.storage.durable import flush_commits
+from mirrorlake.destinations.iceberg.tables.schemas import current_schema
+from mirrorlake.destinations.iceberg.tables.tables import (
     drop_column,
     ensure_current_table,
     stage_current_table,
 )
 from mirrorlake.failpoints import failpoint
-from mirrorlake.load.raw_files import refuse_damaged
+from mirrorlake.load.raw.raw_files import refuse_damaged
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.copied_load import copied_load
 from mirrorlake.merge.current_rows import read_changes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mirrorlake.destinations.iceberg.commit import FOLDED
+from mirrorlake.destinations.iceberg.commits.commit import FOLDED
 from mirrorlake.merge.conversions import spark_type
 from mirrorlake.merge.fold_plan import LISTED, Todo
 from mirrorlake.merge.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune

@@ -1,7 +1,7 @@
 """A layer written as a whole from loads, whatever it holds: in place, or on a branch that is shown.
 
 What belongs here: these two ways of writing. What doesn't: when a layer is written so
-(`mirrorlake.merge.fold`, `mirrorlake.operations.refold`).
+(`mirrorlake.merge.fold`, `mirrorlake.operations.repairing.refold`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mirrorlake.destinations.base import as_sql_identifier
-from mirrorlake.destinations.iceberg.commit import FOLDED
-from mirrorlake.destinations.iceberg.cost import Scan, counted
-from mirrorlake.destinations.iceberg.durable import flush_commits
-from mirrorlake.destinations.iceberg.session_settings import activate
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.destinations.iceberg.tables import TARGET_BYTES
+from mirrorlake.destinations.iceberg.commits.commit import FOLDED
+from mirrorlake.destinations.iceberg.spark.cost import Scan, counted
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.settings import activate
+from mirrorlake.destinations.iceberg.storage.durable import flush_commits
+from mirrorlake.destinations.iceberg.tables.tables import TARGET_BYTES
 from mirrorlake.failpoints import failpoint
 from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.fold_plan import Todo

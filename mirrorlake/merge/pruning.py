@@ -34,9 +34,9 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 
 from mirrorlake.destinations.base import as_sql_identifier
+from mirrorlake.destinations.iceberg.metadata.statistics import file_starts
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.statistics import file_starts
-from mirrorlake.destinations.iceberg.tables import TARGET_BYTES
+from mirrorlake.destinations.iceberg.tables.tables import TARGET_BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -2,7 +2,7 @@
 
 What belongs here: columns that are renamed or taken away in place, those that are written beside,
 and what the ledger keeps of how a layer was made. What doesn't: columns that a layer lacks, or that
-become wider (`mirrorlake.destinations.iceberg.tables`), and the rows themselves
+become wider (`mirrorlake.destinations.iceberg.tables.tables`), and the rows themselves
 (`mirrorlake.merge.fold`).
 """
 
@@ -15,8 +15,8 @@ from functools import partial
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.table_schemas import can_hold, iceberg_type
-from mirrorlake.destinations.iceberg.tables import reshape
+from mirrorlake.destinations.iceberg.tables.schemas import can_hold, iceberg_type
+from mirrorlake.destinations.iceberg.tables.tables import reshape
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.merge.statements import Layer
 from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL

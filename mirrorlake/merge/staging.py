@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mirrorlake.destinations.base import Destination, Identifier, as_sql_identifier
-from mirrorlake.destinations.iceberg.commit import BASE
+from mirrorlake.destinations.iceberg.commits.commit import BASE
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.session_settings import activate
+from mirrorlake.destinations.iceberg.spark.settings import activate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pydantic import SecretStr
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier, text_literal
-from mirrorlake.destinations.iceberg.table_schemas import has_original
+from mirrorlake.destinations.iceberg.tables.schemas import has_original
 from mirrorlake.errors import ConfigError
 from mirrorlake.merge.conversions import spark_type
 from mirrorlake.merge.ranks import GONE

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import text_literal
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names
-from mirrorlake.destinations.iceberg.table_schemas import stored_types
-from mirrorlake.destinations.iceberg.tables import refuse_edited
+from mirrorlake.destinations.iceberg.tables.schemas import stored_types
+from mirrorlake.destinations.iceberg.tables.tables import refuse_edited
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.merge.version_sql import version_columns, version_originals
 from mirrorlake.schema.lattice import StoredType, common_type

@@ -19,17 +19,17 @@ from dataclasses import dataclass, field, replace
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import BY
-from mirrorlake.destinations.iceberg.durable import flush_commits
+from mirrorlake.destinations.iceberg.commits.commit import BY
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names, history, is_rewrite
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.destinations.iceberg.table_schemas import can_hold, current_schema, iceberg_type
-from mirrorlake.destinations.iceberg.tables import reshape
-from mirrorlake.destinations.iceberg.tenants import ensure_current_tenants
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
+from mirrorlake.destinations.iceberg.storage.durable import flush_commits
+from mirrorlake.destinations.iceberg.tables.schemas import can_hold, current_schema, iceberg_type
+from mirrorlake.destinations.iceberg.tables.tables import reshape
+from mirrorlake.destinations.iceberg.tables.tenants import ensure_current_tenants
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Tenant, TenantPlace
-from mirrorlake.load.raw_files import compare_bytes
+from mirrorlake.load.raw.raw_files import compare_bytes
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.reshape import NEXT, next_names
 from mirrorlake.merge.staging import (

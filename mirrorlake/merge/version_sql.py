@@ -13,7 +13,7 @@ from typing import Protocol
 
 from mirrorlake.destinations.base import as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names
-from mirrorlake.destinations.iceberg.table_schemas import stored_types
+from mirrorlake.destinations.iceberg.tables.schemas import stored_types
 from mirrorlake.merge.conversions import Conversion, convert, sql_type
 from mirrorlake.merge.json_form import json_structure
 from mirrorlake.schema.lattice import StoredType, common_type

@@ -1,7 +1,7 @@
 """Models as the core asks for them: what is computed from mirrored tables.
 
-What belongs here: the core's questions (`mirrorlake.operations.computed`), handed on. What doesn't:
-an answer.
+What belongs here: the core's questions (`mirrorlake.operations.planning.computed`), handed on. What
+doesn't: an answer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Self
 
 from mirrorlake.config import Config
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.statistics import sizes_of_partitions
+from mirrorlake.destinations.iceberg.metadata.statistics import sizes_of_partitions
 from mirrorlake.errors import ModelError
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.bigquery.published import PublishedModel, published_models
@@ -45,9 +45,9 @@ from mirrorlake.models.partition_states.lake_tables import model_table
 from mirrorlake.models.partition_states.states import States
 from mirrorlake.models.testing.run_tests import with_tests_checked
 from mirrorlake.models.upkeep.maintain import maintain_model, stored_models
-from mirrorlake.operations.altered_tables import AlteredCatalogue
-from mirrorlake.operations.backfill_windows import WorkRequest
-from mirrorlake.operations.computed import (
+from mirrorlake.operations.days.backfill_windows import WorkRequest
+from mirrorlake.operations.days.invalid import DayPeriod
+from mirrorlake.operations.planning.computed import (
     Computed,
     FoundPartitions,
     ModelFilled,
@@ -56,11 +56,11 @@ from mirrorlake.operations.computed import (
     PlannedModels,
     Unreadable,
 )
-from mirrorlake.operations.forecasts import forecast_partitions
-from mirrorlake.operations.invalid import DayPeriod
-from mirrorlake.operations.maintain import Ages, Maintained
-from mirrorlake.operations.planned_steps import PlannedStep
-from mirrorlake.operations.reader_impacts import ModelImpact
+from mirrorlake.operations.planning.forecasts import forecast_partitions
+from mirrorlake.operations.planning.planned_steps import PlannedStep
+from mirrorlake.operations.planning.reader_impacts import ModelImpact
+from mirrorlake.operations.schema_changes.altered_tables import AlteredCatalogue
+from mirrorlake.operations.upkeep.maintain import Ages, Maintained
 from mirrorlake.serving.catalogue import Catalogue
 from mirrorlake.workspace import Workspace
 

@@ -21,8 +21,8 @@ from sqlglot import exp
 from mirrorlake.capabilities import Seam
 from mirrorlake.config.configuration import Config
 from mirrorlake.config.settings import LakeConfig
-from mirrorlake.destinations.iceberg.folders import warehouse_uri
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.storage.folders import warehouse_uri
 from mirrorlake.errors import ModelError
 from mirrorlake.models.cache.files import KeptModels, kept_folder
 from mirrorlake.models.compile.dependencies import learn_rules

@@ -17,7 +17,7 @@ from typing import Literal
 import sqlalchemy as sa
 
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.database import utc_now, waits_for_server
+from mirrorlake.ledger.database.database import utc_now, waits_for_server
 from mirrorlake.ledger.tables import DIRTY_MARKS, METADATA
 
 MODEL_PARTITIONS = sa.Table(

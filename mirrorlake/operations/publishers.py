@@ -16,7 +16,7 @@ from mirrorlake.errors import MirrorlakeError
 if TYPE_CHECKING:
     from mirrorlake.config import Config
     from mirrorlake.ledger import Ledger
-    from mirrorlake.proof.coverage import ProofStatus
+    from mirrorlake.proof.coverage.coverage import ProofStatus
     from mirrorlake.workspace import Leasable, Workspace
 
 

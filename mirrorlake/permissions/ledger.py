@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import sqlalchemy as sa
 
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.database import utc_now, waits_for_server
+from mirrorlake.ledger.database.database import utc_now, waits_for_server
 from mirrorlake.ledger.tables import COUNTER, METADATA
 
 ACCESS_CHANGES = sa.Table(

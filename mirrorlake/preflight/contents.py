@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mirrorlake.sources.mysql.ddl import RenameTable, Statement
+from mirrorlake.sources.mysql.ddl.actions import RenameTable, Statement
 
 TablePlace = tuple[str, str]
 """A database and a table, in lower case."""

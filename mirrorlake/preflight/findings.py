@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from mirrorlake.config import TableContract
-from mirrorlake.destinations.iceberg.table_schemas import can_hold, iceberg_type
+from mirrorlake.destinations.iceberg.tables.schemas import can_hold, iceberg_type
 from mirrorlake.merge.conversions import convert
 from mirrorlake.merge.raw_versions import unified_types
 from mirrorlake.merge.statements import clean_layer
-from mirrorlake.operations.reader_impacts import ModelImpact
-from mirrorlake.operations.resolve import changes_of
+from mirrorlake.operations.loading.resolve import changes_of
+from mirrorlake.operations.planning.reader_impacts import ModelImpact
 from mirrorlake.schema.lattice import StoredType
 from mirrorlake.schema.versions import SchemaChanges
 from mirrorlake.sources.mysql.tables import Column, SourceTable

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from mirrorlake.config import TableContract
 from mirrorlake.preflight.findings import Finding
-from mirrorlake.sources.mysql.ddl import (
+from mirrorlake.sources.mysql.ddl.actions import (
     Action,
     AddColumn,
     ChangeColumn,

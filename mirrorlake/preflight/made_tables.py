@@ -3,7 +3,7 @@ takes the name.
 
 What belongs here: following definitions from statement to statement. What doesn't: following rows
 (`mirrorlake.preflight.rows`), and what a server makes of one statement
-(`mirrorlake.sources.mysql.altered`).
+(`mirrorlake.sources.mysql.ddl.altered`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pymysql.connections import Connection
 from mirrorlake.errors import DdlRefused, SchemaError
 from mirrorlake.preflight.contents import contents_after
 from mirrorlake.preflight.migration import Migration
-from mirrorlake.sources.mysql.altered import Surroundings, alter, around_after, made
-from mirrorlake.sources.mysql.ddl import RenameTable, Statement
-from mirrorlake.sources.mysql.introspect import read_table
-from mirrorlake.sources.mysql.surroundings import (
+from mirrorlake.sources.mysql.ddl.actions import RenameTable, Statement
+from mirrorlake.sources.mysql.ddl.altered import Surroundings, alter, around_after, made
+from mirrorlake.sources.mysql.ddl.surroundings import (
     printed_definition,
     read_surroundings,
     read_surroundings_of_new,
 )
+from mirrorlake.sources.mysql.introspection.introspect import read_table
 from mirrorlake.sources.mysql.tables import SourceTable
 
 

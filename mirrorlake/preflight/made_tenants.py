@@ -10,12 +10,12 @@ from pymysql.connections import Connection
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.ledger import TenantPlace
-from mirrorlake.operations.tenant_survey import TenantSurvey, key_types
+from mirrorlake.operations.tenants.survey import TenantSurvey, key_types
 from mirrorlake.preflight.findings import Finding
 from mirrorlake.preflight.made_tables import TablesAfter
 from mirrorlake.preflight.migration import Migration
-from mirrorlake.sources.mysql.connect import session
-from mirrorlake.sources.mysql.ddl import Statement
+from mirrorlake.sources.mysql.ddl.actions import Statement
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import resolve_tenants

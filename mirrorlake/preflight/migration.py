@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from mirrorlake.config import TableContract, TenantTable
-from mirrorlake.sources.mysql.ddl import RenameTable, Statement
+from mirrorlake.sources.mysql.ddl.actions import RenameTable, Statement
 from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.table.resolve import ResolvedTable
 

@@ -6,7 +6,8 @@ migration up. Where that sync would stop, the mirror stays as it is: then every 
 in a model that reads a column that goes is named, for the person who lets the sync go on.
 
 What belongs here: findings about models. What doesn't: what the tables will be
-(`mirrorlake.preflight.tables`), and compiling (capabilities: `mirrorlake.operations.computed`).
+(`mirrorlake.preflight.tables`), and compiling (capabilities:
+`mirrorlake.operations.planning.computed`).
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.operations.altered_tables import (
+from mirrorlake.operations.planning.computed import COMPUTED, Computed, open_computed
+from mirrorlake.operations.planning.reader_impacts import ModelImpact
+from mirrorlake.operations.schema_changes.altered_tables import (
     AlteredCatalogue,
     AlteredTable,
     altered_by,
     altered_tenants,
     altered_without,
 )
-from mirrorlake.operations.computed import COMPUTED, Computed, open_computed
-from mirrorlake.operations.reader_impacts import ModelImpact
 from mirrorlake.preflight.findings import Finding, Preflight, Severity
 from mirrorlake.preflight.lines import with_lines
 from mirrorlake.preflight.migration import TableAfter, TenantsAfter
 from mirrorlake.runtime.plural import plural
 from mirrorlake.serving.catalogue import Catalogue
-from mirrorlake.sources.mysql.ddl import Statement
+from mirrorlake.sources.mysql.ddl.actions import Statement
 from mirrorlake.workspace import Workspace
 
 

@@ -14,8 +14,8 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.preflight.findings import Finding, Propose
 from mirrorlake.preflight.made_tables import TablesAfter
 from mirrorlake.preflight.migration import Migration
-from mirrorlake.sources.mysql.connect import session
-from mirrorlake.sources.mysql.ddl import Statement
+from mirrorlake.sources.mysql.ddl.actions import Statement
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.table.resolve import plan_table, refuse_names_there
 

@@ -20,10 +20,15 @@ from mirrorlake.errors import SchemaError
 from mirrorlake.load.shrink_guard import last_copy, rows_shown
 from mirrorlake.preflight.contents import Contents, contents_after
 from mirrorlake.preflight.findings import Finding
-from mirrorlake.sources.mysql.ddl import Statement
-from mirrorlake.sources.mysql.identity import Identity, Sign, read_identity, why_another
-from mirrorlake.sources.mysql.introspect import read_table
-from mirrorlake.sources.mysql.surroundings import printed_definition
+from mirrorlake.sources.mysql.ddl.actions import Statement
+from mirrorlake.sources.mysql.ddl.surroundings import printed_definition
+from mirrorlake.sources.mysql.introspection.identity import (
+    Identity,
+    Sign,
+    read_identity,
+    why_another,
+)
+from mirrorlake.sources.mysql.introspection.introspect import read_table
 from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.table.continuity import kept_words
 from mirrorlake.table.resolve import ResolvedTable, by_time

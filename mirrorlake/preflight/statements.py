@@ -15,8 +15,7 @@ from pymysql.connections import Connection
 from mirrorlake.config import TableContract
 from mirrorlake.preflight.findings import Finding
 from mirrorlake.schema.versions import without_width
-from mirrorlake.sources.mysql.altered import Surroundings, around_after
-from mirrorlake.sources.mysql.ddl import (
+from mirrorlake.sources.mysql.ddl.actions import (
     Action,
     AddIndex,
     ChangeColumn,
@@ -33,7 +32,8 @@ from mirrorlake.sources.mysql.ddl import (
     Statement,
     UseIndex,
 )
-from mirrorlake.sources.mysql.identity import read_identity, why_another
+from mirrorlake.sources.mysql.ddl.altered import Surroundings, around_after
+from mirrorlake.sources.mysql.introspection.identity import read_identity, why_another
 from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.table.continuity import kept_words
 

@@ -4,8 +4,8 @@ The statements are applied to the tables as their servers describe them now, and
 resolved, compared and refused by the code of a sync: what it would say, this says.
 
 What belongs here: which table has a contract's name before the migration and after it. What
-doesn't: reading DDL (`mirrorlake.sources.mysql.ddl_parser`), what a server makes of it
-(`mirrorlake.sources.mysql.altered`), what a statement says by itself
+doesn't: reading DDL (`mirrorlake.sources.mysql.ddl.parser`), what a server makes of it
+(`mirrorlake.sources.mysql.ddl.altered`), what a statement says by itself
 (`mirrorlake.preflight.statements`), and what follows from the table as it will be
 (`mirrorlake.preflight.findings`).
 """
@@ -22,7 +22,7 @@ from mirrorlake.config import TableContract, TenantTable
 from mirrorlake.config.fields import nearest
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import DdlRefused, MirrorlakeError
-from mirrorlake.operations.resolve import refuse_changes, resolve_as, resolve_table
+from mirrorlake.operations.loading.resolve import refuse_changes, resolve_as, resolve_table
 from mirrorlake.preflight.findings import (
     Finding,
     Preflight,
@@ -49,12 +49,12 @@ from mirrorlake.preflight.statements import (
 )
 from mirrorlake.preflight.tenants import preflight_tenants
 from mirrorlake.preflight.unmirrored import unmirrored_finding
-from mirrorlake.sources.mysql.connect import session
-from mirrorlake.sources.mysql.ddl import Statement
-from mirrorlake.sources.mysql.ddl_parser import parse_ddl
-from mirrorlake.sources.mysql.introspect import read_sizes, read_table
-from mirrorlake.sources.mysql.lake_names import called
-from mirrorlake.sources.mysql.surroundings import read_surroundings
+from mirrorlake.sources.mysql.ddl.actions import Statement
+from mirrorlake.sources.mysql.ddl.parser import parse_ddl
+from mirrorlake.sources.mysql.ddl.surroundings import read_surroundings
+from mirrorlake.sources.mysql.introspection.introspect import read_sizes, read_table
+from mirrorlake.sources.mysql.introspection.lake_names import called
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 from mirrorlake.table.continuity import kept_words, meaning_of_plan
 from mirrorlake.table.lake_names import stood_for

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.destinations.iceberg.table_schemas import can_hold, iceberg_type, stored_types
+from mirrorlake.destinations.iceberg.tables.schemas import can_hold, iceberg_type, stored_types
 from mirrorlake.errors import DdlRefused, MirrorlakeError
 from mirrorlake.ledger import TenantPlace
 from mirrorlake.merge.tenant_shapes import held_names, read_shapes
-from mirrorlake.operations.tenant_survey import key_types, survey_tenants
+from mirrorlake.operations.tenants.survey import key_types, survey_tenants
 from mirrorlake.preflight.findings import (
     ColumnFate,
     Finding,
@@ -32,11 +32,11 @@ from mirrorlake.preflight.made_tenants import made_shapes
 from mirrorlake.preflight.migration import TableAfter, TenantsAfter
 from mirrorlake.preflight.statements import not_looked_at
 from mirrorlake.schema.lattice import common_type
-from mirrorlake.sources.mysql.altered import alter, around_after
-from mirrorlake.sources.mysql.connect import session
-from mirrorlake.sources.mysql.ddl import RenameTable, Statement
-from mirrorlake.sources.mysql.introspect import read_table
-from mirrorlake.sources.mysql.surroundings import read_surroundings
+from mirrorlake.sources.mysql.ddl.actions import RenameTable, Statement
+from mirrorlake.sources.mysql.ddl.altered import alter, around_after
+from mirrorlake.sources.mysql.ddl.surroundings import read_surroundings
+from mirrorlake.sources.mysql.introspection.introspect import read_table
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.resolve import ResolvedTable

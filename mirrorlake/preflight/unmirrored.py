@@ -10,9 +10,9 @@ from mirrorlake.config import Config
 from mirrorlake.config.fields import matches, nearest
 from mirrorlake.preflight.findings import Finding
 from mirrorlake.preflight.migration import Migration
-from mirrorlake.sources.mysql.connect import session
-from mirrorlake.sources.mysql.ddl import RenameTable, Statement
-from mirrorlake.sources.mysql.introspect import read_listing
+from mirrorlake.sources.mysql.ddl.actions import RenameTable, Statement
+from mirrorlake.sources.mysql.introspection.introspect import read_listing
+from mirrorlake.sources.mysql.sessions.connect import session
 
 _NOT_MIRRORED: Final = "it has no contract: it is not mirrored"
 _NEEDED: Final = ("alter", "truncate")

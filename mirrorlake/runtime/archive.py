@@ -3,7 +3,7 @@
 A JVM that starts Spark spends most of its first ten seconds on finding, checking and linking
 classes. An archive of them is mapped into memory instead. It belongs to one Java and to one
 environment's jars, by path and time: it lives in the environment's folder, and is ignored, by its
-name or by the JVM itself, once anything differs. `mirrorlake.operations.warm` makes it.
+name or by the JVM itself, once anything differs. `mirrorlake.operations.loading.warm` makes it.
 
 Source: JEP 350 "Dynamic CDS Archives"; JDK 17 manual, "Class Data Sharing".
 """

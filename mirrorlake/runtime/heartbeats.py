@@ -5,8 +5,8 @@ keeps every thread of ours from running. What must be said meanwhile is register
 function that any process can call. It is handed on to the process that carries such a reader's
 rows, which has it called.
 
-What belongs here: what is to be called. What doesn't: when (`mirrorlake.sources.mysql.proxy`), and
-what it says (`mirrorlake.ledger.leases`).
+What belongs here: what is to be called. What doesn't: when
+(`mirrorlake.sources.mysql.reading.proxy`), and what it says (`mirrorlake.ledger.lake.leases`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, spark_types
-from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.serving.mirrored_places import Contract, ReadLayer, mirrored_places
 

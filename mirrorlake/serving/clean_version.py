@@ -19,9 +19,9 @@ from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import EVERY_ROW, Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable, arrow_schema
-from mirrorlake.destinations.iceberg.spark import spark_errors
-from mirrorlake.destinations.iceberg.stream import count_unset, read_rows
-from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.destinations.iceberg.reading.stream import count_unset, read_rows
+from mirrorlake.destinations.iceberg.spark.session import spark_errors
+from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.merge.conversions import spark_type
 from mirrorlake.merge.statements import clean_column

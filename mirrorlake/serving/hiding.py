@@ -15,12 +15,12 @@ import time
 from typing import Final
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.older_versions import (
+from mirrorlake.destinations.iceberg.commits.older_versions import (
     expire_all_but_main,
     remove_all_files,
     remove_older_files,
 )
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger

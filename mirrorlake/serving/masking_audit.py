@@ -17,8 +17,8 @@ from mirrorlake.config.settings import ColumnRule
 from mirrorlake.destinations.base import as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.stream import read_batches
-from mirrorlake.destinations.iceberg.views import LakeView, read_view
+from mirrorlake.destinations.iceberg.reading.stream import read_batches
+from mirrorlake.destinations.iceberg.tables.views import LakeView, read_view
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.merge.statements import clean_column

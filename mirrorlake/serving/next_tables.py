@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Final
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
-from mirrorlake.destinations.iceberg.name_swap import take_name
-from mirrorlake.destinations.iceberg.older_versions import remove_all_files
-from mirrorlake.destinations.iceberg.tables import drop_column
+from mirrorlake.destinations.iceberg.commits.older_versions import remove_all_files
+from mirrorlake.destinations.iceberg.tables.name_swap import take_name
+from mirrorlake.destinations.iceberg.tables.tables import drop_column
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.failpoints import failpoint
 from mirrorlake.merge.fold import ensure_layer

@@ -17,8 +17,8 @@ from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
-from mirrorlake.destinations.iceberg.stream import sample_batches
-from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.destinations.iceberg.reading.stream import sample_batches
+from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.ledger import Ledger
 from mirrorlake.schema.detectors import find_personal, texts_of
 from mirrorlake.table.clean_columns import look_name, read_look

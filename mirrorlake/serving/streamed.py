@@ -19,8 +19,8 @@ from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import chosen_columns, column_names
-from mirrorlake.destinations.iceberg.table_schemas import current_schema
-from mirrorlake.destinations.iceberg.views import LakeView
+from mirrorlake.destinations.iceberg.tables.schemas import current_schema
+from mirrorlake.destinations.iceberg.tables.views import LakeView
 from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load

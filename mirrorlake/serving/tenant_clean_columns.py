@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import as_sql_identifier, text_literal
-from mirrorlake.destinations.iceberg.table_schemas import current_schema
+from mirrorlake.destinations.iceberg.tables.schemas import current_schema
 from mirrorlake.ledger import Ledger
 from mirrorlake.merge.current_rows import with_originals
 from mirrorlake.merge.statements import clean_column

@@ -12,8 +12,8 @@ from typing import Final
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import text_literal
 from mirrorlake.destinations.iceberg.model import LakeSchema, chosen_columns
-from mirrorlake.destinations.iceberg.table_schemas import current_schema
-from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.destinations.iceberg.tables.schemas import current_schema
+from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.merge.tenant_shapes import TenantShapes
 from mirrorlake.merge.tenants import breaks_views
 from mirrorlake.merge.version_sql import version_columns, version_originals

@@ -20,7 +20,7 @@ from mirrorlake.destinations.iceberg.model import (
     chosen_columns,
     column_names,
 )
-from mirrorlake.destinations.iceberg.table_schemas import can_hold, current_schema, iceberg_type
+from mirrorlake.destinations.iceberg.tables.schemas import can_hold, current_schema, iceberg_type
 from mirrorlake.errors import ConfigError
 from mirrorlake.merge.version_sql import NO_ORIGINALS, version_columns, version_originals
 from mirrorlake.schema.lattice import StoredType

@@ -18,13 +18,13 @@ from typing import Final
 
 from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.integrity import find_damage
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names
-from mirrorlake.destinations.iceberg.versions import loads_moved
+from mirrorlake.destinations.iceberg.tables.integrity import find_damage
+from mirrorlake.destinations.iceberg.tables.versions import loads_moved
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.ledger import Ledger
-from mirrorlake.load.raw_files import refuse_damaged
+from mirrorlake.load.raw.raw_files import refuse_damaged
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.raw_versions import unified_types
 from mirrorlake.runtime.plural import plural

@@ -12,13 +12,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import snapshot_property
-from mirrorlake.destinations.iceberg.durable import flush_commits
-from mirrorlake.destinations.iceberg.model import LakeTable, column_names, history, is_rewrite
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.destinations.iceberg.table_schemas import can_hold
-from mirrorlake.destinations.iceberg.tables import reshape
-from mirrorlake.destinations.iceberg.versions import ensure_versions_table
+from mirrorlake.destinations.iceberg.model import (
+    LakeTable,
+    column_names,
+    history,
+    is_rewrite,
+    snapshot_property,
+)
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
+from mirrorlake.destinations.iceberg.storage.durable import flush_commits
+from mirrorlake.destinations.iceberg.tables.schemas import can_hold
+from mirrorlake.destinations.iceberg.tables.tables import reshape
+from mirrorlake.destinations.iceberg.tables.versions import ensure_versions_table
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.merge.reshape import NEXT, next_names

@@ -12,12 +12,17 @@ from functools import partial
 from typing import Final
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.heads import is_anothers
+from mirrorlake.destinations.iceberg.commits.heads import is_anothers
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
-from mirrorlake.destinations.iceberg.table_schemas import current_schema, iceberg_type
-from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view, write_view
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
+from mirrorlake.destinations.iceberg.tables.schemas import current_schema, iceberg_type
+from mirrorlake.destinations.iceberg.tables.views import (
+    LakeView,
+    forget_view,
+    read_view,
+    write_view,
+)
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.merge.reshape import (
     find_outdated,

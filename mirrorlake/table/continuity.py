@@ -2,8 +2,8 @@
 
 Before anything is read, three things are compared with what the newest load's receipt says: what
 its contract and its key mean (`mirrorlake.table.meaning`), which table its name means
-(`mirrorlake.sources.mysql.identity`), and whether keys are given out again that a window has
-passed.
+(`mirrorlake.sources.mysql.introspection.identity`), and whether keys are given out again that a
+window has passed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from mirrorlake.errors import ConfigError
 from mirrorlake.ledger.records import Load, Receipt, Window
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.schema.reserved_names import UNREADABLE
-from mirrorlake.sources.mysql.collations import is_collated
-from mirrorlake.sources.mysql.connect import rows_of
-from mirrorlake.sources.mysql.identity import (
+from mirrorlake.sources.mysql.introspection.identity import (
     Identity,
     Sign,
     filled_partitions,
     read_identity,
     why_another,
 )
+from mirrorlake.sources.mysql.sessions.connect import rows_of
 from mirrorlake.sources.mysql.tables import quote
+from mirrorlake.sources.mysql.types.collations import is_collated
 from mirrorlake.table.ddl import definition_of, silent_changes
 from mirrorlake.table.key_forms import key_form
 from mirrorlake.table.meaning import (

@@ -16,10 +16,10 @@ from typing import Final
 
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.schema.versions import FIRST_CREATED, Exact
-from mirrorlake.sources.mysql.collations import why_no_key
-from mirrorlake.sources.mysql.registry import TIMES
 from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
-from mirrorlake.sources.mysql.types import exact_column
+from mirrorlake.sources.mysql.types.collations import why_no_key
+from mirrorlake.sources.mysql.types.exact_types import exact_column
+from mirrorlake.sources.mysql.types.registry import TIMES
 
 _ALIAS: Final = "`_mirror_e`"
 

@@ -8,7 +8,7 @@ rule for the second one, or a person says that the rules mean the columns of now
 
 What belongs here: which columns may have been exchanged, as far as their names, types and order
 tell, and what the ledger keeps of it. What doesn't: what rows tell
-(`mirrorlake.operations.exchanged_columns`).
+(`mirrorlake.operations.schema_changes.exchanged_columns`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.ledger import Ledger
 from mirrorlake.schema.versions import without_width
-from mirrorlake.sources.mysql.registry import BYTES, INTEGERS, LABELS, TEXTS, TIMES
+from mirrorlake.sources.mysql.types.registry import BYTES, INTEGERS, LABELS, TEXTS, TIMES
 
 EXCHANGED: Final = "exchanged "
 """How the names begin of what the ledger keeps of it; the raw table's own follows."""

@@ -15,8 +15,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mirrorlake.sources.mysql.collations import identity_form, is_short
-from mirrorlake.sources.mysql.registry import LABELS
+from mirrorlake.sources.mysql.types.collations import identity_form, is_short
+from mirrorlake.sources.mysql.types.registry import LABELS
 
 if TYPE_CHECKING:
     from mirrorlake.sources.mysql.tables import Column

@@ -6,7 +6,7 @@ from mirrorlake.config.contract import Mirrored, TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.tables import refuse_edited
+from mirrorlake.destinations.iceberg.tables.tables import refuse_edited
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.schema.reserved_names import UNREADABLE

@@ -1,7 +1,7 @@
 """From where on a table's changes are read in its server's log, and which tables can be followed.
 
 What belongs here: what the ledger and the table's definition say of it. What doesn't: reading the
-log (`mirrorlake.operations.follow_log`).
+log (`mirrorlake.operations.loading.follow_log`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger.records import Load
 from mirrorlake.ledger.store import Ledger
-from mirrorlake.sources.mysql.log_state import LogPlace
+from mirrorlake.sources.mysql.following.log_state import LogPlace
 from mirrorlake.table.resolve import ResolvedTable
 
 _BY_SERVER: Final = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})

@@ -21,7 +21,7 @@ from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger.records import Receipt
 from mirrorlake.schema.lattice import is_promoted
-from mirrorlake.sources.mysql.registry import LABELS, TIMES
+from mirrorlake.sources.mysql.types.registry import LABELS, TIMES
 from mirrorlake.table.key_forms import other_forms
 
 if TYPE_CHECKING:

@@ -130,7 +130,7 @@ def known_columns(ledger: Ledger, lake: Lake, contract: TableContract) -> frozen
     if recorded is not None:
         return recorded
     # PyIceberg takes seconds to import, and who only reports gets here seldom.
-    from mirrorlake.destinations.iceberg.views import read_view
+    from mirrorlake.destinations.iceberg.tables.views import read_view
 
     clean = Identifier(contract.namespaces.clean, contract.table)
     table = lake.load(clean)

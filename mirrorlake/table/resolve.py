@@ -15,7 +15,7 @@ from mirrorlake.config.contract import TableContract
 from mirrorlake.config.file_positions import place_of
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.table_schemas import has_original
+from mirrorlake.destinations.iceberg.tables.schemas import has_original
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.schema.reserved_names import NameProblem, bigquery_problems, name_problems
 from mirrorlake.schema.versions import (
@@ -25,10 +25,10 @@ from mirrorlake.schema.versions import (
     name_in,
     schema_version,
 )
-from mirrorlake.sources.mysql.collations import is_collated, why_no_key
-from mirrorlake.sources.mysql.registry import INTEGERS, TIMES
 from mirrorlake.sources.mysql.tables import Column, SourceTable
-from mirrorlake.sources.mysql.types import exact_columns
+from mirrorlake.sources.mysql.types.collations import is_collated, why_no_key
+from mirrorlake.sources.mysql.types.exact_types import exact_columns
+from mirrorlake.sources.mysql.types.registry import INTEGERS, TIMES
 from mirrorlake.table.entity import Entity, first_created, resolve_entity
 
 

@@ -1,7 +1,7 @@
 """What of a table's columns in MySQL its mirror takes up, by the contract's ``schema_changes``.
 
 What belongs here: the policy, and what is wrong with ``renamed_from``. What doesn't: what the lake
-can hold (`mirrorlake.operations.resolve`), and which columns clean shows
+can hold (`mirrorlake.operations.loading.resolve`), and which columns clean shows
 (`mirrorlake.table.new_columns`).
 """
 

@@ -6,7 +6,7 @@ a contract says `deletes: remove` they are to go, by the sweep of a check; until
 look current without a word.
 
 What belongs here: how many, as the ledger keeps it, and in words. What doesn't: finding them
-(`mirrorlake.proof`), and removing them (`mirrorlake.operations.repair`).
+(`mirrorlake.proof`), and removing them (`mirrorlake.operations.repairing.repair`).
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from mirrorlake.config.server import SourceConfig
 from mirrorlake.config.settings import ColumnRule
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import MirrorlakeError, SchemaError, TypeRefused
+from mirrorlake.ledger.loads.tenants import TenantPlace
 from mirrorlake.ledger.store import Ledger
-from mirrorlake.ledger.tenants import TenantPlace
 from mirrorlake.schema.lattice import is_promoted
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.sources.mysql.tables import SourceTable

@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger.records import MOVING, Load, Window
-from mirrorlake.sources.mysql.registry import INTEGERS
 from mirrorlake.sources.mysql.tables import Column
+from mirrorlake.sources.mysql.types.registry import INTEGERS
 from mirrorlake.table.resolve import ResolvedTable, by_time
 
 _MARGIN = timedelta(minutes=1)

@@ -13,9 +13,9 @@ import pyarrow as pa
 from demo.embedded import EmbeddedServer
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.iceberg.model import arrow_schema
-from mirrorlake.destinations.iceberg.tables import raw_schema
-from mirrorlake.load.chunk_statements import ChunkPlan
-from mirrorlake.load.select_rows import SELECT
+from mirrorlake.destinations.iceberg.tables.schemas import raw_schema
+from mirrorlake.load.chunks.select_rows import SELECT
+from mirrorlake.load.chunks.statements import ChunkPlan
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.binlog.charsets import read_server_forms
 from mirrorlake.sources.mysql.binlog.events.rows import RowChange
@@ -24,9 +24,9 @@ from mirrorlake.sources.mysql.binlog.log_reader import LogReader
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
-from mirrorlake.sources.mysql.connect import session
-from mirrorlake.sources.mysql.introspect import read_table
-from mirrorlake.sources.mysql.types import exact_columns
+from mirrorlake.sources.mysql.introspection.introspect import read_table
+from mirrorlake.sources.mysql.sessions.connect import session
+from mirrorlake.sources.mysql.types.exact_types import exact_columns
 from tests.integration.conftest import PASSWORD, USER
 
 SERVER_ID = 4_000_000_001

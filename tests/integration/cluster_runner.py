@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from mirrorlake.config import load_config
-from mirrorlake.load import protocol, runner
-from mirrorlake.operations.sync import load_table
+from mirrorlake.load.chunks import runner
+from mirrorlake.load.protocol import protocol
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.workspace import Workspace
 
 

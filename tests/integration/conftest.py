@@ -26,7 +26,7 @@ from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.workspace import Workspace
 from tests.integration.removed_in_9 import refused_by_9
 from tests.soak.runs import Runner

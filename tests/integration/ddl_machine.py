@@ -27,9 +27,9 @@ from hypothesis.stateful import (
 
 from demo.mariadb import MariaDB
 from mirrorlake.errors import ConfigError, SchemaError
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.sync import load_table, sync_table
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.operations.repairing.refold import refold_table
 from tests.integration.conftest import Place
 from tests.integration.ddl_cases import ADDED, PLACES, TEXTS, literal, retypes
 from tests.integration.ddl_mirror import Mirror
@@ -295,7 +295,7 @@ class DdlHistories(RuleBasedStateMachine):
                 mirror.alter(f"ADD COLUMN {self._new_name()} INT DEFAULT 7")
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("mirrorlake.load.load_run.failpoint", alter)
+            patched.setattr("mirrorlake.load.protocol.load_run.failpoint", alter)
             if point == "commit.after":
                 self.sync_before_an_alter(done)
                 return

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import BY
-from mirrorlake.destinations.iceberg.session_settings import activate, catalog_settings
+from mirrorlake.destinations.iceberg.commits.commit import BY
+from mirrorlake.destinations.iceberg.spark.settings import activate, catalog_settings
 from tests.integration.conftest import Place
 from tests.support.postgres import Postgres
 

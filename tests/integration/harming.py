@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyiceberg.table import Table
 
-from mirrorlake.destinations.iceberg.durable import local_path
+from mirrorlake.destinations.iceberg.storage.durable import local_path
 
 KINDS = ("metadata", "list", "manifest", "data", "deletes")
 HOW = ("missing", "empty", "cut", "zeros")

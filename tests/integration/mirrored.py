@@ -15,12 +15,12 @@ import pytest
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.operations.check_layers import prove_clean_layer, prove_raw_layer
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import reload_days, sync_table
-from mirrorlake.proof.check import check_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.checking.check_layers import prove_clean_layer, prove_raw_layer
+from mirrorlake.operations.loading.sync import reload_days, sync_table
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.proof.comparing.check import check_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.workspace import Workspace
 

@@ -20,10 +20,10 @@ from mirrorlake.cli.main import cli
 from mirrorlake.config import Config, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.session_settings import catalog_settings
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
+from mirrorlake.destinations.iceberg.spark.settings import catalog_settings
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.operations.sync import load_table
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.soak.runs import Order, Runner

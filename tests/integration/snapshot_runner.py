@@ -13,8 +13,8 @@ from pathlib import Path
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.spark import LazySpark
-from mirrorlake.operations import maintain
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
+from mirrorlake.operations.upkeep import maintain
 from tests.integration.conftest import Place
 from tests.integration.landing.fold.test_snapshot_fold import Mirror
 from tests.integration.landing.fold.test_snapshot_publish import _rows, _workspace

@@ -22,9 +22,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.failpoints import OF_TENANTS
-from mirrorlake.operations.maintain import maintain_table
-from mirrorlake.operations.tenant_checks import check_tenants
-from mirrorlake.operations.tenant_results import TenantsSynced
+from mirrorlake.operations.tenants.checks import check_tenants
+from mirrorlake.operations.tenants.results import TenantsSynced
+from mirrorlake.operations.upkeep.maintain import maintain_table
 from tests.integration.conftest import Place
 from tests.integration.ddl_cases import ADDED, PLACES, literal, retypes
 from tests.integration.ddl_model import Cell, Reading, cell_in, cells_of, read, united
@@ -228,7 +228,7 @@ class TenantHistories(RuleBasedStateMachine):
                 self._alter(at, f"ADD COLUMN late{next(_numbers)} INT DEFAULT 7")
 
         with pytest.MonkeyPatch.context() as patched:
-            for module in ("mirrorlake.load.tenants.protocol", "mirrorlake.load.load_run"):
+            for module in ("mirrorlake.load.tenants.protocol", "mirrorlake.load.protocol.load_run"):
                 patched.setattr(f"{module}.failpoint", alter)
             found = self.tenants.sync(accept_smaller=True)
         refused = {name.partition(".")[2] for name in found.failed}

@@ -18,8 +18,8 @@ import yaml
 from demo.embedded import EmbeddedServer
 from mirrorlake.config import Config, TenantTable, load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.operations.tenant_results import SyncTerms, TenantsSynced
-from mirrorlake.operations.tenants import sync_tenants
+from mirrorlake.operations.tenants.results import SyncTerms, TenantsSynced
+from mirrorlake.operations.tenants.sync import sync_tenants
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.operations.check_layers import LayerReport, prove_raw_layer
-from mirrorlake.operations.resolve import resolve_table
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.checking.check_layers import LayerReport, prove_raw_layer
+from mirrorlake.operations.loading.resolve import resolve_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.serving.versions import raw_views
-from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import READERS
 

@@ -23,8 +23,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mirrorlake.cli.main import main as mirrorlake
-from mirrorlake.destinations.iceberg import spark
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark import session as spark
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from tests.location import run_steps
 from tests.support.unflushed import write_unflushed
 

@@ -35,11 +35,11 @@ from dagster_mirrorlake.resources import failures
 from dagster_mirrorlake.sensors.requests import open_copies
 from dagster_mirrorlake.table import LAYERS, MirroredTable
 from mirrorlake.config import Config, TableContract, load_config
-from mirrorlake.destinations.iceberg.commit import BY
+from mirrorlake.destinations.iceberg.commits.commit import BY
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.ledger import Ledger
-from mirrorlake.sources.mysql.connect import rows_of, session
+from mirrorlake.sources.mysql.sessions.connect import rows_of, session
 from mirrorlake.table.lake_tables import deduped_of
 
 PROOFS = ("exact_match", "exact_match_by_day", "intact", "matches_deduped")

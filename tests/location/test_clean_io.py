@@ -26,7 +26,7 @@ from demo.mariadb import MariaDB
 from demo.oracle import compare_rows
 from demo.oracle_text import read_source
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.errors import LakeError
 from mirrorlake.serving.clean_version import open_clean
 from mirrorlake.table.lake_tables import clean_of as clean_table

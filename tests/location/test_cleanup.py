@@ -14,9 +14,9 @@ import pytest
 
 from dagster_mirrorlake.location import load_definitions
 from demo.mariadb import MariaDB
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.sync import load_table
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location

@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 
 from dagster_mirrorlake.checks.contract import build_schema, find_broken, fingerprint, layer_of
 from mirrorlake.config import ColumnRule, Namespaces, SourceConfig, TableContract
-from mirrorlake.destinations.iceberg.table_schemas import current_schema
+from mirrorlake.destinations.iceberg.tables.schemas import current_schema
 from mirrorlake.merge.statements import Layer
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.tables import Column, Index, SourceTable

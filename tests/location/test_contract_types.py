@@ -17,7 +17,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from dagster_mirrorlake.checks import contract as checked
 from dagster_mirrorlake.checks.contract import build_schema, find_broken, layer_of
 from mirrorlake.config import Namespaces, SourceConfig, TableContract
-from mirrorlake.destinations.iceberg.table_schemas import current_schema
+from mirrorlake.destinations.iceberg.tables.schemas import current_schema
 from mirrorlake.errors import LakeError
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.tables import Column, Index, SourceTable

@@ -17,9 +17,9 @@ from demo.run import MARKER, USER
 from demo.shop import demo_contract
 from mirrorlake.config import load_config
 from mirrorlake.errors import ConfigError
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof.evidence import prove_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.proof.comparing.evidence import prove_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.workspace import Workspace
 
 PASSWORD = "the demo's"

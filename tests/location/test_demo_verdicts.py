@@ -23,8 +23,8 @@ from demo.nyc import load_nyc
 from demo.run import USER
 from demo.shop import create_shop, demo_contract
 from mirrorlake.config import Config, load_config
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.sync import load_table
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.workspace import Workspace
 from tests.location.partitions_tick import tick_partitions
 

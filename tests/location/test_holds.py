@@ -19,7 +19,7 @@ from dagster_mirrorlake.table import MirroredTable
 from demo.mariadb import MariaDB
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.sync import load_table
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location
 from tests.location.test_sensors import Ticks
@@ -180,7 +180,7 @@ def test_the_gaps_check_lists_what_failed_and_what_was_never_asked(
     load_table(workspace, contract)
     assert gaps_verdict(look).passed
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mirrorlake.load.protocol.run_chunks", _lost)
+        patch.setattr("mirrorlake.load.protocol.protocol.run_chunks", _lost)
         with pytest.raises(SourceError):
             load_table(workspace, contract)
     failed = gaps_verdict(look)

@@ -166,7 +166,7 @@ def test_loading_imports_no_part_of_the_engine_that_reads(contract_file: Write) 
         "pandas",
         "pandera",
         "connectorx",
-        "mirrorlake.operations.sync",
+        "mirrorlake.operations.loading.sync",
         "mirrorlake.workspace",
     ]
     ended = subprocess.run(

@@ -19,12 +19,12 @@ from dagster_mirrorlake.table import LAYERS, MirroredTable
 from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import load_table, reload_days
-from mirrorlake.proof.evidence import prove_table
-from mirrorlake.proof.ranges import Range
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, reload_days
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.proof.comparing.evidence import prove_table
+from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.proof.ranges.ranges import Range
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location

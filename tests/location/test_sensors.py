@@ -21,14 +21,14 @@ from dagster._core.execution.plan.objects import StepFailureData, StepSuccessDat
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.sensors.moved import interval_of
 from demo.mariadb import MariaDB
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.cursors import cursor_text, read_cursor
-from mirrorlake.operations.detect import Mark
-from mirrorlake.operations.moved_lake import HeadsInTurn
-from mirrorlake.operations.sync import load_table
-from mirrorlake.operations.unfolded import FoldCursor
+from mirrorlake.operations.days.unfolded import FoldCursor
+from mirrorlake.operations.loading.detect import Mark
+from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.operations.other_writers.moved_lake import HeadsInTurn
 from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location
 from tests.location.partitions_tick import events_since, newest_event
@@ -178,7 +178,9 @@ def test_what_a_catalog_says_of_tables_in_turn_is_requested(
         name: replace(mark, asked_at=old)
         for name, mark in read_cursor(dict[str, Mark], ticks.cursor, {}).items()
     }
-    monkeypatch.setattr("mirrorlake.operations.moved_lake.named_otherwise", lambda *_: None)
+    monkeypatch.setattr(
+        "mirrorlake.operations.other_writers.moved_lake.named_otherwise", lambda *_: None
+    )
     monkeypatch.setattr(HeadsInTurn, "look", look)
     reasons: list[dict[str, str | None]] = []
     while looks:

@@ -24,13 +24,13 @@ from dagster_mirrorlake.translator import MirrorlakeTranslator, TenantLayerData
 from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger, Tenant
-from mirrorlake.operations.tenant_drift import look_for_drift
-from mirrorlake.operations.tenant_looks import MassDrop, TenantLook, record_look
-from mirrorlake.operations.tenant_verdicts import CleanChecked, TenantsChecked, TenantVerdict
-from mirrorlake.operations.tenants import sync_tenants
+from mirrorlake.operations.tenants.drift import look_for_drift
+from mirrorlake.operations.tenants.looks import MassDrop, TenantLook, record_look
+from mirrorlake.operations.tenants.sync import sync_tenants
+from mirrorlake.operations.tenants.verdicts import CleanChecked, TenantsChecked, TenantVerdict
 from mirrorlake.schema.versions import schema_version
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace

@@ -14,7 +14,7 @@ import pytest
 
 from demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger
-from mirrorlake.sources.mysql.change_stamps import BLUR
+from mirrorlake.sources.mysql.changes.change_stamps import BLUR
 from tests.location.conftest import Location
 from tests.location.test_partitions import Daemon
 from tests.support.command import COMMAND

@@ -19,7 +19,7 @@ from dagster_mirrorlake.checks.shown_again import materialized_since, show_again
 from mirrorlake.config import Config, load_config
 from mirrorlake.landing.ledger import FileRecord, LandedSnapshots, SeenSnapshot
 from mirrorlake.ledger import Ledger, Tenant
-from mirrorlake.operations.tenant_reports import record_shown
+from mirrorlake.operations.tenants.reports import record_shown
 
 TEXT = """
 version: 1

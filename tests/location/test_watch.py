@@ -12,8 +12,8 @@ import pytest
 from demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.cursors import cursor_text, read_cursor
-from mirrorlake.operations.detect import Mark, find_moved, run_key
-from mirrorlake.sources.mysql.connect import session
+from mirrorlake.operations.loading.detect import Mark, find_moved, run_key
+from mirrorlake.sources.mysql.sessions.connect import session
 from tests.location.conftest import Location
 
 TABLES = {

@@ -27,10 +27,10 @@ from typing import Any
 
 from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof.check import check_table
-from mirrorlake.proof.counts import count_rows
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.proof.comparing.check import check_table
+from mirrorlake.proof.comparing.counts import count_rows
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER
 from tests.integration.contract_files import write_contract

@@ -15,8 +15,8 @@ from pymysql.connections import Connection
 
 from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
-from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
-from mirrorlake.destinations.iceberg.model import history
+from mirrorlake.destinations.iceberg.commits.commit import LOAD_ID
+from mirrorlake.destinations.iceberg.model import history, snapshot_property
 from tests.soak.steps import Watcher
 
 

@@ -24,18 +24,18 @@ from typing import Any
 from mirrorlake.cli.main import cli
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.ledger import leases
-from mirrorlake.load import protocol, verify
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.sync import load_table, reload_days, sync_table
-from mirrorlake.operations.tenant_results import SyncTerms
-from mirrorlake.operations.tenants import sync_tenants
-from mirrorlake.operations.unchanged import look_at
-from mirrorlake.proof import load_proof
+from mirrorlake.ledger.lake import leases
+from mirrorlake.load.protocol import protocol, verify
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.loading.unchanged import look_at
+from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.tenants.results import SyncTerms
+from mirrorlake.operations.tenants.sync import sync_tenants
+from mirrorlake.proof.comparing import load_proof
 from mirrorlake.workspace import Workspace
 from tests.support.unflushed import MARK, write_unflushed
 

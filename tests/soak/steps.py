@@ -11,9 +11,9 @@ from pyiceberg.table import Table
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import FOLDED, LOAD_ID, snapshot_property
+from mirrorlake.destinations.iceberg.commits.commit import FOLDED, LOAD_ID
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import history
+from mirrorlake.destinations.iceberg.model import history, snapshot_property
 from mirrorlake.failpoints import OF_VERSIONS
 
 STEPS = (

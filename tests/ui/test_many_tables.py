@@ -14,7 +14,7 @@ from dagster_mirrorlake.table import LAYERS, MirroredTable
 from mirrorlake.config import Config, load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.partitions import held_partitions, look_at_raw
+from mirrorlake.operations.days.partitions import held_partitions, look_at_raw
 from tests.ui.conftest import LISTEN, PATIENCE_MS, SIZE
 from tests.ui.place import Place, ask, running_place
 

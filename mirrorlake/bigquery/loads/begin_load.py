@@ -18,7 +18,7 @@ from mirrorlake.bigquery.loads.settle import base_of, load_job
 from mirrorlake.bigquery.loads.stage import StagedFiles, staged_as, upload_rows
 from mirrorlake.bigquery.loads.table_form import PublishedForm, ShownTable
 from mirrorlake.bigquery.loads.which_rows import LoadChoice, choose
-from mirrorlake.destinations.iceberg.partition_changes import PartitionChanges
+from mirrorlake.destinations.iceberg.reading.partition_changes import PartitionChanges
 from mirrorlake.errors import BigQueryError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.runtime.google_quotas import QUOTA_STEP, is_used_up, passes

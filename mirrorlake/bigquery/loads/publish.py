@@ -20,7 +20,7 @@ from mirrorlake.config import Config
 from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.errors import BigQueryError, MirrorlakeError
 from mirrorlake.models.bigquery.published import PublishedModel
-from mirrorlake.operations.moved_layers import refuse_moved
+from mirrorlake.operations.other_writers.moved_layers import refuse_moved
 from mirrorlake.runtime.google import again_while
 from mirrorlake.runtime.google_quotas import passes
 from mirrorlake.workspace import Workspace

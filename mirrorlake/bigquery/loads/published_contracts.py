@@ -12,7 +12,7 @@ from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.config.settings import BigQueryLayout
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.partition_changes import identity_columns
+from mirrorlake.destinations.iceberg.reading.partition_changes import identity_columns
 from mirrorlake.errors import LakeError
 from mirrorlake.models.bigquery.published import PublishedModel
 from mirrorlake.models.external_sources.tables import OF_MODEL

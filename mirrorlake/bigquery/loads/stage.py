@@ -19,10 +19,10 @@ from mirrorlake.bigquery.api.types import FieldJson
 from mirrorlake.bigquery.loads.table_form import PublishedForm
 from mirrorlake.bigquery.loads.touched_days import MOST_PARTITIONS, DaysTouched
 from mirrorlake.bigquery.loads.which_rows import LoadChoice
-from mirrorlake.destinations.iceberg.catalog import Connection
-from mirrorlake.destinations.iceberg.changes import VersionChanges
+from mirrorlake.destinations.iceberg.catalog.connection import Connection
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
-from mirrorlake.destinations.iceberg.stream import read_batches
+from mirrorlake.destinations.iceberg.reading.changes import VersionChanges
+from mirrorlake.destinations.iceberg.reading.stream import read_batches
 from mirrorlake.errors import ConfigError
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from mirrorlake.bigquery.api.types import FieldJson
 from mirrorlake.bigquery.ledger import Publication
 from mirrorlake.bigquery.loads.table_form import PublishedForm
-from mirrorlake.destinations.iceberg.catalog import Connection
-from mirrorlake.destinations.iceberg.changes import VersionChanges, changes_since
+from mirrorlake.destinations.iceberg.catalog.connection import Connection
 from mirrorlake.destinations.iceberg.model import LakeTable, history, is_rewrite
-from mirrorlake.destinations.iceberg.partition_changes import (
+from mirrorlake.destinations.iceberg.reading.changes import VersionChanges, changes_since
+from mirrorlake.destinations.iceberg.reading.partition_changes import (
     PartitionChanges,
     partitions_since,
 )

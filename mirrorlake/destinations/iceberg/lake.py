@@ -13,8 +13,9 @@ from mirrorlake.destinations.base import (
     Identifier,
     TableStatistics,
 )
-from mirrorlake.destinations.iceberg import branches, commit, stream
-from mirrorlake.destinations.iceberg.catalog import Connection
+from mirrorlake.destinations.iceberg.catalog.connection import Connection
+from mirrorlake.destinations.iceberg.commits import branches, commit
+from mirrorlake.destinations.iceberg.reading import stream
 
 
 class Lake(Connection):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.landing.files.parquet import check_parquet, read_parquet
 from mirrorlake.landing.files.records import Bad, LandedFile, Reading, read_records
 from mirrorlake.schema.own_columns import ORIGINAL

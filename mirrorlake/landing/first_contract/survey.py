@@ -25,7 +25,7 @@ from mirrorlake.landing.first_contract.uniqueness import (
 )
 from mirrorlake.sources.files.layout import FORMATS, PARTS, TableFolder, unescape
 from mirrorlake.sources.files.store import Store
-from mirrorlake.sources.mysql.introspect import Column
+from mirrorlake.sources.mysql.introspection.introspect import Column
 
 LOOKED: Final = 1_000_000
 """How many rows of a table are looked at, those of its newest snapshots."""

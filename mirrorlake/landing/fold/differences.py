@@ -16,8 +16,8 @@ from mirrorlake.landing.fold.row_texts import (
     shown_sql,
 )
 from mirrorlake.landing.fold.shape import SnapshotTable
-from mirrorlake.proof.canonical import SHOWN
-from mirrorlake.proof.differences import Difference, Field, Value
+from mirrorlake.proof.forms.canonical import SHOWN
+from mirrorlake.proof.forms.differences import Difference, Field, Value
 from mirrorlake.schema.own_columns import SNAPSHOT
 
 if TYPE_CHECKING:

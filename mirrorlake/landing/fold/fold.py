@@ -16,7 +16,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.landing.fold.checks import check_columns
 from mirrorlake.landing.fold.folding import SnapshotFold
 from mirrorlake.landing.fold.results import Folded

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
-from mirrorlake.destinations.iceberg.table_schemas import iceberg_type
+from mirrorlake.destinations.iceberg.tables.schemas import iceberg_type
 from mirrorlake.landing.fold.shape import SnapshotTable
 from mirrorlake.landing.fold.state import columns_hash
 from mirrorlake.merge.conversions import spark_type

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorlake.config.landing import Strategy
 from mirrorlake.destinations.base import as_sql_identifier
-from mirrorlake.destinations.iceberg.commit import LOAD_ID
+from mirrorlake.destinations.iceberg.commits.commit import LOAD_ID
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.failpoints import failpoint

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import history
+from mirrorlake.destinations.iceberg.model import history, snapshot_property
 from mirrorlake.landing.fold.state import NUMBER, STATE
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.records import Lease
-from mirrorlake.operations.clones import loaded_table, refused_table
+from mirrorlake.operations.upkeep.clones import loaded_table, refused_table
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from typing import Any
 
-from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.model import (
     LakeSnapshot,
     LakeTable,
     Storage,
     history,
     is_rewrite,
+    snapshot_property,
 )
 from mirrorlake.errors import LakeError
 from mirrorlake.landing.fold.shape import SnapshotTable

@@ -12,13 +12,13 @@ from typing import Any
 from mirrorlake.destinations.base import SIDES, Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable, history, is_rewrite
-from mirrorlake.destinations.iceberg.table_schemas import (
+from mirrorlake.destinations.iceberg.tables.schemas import (
     can_widen,
     current_schema,
     iceberg_type,
     partitioned_by_day,
 )
-from mirrorlake.destinations.iceberg.tables import create_table, mode_properties, set_mode
+from mirrorlake.destinations.iceberg.tables.tables import create_table, mode_properties, set_mode
 from mirrorlake.errors import LakeError, SchemaError
 from mirrorlake.landing.fold.shape import MISSED_DAY, MISSED_FIRST, SnapshotTable
 from mirrorlake.landing.fold.state import State, version_state

@@ -19,13 +19,13 @@ from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.landing.fold.differences import DifferenceReader
 from mirrorlake.landing.fold.retention import floor_of
 from mirrorlake.landing.fold.row_texts import digest_sql
 from mirrorlake.landing.fold.shape import SnapshotTable, before_sql
 from mirrorlake.landing.fold.state import MOST, State
-from mirrorlake.proof.differences import Difference
+from mirrorlake.proof.forms.differences import Difference
 from mirrorlake.schema.own_columns import SNAPSHOT
 
 if TYPE_CHECKING:

@@ -2,5 +2,6 @@
 version.
 
 What belongs here: how tenants are read and proved. What doesn't: which of them are to be read
-(`mirrorlake.operations.tenants`), and one table of one database (`mirrorlake.load.protocol`).
+(`mirrorlake.operations.tenants.sync`), and one table of one database
+(`mirrorlake.load.protocol.protocol`).
 """

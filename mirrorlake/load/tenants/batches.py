@@ -16,10 +16,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mirrorlake.destinations.iceberg.tenants import bucket_of
-from mirrorlake.load.chunk_statements import ChunkPlan, select_list
-from mirrorlake.sources.mysql.connect import SourcePosition
-from mirrorlake.sources.mysql.lock_watch import mark
+from mirrorlake.destinations.iceberg.tables.tenants import bucket_of
+from mirrorlake.load.chunks.statements import ChunkPlan, select_list
+from mirrorlake.sources.mysql.reading.lock_watch import mark
+from mirrorlake.sources.mysql.sessions.connect import SourcePosition
 from mirrorlake.sources.mysql.tables import quote
 from mirrorlake.table.resolve import ResolvedTable
 

@@ -1,8 +1,8 @@
 """What MySQL says of tenants' rows, without reading one: their numbers and digests.
 
 What belongs here: the server's side, batch by batch. What doesn't: the verdict
-(`mirrorlake.operations.tenant_checks`), and which tenants need not be read
-(`mirrorlake.operations.tenants`).
+(`mirrorlake.operations.tenants.checks`), and which tenants need not be read
+(`mirrorlake.operations.tenants.sync`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pymysql.connections import Connection
 
 from mirrorlake.errors import MirrorlakeError, SourceError, TableLocked
 from mirrorlake.ledger import TenantPlace
-from mirrorlake.load.select_rows import tallies_of
+from mirrorlake.load.chunks.select_rows import tallies_of
+from mirrorlake.load.protocol.verify import form_of_rows
 from mirrorlake.load.tenants.batches import Batch, digests_statement, plan_batches
 from mirrorlake.load.tenants.readable_tenants import locked, wait_briefly
-from mirrorlake.load.verify import form_of_rows
-from mirrorlake.proof.ranges import Tally
-from mirrorlake.proof.rows import RowForm
-from mirrorlake.sources.mysql.connect import rows_of, session
+from mirrorlake.proof.forms.rows import RowForm
+from mirrorlake.proof.ranges.ranges import Tally
+from mirrorlake.sources.mysql.sessions.connect import rows_of, session
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import Failures
 from mirrorlake.workspace import Workspace

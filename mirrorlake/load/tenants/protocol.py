@@ -3,9 +3,9 @@
 The order of things is the commit protocol's: ``created`` → ``pending`` → files → one commit with
 the load's id → ``success``. A tenant that can't be read, changed while it was read, became too
 small or is not what MySQL said is left out, and nothing of it is in the commit: its batch is read
-again without it. What the ledger then writes of each tenant (`mirrorlake.ledger.tenants`) says
-which load holds its rows: rows of a load that it does not name are nobody's. So a death between the
-commit and that record costs another read, and never a row.
+again without it. What the ledger then writes of each tenant (`mirrorlake.ledger.loads.tenants`)
+says which load holds its rows: rows of a load that it does not name are nobody's. So a death
+between the commit and that record costs another read, and never a row.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any
 import pyarrow as pa
 from pymysql.connections import Connection
 
-from mirrorlake.destinations.iceberg.commit import delete_files
+from mirrorlake.destinations.iceberg.commits.commit import delete_files
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
-from mirrorlake.destinations.iceberg.table_schemas import has_original
-from mirrorlake.destinations.iceberg.tenants import ensure_raw_tenants
+from mirrorlake.destinations.iceberg.tables.schemas import has_original
+from mirrorlake.destinations.iceberg.tables.tenants import ensure_raw_tenants
 from mirrorlake.errors import (
     MirrorlakeError,
     NotProved,
@@ -35,24 +35,24 @@ from mirrorlake.errors import (
 )
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, TenantPlace, Window
-from mirrorlake.load.chunk_plans import chunk_plans
-from mirrorlake.load.chunk_receipt import ChunkReceipt
-from mirrorlake.load.chunk_statements import ChunkPlan
-from mirrorlake.load.load_run import LoadRun, Steps
-from mirrorlake.load.receipts import summed
-from mirrorlake.load.runner import patiently
+from mirrorlake.load.chunks.plans import chunk_plans
+from mirrorlake.load.chunks.receipt import ChunkReceipt
+from mirrorlake.load.chunks.runner import patiently
+from mirrorlake.load.chunks.statements import ChunkPlan
+from mirrorlake.load.protocol.load_run import LoadRun, Steps
+from mirrorlake.load.protocol.receipts import summed
+from mirrorlake.load.protocol.verify import form_of_rows
 from mirrorlake.load.tenants.batches import Batch, plan_batches
 from mirrorlake.load.tenants.read import ReadBatch, find_unequal, read_batch
 from mirrorlake.load.tenants.readable_tenants import find_unreadable, locked
-from mirrorlake.load.verify import form_of_rows
-from mirrorlake.proof.ranges import Tally
-from mirrorlake.proof.report import digest_text
-from mirrorlake.proof.rows import RowForm
+from mirrorlake.proof.comparing.report import digest_text
+from mirrorlake.proof.forms.rows import RowForm
+from mirrorlake.proof.ranges.ranges import Tally
 from mirrorlake.schema.own_columns import DATABASE, SOURCE
-from mirrorlake.sources.mysql.connect import session
-from mirrorlake.sources.mysql.innodb_ids import InnodbNumbers, read_numbers_in
-from mirrorlake.sources.mysql.introspect import read_columns
-from mirrorlake.sources.mysql.lock_watch import Guard
+from mirrorlake.sources.mysql.introspection.innodb_ids import InnodbNumbers, read_numbers_in
+from mirrorlake.sources.mysql.introspection.introspect import read_columns
+from mirrorlake.sources.mysql.reading.lock_watch import Guard
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.sources.mysql.tables import Column
 from mirrorlake.table.progress import OnProgress, Pace
 from mirrorlake.table.resolve import ResolvedTable

@@ -13,29 +13,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mirrorlake.destinations.iceberg.data_files import PartFiles
+from mirrorlake.destinations.iceberg.commits.data_files import PartFiles
 from mirrorlake.destinations.iceberg.model import Storage, open_storage
-from mirrorlake.destinations.iceberg.spark import LazySpark
-from mirrorlake.destinations.iceberg.tenants import PARTITION, bucket_of
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
+from mirrorlake.destinations.iceberg.tables.tenants import PARTITION, bucket_of
 from mirrorlake.errors import LakeError
-from mirrorlake.load.chunk_receipt import ChunkReceipt
-from mirrorlake.load.chunk_statements import ChunkPlan
-from mirrorlake.load.chunk_task import OnRows, take_in
-from mirrorlake.load.select_rows import SelectRows
+from mirrorlake.load.chunks.chunk_task import OnRows, take_in
+from mirrorlake.load.chunks.receipt import ChunkReceipt
+from mirrorlake.load.chunks.select_rows import SelectRows
+from mirrorlake.load.chunks.statements import ChunkPlan
 from mirrorlake.load.tenants.batches import (
     TENANT,
     Batch,
     digests_statement,
     rows_statement,
 )
-from mirrorlake.proof.load_proof import tally_by_spark, tally_table
-from mirrorlake.proof.ranges import NOTHING, Tally
-from mirrorlake.proof.rows import RowForm
+from mirrorlake.proof.comparing.load_proof import tally_by_spark, tally_table
+from mirrorlake.proof.forms.rows import RowForm
+from mirrorlake.proof.ranges.ranges import NOTHING, Tally
 from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
-from mirrorlake.sources.mysql.connect import SourcePosition
-from mirrorlake.sources.mysql.limits import reading
-from mirrorlake.sources.mysql.reader import Question
-from mirrorlake.sources.mysql.route import Heed
+from mirrorlake.sources.mysql.reading.limits import reading
+from mirrorlake.sources.mysql.reading.reader import Question
+from mirrorlake.sources.mysql.reading.route import Heed
+from mirrorlake.sources.mysql.sessions.connect import SourcePosition
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.errors import MirrorlakeError, SchemaError, SourceError, TableLocked
-from mirrorlake.sources.mysql.connect import rows_of
-from mirrorlake.sources.mysql.introspect import check_whole
+from mirrorlake.sources.mysql.introspection.introspect import check_whole
+from mirrorlake.sources.mysql.sessions.connect import rows_of
 from mirrorlake.table.resolve import ResolvedTable
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mirrorlake.config.settings import BigQueryLayout
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.ledger.lake_heads import OF_MODELS
+from mirrorlake.ledger.lake.lake_heads import OF_MODELS
 
 if TYPE_CHECKING:  # a sync asks what is published here, and parses no SQL
     from mirrorlake.models.files.declaration import Declaration

@@ -5,7 +5,7 @@ not compile any more breaks, and so does what loses a column or gives one of ano
 changes otherwise is computed again. Nothing is written, and Spark is not started.
 
 What belongs here: models. What doesn't: what a mirrored table will have
-(`mirrorlake.operations.altered_tables`), and what is said of the table itself.
+(`mirrorlake.operations.schema_changes.altered_tables`), and what is said of the table itself.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from mirrorlake.models.compile.project import compile_models
 from mirrorlake.models.external_sources.tables import Externals
 from mirrorlake.models.ledger import ModelRecords
 from mirrorlake.models.spark_sql.columns import broken_columns
-from mirrorlake.operations.altered_tables import AlteredCatalogue, AlteredColumn
-from mirrorlake.operations.forecasts import forecast_partitions
-from mirrorlake.operations.reader_impacts import ImpactWord, ModelImpact, ReadPlace
+from mirrorlake.operations.planning.forecasts import forecast_partitions
+from mirrorlake.operations.planning.reader_impacts import ImpactWord, ModelImpact, ReadPlace
+from mirrorlake.operations.schema_changes.altered_tables import AlteredCatalogue, AlteredColumn
 
 
 def impacts_of(project: Project, catalogue: AlteredCatalogue) -> list[ModelImpact]:

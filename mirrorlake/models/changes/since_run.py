@@ -18,7 +18,7 @@ from mirrorlake.models.compile.column_uses import readings
 from mirrorlake.models.compile.model import Model, Project
 from mirrorlake.models.partition_states.lake_tables import RECORDED
 from mirrorlake.models.spark_sql.columns import broken_columns
-from mirrorlake.operations.computed import ModelChange
+from mirrorlake.operations.planning.computed import ModelChange
 
 
 def record_model(ledger: Ledger, model: Model) -> None:

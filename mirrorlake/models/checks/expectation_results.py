@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import as_sql_identifier
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.errors import LakeError
 from mirrorlake.models.checks.pandera_schemas import broken_by, load_schema
 from mirrorlake.models.compile.model import Model

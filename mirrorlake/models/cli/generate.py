@@ -51,7 +51,7 @@ def generate_command(
 ) -> None:
     """Write models of TABLES (all by default): their rows by the day on which they were created,
     and a stream view of them."""
-    from mirrorlake.destinations.iceberg.identity import open_lake
+    from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
     from mirrorlake.ledger import Ledger
     from mirrorlake.models.generate.generate import GenerateTerms, generate_models
 

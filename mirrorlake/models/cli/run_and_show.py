@@ -48,7 +48,7 @@ def show_command(
 
     NAME=VALUE gives the partition: `mirrorlake show shop.sales day=2024-05-01`.
     """
-    from mirrorlake.destinations.iceberg.identity import open_lake
+    from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
     from mirrorlake.ledger import Ledger
     from mirrorlake.models.contract_models import compile_project
     from mirrorlake.models.partition_states.states import States

@@ -1,7 +1,7 @@
 """Which partitions of models are to be computed, and computing them.
 
 What belongs here: partitions, each after those that it reads. What doesn't: days of tables
-(`mirrorlake.operations.work`), and the state of one partition
+(`mirrorlake.operations.planning.work`), and the state of one partition
 (`mirrorlake.models.partition_states.states`).
 """
 
@@ -13,15 +13,15 @@ from dataclasses import dataclass, field, replace
 
 from mirrorlake.errors import ConfigError, MirrorlakeError, ModelError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger.dirty import DirtyMark
+from mirrorlake.ledger.proofs.dirty import DirtyMark
 from mirrorlake.models.compile.model import Model, Project
 from mirrorlake.models.compute.run import run_model
 from mirrorlake.models.partition_states.derived import chosen_keys
 from mirrorlake.models.partition_states.partition_state import PartitionState
 from mirrorlake.models.partition_states.states import States
-from mirrorlake.operations.backfill_windows import WorkRequest
-from mirrorlake.operations.computed import FoundPartitions, ModelFilled
-from mirrorlake.operations.invalid import InvalidRange
+from mirrorlake.operations.days.backfill_windows import WorkRequest
+from mirrorlake.operations.days.invalid import InvalidRange
+from mirrorlake.operations.planning.computed import FoundPartitions, ModelFilled
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)

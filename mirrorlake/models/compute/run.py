@@ -20,10 +20,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from mirrorlake.destinations.iceberg.durable import flush_commits
-from mirrorlake.destinations.iceberg.heads import ModelTable
-from mirrorlake.destinations.iceberg.session_settings import activate
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.commits.heads import ModelTable
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.settings import activate
+from mirrorlake.destinations.iceberg.storage.durable import flush_commits
 from mirrorlake.errors import CommitConflict, ExpectationFailed, LakeError, LandingError, ModelError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch

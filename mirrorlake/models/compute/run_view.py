@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.errors import LakeError
 from mirrorlake.models.changes.since_run import record_model
 from mirrorlake.models.compile.model import Model

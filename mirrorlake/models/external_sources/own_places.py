@@ -25,10 +25,10 @@ from urllib.parse import unquote
 from mirrorlake.config import Config
 from mirrorlake.config.settings import STREAM_SUFFIX
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import FOLDED, LOAD_ID
-from mirrorlake.destinations.iceberg.folders import table_uri, warehouse_uri
+from mirrorlake.destinations.iceberg.commits.commit import FOLDED, LOAD_ID
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.table_schemas import OF
+from mirrorlake.destinations.iceberg.storage.folders import table_uri, warehouse_uri
+from mirrorlake.destinations.iceberg.tables.schemas import OF
 from mirrorlake.errors import ModelError
 from mirrorlake.models.external_sources.stores import STORES, store_of_format
 from mirrorlake.models.external_sources.tables import OF_MODEL, ExternalLook

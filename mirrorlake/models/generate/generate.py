@@ -19,7 +19,7 @@ from mirrorlake.config.configuration import Config
 from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.statistics import file_range
+from mirrorlake.destinations.iceberg.metadata.statistics import file_range
 from mirrorlake.errors import ModelError
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.compile.project import compile_models

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from mirrorlake.destinations.iceberg.commits.partition_drop import drop_before
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.partition_drop import drop_before
 from mirrorlake.failpoints import failpoint
 from mirrorlake.models.compile.model import Model
 from mirrorlake.models.compile.partition_times import time_name

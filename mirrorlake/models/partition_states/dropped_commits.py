@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from mirrorlake.destinations.iceberg.commit import snapshot_property
-from mirrorlake.destinations.iceberg.model import LakeSnapshot
+from mirrorlake.destinations.iceberg.model import LakeSnapshot, snapshot_property
 
 DROPPED = "mirrorlake.model-dropped"
 """The property of a commit that took partitions out."""

@@ -21,7 +21,7 @@ from mirrorlake.models.compile.dependencies import MirrorInput
 from mirrorlake.models.compile.model import Model
 from mirrorlake.models.partition_states.partition_state import PartitionState
 from mirrorlake.models.partition_states.states import States
-from mirrorlake.operations.gaps import find_stretches
+from mirrorlake.operations.days.gaps import find_stretches
 from mirrorlake.serving.catalogue import Catalogue
 
 MOST_AT_ONCE = 1_000

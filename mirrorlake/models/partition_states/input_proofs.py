@@ -4,7 +4,7 @@ A model's partition is as good as what it reads. Where the newest proofs of a mi
 day open, a plan says so, and in whose words.
 
 What belongs here: proofs as the ledger has them. What doesn't: checking
-(`mirrorlake.proof.check`).
+(`mirrorlake.proof.comparing.check`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from datetime import date, timedelta
 from mirrorlake.config import TableContract, TenantTable
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.compile.dependencies import Input, MirrorInput
-from mirrorlake.operations.planned_steps import UnprovedInput
-from mirrorlake.proof.covered import is_covered
-from mirrorlake.proof.days import Proved, proved_days
-from mirrorlake.proof.outdated_proofs import aged_proofs
+from mirrorlake.operations.planning.planned_steps import UnprovedInput
+from mirrorlake.proof.coverage.covered import is_covered
+from mirrorlake.proof.coverage.days import Proved, proved_days
+from mirrorlake.proof.coverage.outdated_proofs import aged_proofs
 from mirrorlake.runtime.plural import plural
 from mirrorlake.serving.catalogue import Catalogue
 

@@ -6,7 +6,7 @@ kept in the ledger. Where history does not lead from that snapshot to the one of
 between has expired before anybody looked, everything has moved.
 
 What belongs here: versions of mirrored tables. What doesn't: what a commit changed
-(`mirrorlake.destinations.iceberg.changed_days`), states of partitions
+(`mirrorlake.destinations.iceberg.metadata.changed_days`), states of partitions
 (`mirrorlake.models.partition_states.states`).
 """
 
@@ -19,12 +19,12 @@ from datetime import date
 from typing import Protocol, Self
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.changed_days import changed_days
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.metadata.changed_days import changed_days
 from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, history
-from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.moved_days import MovedDays
+from mirrorlake.ledger.lake.moved_days import MovedDays
 from mirrorlake.serving.catalogue import Catalogue
 
 Periods = Sequence[tuple[date | None, date | None]]

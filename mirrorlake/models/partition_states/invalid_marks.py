@@ -1,7 +1,7 @@
 """The dirty marks of models' partitions, as a run sees them.
 
 What belongs here: which marks a partition has, and what it waits for by them. What doesn't: writing
-them (`mirrorlake.operations.declare`).
+them (`mirrorlake.operations.planning.declare`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.dirty import DirtyMark
-from mirrorlake.operations.invalid import InvalidRange, invalid_ranges
+from mirrorlake.ledger.proofs.dirty import DirtyMark
+from mirrorlake.operations.days.invalid import InvalidRange, invalid_ranges
 
 _INVALID = ", declared invalid"
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier, text_literal
-from mirrorlake.destinations.iceberg.durable import flush_commits
 from mirrorlake.destinations.iceberg.model import spark_types
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
+from mirrorlake.destinations.iceberg.storage.durable import flush_commits
 from mirrorlake.errors import LakeError, SchemaError
 from mirrorlake.merge.staging import drop_stale
 from mirrorlake.models.compile.model import Model

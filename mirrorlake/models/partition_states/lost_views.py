@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.models.compile.model import Model
 from mirrorlake.models.partition_states.lake_tables import model_table

@@ -10,11 +10,11 @@ any other       | any other             | the partitions that it lost are comput
 
 from __future__ import annotations
 
-from mirrorlake.destinations.iceberg.heads import ModelTable, MovedTable
+from mirrorlake.destinations.iceberg.commits.heads import ModelTable, MovedTable
 from mirrorlake.errors import LakeError
 from mirrorlake.models.ledger import ModelRecords
-from mirrorlake.operations.put_right import note_put_right
-from mirrorlake.operations.show_ours import show_ours
+from mirrorlake.operations.other_writers.put_right import note_put_right
+from mirrorlake.operations.other_writers.show_ours import show_ours
 from mirrorlake.workspace import Workspace
 
 

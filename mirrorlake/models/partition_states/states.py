@@ -18,7 +18,7 @@ from functools import cached_property
 
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.dirty import DirtyMark
+from mirrorlake.ledger.proofs.dirty import DirtyMark
 from mirrorlake.models.compile.dependencies import (
     Input,
     MirrorInput,

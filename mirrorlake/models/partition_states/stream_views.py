@@ -12,14 +12,14 @@ from mirrorlake.models.compile.model import Model
 from mirrorlake.models.compile.table_mentions import written_instead
 from mirrorlake.models.partition_states.lost_views import streamed_tables
 from mirrorlake.models.scope_values.query_text import bound_sql
-from mirrorlake.operations.resolve import refuse_unloaded, resolve_table
+from mirrorlake.operations.loading.resolve import refuse_unloaded, resolve_table
 from mirrorlake.serving.catalogue import Catalogue, MirroredTable
 from mirrorlake.serving.streamed import (
     make_streamed,
     refuse_unfolded,
 )
 from mirrorlake.serving.views import look_at_view
-from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.table.streamed import streamed_of
 from mirrorlake.workspace import Workspace
 
@@ -29,7 +29,8 @@ def stream_sql(workspace: Workspace, catalogue: Catalogue, model: Model) -> str:
     not there of these is made, which takes a look at the table's server.
 
     Raises:
-        MirrorlakeError: one can't be made: see `mirrorlake.operations.resolve.resolve_table` and
+        MirrorlakeError: one can't be made: see
+            `mirrorlake.operations.loading.resolve.resolve_table` and
             `mirrorlake.serving.streamed.make_streamed`.
         LeaseHeld: another run works on a table.
     """

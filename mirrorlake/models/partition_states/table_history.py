@@ -12,16 +12,21 @@ import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from mirrorlake.destinations.iceberg.commit import snapshot_property
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, history, is_rewrite
-from mirrorlake.destinations.iceberg.statistics import (
+from mirrorlake.destinations.iceberg.metadata.statistics import (
     partitions_changed,
     partitions_there,
     rows_by_partition,
 )
+from mirrorlake.destinations.iceberg.model import (
+    LakeSnapshot,
+    LakeTable,
+    history,
+    is_rewrite,
+    snapshot_property,
+)
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.dirty import DirtyMark
+from mirrorlake.ledger.proofs.dirty import DirtyMark
 from mirrorlake.models.compile.model import Model
 from mirrorlake.models.ledger import ModelPartition, ModelRecords
 from mirrorlake.models.partition_states.dropped_commits import PartitionDrop

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mirrorlake.errors import ModelError
-from mirrorlake.ledger.lake_heads import OF_MODELS
+from mirrorlake.ledger.lake.lake_heads import OF_MODELS
 from mirrorlake.models.compile.dependencies import Input, ModelInput, readers_of, unbounded
 from mirrorlake.models.compile.model import Model, Project
 from mirrorlake.models.compile.project import stored_columns

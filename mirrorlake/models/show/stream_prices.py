@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.ledger import Ledger
 from mirrorlake.merge.streamed import after_of
 from mirrorlake.models.compile.model import Model

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.models.compile.model import Model
 from mirrorlake.models.compile.table_mentions import TextSpan, written_instead
 from mirrorlake.models.external_sources.stores import store_of_format

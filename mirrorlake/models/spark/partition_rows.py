@@ -12,7 +12,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import CATALOG, as_sql_identifier
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.errors import ModelError
 from mirrorlake.models.compile.dependencies import external_inputs
 from mirrorlake.models.compile.model import Model

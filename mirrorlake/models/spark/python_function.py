@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.errors import ModelError
 from mirrorlake.models.compile.model import Model
 from mirrorlake.models.compile.table_mentions import TextSpan

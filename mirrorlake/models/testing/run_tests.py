@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from mirrorlake.config.configuration import Config
 from mirrorlake.config.settings import LakeConfig, SparkConfig
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.session_settings import cores_of
-from mirrorlake.destinations.iceberg.spark import LazySpark
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
+from mirrorlake.destinations.iceberg.spark.settings import cores_of
 from mirrorlake.errors import LakeError, ModelError
 from mirrorlake.models.checks.load_schemas import schema_problems
 from mirrorlake.models.compile.model import Project

@@ -1,5 +1,5 @@
 """Maintenance of models' lake tables, and what models left behind.
 
 What belongs here: tables of models. What doesn't: what is done to a lake table
-(`mirrorlake.operations.maintain`).
+(`mirrorlake.operations.upkeep.maintain`).
 """

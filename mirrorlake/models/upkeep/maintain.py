@@ -2,20 +2,20 @@
 together, old versions expire, orphans are removed.
 
 What belongs here: one model's table. What doesn't: what is done to a lake table
-(`mirrorlake.operations.maintain`).
+(`mirrorlake.operations.upkeep.maintain`).
 """
 
 from __future__ import annotations
 
-from mirrorlake.destinations.iceberg.heads import ModelTable
+from mirrorlake.destinations.iceberg.commits.heads import ModelTable
 from mirrorlake.models.compile.model import Project
 from mirrorlake.models.external_sources.tables import OF_MODEL
 from mirrorlake.models.partition_states.drop_expired import drop_gone
 from mirrorlake.models.partition_states.lake_tables import table_of_model
 from mirrorlake.models.partition_states.table_history import settle_records
-from mirrorlake.operations.maintain import Ages, Maintained, maintain_lake_table
-from mirrorlake.operations.moved_layers import refuse_removal
-from mirrorlake.operations.orphans import refuse_short_grace
+from mirrorlake.operations.other_writers.moved_layers import refuse_removal
+from mirrorlake.operations.upkeep.maintain import Ages, Maintained, maintain_lake_table
+from mirrorlake.operations.upkeep.orphans import refuse_short_grace
 from mirrorlake.workspace import Workspace
 
 

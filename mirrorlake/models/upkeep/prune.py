@@ -14,15 +14,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mirrorlake.destinations.iceberg.heads import ModelTable
+from mirrorlake.destinations.iceberg.commits.heads import ModelTable
+from mirrorlake.destinations.iceberg.commits.partition_drop import drop_parts
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.partition_drop import drop_parts
-from mirrorlake.destinations.iceberg.statistics import partitions_there
-from mirrorlake.destinations.iceberg.views import forget_view
+from mirrorlake.destinations.iceberg.metadata.statistics import partitions_there
+from mirrorlake.destinations.iceberg.tables.views import forget_view
 from mirrorlake.errors import ModelError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.lake_heads import OF_MODELS
+from mirrorlake.ledger.lake.lake_heads import OF_MODELS
 from mirrorlake.models.compile.model import Model, Project
 from mirrorlake.models.external_sources.tables import OF_MODEL
 from mirrorlake.models.ledger import ModelRecords

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.errors import LandingClosed, LandingError
 from mirrorlake.schema.own_columns import IN_RAW
 from mirrorlake.sources.files.parquet_folder import ParquetFile, ParquetFolder, PartitionValue

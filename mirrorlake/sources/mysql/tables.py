@@ -35,7 +35,8 @@ class Column:
     """Whether its server is MariaDB: one collation's weights are padded differently there."""
     source: str = field(default="", repr=False)
     """MySQL's name of it, where the contract gives it another one in the lake
-    (`mirrorlake.sources.mysql.lake_names`). No part of its text: identities are made of that."""
+    (`mirrorlake.sources.mysql.introspection.lake_names`). No part of its text: identities are made
+    of that."""
 
     default: str | None = field(default=None, repr=False, compare=False)
     """What a row gets that is inserted without it, as the server prints it; no part of a table's

@@ -28,9 +28,9 @@ from mirrorlake.backups.make import BackupMade, make_backup
 from mirrorlake.backups.restore import restore_backup
 from mirrorlake.config import load_config
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.operations.maintain import Ages, maintain_table
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.sync import load_table, sync_table
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.operations.upkeep.maintain import Ages, maintain_table
 from mirrorlake.workspace import Workspace
 from tests.integration.backups.conftest import KEYS
 from tests.integration.backups.databases import PARTS, Databases, on_postgres

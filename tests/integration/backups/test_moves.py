@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.file_store import FileStore
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.storage.file_store import FileStore
 from tests.integration.projects import RawProject
 from tests.soak.runs import Runner
 

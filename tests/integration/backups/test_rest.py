@@ -18,7 +18,7 @@ from mirrorlake.backups import make
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.destinations.iceberg.tables.views import read_view
 from tests.integration.backups.conftest import KEYS
 from tests.integration.projects import Project, RawProject
 from tests.support.rest_catalog import CREDENTIAL, RestCatalogServer, running_catalog

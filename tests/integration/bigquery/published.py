@@ -13,7 +13,7 @@ from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.bigquery.loads.publish import PublishOutcome, publish_table
 from mirrorlake.config import load_config
 from mirrorlake.models.bigquery.published import PublishedModel
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.support.bigquery.cloud import Cloud
 

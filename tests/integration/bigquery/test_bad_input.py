@@ -11,7 +11,7 @@ from mirrorlake.bigquery.api import client
 from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.bigquery.loads import publish
 from mirrorlake.errors import BigQueryError, MirrorlakeError, SchemaError
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.runtime import google
 from mirrorlake.workspace import Workspace
 from tests.integration.bigquery.published import (

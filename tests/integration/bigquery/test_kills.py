@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mirrorlake.failpoints import OF_BIGQUERY
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.status import status_of
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.operations.status.status import status_of
 from mirrorlake.workspace import Workspace
 from tests.integration.bigquery.published import (
     FIFTY,

@@ -23,7 +23,7 @@ from mirrorlake.models.bigquery.published import PublishedModel
 from mirrorlake.models.compute.run import run_model
 from mirrorlake.models.contract_models import compile_project
 from mirrorlake.models.partition_states.states import States
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.bigquery.published import (
     address,

@@ -9,8 +9,8 @@ import pytest
 
 from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.errors import LakeError, SchemaError
-from mirrorlake.operations.doctor import diagnose_contract
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.status.doctor import diagnose_contract
 from mirrorlake.preflight.tables import preflight
 from mirrorlake.workspace import Workspace
 from tests.integration.bigquery.published import (

@@ -18,7 +18,7 @@ from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.failpoints import OF_BIGQUERY
 from mirrorlake.landing.fold.publish import roll_table_back
-from mirrorlake.operations.status import status_of
+from mirrorlake.operations.status.status import status_of
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 from tests.integration.bigquery.published import address, client_of, killed, left_over

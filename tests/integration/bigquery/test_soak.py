@@ -17,7 +17,7 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.errors import BigQueryError
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.runtime import google
 from mirrorlake.workspace import Workspace
 from tests.integration.bigquery.published import (

@@ -16,8 +16,8 @@ from mirrorlake.bigquery.check import BigQueryVerdict, check_published
 from mirrorlake.bigquery.loads.publish import PublishOutcome, publish_table
 from mirrorlake.destinations.iceberg.model import arrow_schema
 from mirrorlake.failpoints import OF_BIGQUERY
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.tenant_status import tenants_status
+from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.operations.status.tenants import tenants_status
 from mirrorlake.table.lake_tables import deduped_of
 from tests.integration.bigquery.every_type import COLUMNS, ROWS
 from tests.integration.bigquery.published import address, client_of, killed, left_over

@@ -9,7 +9,7 @@ import pytest
 
 from mirrorlake.bigquery.loads import views as views_there
 from mirrorlake.errors import BigQueryError, ConfigError
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.serving.clean_version import open_clean
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace

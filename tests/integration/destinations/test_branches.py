@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.branches import (
+from mirrorlake.destinations.iceberg.commits.branches import (
     create_branch,
     drop_branch,
     list_branches,
@@ -25,9 +25,15 @@ from mirrorlake.destinations.iceberg.branches import (
     roll_back,
     set_forward,
 )
-from mirrorlake.destinations.iceberg.commit import LOAD_ID, Commit, commit_load, find_load, head_of
+from mirrorlake.destinations.iceberg.commits.commit import (
+    LOAD_ID,
+    Commit,
+    commit_load,
+    find_load,
+    head_of,
+)
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.tables import ensure_current_table
+from mirrorlake.destinations.iceberg.tables.tables import ensure_current_table
 from mirrorlake.errors import CommitConflict, LakeError
 from tests.integration.conftest import Place
 

@@ -15,7 +15,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.sync import load_table
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.workspace import Workspace
 from tests.support.postgres import Postgres, running_postgres
 from tests.support.word_proxy import How, WordProxy

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg import changed_days as module
-from mirrorlake.destinations.iceberg.changed_days import changed_days
+from mirrorlake.destinations.iceberg.metadata import changed_days as module
+from mirrorlake.destinations.iceberg.metadata.changed_days import changed_days
 from mirrorlake.destinations.iceberg.model import LakeTable, history
-from mirrorlake.destinations.iceberg.tables import current_properties
+from mirrorlake.destinations.iceberg.tables.tables import current_properties
 from tests.integration.conftest import Place
 
 COLUMNS = "id INT, At TIMESTAMP_NTZ, zoned TIMESTAMP, day DATE, x DOUBLE, name STRING"

@@ -21,11 +21,11 @@ from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.durable import IMPLEMENTATION
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.storage.durable import IMPLEMENTATION
 from mirrorlake.errors import LakeError
-from mirrorlake.operations.orphans import remove_orphans
+from mirrorlake.operations.upkeep.orphans import remove_orphans
 from mirrorlake.sources.files.gcs_store import gcs_client
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place

@@ -33,7 +33,7 @@ ITS_OWN = """
 import sys
 from mirrorlake.config.settings import LakeConfig, SparkConfig
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from tests.support.many_plans import run_plans
 
 run_plans(LazySpark(SparkConfig(), Lake(LakeConfig(warehouse=sys.argv[1]))).get())

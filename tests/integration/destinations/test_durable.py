@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from pyiceberg.table import Table
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.durable import local_path
+from mirrorlake.destinations.iceberg.storage.durable import local_path
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 
 Flushed = set[str]

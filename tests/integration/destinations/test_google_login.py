@@ -27,7 +27,7 @@ from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.tables import create_table
+from mirrorlake.destinations.iceberg.tables.tables import create_table
 from mirrorlake.errors import CatalogFailed, CommitUnknown, LakeError
 from mirrorlake.workspace import Workspace
 from tests.integration.contract_files import write_contract

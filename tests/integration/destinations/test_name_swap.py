@@ -16,7 +16,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from mirrorlake.config.settings import CatalogConfig, LakeConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.name_swap import take_name
+from mirrorlake.destinations.iceberg.tables.name_swap import take_name
 from tests.support.rest_catalog import CREDENTIAL, RestCatalogServer, running_catalog
 
 NAME, NEXT = Identifier("d", "t"), Identifier("d", "t__next")

@@ -8,7 +8,7 @@ import pytest
 
 from mirrorlake.config import LakeConfig, SparkConfig
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.errors import LakeError
 from tests.integration.conftest import Place
 

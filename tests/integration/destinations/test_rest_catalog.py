@@ -22,9 +22,9 @@ from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import CatalogFailed, CommitUnknown, LakeError
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.operations.repairing.refold import refold_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

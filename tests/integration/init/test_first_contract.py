@@ -19,8 +19,8 @@ from demo.oracle_text import read_source
 from mirrorlake.cli.main import cli
 from mirrorlake.config import Config, TableContract, config_schema, load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.sources.mysql.connect import rows_of
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.sources.mysql.sessions.connect import rows_of
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands

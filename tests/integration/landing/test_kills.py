@@ -14,7 +14,7 @@ from decimal import Decimal
 import pytest
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.branches import list_branches
+from mirrorlake.destinations.iceberg.commits.branches import list_branches
 from mirrorlake.landing.ledger import LandedSnapshots
 from mirrorlake.sources.files.layout import id_of
 from tests.integration.conftest import Place

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.spark_errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.errors import LandingError, SchemaError
 from mirrorlake.landing.files.columns import LandedColumn, LandedSchema
 from mirrorlake.landing.files.frame import count_landed, landed_frame
@@ -34,7 +34,7 @@ from mirrorlake.landing.land import (
 )
 from mirrorlake.landing.ledger import LandedSnapshots
 from mirrorlake.landing.notices import SnapshotNotices
-from mirrorlake.operations.status import status_of
+from mirrorlake.operations.status.status import status_of
 from mirrorlake.sources.files.folder_store import FolderStore
 from mirrorlake.sources.files.tasks import landing_errors
 from mirrorlake.workspace import Workspace

@@ -24,25 +24,17 @@ from mirrorlake.alerts.ledger import Alert, SentAlerts
 from mirrorlake.config import TableContract, default_namespaces
 from mirrorlake.config.database_url import with_driver
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
+from mirrorlake.destinations.iceberg.commits.commit import LOAD_ID
+from mirrorlake.destinations.iceberg.model import snapshot_property
 from mirrorlake.errors import LeaseHeld, LedgerError
-from mirrorlake.ledger import (
-    LEDGER_VERSION,
-    Lease,
-    Ledger,
-    Proof,
-    RawFile,
-    Receipt,
-    Tenant,
-    Window,
-    leases,
-    loads,
-)
-from mirrorlake.ledger.database import Database
-from mirrorlake.ledger.dirty import DirtyMark
-from mirrorlake.ledger.moved_days import MovedDays
-from mirrorlake.ledger.peek import first_days
-from mirrorlake.ledger.settled_rows import find_first_days
+from mirrorlake.ledger import LEDGER_VERSION, Lease, Ledger, Proof, RawFile, Receipt, Tenant, Window
+from mirrorlake.ledger.database.database import Database
+from mirrorlake.ledger.database.peek import first_days
+from mirrorlake.ledger.database.settled_rows import find_first_days
+from mirrorlake.ledger.lake import leases
+from mirrorlake.ledger.lake.moved_days import MovedDays
+from mirrorlake.ledger.loads import loads
+from mirrorlake.ledger.proofs.dirty import DirtyMark
 from mirrorlake.ledger.tables import LOADS, MOVED_DAYS
 from mirrorlake.schema.versions import schema_version
 from tests.integration.conftest import PASSWORD, USER, Place

@@ -21,7 +21,7 @@ from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.ledger import leases
+from mirrorlake.ledger.lake import leases
 from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract
 from tests.support.postgres import PASSWORD, Postgres, running_postgres

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mirrorlake.load import backward
-from mirrorlake.operations.sync import load_table
+from mirrorlake.load.reloads import backward
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.workspace import Workspace
 
 Sql = Callable[..., Any]

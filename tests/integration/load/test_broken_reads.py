@@ -17,8 +17,11 @@ import pytest
 from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SourceError
-from mirrorlake.load import chunk_planner, chunk_statements, protocol, runner, table_held
-from mirrorlake.operations.sync import load_table, sync_table
+from mirrorlake.load.chunks import planner as chunk_planner
+from mirrorlake.load.chunks import runner
+from mirrorlake.load.chunks import statements as chunk_statements
+from mirrorlake.load.protocol import protocol, table_held
+from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows
 from tests.integration.contract_files import write_contract
@@ -163,7 +166,7 @@ RUNNER = """
 import json, resource, sys
 from mirrorlake.config import load_config
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.operations.sync import load_table
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.workspace import Workspace
 workspace = Workspace.open(load_config(__import__("pathlib").Path(sys.argv[1])))
 contract = workspace.config.tables[0]

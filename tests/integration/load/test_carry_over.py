@@ -18,9 +18,9 @@ from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger import Receipt
-from mirrorlake.load import protocol
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.load.protocol import protocol
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.repairing.refold import refold_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

@@ -17,11 +17,12 @@ from demo.oracle import compare_table
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Receipt
-from mirrorlake.load import changed_rows, copies, delta, row_index
-from mirrorlake.load.chunk_statements import select_statement
-from mirrorlake.operations.sync import load_table, sync_table
-from mirrorlake.proof.server_hashes import HASH
-from mirrorlake.sources.mysql import route
+from mirrorlake.load.chunks.statements import select_statement
+from mirrorlake.load.copies import changed_rows, copies
+from mirrorlake.load.row_hashes import delta, row_index
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.proof.sides.server_hashes import HASH
+from mirrorlake.sources.mysql.reading import route
 from mirrorlake.workspace import Workspace
 from tests.integration.sources.mysql.test_types import MODES, cases_of, name_of, quoted
 
@@ -194,7 +195,7 @@ def test_with_a_brake(
     if way == "near":
         opened = route.open_route
         monkeypatch.setattr(
-            "mirrorlake.sources.mysql.reader.open_route",
+            "mirrorlake.sources.mysql.reading.reader.open_route",
             lambda *a, **k: opened(*a, **{**k, "near": True}),
         )
     make_table(sql)

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mirrorlake.ledger import Window
-from mirrorlake.load.chunk_planner import plan_chunks
-from mirrorlake.sources.mysql.connect import session
-from mirrorlake.sources.mysql.introspect import read_table
+from mirrorlake.load.chunks.planner import plan_chunks
+from mirrorlake.sources.mysql.introspection.introspect import read_table
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.table.resolve import plan_table
 from mirrorlake.workspace import Workspace
 
@@ -162,6 +162,6 @@ def test_a_key_without_sure_bounds_is_one_stream_and_says_so(
 ) -> None:
     fill(sql, f"{column}, n INT", f"{column.split()[0]}, n", [])
     sql(f"INSERT INTO t ({column.split()[0]}, n) SELECT 1, seq FROM seq_1_to_2000")
-    with caplog.at_level("INFO", "mirrorlake.load.chunk_planner"):
+    with caplog.at_level("INFO", "mirrorlake.load.chunks.planner"):
         assert chunks_of([column.split()[0], "n"], 100) == ("",)
     assert "read in one stream" in caplog.text

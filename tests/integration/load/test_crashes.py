@@ -55,14 +55,14 @@ from mirrorlake.failpoints import (
     OF_WORK,
 )
 from mirrorlake.ledger import Ledger
-from mirrorlake.load.load_run import OF_TABLES
-from mirrorlake.load.raw_proof import prove_raw
+from mirrorlake.load.protocol.load_run import OF_TABLES
+from mirrorlake.load.raw.raw_proof import prove_raw
 from mirrorlake.load.tenants.protocol import STEPS as STEPS_OF_TENANTS
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.restore_ledger import rebuild_table
-from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.restore_ledger import rebuild_table
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.workspace import Workspace
 from tests.integration import harming

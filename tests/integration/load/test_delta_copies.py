@@ -23,18 +23,20 @@ import pytest
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.branches import list_branches
-from mirrorlake.destinations.iceberg.durable import local_path
+from mirrorlake.destinations.iceberg.commits.branches import list_branches
+from mirrorlake.destinations.iceberg.storage.durable import local_path
 from mirrorlake.errors import CommitConflict, LakeError
 from mirrorlake.ledger import Load, Receipt
-from mirrorlake.load import copies, delta, load_run, row_index
-from mirrorlake.load.raw_proof import prove_raw
-from mirrorlake.operations import next_load
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.restore_ledger import rebuild_table
-from mirrorlake.operations.sync import load_table, sync_table
-from mirrorlake.proof import load_proof
+from mirrorlake.load.copies import copies
+from mirrorlake.load.protocol import load_run
+from mirrorlake.load.raw.raw_proof import prove_raw
+from mirrorlake.load.row_hashes import delta, row_index
+from mirrorlake.operations.loading import next_load
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.restore_ledger import rebuild_table
+from mirrorlake.proof.comparing import load_proof
 from mirrorlake.workspace import Workspace
 
 ROWS = 400
@@ -424,7 +426,7 @@ def test_a_delta_that_files_alone_tell_of_is_never_taken_for_the_table(
     # As after an expiry by others: no commit tells of these loads any more.
     head = table.current_snapshot()
     assert head is not None
-    from mirrorlake.operations import restore_ledger
+    from mirrorlake.operations.repairing import restore_ledger
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(restore_ledger, "history", lambda _: [])
@@ -498,8 +500,8 @@ LOADED = """
 import sys
 from pathlib import Path
 from mirrorlake.config import load_config
-from mirrorlake.load import copies
-from mirrorlake.operations.sync import load_table
+from mirrorlake.load.copies import copies
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.workspace import Workspace
 copies.SMALL_ROWS = 10
 config = load_config(Path(sys.argv[1]))

@@ -17,8 +17,8 @@ from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ReadGivenUp
 from mirrorlake.ledger import Load
-from mirrorlake.operations import sync
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading import sync
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, Place, connected
 from tests.integration.sources.mysql.test_limits import FULL, make_rows

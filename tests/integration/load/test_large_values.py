@@ -10,7 +10,7 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import READERS
 from tests.integration.sources.mysql.test_types import assert_exact

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.load import chunk_planner, chunk_statements
-from mirrorlake.operations.sync import load_table
+from mirrorlake.load.chunks import planner as chunk_planner
+from mirrorlake.load.chunks import statements as chunk_statements
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.runtime.memory import give_back
-from mirrorlake.sources.mysql import brakes
-from mirrorlake.sources.mysql.reader import read_batches
+from mirrorlake.sources.mysql.reading import brakes
+from mirrorlake.sources.mysql.reading.reader import read_batches
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 from tests.integration.sources.mysql.test_limits import FULL, make_rows
@@ -97,7 +98,7 @@ def test_a_large_table_is_read_near(
         seen.append(named.get("near", False))
         return read_batches(*arguments, **named)
 
-    monkeypatch.setattr("mirrorlake.load.select_rows.read_batches", noted)
+    monkeypatch.setattr("mirrorlake.load.chunks.select_rows.read_batches", noted)
     load_table(workspace, contract)
     monkeypatch.setattr(chunk_statements, "PILED_BYTES", 2**20)
     assert load_table(workspace, contract).rows == 5_000
@@ -116,7 +117,7 @@ def test_what_was_held_is_given_back(
     sql("ANALYZE TABLE t")
     monkeypatch.setattr(chunk_statements, "PILED_BYTES", 0)
     monkeypatch.setattr(chunk_planner, "_MANY_ROWS", 1_000)
-    monkeypatch.setattr("mirrorlake.load.protocol.ROWS_PER_CHUNK", 2_000)
+    monkeypatch.setattr("mirrorlake.load.protocol.protocol.ROWS_PER_CHUNK", 2_000)
     ends: list[tuple[int, int]] = []
 
     def noted() -> None:
@@ -124,7 +125,7 @@ def test_what_was_held_is_given_back(
         give_back()
         ends.append((held, held_bytes()))
 
-    monkeypatch.setattr("mirrorlake.load.chunk_task.give_back", noted)
+    monkeypatch.setattr("mirrorlake.load.chunks.chunk_task.give_back", noted)
     workspace = engine_for({"t": {"mode": "append", "key": ["id"], "cursor": "id"}})
     assert load_table(workspace, workspace.config.table("t")).rows == ROWS
     assert len(ends) > 3

@@ -17,14 +17,15 @@ from demo.embedded import EmbeddedServer
 from demo.faults import KEYED, create_sql
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError, MirrorlakeError, NotProved
-from mirrorlake.load import select_rows, verify
-from mirrorlake.load.chunk_statements import HASH
-from mirrorlake.load.chunk_task import ChunkTally
-from mirrorlake.load.file_proof import FileProofs
-from mirrorlake.load.row_index import DeltaGivenUp
-from mirrorlake.operations.resolve import resolve_table
-from mirrorlake.operations.sync import load_table, sync_table
-from mirrorlake.sources.mysql.connect import session
+from mirrorlake.load.chunks import select_rows
+from mirrorlake.load.chunks.chunk_task import ChunkTally
+from mirrorlake.load.chunks.file_proof import FileProofs
+from mirrorlake.load.chunks.statements import HASH
+from mirrorlake.load.protocol import verify
+from mirrorlake.load.row_hashes.row_index import DeltaGivenUp
+from mirrorlake.operations.loading.resolve import resolve_table
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 from tests.support.word_proxy import OtherProcess

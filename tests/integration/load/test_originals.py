@@ -7,9 +7,9 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from mirrorlake.destinations.iceberg.originals import originals_by_day
-from mirrorlake.operations.status import status_of
-from mirrorlake.operations.sync import load_table
+from mirrorlake.destinations.iceberg.reading.originals import originals_by_day
+from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.operations.status.status import status_of
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.workspace import Workspace
 

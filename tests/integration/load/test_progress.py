@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mirrorlake.operations.sync import load_table
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.table.progress import Progress
 from mirrorlake.workspace import Workspace
 

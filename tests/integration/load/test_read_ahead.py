@@ -18,12 +18,13 @@ import pytest
 
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg import data_files
-from mirrorlake.destinations.iceberg.data_files import PartFiles
+from mirrorlake.destinations.iceberg.commits import data_files
+from mirrorlake.destinations.iceberg.commits.data_files import PartFiles
 from mirrorlake.errors import LakeError, ReadGivenUp, SourceError
-from mirrorlake.load import protocol, runner, select_rows
-from mirrorlake.load.chunk_task import ReadChunk
-from mirrorlake.operations.sync import load_table
+from mirrorlake.load.chunks import runner, select_rows
+from mirrorlake.load.chunks.chunk_task import ReadChunk
+from mirrorlake.load.protocol import protocol
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.table.progress import Progress
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
@@ -298,7 +299,7 @@ def test_whoever_waits_for_the_table_waits_for_no_file(
             raise ReadGivenUp("an ALTER waits", next_step="", retryable=True)
 
     with monkeypatch.context() as patch:
-        patch.setattr("mirrorlake.operations.sync.ATTEMPTS", 1)
+        patch.setattr("mirrorlake.operations.loading.sync.ATTEMPTS", 1)
         patch.setattr(runner, "take_in", taken)
         patch.setattr(protocol.Guard, "heed", heed)
         with (

@@ -15,9 +15,9 @@ from demo.oracle import compare_table
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, LakeError, SourceError
-from mirrorlake.load import reload
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.load.reloads import reload
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
 from mirrorlake.workspace import Workspace
 
 Sql = Callable[..., Any]

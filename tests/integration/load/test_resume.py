@@ -25,13 +25,13 @@ from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LeaseHeld, SchemaError
 from mirrorlake.ledger import Receipt
-from mirrorlake.load import protocol
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.results import SyncResult
-from mirrorlake.operations.status import status_of
-from mirrorlake.operations.sync import load_table, reload_days, sync_table
-from mirrorlake.operations.unchanged import look_at
-from mirrorlake.sources.mysql.change_stamps import BLUR
+from mirrorlake.load.protocol import protocol
+from mirrorlake.operations.loading.results import SyncResult
+from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.loading.unchanged import look_at
+from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.operations.status.status import status_of
+from mirrorlake.sources.mysql.changes.change_stamps import BLUR
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place

@@ -16,12 +16,12 @@ from dagster_mirrorlake.checks.verdicts import Look
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import head_of
+from mirrorlake.destinations.iceberg.commits.commit import head_of
 from mirrorlake.errors import SourceError, TooFewRows
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import load_table, reload_days, sync_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows, share_session
 

@@ -17,16 +17,17 @@ import pytest
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.branches import list_branches
-from mirrorlake.destinations.iceberg.commit import LOAD_ID
+from mirrorlake.destinations.iceberg.commits.branches import list_branches
+from mirrorlake.destinations.iceberg.commits.commit import LOAD_ID
 from mirrorlake.errors import CommitConflict, NotProved
-from mirrorlake.load import protocol, select_rows, verify
-from mirrorlake.operations.orphans import remove_orphans
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.resolve import resolve_table
-from mirrorlake.operations.sync import load_table, sync_table
-from mirrorlake.sources.mysql import reader
-from mirrorlake.sources.mysql.connect import session
+from mirrorlake.load.chunks import select_rows
+from mirrorlake.load.protocol import protocol, verify
+from mirrorlake.operations.loading.resolve import resolve_table
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.operations.upkeep.orphans import remove_orphans
+from mirrorlake.sources.mysql.reading import reader
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 

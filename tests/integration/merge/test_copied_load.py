@@ -13,15 +13,14 @@ from pyiceberg.transforms import BucketTransform
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg import copied_files
-from mirrorlake.destinations.iceberg.commit import snapshot_property
-from mirrorlake.destinations.iceberg.copied_files import COPIED
-from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.commits import copied_files
+from mirrorlake.destinations.iceberg.commits.copied_files import COPIED
+from mirrorlake.destinations.iceberg.model import LakeTable, snapshot_property
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.merge import copied_load, fold
-from mirrorlake.operations.maintain import maintain_table
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.upkeep.maintain import maintain_table
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import READERS
 from tests.integration.mirrored import INCREMENTAL, assert_equal

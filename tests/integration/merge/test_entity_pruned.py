@@ -11,9 +11,9 @@ import pytest
 from pyiceberg.table import Table
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.durable import local_path
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.sync import load_table, sync_table
+from mirrorlake.destinations.iceberg.storage.durable import local_path
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.destinations.iceberg.spark import INTERPRETED_ROWS, LazySpark
+from mirrorlake.destinations.iceberg.spark.session import INTERPRETED_ROWS, LazySpark
 from mirrorlake.merge import fold
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 
 NAMES = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")

@@ -14,8 +14,8 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.ledger.tables import FOLDS
 from mirrorlake.merge import compaction, pruning
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.sync import load_table, sync_table
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 

@@ -11,13 +11,13 @@ from pyiceberg.manifest import DataFileContent
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.procedures import rewrites_files
-from mirrorlake.destinations.iceberg.tenants import bucket_of
+from mirrorlake.destinations.iceberg.spark.procedures import rewrites_files
+from mirrorlake.destinations.iceberg.tables.tenants import bucket_of
 from mirrorlake.merge import compaction
-from mirrorlake.operations.maintain import maintain_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.operations.upkeep.maintain import maintain_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.landing.fold.test_snapshot_fold import Mirror

@@ -19,8 +19,7 @@ from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import snapshot_property
-from mirrorlake.destinations.iceberg.model import history
+from mirrorlake.destinations.iceberg.model import history, snapshot_property
 from mirrorlake.failpoints import OF_MODELS
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.contract_models import compile_project

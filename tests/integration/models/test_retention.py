@@ -18,7 +18,7 @@ from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.failpoints import OF_RETENTION
 from mirrorlake.models.contract_models import compile_readable
 from mirrorlake.models.upkeep.maintain import maintain_model, stored_models
-from mirrorlake.operations.maintain import Ages
+from mirrorlake.operations.upkeep.maintain import Ages
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.models.test_models import (
@@ -194,7 +194,7 @@ def test_maintenance_drops_them_and_their_files(place: Place, config: Path) -> N
         os.utime(path, (0, 0))
     opened = load_config(config)
     with Workspace.open(opened, spark=place.spark) as workspace, pytest.MonkeyPatch.context() as on:
-        on.setattr("mirrorlake.operations.maintain.RETAIN", 1)
+        on.setattr("mirrorlake.operations.upkeep.maintain.RETAIN", 1)
         project, *_ = compile_readable(opened, workspace.lake)
         name = f"m_{config.parent.name}.daily"
         assert name in stored_models(workspace, project)

@@ -26,8 +26,8 @@ from mirrorlake.cli.main import main
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError, SchemaError
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.sync import load_table, sync_table
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.runtime.permissions import held
 from mirrorlake.table.progress import Progress
 from mirrorlake.workspace import Workspace

@@ -13,7 +13,7 @@ import pyiceberg.serializers
 import pytest
 import sqlalchemy as sa
 
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.mirrored import INCREMENTAL
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.history import history_of
-from mirrorlake.operations.status import status_of
-from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.status.history import history_of
+from mirrorlake.operations.status.status import status_of
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mirrorlake.errors import LakeDamaged
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.repairing.refold import refold_table
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.table_schemas import COLUMNS
+from mirrorlake.destinations.iceberg.tables.schemas import COLUMNS
 from mirrorlake.errors import LakeError, MirrorlakeError
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.operations.table_shapes import shapes_of
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.schema_changes.table_shapes import shapes_of
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.workspace import Workspace
 from tests.integration.mirrored import INCREMENTAL, rows_of

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from mirrorlake.errors import LakeError
-from mirrorlake.load import protocol
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.observe import raw_days
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.sync import load_table, sync_table
+from mirrorlake.load.protocol import protocol
+from mirrorlake.operations.checking.observe import raw_days
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.operations.repairing.recover import recover_table
 from mirrorlake.workspace import Workspace
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.operations.exchanged_columns import accept_columns
-from mirrorlake.operations.tenant_status import tenants_status
+from mirrorlake.operations.schema_changes.exchanged_columns import accept_columns
+from mirrorlake.operations.status.tenants import tenants_status
 from mirrorlake.preflight.tables import preflight
 from mirrorlake.table.lake_tables import clean_of
 from tests.integration.conftest import Place

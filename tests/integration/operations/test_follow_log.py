@@ -22,14 +22,14 @@ from demo.oracle import compare_table
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SchemaError
-from mirrorlake.operations import log_stream
-from mirrorlake.operations.check_layers import prove_raw_layer
-from mirrorlake.operations.follow_log import follow_tables
-from mirrorlake.operations.restore_ledger import rebuild_table
-from mirrorlake.operations.sync import reload_days, sync_table
-from mirrorlake.operations.sync_tables import sync_tables
-from mirrorlake.proof.check import check_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.checking.check_layers import prove_raw_layer
+from mirrorlake.operations.loading import log_stream
+from mirrorlake.operations.loading.follow_log import follow_tables
+from mirrorlake.operations.loading.sync import reload_days, sync_table
+from mirrorlake.operations.loading.sync_tables import sync_tables
+from mirrorlake.operations.repairing.restore_ledger import rebuild_table
+from mirrorlake.proof.comparing.check import check_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.workspace import Workspace

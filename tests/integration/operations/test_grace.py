@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 
 from mirrorlake.errors import ConfigError
-from mirrorlake.operations.maintain import Ages, maintain_table
-from mirrorlake.operations.orphans import SHORTEST_REMOTE
-from mirrorlake.operations.recover import recover_table
+from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.operations.upkeep.maintain import Ages, maintain_table
+from mirrorlake.operations.upkeep.orphans import SHORTEST_REMOTE
 from mirrorlake.workspace import Workspace
 
 TABLE = {"mode": "full", "key": ["id"]}

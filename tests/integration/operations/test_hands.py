@@ -24,7 +24,7 @@ from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.sync_plans import plan_syncs
+from mirrorlake.operations.planning.sync_plans import plan_syncs
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import mirrorlake.load.select_rows
+import mirrorlake.load.chunks.select_rows
 from demo.embedded import EmbeddedServer
-from mirrorlake.operations.sync import load_table, sync_table
-from mirrorlake.sources.mysql.reader import BATCH_ROWS, read_batches
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.sources.mysql.reading.reader import BATCH_ROWS, read_batches
 from mirrorlake.workspace import Workspace
 from tests.integration.sources.mysql.test_types import assert_exact
 
@@ -36,7 +36,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
             found.append((arguments[3], named["near"]))
         return read_batches(*arguments, **named)
 
-    monkeypatch.setattr(mirrorlake.load.select_rows, "read_batches", noted)
+    monkeypatch.setattr(mirrorlake.load.chunks.select_rows, "read_batches", noted)
     return found
 
 
@@ -99,7 +99,7 @@ def test_a_column_that_is_not_read_is_not_asked_for(
 def test_rows_large_on_average_are_not_scanned_twice(
     sql: Sql, engine_for: EngineFor, held: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mirrorlake.load.chunk_statements._SCANNED_ROW_BYTES", 1)
+    monkeypatch.setattr("mirrorlake.load.chunks.statements._SCANNED_ROW_BYTES", 1)
     fill(sql, "'{}'")
     workspace = engine_for(FULL)
     assert load_table(workspace, workspace.config.table("t")).rows == ROWS

@@ -33,13 +33,14 @@ from hypothesis.stateful import (
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
+from mirrorlake.destinations.iceberg.commits.commit import LOAD_ID
+from mirrorlake.destinations.iceberg.model import snapshot_property
 from mirrorlake.errors import SchemaError
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.sync import load_table, reload_days, sync_table
-from mirrorlake.operations.unchanged import look_at
-from mirrorlake.sources.mysql.change_stamps import BLUR
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.loading.unchanged import look_at
+from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.sources.mysql.changes.change_stamps import BLUR
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

@@ -24,16 +24,16 @@ from demo.oracle_text import read_source
 from mirrorlake.config import load_config
 from mirrorlake.config.spark_settings import EXACT_SETTINGS
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
-from mirrorlake.destinations.iceberg.session_settings import check_exact
+from mirrorlake.destinations.iceberg.spark.settings import check_exact
 from mirrorlake.errors import LakeError
 from mirrorlake.landing.check import check_snapshots
 from mirrorlake.landing.files import listing as look
 from mirrorlake.landing.land import fold_snapshots, take_snapshots
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof.report import Ask
-from mirrorlake.sources.mysql.introspect import read_samples, read_table
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.sources.mysql.introspection.introspect import read_samples, read_table
 from mirrorlake.sources.mysql.tables import quote, quoted_text
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, Place, connected, lake_rows

@@ -15,11 +15,11 @@ import sqlalchemy as sa
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.day_reports import DayReport
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.partitions import held_partitions, look_at_raw
-from mirrorlake.operations.restore_ledger import rebuild_table
-from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.days.day_reports import DayReport
+from mirrorlake.operations.days.partitions import held_partitions, look_at_raw
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.repairing.restore_ledger import rebuild_table
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import by_duckdb

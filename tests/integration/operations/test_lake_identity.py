@@ -27,8 +27,8 @@ from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LakeError, LedgerError
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.sync import load_table
+from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.operations.repairing.recover import recover_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

@@ -22,12 +22,12 @@ from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.durable import local_path
-from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.destinations.iceberg.storage.durable import local_path
+from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.errors import LakeDamaged
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.sync import reload_days, sync_table
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import reload_days, sync_table
+from mirrorlake.operations.repairing.refold import refold_table
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows

@@ -21,9 +21,9 @@ from demo.shop import create_shop, demo_contract
 from demo.writer import LiveWriter
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.operations.results import SyncResult
-from mirrorlake.operations.status import status_of
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.results import SyncResult
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.status.status import status_of
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, Place, connected
 

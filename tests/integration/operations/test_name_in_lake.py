@@ -16,14 +16,14 @@ from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SchemaError
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import reload_days, sync_table
+from mirrorlake.operations.loading.sync import reload_days, sync_table
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.preflight.tables import preflight
-from mirrorlake.proof.check import check_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.proof.comparing.check import check_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.schema.own_columns import ORIGINAL
-from mirrorlake.sources.mysql.connect import rows_of, session
+from mirrorlake.sources.mysql.sessions.connect import rows_of, session
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows, share_session
 from tests.integration.contract_files import write_contract

@@ -16,13 +16,13 @@ import pytest
 from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import load_table, sync_table
-from mirrorlake.operations.table_shapes import shapes_of
-from mirrorlake.proof.check import check_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.operations.schema_changes.table_shapes import shapes_of
+from mirrorlake.proof.comparing.check import check_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.workspace import Workspace
 from tests.integration import mirrored
@@ -199,7 +199,7 @@ def test_readers_see_the_old_type_with_its_values_or_the_new_one_with_its(
     for place in (
         "mirrorlake.merge.fold",
         "mirrorlake.merge.overwrite",
-        "mirrorlake.operations.fold",
+        "mirrorlake.operations.loading.fold",
     ):
         monkeypatch.setattr(f"{place}.failpoint", look)
     sync_table(workspace, contract)

@@ -12,17 +12,18 @@ import pytest
 
 from mirrorlake.config import TableContract
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.peek import first_days
-from mirrorlake.load import copies, delta, row_index
-from mirrorlake.operations.day_reports import DayReport, ReportCursor, find_reports
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.maintain import Ages, maintain_table
-from mirrorlake.operations.partitions import folded_days, held_days
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.restore_ledger import rebuild_table
-from mirrorlake.operations.sync import load_table, reload_days, sync_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.ledger.database.peek import first_days
+from mirrorlake.load.copies import copies
+from mirrorlake.load.row_hashes import delta, row_index
+from mirrorlake.operations.days.day_reports import DayReport, ReportCursor, find_reports
+from mirrorlake.operations.days.partitions import folded_days, held_days
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.operations.repairing.restore_ledger import rebuild_table
+from mirrorlake.operations.upkeep.maintain import Ages, maintain_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import by_duckdb

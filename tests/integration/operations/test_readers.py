@@ -13,11 +13,11 @@ from click.testing import CliRunner
 
 from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg import readers as engines
-from mirrorlake.destinations.iceberg.durable import local_path
-from mirrorlake.operations import readers
-from mirrorlake.operations.readers import ReadAlike, compare_readers
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.destinations.iceberg.reading import readers as engines
+from mirrorlake.destinations.iceberg.storage.durable import local_path
+from mirrorlake.operations.checking import readers
+from mirrorlake.operations.checking.readers import ReadAlike, compare_readers
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session
 

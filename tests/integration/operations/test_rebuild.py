@@ -18,10 +18,10 @@ from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LedgerError
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.gaps import find_stretches
-from mirrorlake.operations.restore_ledger import rebuild_table
-from mirrorlake.operations.sync import reload_days, sync_table
+from mirrorlake.operations.days.gaps import find_stretches
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import reload_days, sync_table
+from mirrorlake.operations.repairing.restore_ledger import rebuild_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

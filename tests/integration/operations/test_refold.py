@@ -19,21 +19,22 @@ from demo.oracle_text import read_source
 from mirrorlake.cli.main import cli
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import LOAD_ID, snapshot_property
-from mirrorlake.destinations.iceberg.durable import local_path
-from mirrorlake.destinations.iceberg.integrity import find_damage, find_unreadable
-from mirrorlake.destinations.iceberg.views import _metadata, read_view
+from mirrorlake.destinations.iceberg.commits.commit import LOAD_ID
+from mirrorlake.destinations.iceberg.model import snapshot_property
+from mirrorlake.destinations.iceberg.storage.durable import local_path
+from mirrorlake.destinations.iceberg.tables.integrity import find_damage, find_unreadable
+from mirrorlake.destinations.iceberg.tables.views import _metadata, read_view
 from mirrorlake.errors import ConfigError, LakeDamaged, LakeError
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.maintain import Ages, maintain_table
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.refold import drop_beside, refold_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.status import status_of
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof.counts import count_rows
-from mirrorlake.proof.evidence import prove_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.operations.repairing.refold import drop_beside, refold_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.operations.status.status import status_of
+from mirrorlake.operations.upkeep.maintain import Ages, maintain_table
+from mirrorlake.proof.comparing.counts import count_rows
+from mirrorlake.proof.comparing.evidence import prove_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, Place, lake_rows, share_session
 from tests.integration.contract_files import write_contract

@@ -19,14 +19,14 @@ from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SourceError
-from mirrorlake.operations import repair
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.repair import Repaired, repair_table
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof import check
-from mirrorlake.proof.ranges import Range
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.repairing import repair
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.repair import Repaired, repair_table
+from mirrorlake.proof.comparing import check
+from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.proof.ranges.ranges import Range
 from mirrorlake.table.surplus import SURPLUS
 from mirrorlake.workspace import Workspace
 
@@ -284,13 +284,13 @@ def died(patched: pytest.MonkeyPatch, place: str) -> None:
             raise Died
 
     for module in (
-        "mirrorlake.load.protocol",
-        "mirrorlake.load.load_run",
+        "mirrorlake.load.protocol.protocol",
+        "mirrorlake.load.protocol.load_run",
         "mirrorlake.merge.fold",
     ):
         patched.setattr(f"{module}.failpoint", failpoint)
-    patched.setattr("mirrorlake.load.load_run.LoadRun.give_up", lambda *_: None)
-    patched.setattr("mirrorlake.operations.repair._end", lambda *_: None)
+    patched.setattr("mirrorlake.load.protocol.load_run.LoadRun.give_up", lambda *_: None)
+    patched.setattr("mirrorlake.operations.repairing.repair._end", lambda *_: None)
 
 
 def test_the_command_and_what_it_refuses(

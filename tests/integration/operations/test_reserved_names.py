@@ -11,12 +11,12 @@ import pytest
 from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SchemaError
-from mirrorlake.operations.doctor import diagnose_contract
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import load_table, sync_table
-from mirrorlake.proof.check import check_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.operations.status.doctor import diagnose_contract
+from mirrorlake.proof.comparing.check import check_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.schema.reserved_names import keeper_of
 from mirrorlake.serving.masking_audit import stored_pci
 from mirrorlake.sources.mysql.tables import quote

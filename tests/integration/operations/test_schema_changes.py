@@ -20,15 +20,15 @@ from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SchemaError, SchemaMoved
 from mirrorlake.merge import reshape
-from mirrorlake.operations.doctor import diagnose_contract
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.status import status_of
-from mirrorlake.operations.sync import load_table, sync_table
-from mirrorlake.operations.table_shapes import shapes_of
-from mirrorlake.proof.check import check_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.operations.schema_changes.table_shapes import shapes_of
+from mirrorlake.operations.status.doctor import diagnose_contract
+from mirrorlake.operations.status.status import status_of
+from mirrorlake.proof.comparing.check import check_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.workspace import Workspace
 from tests.integration import mirrored
@@ -481,7 +481,7 @@ def test_a_version_that_came_back_is_read_again_though_its_first_load_died(
         raise RuntimeError
 
     with monkeypatch.context() as patched:
-        patched.setattr("mirrorlake.operations.sync.load_window", die)
+        patched.setattr("mirrorlake.operations.loading.sync.load_window", die)
         with pytest.raises(RuntimeError):
             sync_table(workspace, contract)
     sync_table(workspace, contract)
@@ -525,8 +525,8 @@ def test_readers_of_clean_and_raw_never_meet_an_error(
     for place in (
         "mirrorlake.merge.fold",
         "mirrorlake.merge.overwrite",
-        "mirrorlake.operations.fold",
-        "mirrorlake.load.finishing",
+        "mirrorlake.operations.loading.fold",
+        "mirrorlake.load.chunks.finishing",
     ):
         if hasattr(__import__(place, fromlist=["x"]), "failpoint"):
             monkeypatch.setattr(f"{place}.failpoint", look)

@@ -12,10 +12,11 @@ import pytest
 from demo.embedded import EmbeddedServer
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import FOLDED, snapshot_property
+from mirrorlake.destinations.iceberg.commits.commit import FOLDED
+from mirrorlake.destinations.iceberg.model import snapshot_property
 from mirrorlake.errors import SchemaError
-from mirrorlake.operations.sync_tables import Synced, default_jobs, sync_tables
-from mirrorlake.operations.unchanged import look_at
+from mirrorlake.operations.loading.sync_tables import Synced, default_jobs, sync_tables
+from mirrorlake.operations.loading.unchanged import look_at
 from mirrorlake.table.progress import OnProgress
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows

@@ -28,16 +28,16 @@ from mirrorlake.landing.decisions import skip_snapshots
 from mirrorlake.landing.fold.publish import roll_table_back
 from mirrorlake.landing.land import fold_snapshots
 from mirrorlake.landing.rolled_back import find_withdrawn
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.resolve import resolve_table
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.operations.tenant_checks import check_tenants
-from mirrorlake.proof.check import check_table
-from mirrorlake.proof.counts import count_rows
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.resolve import resolve_table
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.operations.tenants.checks import check_tenants
+from mirrorlake.proof.comparing.check import check_table
+from mirrorlake.proof.comparing.counts import count_rows
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.serving.clean_version import open_clean
-from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.lake_tables import deduped_of as lake_deduped_of
 from mirrorlake.workspace import Workspace

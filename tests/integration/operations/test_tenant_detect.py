@@ -10,8 +10,8 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.ledger import Tenant, TenantPlace
-from mirrorlake.operations.tenant_checks import check_tenants
-from mirrorlake.operations.tenant_detect import REPLACED, TenantsSeen, detect_tenants
+from mirrorlake.operations.tenants.checks import check_tenants
+from mirrorlake.operations.tenants.detect import REPLACED, TenantsSeen, detect_tenants
 from tests.integration.conftest import Place
 from tests.integration.tenants import Tenants
 

@@ -26,7 +26,7 @@ from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
 from mirrorlake.cli.tenants import print_synced
 from mirrorlake.destinations.iceberg.model import history
-from mirrorlake.destinations.iceberg.tenants import bucket_of, count_opened
+from mirrorlake.destinations.iceberg.tables.tenants import bucket_of, count_opened
 from mirrorlake.errors import (
     ConfigError,
     LakeDamaged,
@@ -36,14 +36,14 @@ from mirrorlake.errors import (
     SourceError,
 )
 from mirrorlake.failpoints import OF_TENANTS
-from mirrorlake.load import select_rows
+from mirrorlake.load.chunks import select_rows
 from mirrorlake.load.tenants import batches, protocol
-from mirrorlake.operations.doctor import diagnose_contract
-from mirrorlake.operations.maintain import maintain_table
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.tenant_checks import check_tenants
-from mirrorlake.operations.tenant_status import tenants_status
-from mirrorlake.operations.tenant_verdicts import TenantsChecked
+from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.operations.status.doctor import diagnose_contract
+from mirrorlake.operations.status.tenants import tenants_status
+from mirrorlake.operations.tenants.checks import check_tenants
+from mirrorlake.operations.tenants.verdicts import TenantsChecked
+from mirrorlake.operations.upkeep.maintain import maintain_table
 from mirrorlake.runtime.doctor import Diagnosis
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.tenants import raw_of
@@ -512,7 +512,7 @@ def test_a_tenant_of_which_some_columns_are_hidden_fails_alone(
 def test_a_tenant_that_is_locked_fails_alone(
     tenants: Tenants, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mirrorlake.sources.mysql.connect.LOCK_SECONDS", 1)
+    monkeypatch.setattr("mirrorlake.sources.mysql.sessions.connect.LOCK_SECONDS", 1)
     for name in ("locked", "one", "two"):
         tenants.make(name, COLUMNS, *rows(1, 2))
     before = tenants.sync()
@@ -632,7 +632,7 @@ def test_a_server_that_is_lost_is_given_up_soon(
         raise SourceError("lost connection", retryable=True)
 
     monkeypatch.setattr(batches, "MOST", 1)
-    monkeypatch.setattr("mirrorlake.load.runner.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("mirrorlake.load.chunks.runner.PAUSE_SECONDS", 0)
     monkeypatch.setattr(protocol, "read_batch", lost)
     assert len(tenants.sync().failed) == 4
     assert len(tried) == protocol.ATTEMPTS + 1

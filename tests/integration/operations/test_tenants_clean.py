@@ -18,9 +18,9 @@ from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.errors import ConfigError
 from mirrorlake.failpoints import OF_CLEAN_TENANTS, OF_TENANTS
-from mirrorlake.operations.maintain import maintain_table
-from mirrorlake.operations.tenant_checks import check_tenants
-from mirrorlake.operations.tenant_verdicts import TenantsChecked
+from mirrorlake.operations.tenants.checks import check_tenants
+from mirrorlake.operations.tenants.verdicts import TenantsChecked
+from mirrorlake.operations.upkeep.maintain import maintain_table
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from tests.integration.conftest import HASH_KEY, Place
 from tests.integration.tenants import Tenants

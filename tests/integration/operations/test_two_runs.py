@@ -20,11 +20,12 @@ import pytest
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.commit import FOLDED, LOAD_ID, snapshot_property, was_overtaken
+from mirrorlake.destinations.iceberg.commits.commit import FOLDED, LOAD_ID, was_overtaken
+from mirrorlake.destinations.iceberg.model import snapshot_property
 from mirrorlake.errors import CommitConflict, LeaseHeld
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.sync import load_table, sync_table
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.operations.repairing.recover import recover_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

@@ -20,16 +20,16 @@ from demo.embedded import EmbeddedServer
 from mirrorlake.alerts.late_tables import find_breaches
 from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.views import forget_view
+from mirrorlake.destinations.iceberg.tables.views import forget_view
 from mirrorlake.ledger.tables import CHANGE_STAMPS
-from mirrorlake.operations import maintain
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.maintain import Ages, maintain_table
-from mirrorlake.operations.results import SyncResult
-from mirrorlake.operations.status import status_of
-from mirrorlake.operations.sync import fold_looked, load_table, reload_days, sync_table
-from mirrorlake.operations.unchanged import Look, look_at
-from mirrorlake.sources.mysql.change_stamps import BLUR
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.results import SyncResult
+from mirrorlake.operations.loading.sync import fold_looked, load_table, reload_days, sync_table
+from mirrorlake.operations.loading.unchanged import Look, look_at
+from mirrorlake.operations.status.status import status_of
+from mirrorlake.operations.upkeep import maintain
+from mirrorlake.operations.upkeep.maintain import Ages, maintain_table
+from mirrorlake.sources.mysql.changes.change_stamps import BLUR
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows, share_session
 from tests.support.command import COMMAND

@@ -22,10 +22,10 @@ from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SourceError, SourceHeld
 from mirrorlake.ledger import Ledger
-from mirrorlake.load.protocol import load_window
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.status import status_of
-from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.load.protocol.protocol import load_window
+from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.operations.status.status import status_of
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract
@@ -109,7 +109,8 @@ def test_a_bad_table_and_a_bad_window_stop_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from mirrorlake.errors import SourceError
-    from mirrorlake.operations import backfill, sync
+    from mirrorlake.operations.loading import sync
+    from mirrorlake.operations.planning import backfill
 
     config = world(orders=ORDERS, visits=ORDERS, gone=ORDERS)
     for table in ("orders", "visits", "gone"):
@@ -150,7 +151,7 @@ def test_a_failed_window_is_a_gap_until_it_is_filled(
     world: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mirrorlake.errors import SourceError
-    from mirrorlake.load import protocol
+    from mirrorlake.load.protocol import protocol
 
     config = world(orders=ORDERS)
     run(config, "sync", "orders")
@@ -293,7 +294,7 @@ def test_recovery_settles_and_removes_orphans_alone(
 def test_a_backfill_of_a_table_that_another_run_loads_changes_nothing(
     world: Callable[..., Path], place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mirrorlake.operations import backfill
+    from mirrorlake.operations.planning import backfill
 
     monkeypatch.setattr(backfill, "WAIT_SECONDS", 0.0)
     config = world(orders=ORDERS)

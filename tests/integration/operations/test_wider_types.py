@@ -19,10 +19,10 @@ from pyiceberg.types import IntegerType
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.views import read_view, write_view
-from mirrorlake.operations.check_layers import prove_clean_layer
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.destinations.iceberg.tables.views import read_view, write_view
+from mirrorlake.operations.checking.check_layers import prove_clean_layer
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.repairing.refold import refold_table
 from mirrorlake.workspace import Workspace
 from tests.integration import mirrored
 from tests.integration.mirrored import INCREMENTAL, assert_equal, assert_goes_on, in_modes, rows_of
@@ -126,7 +126,7 @@ def test_readers_of_a_clean_view_meet_no_error(
     for place in (
         "mirrorlake.merge.fold",
         "mirrorlake.merge.overwrite",
-        "mirrorlake.operations.fold",
+        "mirrorlake.operations.loading.fold",
     ):
         monkeypatch.setattr(f"{place}.failpoint", look)
     sync_table(workspace, contract)

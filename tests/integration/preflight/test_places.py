@@ -16,7 +16,7 @@ from demo.embedded import EmbeddedServer
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import DdlRefused
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.preflight.tables import preflight
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place

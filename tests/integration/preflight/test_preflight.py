@@ -16,11 +16,11 @@ from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import DdlRefused, MirrorlakeError
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.operations.sync_plans import plan_syncs
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.planning.sync_plans import plan_syncs
+from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.preflight.tables import Preflight, preflight
-from mirrorlake.proof.report import Ask
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows
 from tests.integration.contract_files import write_contract

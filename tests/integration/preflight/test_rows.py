@@ -11,7 +11,7 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.errors import SourceError
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.preflight.tables import Preflight, preflight
 from mirrorlake.workspace import Workspace
 

@@ -14,12 +14,13 @@ from click.testing import CliRunner
 from demo.embedded import EmbeddedServer
 from mirrorlake.cli.main import cli
 from mirrorlake.errors import ConfigError, MirrorlakeError, ProofError, SchemaError, SourceError
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof import check, compare, ranges
-from mirrorlake.proof.counts import count_rows
-from mirrorlake.proof.evidence import formatter_of, prove_table
-from mirrorlake.proof.ranges import Range
-from mirrorlake.proof.report import Ask, Report
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.proof.comparing import check, compare
+from mirrorlake.proof.comparing.counts import count_rows
+from mirrorlake.proof.comparing.evidence import formatter_of, prove_table
+from mirrorlake.proof.comparing.report import Ask, Report
+from mirrorlake.proof.ranges import ranges
+from mirrorlake.proof.ranges.ranges import Range
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof import check, compare, ranges
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.proof.comparing import check, compare
+from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.proof.ranges import ranges
 from mirrorlake.workspace import Workspace
 from tests.integration.proof.test_proof import INCREMENTAL, LONG_AGO, checked, mirrored, plant, told
 

@@ -11,10 +11,10 @@ import pytest
 
 from dagster_mirrorlake.checks.exact import exact_verdict
 from dagster_mirrorlake.table import MirroredTable
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof import check
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.proof.comparing import check
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.workspace import Workspace
 from tests.integration.proof.test_proof import plant
 

@@ -18,11 +18,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.proof.canonical import Form
-from mirrorlake.proof.duckdb_forms import forms_of
-from mirrorlake.proof.rows import lake_sum, row_form
-from mirrorlake.sources.mysql.connect import session_statements
-from mirrorlake.sources.mysql.introspect import read_table
+from mirrorlake.proof.forms.canonical import Form
+from mirrorlake.proof.forms.rows import lake_sum, row_form
+from mirrorlake.proof.sides.duckdb_forms import forms_of
+from mirrorlake.sources.mysql.introspection.introspect import read_table
+from mirrorlake.sources.mysql.sessions.connect import session_statements
 from mirrorlake.sources.mysql.tables import Column
 from tests.integration.conftest import Place
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mirrorlake.errors import ConfigError
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof.named_ranges import Closed, read_keys
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.proof.ranges.named_ranges import Closed, read_keys
 from mirrorlake.workspace import Workspace
 from tests.integration.proof.test_proof import LONG_AGO, checked, plant, told
 

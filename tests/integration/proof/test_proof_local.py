@@ -9,14 +9,15 @@ import pytest
 
 from demo.faults import KEYED, LOOSE, OLD, ROWS, TYPES, altered, create_sql
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof import check, ranges
-from mirrorlake.proof.keys import parts_of
-from mirrorlake.proof.local_side import digest_locally
-from mirrorlake.proof.ranges import Range, Tally
-from mirrorlake.proof.report import Ask
-from mirrorlake.proof.resolve import resolve_target
-from mirrorlake.sources.mysql.connect import session
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.proof.comparing import check
+from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.proof.comparing.resolve import resolve_target
+from mirrorlake.proof.ranges import ranges
+from mirrorlake.proof.ranges.keys import parts_of
+from mirrorlake.proof.ranges.ranges import Range, Tally
+from mirrorlake.proof.sides.local_side import digest_locally
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
 from tests.integration.proof.test_proof import INCREMENTAL, checked, told
 

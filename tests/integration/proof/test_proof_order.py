@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof import check
-from mirrorlake.proof.ranges import Span
-from mirrorlake.proof.report import Ask, Report
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.proof.comparing import check
+from mirrorlake.proof.comparing.report import Ask, Report
+from mirrorlake.proof.ranges.ranges import Span
 from mirrorlake.workspace import Workspace
 from tests.integration.proof.test_proof import LONG_AGO, checked, plant, told
 

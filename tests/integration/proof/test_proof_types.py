@@ -9,9 +9,9 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof.check import check_table
-from mirrorlake.proof.report import Ask, Report
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.proof.comparing.check import check_table
+from mirrorlake.proof.comparing.report import Ask, Report
 from mirrorlake.workspace import Workspace
 from tests.integration.sources.mysql.test_types import cases_of, make_wide_table
 

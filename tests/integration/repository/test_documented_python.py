@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.config import load_config
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.operations.test_upkeep import (  # noqa: F401 – one JVM for all workspaces
     ORDERS,

@@ -31,7 +31,7 @@ PROGRAM = """
 import json
 from pathlib import Path
 from mirrorlake import *
-from mirrorlake.operations.restore_ledger import rebuild_table
+from mirrorlake.operations.repairing.restore_ledger import rebuild_table
 
 config = load_config(Path("mirrorlake.yaml"))
 [prices] = config.snapshots

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from mirrorlake.operations.warm import make_archive
+from mirrorlake.operations.loading.warm import make_archive
 from mirrorlake.runtime.archive import archive_options
 from mirrorlake.runtime.java import find_java
 
@@ -15,7 +15,7 @@ import json, sys
 from pathlib import Path
 from mirrorlake.config import LakeConfig, SparkConfig
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
 spark = LazySpark(SparkConfig(), Lake(LakeConfig(warehouse=sys.argv[1])))
 session = spark.get()
 session.sql("CREATE NAMESPACE lake.a")

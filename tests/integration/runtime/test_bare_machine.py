@@ -34,7 +34,7 @@ import json, os, sys
 from pathlib import Path
 from mirrorlake.config import LakeConfig, SparkConfig
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.spark import LazySpark
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
 
 spark = LazySpark(SparkConfig(), Lake(LakeConfig(warehouse=sys.argv[1])))
 session = spark.get()

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.operations.check_layers import prove_layers
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof.evidence import evidence_folder, folder_name, prove_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.checking.check_layers import prove_layers
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.proof.comparing.evidence import evidence_folder, folder_name, prove_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.operations.check_layers import prove_clean_layer
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.checking.check_layers import prove_clean_layer
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 
 FLAGGED = {"mode": "incremental", "key": ["id"], "cursor": "m", "deletes": "flag"}

@@ -16,10 +16,10 @@ import pytest
 
 from demo.mariadb import MariaDB
 from mirrorlake.failpoints import FAILPOINTS, OF_REFOLDS, OF_STREAMS
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.operations.repairing.refold import refold_table
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.table.streamed import streamed_of
 from mirrorlake.workspace import Workspace
@@ -263,7 +263,7 @@ def test_a_refold_that_dies_hides_nothing(
         contract = contract_of(workspace)
         load_table(workspace, contract)
         with monkeypatch.context() as patch:
-            for module in ("mirrorlake.merge.overwrite", "mirrorlake.operations.refold"):
+            for module in ("mirrorlake.merge.overwrite", "mirrorlake.operations.repairing.refold"):
                 patch.setattr(f"{module}.failpoint", dies_at(point), raising=False)
             try:
                 refold_table(workspace, contract)

@@ -15,17 +15,17 @@ from typing import Any
 import pytest
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.errors import LakeError
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.maintain import Ages, maintain_table
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.resolve import resolve_table
-from mirrorlake.operations.sync import load_table, reload_days, sync_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.resolve import resolve_table
+from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.operations.upkeep.maintain import Ages, maintain_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.serving.streamed import make_streamed, refuse_unfolded
-from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.table.streamed import streamed_of
 from mirrorlake.workspace import Workspace
 
@@ -276,7 +276,7 @@ def test_versions_that_a_view_is_held_at_do_not_expire(sql: Sql, engine_for: Eng
     load_table(workspace, contract)
     held = shown(workspace)
     with pytest.MonkeyPatch.context() as on:
-        on.setattr("mirrorlake.operations.maintain.RETAIN", 1)
+        on.setattr("mirrorlake.operations.upkeep.maintain.RETAIN", 1)
         fold = maintain_table(workspace, contract, Ages(keep=timedelta(0)))
     assert not any(one.error for one in fold)
     workspace.spark.get().catalog.clearCache()

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.views import forget_view, read_view
-from mirrorlake.operations.check_layers import prove_raw_layer
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.destinations.iceberg.tables.views import forget_view, read_view
+from mirrorlake.operations.checking.check_layers import prove_raw_layer
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 

@@ -20,18 +20,18 @@ from demo.embedded import EmbeddedServer
 from demo.oracle import compare_rows
 from demo.oracle_text import read_source
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.integrity import is_damaged
 from mirrorlake.destinations.iceberg.model import LakeTable, history
-from mirrorlake.destinations.iceberg.views import read_view
+from mirrorlake.destinations.iceberg.tables.integrity import is_damaged
+from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import OF_VERSIONS
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.maintain import Ages, maintain_table
-from mirrorlake.operations.recover import recover_table
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import reload_days
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import reload_days
+from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.operations.upkeep.maintain import Ages, maintain_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
@@ -320,7 +320,7 @@ def test_maintenance_keeps_it_as_other_tables(
         sync(workspace)
     rows = shown(workspace, "id", "n")
     [contract] = workspace.config.tables
-    monkeypatch.setattr("mirrorlake.operations.maintain.RETAIN", 2)
+    monkeypatch.setattr("mirrorlake.operations.upkeep.maintain.RETAIN", 2)
     stray = data_of(table_of(workspace)) / "stray.parquet"
     stray.write_bytes(b"x")
     os.utime(stray, (0, 0))

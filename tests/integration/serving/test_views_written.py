@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg import views
-from mirrorlake.destinations.iceberg.views import LakeView, forget_view, read_view, write_view
+from mirrorlake.destinations.iceberg.tables import views
+from mirrorlake.destinations.iceberg.tables.views import (
+    LakeView,
+    forget_view,
+    read_view,
+    write_view,
+)
 from mirrorlake.errors import CommitConflict
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 
 Sql = Callable[..., Any]

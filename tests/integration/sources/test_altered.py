@@ -10,11 +10,11 @@ import pytest
 from demo.embedded import EmbeddedServer
 from mirrorlake.errors import DdlRefused
 from mirrorlake.schema.versions import schema_version, without_width
-from mirrorlake.sources.mysql.altered import alter
-from mirrorlake.sources.mysql.connect import is_mariadb
-from mirrorlake.sources.mysql.ddl_parser import parse_ddl
-from mirrorlake.sources.mysql.introspect import read_table
-from mirrorlake.sources.mysql.surroundings import read_surroundings
+from mirrorlake.sources.mysql.ddl.altered import alter
+from mirrorlake.sources.mysql.ddl.parser import parse_ddl
+from mirrorlake.sources.mysql.ddl.surroundings import read_surroundings
+from mirrorlake.sources.mysql.introspection.introspect import read_table
+from mirrorlake.sources.mysql.sessions.connect import is_mariadb
 from mirrorlake.sources.mysql.tables import SourceTable
 from tests.integration.conftest import connected
 

@@ -13,13 +13,18 @@ from pymysql.connections import Connection
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.preflight.statements import rebuilt_findings
-from mirrorlake.sources.mysql.altered import alter, around_after
-from mirrorlake.sources.mysql.connect import is_mariadb, rows_of
-from mirrorlake.sources.mysql.ddl import MoveRows, Statement
-from mirrorlake.sources.mysql.ddl_parser import parse_ddl
-from mirrorlake.sources.mysql.identity import Identity, Sign, read_identity, why_another
-from mirrorlake.sources.mysql.introspect import read_table
-from mirrorlake.sources.mysql.surroundings import read_surroundings
+from mirrorlake.sources.mysql.ddl.actions import MoveRows, Statement
+from mirrorlake.sources.mysql.ddl.altered import alter, around_after
+from mirrorlake.sources.mysql.ddl.parser import parse_ddl
+from mirrorlake.sources.mysql.ddl.surroundings import read_surroundings
+from mirrorlake.sources.mysql.introspection.identity import (
+    Identity,
+    Sign,
+    read_identity,
+    why_another,
+)
+from mirrorlake.sources.mysql.introspection.introspect import read_table
+from mirrorlake.sources.mysql.sessions.connect import is_mariadb, rows_of
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import connected
 from tests.integration.sources.test_altered import shape

@@ -15,16 +15,16 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
-from mirrorlake.sources.mysql.connect import is_mariadb
-from mirrorlake.sources.mysql.identity import (
+from mirrorlake.sources.mysql.introspection.identity import (
     Identity,
     filled_partitions,
     read_fingerprints,
     read_identity,
     why_another,
 )
-from mirrorlake.sources.mysql.innodb_ids import can_see_numbers, read_numbers_in
-from mirrorlake.sources.mysql.introspect import read_table
+from mirrorlake.sources.mysql.introspection.innodb_ids import can_see_numbers, read_numbers_in
+from mirrorlake.sources.mysql.introspection.introspect import read_table
+from mirrorlake.sources.mysql.sessions.connect import is_mariadb
 from tests.integration.conftest import connected
 from tests.support.mysql8 import MySQL8
 

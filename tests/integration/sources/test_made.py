@@ -9,12 +9,12 @@ import pymysql
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.sources.mysql.altered import made
-from mirrorlake.sources.mysql.connect import is_mariadb
-from mirrorlake.sources.mysql.ddl import Statement
-from mirrorlake.sources.mysql.ddl_parser import parse_ddl
-from mirrorlake.sources.mysql.introspect import read_ddl, read_table, read_tables
-from mirrorlake.sources.mysql.surroundings import read_surroundings_of_new
+from mirrorlake.sources.mysql.ddl.actions import Statement
+from mirrorlake.sources.mysql.ddl.altered import made
+from mirrorlake.sources.mysql.ddl.parser import parse_ddl
+from mirrorlake.sources.mysql.ddl.surroundings import read_surroundings_of_new
+from mirrorlake.sources.mysql.introspection.introspect import read_ddl, read_table, read_tables
+from mirrorlake.sources.mysql.sessions.connect import is_mariadb
 from tests.integration.conftest import connected
 from tests.integration.sources.test_altered import TYPES, shape
 from tests.support.invented_schema import invented_tables

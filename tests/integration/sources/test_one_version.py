@@ -9,7 +9,7 @@ import pytest
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
 from mirrorlake.schema.versions import SchemaVersion, schema_version
-from mirrorlake.sources.mysql.introspect import read_table
+from mirrorlake.sources.mysql.introspection.introspect import read_table
 from tests.support.mysql8 import MySQL8
 
 COLUMNS = (

@@ -15,14 +15,14 @@ from demo.embedded import EmbeddedServer
 from mirrorlake.cli.main import cli
 from mirrorlake.config import TableContract
 from mirrorlake.errors import SchemaError
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.status import status_of
-from mirrorlake.operations.sync import load_table, sync_table
-from mirrorlake.operations.sync_plans import plan_syncs
-from mirrorlake.proof.evidence import prove_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.operations.planning.sync_plans import plan_syncs
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.operations.status.status import status_of
+from mirrorlake.proof.comparing.evidence import prove_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 
@@ -342,7 +342,7 @@ def test_a_table_that_is_swapped_while_it_is_read_is_refused(
             mirror.sql("RENAME TABLE t TO old, made TO t")
 
     with monkeypatch.context() as patched:
-        patched.setattr("mirrorlake.load.load_run.failpoint", swap)
+        patched.setattr("mirrorlake.load.protocol.load_run.failpoint", swap)
         with pytest.raises(SchemaError, match="while it was read, it was"):
             mirror.window()
     assert mirror.window() == "initial"

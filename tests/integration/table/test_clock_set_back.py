@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from demo.mariadb import MariaDB
-from mirrorlake.operations.sync import load_table
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD
 from tests.integration.sources.mysql.test_zones import MOVING, TABLE, server_setting
@@ -27,7 +27,7 @@ def test_a_clock_that_was_set_back(
 ) -> None:
     """``init_connect`` gives each session, the mirror's and the application's, the other clock; one
     that stands still, which a session of ours refuses otherwise."""
-    monkeypatch.setattr("mirrorlake.sources.mysql.connect._CLOCK_RUNS", "1")
+    monkeypatch.setattr("mirrorlake.sources.mysql.sessions.connect._CLOCK_RUNS", "1")
     sql(TABLE, "INSERT INTO t (id) VALUES (1)")
     grants = {f"{database}.*": "ALL", "*.*": "PROCESS, REPLICATION CLIENT"}
     server.create_user("plain", PASSWORD, grants)

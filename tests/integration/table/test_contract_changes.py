@@ -17,13 +17,13 @@ import pytest
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SchemaError, SourceError
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.rekey import rekey_table
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.status import status_of
-from mirrorlake.operations.sync import load_table, sync_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.rekey import rekey_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.operations.status.status import status_of
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, Place, lake_rows
 

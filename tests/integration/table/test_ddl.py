@@ -14,11 +14,11 @@ from demo.oracle import compare_table
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SourceError
 from mirrorlake.init.suggest_tables import suggest_contract
-from mirrorlake.operations import sync
-from mirrorlake.operations.gaps import find_stretches
-from mirrorlake.operations.sync import load_table, sync_table
-from mirrorlake.sources.mysql.connect import session
-from mirrorlake.sources.mysql.introspect import read_table, read_tables
+from mirrorlake.operations.days.gaps import find_stretches
+from mirrorlake.operations.loading import sync
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.sources.mysql.introspection.introspect import read_table, read_tables
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD
 

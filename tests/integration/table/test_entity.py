@@ -14,10 +14,10 @@ from demo.embedded import EmbeddedServer
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SchemaError
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.sync import reload_days, sync_table
-from mirrorlake.proof.evidence import prove_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import reload_days, sync_table
+from mirrorlake.proof.comparing.evidence import prove_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.operations.exchanged_columns import accept_columns
-from mirrorlake.operations.status import status_of
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.schema_changes.exchanged_columns import accept_columns
+from mirrorlake.operations.status.status import status_of
 from mirrorlake.preflight.tables import preflight
 from mirrorlake.workspace import Workspace
 from tests.integration.table.test_new_columns import clean_columns

@@ -11,8 +11,8 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.errors import ConfigError, SchemaError
-from mirrorlake.operations.refold import refold_table
-from mirrorlake.operations.sync import reload_days, sync_table
+from mirrorlake.operations.loading.sync import reload_days, sync_table
+from mirrorlake.operations.repairing.refold import refold_table
 from mirrorlake.workspace import Workspace
 from tests.integration.mirrored import assert_equal, rows_of
 

@@ -10,10 +10,10 @@ import pytest
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.views import read_view
-from mirrorlake.operations.fold import fold_table
-from mirrorlake.operations.status import status_of
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.destinations.iceberg.tables.views import read_view
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.status.status import status_of
 from mirrorlake.workspace import Workspace
 from tests.support.command import COMMAND
 

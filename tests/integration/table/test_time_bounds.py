@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.sources.mysql.connect import rows_of
-from mirrorlake.sources.mysql.introspect import read_table
+from mirrorlake.sources.mysql.introspection.introspect import read_table
+from mirrorlake.sources.mysql.sessions.connect import rows_of
 from mirrorlake.table.windows import time_bound
 from tests.integration.conftest import connected
 

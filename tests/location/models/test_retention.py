@@ -16,7 +16,7 @@ from dagster_shared.serdes import deserialize_value, serialize_value
 from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
 from mirrorlake.models.contract_models import compile_project
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.location.contracts import write_contracts
 from tests.location.models.test_models import SALES, definitions, node

@@ -26,8 +26,8 @@ from mirrorlake.cli.main import cli
 from mirrorlake.config import Config, load_config
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.lake_heads import LakeHead
-from mirrorlake.operations.put_right import KEPT, note_put_right
+from mirrorlake.ledger.lake.lake_heads import LakeHead
+from mirrorlake.operations.other_writers.put_right import KEPT, note_put_right
 from tests.integration.certificates import write_certificates
 from tests.unit.ledger.test_ledger import RECEIPT, started
 

@@ -265,7 +265,7 @@ def test_what_one_setting_needs_is_not_imported_before(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump(text))
     look = (
         "import sys; from pathlib import Path; import mirrorlake.cli.main, mirrorlake.alerts.late_tables;"
-        "import mirrorlake.operations.status, mirrorlake.operations.readers; import sensors;"
+        "import mirrorlake.operations.status.status, mirrorlake.operations.checking.readers; import sensors;"
         "from mirrorlake.config import load_config; load_config(Path(sys.argv[1]),"
         " environ={'PAGER': 'json://127.0.0.1'});"
         "sys.exit(' '.join({'apprise', 'trino'} & {*sys.modules}) or None)"

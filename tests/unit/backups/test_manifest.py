@@ -21,10 +21,10 @@ from mirrorlake.backups.manifest import (
 )
 from mirrorlake.backups.project_parts import refuse_nested
 from mirrorlake.config.settings import LakeConfig
-from mirrorlake.destinations.iceberg.catalog_rows import CatalogEntry
-from mirrorlake.destinations.iceberg.file_store import FileStore
+from mirrorlake.destinations.iceberg.catalog.entries import CatalogEntry
+from mirrorlake.destinations.iceberg.storage.file_store import FileStore
 from mirrorlake.errors import ConfigError, LakeError
-from mirrorlake.ledger.migrations import LEDGER_VERSION
+from mirrorlake.ledger.database.migrations import LEDGER_VERSION
 
 MOMENT = datetime(2026, 11, 28, 12, tzinfo=UTC)
 MANIFEST = BackupManifest(

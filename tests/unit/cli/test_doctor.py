@@ -21,7 +21,7 @@ def doctor(monkeypatch: pytest.MonkeyPatch, folder: Path, found: list[Diagnosis]
     monkeypatch.chdir(folder)
     Path("mirrorlake.yaml").touch()
     monkeypatch.setattr("mirrorlake.runtime.doctor.diagnose", lambda _: [*FINE, COMING])
-    monkeypatch.setattr("mirrorlake.operations.doctor.diagnose_contract", lambda _: found)
+    monkeypatch.setattr("mirrorlake.operations.status.doctor.diagnose_contract", lambda _: found)
     return CliRunner().invoke(cli, ["doctor"])
 
 

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.ledger import Lease, Ledger, Window
-from mirrorlake.operations.computed import COMPUTED
+from mirrorlake.operations.planning.computed import COMPUTED
 from mirrorlake.operations.publishers import PUBLISHERS
-from mirrorlake.operations.recorded_contracts import record_contract
+from mirrorlake.operations.schema_changes.recorded_contracts import record_contract
 
 CONTRACT = """
 version: 1

@@ -7,7 +7,7 @@ import pytest
 from mirrorlake.cli import show
 from mirrorlake.cli.attention import print_summary
 from mirrorlake.errors import LedgerError
-from mirrorlake.operations.attention import Attention
+from mirrorlake.operations.status.attention import Attention
 
 OUTCOMES = {"loaded": 2, "unchanged": 7, "of tenants": 0, "held": 0, "failed": 1}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.destinations.iceberg.catalog_rows import refuse_unreadable
+from mirrorlake.destinations.iceberg.catalog.entries import refuse_unreadable
 from mirrorlake.errors import LakeError
 
 

@@ -14,11 +14,11 @@ from pyiceberg.expressions import In
 
 from mirrorlake.config import LakeConfig
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.changes import changes_since
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.table_schemas import current_schema
-from mirrorlake.destinations.iceberg.tables import ensure_current_table
+from mirrorlake.destinations.iceberg.reading.changes import changes_since
+from mirrorlake.destinations.iceberg.tables.schemas import current_schema
+from mirrorlake.destinations.iceberg.tables.tables import ensure_current_table
 
 DAYS = st.sampled_from([None, *(date(2026, 1, n) for n in range(1, 6))])
 VERSION = st.dictionaries(st.integers(0, 9), DAYS, min_size=1)

@@ -9,10 +9,10 @@ import pytest
 from pydantic import ValidationError
 
 from mirrorlake.config.settings import CatalogConfig, LakeConfig
-from mirrorlake.destinations.iceberg import cloud_client
-from mirrorlake.destinations.iceberg.cloud_client import spark_settings
-from mirrorlake.destinations.iceberg.cloud_storage import check_writable
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.storage import cloud_client
+from mirrorlake.destinations.iceberg.storage.cloud_client import spark_settings
+from mirrorlake.destinations.iceberg.storage.cloud_storage import check_writable
 from mirrorlake.errors import LakeError
 from tests.support.gcs import emulator, forbidding
 

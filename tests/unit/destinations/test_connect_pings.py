@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.connect.client import DefaultChannelBuilder
 
-from mirrorlake.destinations.iceberg.session_settings import keep_alive
+from mirrorlake.destinations.iceberg.spark.settings import keep_alive
 
 
 def test_a_channel_pings() -> None:

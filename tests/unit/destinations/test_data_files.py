@@ -17,9 +17,9 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, LongType, NestedField, StringType
 
-from mirrorlake.destinations.iceberg import data_files
-from mirrorlake.destinations.iceberg.data_files import PartFiles, WrittenFile, holds
-from mirrorlake.destinations.iceberg.metrics import FileMetrics
+from mirrorlake.destinations.iceberg.commits import data_files
+from mirrorlake.destinations.iceberg.commits.data_files import PartFiles, WrittenFile, holds
+from mirrorlake.destinations.iceberg.metadata.metrics import FileMetrics
 from mirrorlake.schema.own_columns import DAY
 
 FIRST = date(2026, 1, 1)

@@ -37,7 +37,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from mirrorlake.destinations.iceberg.footers import FooterPlan, metrics_of
+from mirrorlake.destinations.iceberg.metadata.footers import FooterPlan, metrics_of
 
 DAY = date(2026, 1, 2)
 TEXT = st.text(max_size=40) | st.sampled_from(["", "\U0010ffff" * 17, "a" * 15 + "\U0010ffff" * 3])

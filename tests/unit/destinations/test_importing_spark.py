@@ -9,7 +9,7 @@ import pytest
 
 AT_ONCE = """
 import sys, threading
-from mirrorlake.destinations.iceberg.spark import import_pyspark, spark_errors
+from mirrorlake.destinations.iceberg.spark.session import import_pyspark, spark_errors
 sys.setswitchinterval(1e-5)
 start, failed = threading.Barrier(4), []
 

@@ -15,10 +15,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable, Table
 
 from mirrorlake.config.settings import LakeConfig
-from mirrorlake.destinations.iceberg.avro_files import AvroFile, read_avro, write_avro
-from mirrorlake.destinations.iceberg.catalog_rows import CatalogEntry
-from mirrorlake.destinations.iceberg.file_store import FileStore
-from mirrorlake.destinations.iceberg.lake_paths import (
+from mirrorlake.destinations.iceberg.catalog.entries import CatalogEntry
+from mirrorlake.destinations.iceberg.storage.file_store import FileStore
+from mirrorlake.destinations.iceberg.warehouse.avro_files import AvroFile, read_avro, write_avro
+from mirrorlake.destinations.iceberg.warehouse.lake_paths import (
     LakePaths,
     Places,
     moved_parquet,

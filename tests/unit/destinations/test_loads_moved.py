@@ -11,7 +11,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
-from mirrorlake.destinations.iceberg.versions import LoadsMoved, loads_moved
+from mirrorlake.destinations.iceberg.tables.versions import LoadsMoved, loads_moved
 from mirrorlake.schema.own_columns import SEQ
 
 

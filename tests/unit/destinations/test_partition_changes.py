@@ -28,7 +28,10 @@ from pyiceberg.types import (
 
 from mirrorlake.config import LakeConfig
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.partition_changes import identity_columns, partitions_since
+from mirrorlake.destinations.iceberg.reading.partition_changes import (
+    identity_columns,
+    partitions_since,
+)
 
 COLUMNS = {
     "id": LongType(),

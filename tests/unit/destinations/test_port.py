@@ -14,12 +14,12 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from mirrorlake.config import LakeConfig
 from mirrorlake.destinations.base import MAIN, Commit, Condition, Destination, Identifier
-from mirrorlake.destinations.iceberg.commit import LOAD_ID
-from mirrorlake.destinations.iceberg.conditions import raw_day, rows_of_load
-from mirrorlake.destinations.iceberg.data_files import write_files
+from mirrorlake.destinations.iceberg.commits.commit import LOAD_ID
+from mirrorlake.destinations.iceberg.commits.data_files import write_files
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.table_schemas import raw_schema
-from mirrorlake.destinations.iceberg.tables import ensure_raw_table
+from mirrorlake.destinations.iceberg.metadata.conditions import raw_day, rows_of_load
+from mirrorlake.destinations.iceberg.tables.schemas import raw_schema
+from mirrorlake.destinations.iceberg.tables.tables import ensure_raw_table
 from mirrorlake.errors import CommitConflict, LakeError
 from mirrorlake.schema.versions import Exact, SchemaVersion
 

@@ -11,10 +11,10 @@ import requests
 from pyiceberg.exceptions import CommitStateUnknownException, ForbiddenError, NoSuchTableError
 
 from mirrorlake.config.settings import CatalogConfig, LakeConfig
-from mirrorlake.destinations.iceberg import catalog
-from mirrorlake.destinations.iceberg.catalog import Connection
-from mirrorlake.destinations.iceberg.rest_catalog import rest_errors
-from mirrorlake.destinations.iceberg.session_settings import catalog_settings
+from mirrorlake.destinations.iceberg.catalog import connection as catalog
+from mirrorlake.destinations.iceberg.catalog.connection import Connection
+from mirrorlake.destinations.iceberg.catalog.rest import rest_errors
+from mirrorlake.destinations.iceberg.spark.settings import catalog_settings
 from mirrorlake.errors import CatalogFailed, LakeError
 
 ADDRESS = "https://h:8181/catalog"

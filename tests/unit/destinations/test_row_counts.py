@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFileContent, FileFormat
 
-from mirrorlake.destinations.iceberg.row_counts import count_shown
+from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
 
 
 @dataclass(frozen=True)

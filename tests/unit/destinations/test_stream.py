@@ -11,12 +11,12 @@ from pyiceberg.table import Table
 
 from mirrorlake.config import LakeConfig, Namespaces, TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg import stream
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.stream import read_batches
-from mirrorlake.destinations.iceberg.table_schemas import current_schema
-from mirrorlake.destinations.iceberg.tables import ensure_current_table
-from mirrorlake.operations.observe import duplicate_keys
+from mirrorlake.destinations.iceberg.reading import stream
+from mirrorlake.destinations.iceberg.reading.stream import read_batches
+from mirrorlake.destinations.iceberg.tables.schemas import current_schema
+from mirrorlake.destinations.iceberg.tables.tables import ensure_current_table
+from mirrorlake.operations.checking.observe import duplicate_keys
 from mirrorlake.schema.own_columns import ORIGINAL
 
 

@@ -20,8 +20,8 @@ from pydantic import SecretStr
 
 from mirrorlake.config.readers import TrinoConfig
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg import trino
-from mirrorlake.destinations.iceberg.trino import read_by_trino
+from mirrorlake.destinations.iceberg.reading import trino
+from mirrorlake.destinations.iceberg.reading.trino import read_by_trino
 from mirrorlake.errors import LakeError
 from tests.support.trino_server import Found, make_certificate, trino_server
 

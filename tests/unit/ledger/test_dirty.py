@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.ledger import Lease, Ledger, Window
-from mirrorlake.ledger.dirty import DirtyMark
+from mirrorlake.ledger.proofs.dirty import DirtyMark
 
 TABLE = "s.shop.t"
 OF_TABLE = DirtyMark("m1", "d1", TABLE, "a wrong rate", "ann@host", first=date(2026, 1, 1))

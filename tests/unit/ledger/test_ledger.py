@@ -30,9 +30,9 @@ from mirrorlake.ledger import (
     Repair,
     Tenant,
     Window,
-    leases,
 )
-from mirrorlake.ledger.lake_heads import LakeHead
+from mirrorlake.ledger.lake import leases
+from mirrorlake.ledger.lake.lake_heads import LakeHead
 from mirrorlake.schema.versions import SchemaVersion, schema_version
 
 TABLE = "s.shop.t"

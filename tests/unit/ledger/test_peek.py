@@ -15,7 +15,7 @@ import pytest
 from mirrorlake.config import TableContract, default_namespaces
 from mirrorlake.config.partitions import EARLIEST, days_in, first_day_of, partition_of
 from mirrorlake.ledger import LEDGER_VERSION, Ledger, RawFile, Receipt, Window
-from mirrorlake.ledger.peek import first_days
+from mirrorlake.ledger.database.peek import first_days
 
 RECEIPT = Receipt(1, 1, 1, "0", "2026-03-10 01:00:00", None, "server", "", 0, 0, 0.0)
 DAY = date(2026, 3, 10)

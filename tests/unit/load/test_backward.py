@@ -12,8 +12,8 @@ import pyarrow.compute as _compute
 import pyarrow.dataset as _dataset
 import pytest
 
-from mirrorlake.load import backward
-from mirrorlake.load.backward import went_back
+from mirrorlake.load.reloads import backward
+from mirrorlake.load.reloads.backward import went_back
 
 pc: Any = _compute
 ds: Any = _dataset

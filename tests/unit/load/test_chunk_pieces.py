@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.load.chunk_pieces import Piece, merge_pieces
+from mirrorlake.load.chunks.pieces import Piece, merge_pieces
 
 
 def pieces_of(expected: list[int]) -> list[Piece]:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceError
-from mirrorlake.load.chunk_statements import ChunkPlan, Equality
-from mirrorlake.load.convert import exact_rows
+from mirrorlake.load.chunks.convert import exact_rows
+from mirrorlake.load.chunks.statements import ChunkPlan, Equality
 from mirrorlake.schema.originals import gather_originals
 from mirrorlake.schema.versions import Exact
-from mirrorlake.sources.mysql.reader import WITNESS
+from mirrorlake.sources.mysql.reading.reader import WITNESS
 
 PAIR = pa.struct([pa.field("column", pa.large_string()), pa.field("text", pa.large_string())])
 KIND = pa.large_list(PAIR)

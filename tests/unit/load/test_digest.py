@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.load.digest import digest_of
+from mirrorlake.load.row_hashes.digest import digest_of
 
 TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "int": (pa.int32(), [None, 0, 1, -1, 2**31 - 1]),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.load.fingerprint import fingerprints, key_fingerprints
+from mirrorlake.load.row_hashes.fingerprint import fingerprints, key_fingerprints
 
 ENTRY = pa.struct([pa.field("column", pa.string()), pa.field("text", pa.string())])
 NAN = struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000001))[0]

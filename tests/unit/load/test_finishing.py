@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from mirrorlake.errors import LakeError, LeaseHeld
-from mirrorlake.load.chunk_receipt import ChunkReceipt
-from mirrorlake.load.chunk_task import ReadChunk
-from mirrorlake.load.finishing import Finishing
+from mirrorlake.load.chunks.chunk_task import ReadChunk
+from mirrorlake.load.chunks.finishing import Finishing
+from mirrorlake.load.chunks.receipt import ChunkReceipt
 
 WAIT = 10.0
 
@@ -94,7 +94,7 @@ def test_interrupted_while_it_is_waited_for_it_is_still_handed_over(
     with Finishing(lambda _: None) as finishing:
         begin(finishing, chunk)
         with monkeypatch.context() as patch:
-            patch.setattr("mirrorlake.load.finishing.wait", _interrupted)
+            patch.setattr("mirrorlake.load.chunks.finishing.wait", _interrupted)
             with pytest.raises(KeyboardInterrupt):
                 list(finishing.receipts())
         chunk.may_end.set()

@@ -17,7 +17,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from mirrorlake.config import LakeConfig, Namespaces, TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import (
+from mirrorlake.destinations.iceberg.commits.commit import (
     LOAD_ID,
     NUMBER,
     RECEIPT,
@@ -26,15 +26,14 @@ from mirrorlake.destinations.iceberg.commit import (
     commit_load,
     head_of,
 )
-from mirrorlake.destinations.iceberg.data_files import PartFiles
+from mirrorlake.destinations.iceberg.commits.data_files import PartFiles
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.table_schemas import raw_schema
-from mirrorlake.destinations.iceberg.tables import ensure_raw_table
+from mirrorlake.destinations.iceberg.tables.schemas import raw_schema
+from mirrorlake.destinations.iceberg.tables.tables import ensure_raw_table
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import Ledger, Load, Receipt, Window
 from mirrorlake.ledger.tables import LOADS
-from mirrorlake.load.digest import digest_of
-from mirrorlake.load.raw_files import (
+from mirrorlake.load.raw.raw_files import (
     ALTERED,
     FOREIGN,
     LOST,
@@ -43,7 +42,8 @@ from mirrorlake.load.raw_files import (
     refuse_damaged,
     replaced_files,
 )
-from mirrorlake.load.raw_proof import RawLook, prove_raw
+from mirrorlake.load.raw.raw_proof import RawLook, prove_raw
+from mirrorlake.load.row_hashes.digest import digest_of
 from mirrorlake.schema.versions import Exact, SchemaVersion
 
 DAY = date(2026, 1, 2)

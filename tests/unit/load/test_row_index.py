@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorlake.destinations.iceberg.model import open_storage
-from mirrorlake.load import row_index
-from mirrorlake.load.row_index import (
+from mirrorlake.load.row_hashes import row_index
+from mirrorlake.load.row_hashes.row_index import (
     DeltaGivenUp,
     IndexReader,
     IndexWriter,

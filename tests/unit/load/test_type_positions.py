@@ -9,7 +9,7 @@ import pytest
 from mirrorlake.config import ColumnRule, SourceConfig, TableContract, default_namespaces
 from mirrorlake.config.settings import EntitySection
 from mirrorlake.errors import SchemaError, TypeRefused
-from mirrorlake.load.chunk_planner import key_expression
+from mirrorlake.load.chunks.planner import key_expression
 from mirrorlake.sources.mysql.tables import Column, Index
 from mirrorlake.table.resolve import plan_table
 from tests.unit.plans import planned, time_column

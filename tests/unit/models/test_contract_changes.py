@@ -15,8 +15,11 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Lease, Ledger, Window
 from mirrorlake.models.computed import ComputedModels
 from mirrorlake.models.partition_states.states import States
-from mirrorlake.operations.contract_changes import TableChange, plan_contracts
-from mirrorlake.operations.recorded_contracts import record_contract, recorded_contracts
+from mirrorlake.operations.planning.contract_changes import TableChange, plan_contracts
+from mirrorlake.operations.schema_changes.recorded_contracts import (
+    record_contract,
+    recorded_contracts,
+)
 from mirrorlake.serving.catalogue import Catalogue
 from tests.unit.models.test_project import CONTRACT, Compiled
 from tests.unit.operations.test_invalid import RECEIPT, day

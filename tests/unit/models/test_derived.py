@@ -15,8 +15,8 @@ from mirrorlake.ledger import Lease, Ledger, Window
 from mirrorlake.models.computed import ComputedModels
 from mirrorlake.models.partition_states.derived import Origins, chosen_keys, derived
 from mirrorlake.models.partition_states.states import States
-from mirrorlake.operations.computed import NamedPartitions
-from mirrorlake.operations.declare import declare, plan_declaration
+from mirrorlake.operations.planning.computed import NamedPartitions
+from mirrorlake.operations.planning.declare import declare, plan_declaration
 from tests.unit.models.test_project import DAYS, Compiled
 from tests.unit.operations.test_invalid import RECEIPT
 

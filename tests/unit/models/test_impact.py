@@ -13,8 +13,8 @@ from mirrorlake.models.changes.impact import impacts_of, with_costs
 from mirrorlake.models.compile.column_uses import readings, table_places
 from mirrorlake.models.compile.model import Project
 from mirrorlake.models.ledger import ModelPartition, ModelRecords
-from mirrorlake.operations.altered_tables import AlteredCatalogue, AlteredTable
-from mirrorlake.operations.reader_impacts import ModelImpact
+from mirrorlake.operations.planning.reader_impacts import ModelImpact
+from mirrorlake.operations.schema_changes.altered_tables import AlteredCatalogue, AlteredTable
 from tests.unit.models.test_project import DAYS, Compiled
 
 SALES = (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.dirty import DirtyMark
+from mirrorlake.ledger.proofs.dirty import DirtyMark
 from mirrorlake.models.ledger import ModelPartition, ModelRecords
 
 OF_MODEL = DirtyMark("m2", "d1", "m.daily", "a wrong rate", "ann@host", key="day=2026-01-01")

@@ -15,7 +15,7 @@ from mirrorlake.cli.plans import markdown_cell
 from mirrorlake.config import load_config
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.changes.since_run import record_model
-from mirrorlake.operations.recorded_contracts import record_contract
+from mirrorlake.operations.schema_changes.recorded_contracts import record_contract
 from tests.unit.models.test_project import CONTRACT, DAYS, Compiled
 from tests.unit.models.test_work import INITIAL, World
 

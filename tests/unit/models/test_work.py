@@ -15,16 +15,16 @@ from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ConfigError, ModelError
 from mirrorlake.ledger import Lease, Ledger, Window
-from mirrorlake.ledger.dirty import DirtyMark
+from mirrorlake.ledger.proofs.dirty import DirtyMark
 from mirrorlake.models.compute.backfill import ModelWork, looked_at_again
 from mirrorlake.models.compute.run import refuse_waiting
 from mirrorlake.models.computed import ComputedModels
 from mirrorlake.models.ledger import ModelPartition, ModelRecords
 from mirrorlake.models.partition_states.states import States
-from mirrorlake.operations.backfill_windows import WorkRequest
-from mirrorlake.operations.forecasts import Forecast
-from mirrorlake.operations.work import Work, find_work
-from mirrorlake.operations.work_plans import plan_work
+from mirrorlake.operations.days.backfill_windows import WorkRequest
+from mirrorlake.operations.planning.forecasts import Forecast
+from mirrorlake.operations.planning.work import Work, find_work
+from mirrorlake.operations.planning.work_plans import plan_work
 from tests.unit.models.test_project import DAYS, Compiled
 from tests.unit.operations.test_invalid import RECEIPT
 

@@ -16,13 +16,13 @@ from click.testing import CliRunner
 from mirrorlake.cli.main import cli
 from mirrorlake.config import Config
 from mirrorlake.ledger import Ledger, Window
-from mirrorlake.operations import moved_lake
-from mirrorlake.operations.attention import find_attention, labels
-from mirrorlake.operations.monitor import not_right
+from mirrorlake.operations.loading.results import unchanged_result
+from mirrorlake.operations.loading.unchanged import Unchanged
+from mirrorlake.operations.other_writers import moved_lake
 from mirrorlake.operations.publishers import PublicationStatus
-from mirrorlake.operations.results import unchanged_result
-from mirrorlake.operations.status import status_of
-from mirrorlake.operations.unchanged import Unchanged
+from mirrorlake.operations.status.attention import find_attention, labels
+from mirrorlake.operations.status.monitor import not_right
+from mirrorlake.operations.status.status import status_of
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.table.surplus import SURPLUS
 from tests.unit.operations.test_queries import filled
@@ -138,7 +138,7 @@ def test_a_moved_lake_never_ends_with_0(
     monkeypatch.setattr("mirrorlake.cli.status.open_contract", lambda _: config)
     assert moved_lake.find_all_moved(config, ledger, config.tables) == {}
     monkeypatch.setattr(
-        "mirrorlake.operations.status.find_all_moved",
+        "mirrorlake.operations.status.status.find_all_moved",
         lambda *_: {TABLE: [SimpleNamespace(said="rows were deleted")]},
     )
     for options in ((), ("--strict",), ("--json",)):

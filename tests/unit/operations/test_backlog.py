@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from mirrorlake.ledger import Load, Receipt, Window
-from mirrorlake.operations.backlog import REACH, due_of
+from mirrorlake.operations.days.backlog import REACH, due_of
 from tests.unit.operations.test_gaps import CONTRACT, RECEIPT, TODAY, day, loaded, reloaded
 
 ZONE = ZoneInfo("UTC")

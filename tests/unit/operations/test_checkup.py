@@ -6,7 +6,7 @@ import pytest
 
 from mirrorlake.config import SourceConfig
 from mirrorlake.config.server import Tls, TlsConfig
-from mirrorlake.operations.doctor import unproved_server
+from mirrorlake.operations.status.doctor import unproved_server
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from dagster_mirrorlake.landing.sensor import LandedCursor
 from mirrorlake.operations.cursors import cursor_text, read_cursor
-from mirrorlake.operations.detect import Mark
-from mirrorlake.operations.unfolded import FoldCursor, FoldRequest
+from mirrorlake.operations.days.unfolded import FoldCursor, FoldRequest
+from mirrorlake.operations.loading.detect import Mark
 
 MARK = Mark("2026-01-01T00:00:00", 7, None, "d", "2026-01-02T00:00:00", "2026-01-02T00:00:00")
 FOLDED = FoldCursor(3, {"s.d.t": FoldRequest(9, {"t_v_1": 5, "t_v_2": None}, "2026-01-01")})

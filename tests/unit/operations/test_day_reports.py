@@ -21,10 +21,10 @@ from mirrorlake.config import TableContract, default_namespaces
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger, Load, Receipt, Window
 from mirrorlake.ledger.tables import SETTLED
-from mirrorlake.operations import day_reports
 from mirrorlake.operations.cursors import cursor_text, read_cursor
-from mirrorlake.operations.day_reports import DayReports, ReportCursor, find_reports
-from mirrorlake.operations.partitions import folded_days, held_days
+from mirrorlake.operations.days import day_reports
+from mirrorlake.operations.days.day_reports import DayReports, ReportCursor, find_reports
+from mirrorlake.operations.days.partitions import folded_days, held_days
 
 TODAY = date(2026, 3, 10)
 FIRST = date(2026, 3, 1)

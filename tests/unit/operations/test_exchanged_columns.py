@@ -13,9 +13,9 @@ from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.exchanged_columns import exchanged_since
-from mirrorlake.operations.recorded_contracts import record_contract
-from mirrorlake.operations.status import status_of
+from mirrorlake.operations.schema_changes.exchanged_columns import exchanged_since
+from mirrorlake.operations.schema_changes.recorded_contracts import record_contract
+from mirrorlake.operations.status.status import status_of
 from mirrorlake.table.exchanged import exchanged_name, record_exchanged
 from mirrorlake.table.source_columns import SourceColumn, record_source_columns
 

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 from mirrorlake.ledger import Cost, Load, Window
-from mirrorlake.operations.forecasts import (
+from mirrorlake.operations.planning.forecasts import (
     RECENT,
     Forecast,
     forecast_day,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from mirrorlake.config import TableContract, default_namespaces
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Load, OpenWindow, Receipt, Window
-from mirrorlake.operations.backfill_windows import BackfillWindow, plan_backfill
-from mirrorlake.operations.gaps import Stretch, stretches_of
+from mirrorlake.operations.days.backfill_windows import BackfillWindow, plan_backfill
+from mirrorlake.operations.days.gaps import Stretch, stretches_of
 
 TODAY = date(2026, 3, 10)
 CONTRACT = TableContract(

@@ -10,12 +10,12 @@ import pytest
 
 from mirrorlake.config import Config, load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import LOAD_ID
-from mirrorlake.destinations.iceberg.heads import read_head
-from mirrorlake.destinations.iceberg.identity import open_lake
+from mirrorlake.destinations.iceberg.commits.commit import LOAD_ID
+from mirrorlake.destinations.iceberg.commits.heads import read_head
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.moved_lake import IN_TURN, HeadsInTurn, named_otherwise
+from mirrorlake.operations.other_writers.moved_lake import IN_TURN, HeadsInTurn, named_otherwise
 from tests.support.rest_catalog import CREDENTIAL, RestCatalogServer, running_catalog
 
 COUNT = 2 * IN_TURN + 1

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 from mirrorlake.ledger import Cost, Load, Receipt, Window
-from mirrorlake.operations.history import History, history_of
+from mirrorlake.operations.status.history import History, history_of
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)
 RECEIPT = Receipt(

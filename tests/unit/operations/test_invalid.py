@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.ledger import Lease, Ledger, Load, Receipt, Window
-from mirrorlake.ledger.dirty import DirtyMark
-from mirrorlake.operations.invalid import (
+from mirrorlake.ledger.proofs.dirty import DirtyMark
+from mirrorlake.operations.days.invalid import (
     InvalidRange,
     answered_marks,
     invalid_ranges,

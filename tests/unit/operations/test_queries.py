@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.ledger import Ledger, Stamp, Window
 from mirrorlake.ledger.records import Receipt
-from mirrorlake.operations import unchanged
-from mirrorlake.operations.status import status_of
-from mirrorlake.operations.unchanged import look_at
-from mirrorlake.sources.mysql.change_stamps import ChangeStamp
+from mirrorlake.operations.loading import unchanged
+from mirrorlake.operations.loading.unchanged import look_at
+from mirrorlake.operations.status.status import status_of
+from mirrorlake.sources.mysql.changes.change_stamps import ChangeStamp
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 CONTRACT = """

@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from mirrorlake.config import LakeConfig, Namespaces, TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.branches import begin_branch
-from mirrorlake.destinations.iceberg.commit import FOLDED, LOAD_ID, NUMBER, RECEIPT, WINDOW
+from mirrorlake.destinations.iceberg.commits.branches import begin_branch
+from mirrorlake.destinations.iceberg.commits.commit import FOLDED, LOAD_ID, NUMBER, RECEIPT, WINDOW
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.table_schemas import current_schema, raw_schema
-from mirrorlake.destinations.iceberg.tables import ensure_current_table, ensure_raw_table
+from mirrorlake.destinations.iceberg.tables.schemas import current_schema, raw_schema
+from mirrorlake.destinations.iceberg.tables.tables import ensure_current_table, ensure_raw_table
 from mirrorlake.ledger import Ledger, Load, Receipt, Window
-from mirrorlake.operations.restore_ledger import rebuild_table
+from mirrorlake.operations.repairing.restore_ledger import rebuild_table
 from mirrorlake.schema.versions import Exact, SchemaVersion
 
 CONTRACT = TableContract(

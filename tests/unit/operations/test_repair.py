@@ -16,12 +16,18 @@ from pydantic import SecretStr
 
 from mirrorlake.errors import ConfigError, SourceError
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations import repair
-from mirrorlake.operations.repair import PATIENCE, PAUSE_SECONDS, Repaired, again_of, repair_table
-from mirrorlake.operations.repair_keys import RepairRound
-from mirrorlake.proof.differences import Difference, Differing, Value
-from mirrorlake.proof.ranges import Range, RangeProof, Span, Tally
-from mirrorlake.proof.report import Ask, Report
+from mirrorlake.operations.repairing import repair
+from mirrorlake.operations.repairing.repair import (
+    PATIENCE,
+    PAUSE_SECONDS,
+    Repaired,
+    again_of,
+    repair_table,
+)
+from mirrorlake.operations.repairing.repair_keys import RepairRound
+from mirrorlake.proof.comparing.report import Ask, Report
+from mirrorlake.proof.forms.differences import Difference, Differing, Value
+from mirrorlake.proof.ranges.ranges import Range, RangeProof, Span, Tally
 from tests.unit.plans import contract
 
 MYSQL, LAKE = Tally(3, 0x33), Tally(2, 0x22)

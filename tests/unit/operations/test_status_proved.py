@@ -14,13 +14,13 @@ from mirrorlake.config import Config, load_config
 from mirrorlake.landing.ledger import FileRecord, LandedSnapshots, SeenSnapshot
 from mirrorlake.landing.status import snapshot_checks, snapshots_proved
 from mirrorlake.ledger import LayerProof, Ledger, Proof, Receipt, Tenant, Window
-from mirrorlake.ledger.lake_heads import LakeHead
-from mirrorlake.operations.layer_status import (
+from mirrorlake.ledger.lake.lake_heads import LakeHead
+from mirrorlake.operations.status.layer_status import (
     newest_proof,
 )
-from mirrorlake.operations.status import TableStatus, status_of
-from mirrorlake.operations.tenant_status import tenants_status
-from mirrorlake.proof.coverage import ProofStatus
+from mirrorlake.operations.status.status import TableStatus, status_of
+from mirrorlake.operations.status.tenants import tenants_status
+from mirrorlake.proof.coverage.coverage import ProofStatus
 from mirrorlake.schema.versions import SchemaVersion, schema_version
 from mirrorlake.table.new_columns import held_now, hidden_name
 from mirrorlake.workspace import Workspace

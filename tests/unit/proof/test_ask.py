@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mirrorlake.errors import ConfigError
-from mirrorlake.proof.report import Ask
+from mirrorlake.proof.comparing.report import Ask
 
 
 @pytest.mark.parametrize(

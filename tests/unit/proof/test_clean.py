@@ -15,16 +15,16 @@ import pytest
 
 from mirrorlake.config import ColumnRule, LakeConfig, Namespaces, TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commit import FOLDED
+from mirrorlake.destinations.iceberg.commits.commit import FOLDED
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.table_schemas import current_schema
-from mirrorlake.destinations.iceberg.tables import ensure_current_table
+from mirrorlake.destinations.iceberg.tables.schemas import current_schema
+from mirrorlake.destinations.iceberg.tables.tables import ensure_current_table
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger, Load, Window
-from mirrorlake.proof.clean import prove_clean
-from mirrorlake.proof.clean_look import CleanLook
-from mirrorlake.proof.differences import Formatter
-from mirrorlake.proof.rules import shown
+from mirrorlake.proof.clean.clean import prove_clean
+from mirrorlake.proof.clean.findings import CleanLook
+from mirrorlake.proof.clean.rules import shown
+from mirrorlake.proof.forms.differences import Formatter
 from mirrorlake.schema.masking import keyed_hash
 from mirrorlake.schema.own_columns import ORIGINAL
 
@@ -278,7 +278,7 @@ def test_a_mask_counts_characters() -> None:
 
 
 def test_time_zones_and_more_batches_than_one(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("mirrorlake.proof.clean.AT_ONCE", 2)
+    monkeypatch.setattr("mirrorlake.proof.clean.clean.AT_ONCE", 2)
     world = World(tmp_path, columns={})
     columns = [("id", "int"), ("t", "timestamptz"), ("f", "float"), ("b", "boolean")]
     rows = [

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from mirrorlake.errors import ProofError
-from mirrorlake.proof import counts
-from mirrorlake.proof.canonical import DELETED_AT
-from mirrorlake.proof.counts import NO_DAY, count_rows
+from mirrorlake.proof.comparing import counts
+from mirrorlake.proof.comparing.counts import NO_DAY, count_rows
+from mirrorlake.proof.forms.canonical import DELETED_AT
 from tests.unit.plans import contract
 from tests.unit.proof.test_ranges import column
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from mirrorlake.proof.coverage import round_of
+from mirrorlake.proof.coverage.coverage import round_of
 
 
 def chunk(lo: str | None, hi: str | None, verdict: str = "equal", asked: str = "next") -> Any:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.proof.covered import current_proofs, is_covered
-from mirrorlake.proof.days import Days, proved_days, whole_days
-from mirrorlake.proof.range_ends import is_at_most
-from mirrorlake.proof.scope import ALL, UNKNOWN, Scope
+from mirrorlake.proof.coverage.covered import current_proofs, is_covered
+from mirrorlake.proof.coverage.days import Days, proved_days, whole_days
+from mirrorlake.proof.ranges.range_ends import is_at_most
+from mirrorlake.proof.ranges.scope import ALL, UNKNOWN, Scope
 from tests.unit.proof.test_ranges import column
 
 MAY = date(2026, 5, 1)

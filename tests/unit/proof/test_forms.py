@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mirrorlake.errors import ProofError, TypeRefused
-from mirrorlake.proof.canonical import SHORT, Form, form_of
-from mirrorlake.proof.rows import RowForm, lake_number, lake_sum, row_form, source_number
+from mirrorlake.proof.forms.canonical import SHORT, Form, form_of
+from mirrorlake.proof.forms.rows import RowForm, lake_number, lake_sum, row_form, source_number
 from mirrorlake.sources.mysql.tables import Column
 from tests.unit.proof.test_ranges import column
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.proof.hashing import ALGORITHM, hash_bytes
-from mirrorlake.proof.ranges import Tally
-from mirrorlake.proof.report import digest_text
-from mirrorlake.proof.rows import row_form, source_number
+from mirrorlake.proof.comparing.report import digest_text
+from mirrorlake.proof.forms.hashing import ALGORITHM, hash_bytes
+from mirrorlake.proof.forms.rows import row_form, source_number
+from mirrorlake.proof.ranges.ranges import Tally
 from mirrorlake.sources.mysql.tables import Column
 from tests.integration.removed_in_9 import REMOVED, refused_by_9, sent_by_engine
 

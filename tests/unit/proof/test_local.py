@@ -23,16 +23,16 @@ from pyiceberg.expressions import (
 
 from mirrorlake.config import LakeConfig
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.expressions import expression
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.table_schemas import current_schema
-from mirrorlake.destinations.iceberg.tables import ensure_current_table
-from mirrorlake.proof import local_side
-from mirrorlake.proof.canonical import DELETED_AT, ORIGINALS, form_of
-from mirrorlake.proof.duckdb_forms import NoForm, forms_of
-from mirrorlake.proof.order import Part
-from mirrorlake.proof.ranges import EVERYWHERE, NOTHING, Range, Span, Tally
-from mirrorlake.proof.rows import RowForm
+from mirrorlake.destinations.iceberg.metadata.expressions import expression
+from mirrorlake.destinations.iceberg.tables.schemas import current_schema
+from mirrorlake.destinations.iceberg.tables.tables import ensure_current_table
+from mirrorlake.proof.forms.canonical import DELETED_AT, ORIGINALS, form_of
+from mirrorlake.proof.forms.rows import RowForm
+from mirrorlake.proof.ranges.order import Part
+from mirrorlake.proof.ranges.ranges import EVERYWHERE, NOTHING, Range, Span, Tally
+from mirrorlake.proof.sides import local_side
+from mirrorlake.proof.sides.duckdb_forms import NoForm, forms_of
 from mirrorlake.sources.mysql.tables import Column
 from tests.unit.proof.test_ranges import column
 

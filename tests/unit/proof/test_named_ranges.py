@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mirrorlake.errors import ConfigError
-from mirrorlake.proof.named_ranges import (
+from mirrorlake.proof.ranges.named_ranges import (
     Closed,
     Named,
     closed_span,
@@ -16,8 +16,8 @@ from mirrorlake.proof.named_ranges import (
     integer_range,
     read_keys,
 )
-from mirrorlake.proof.order import span_conditions
-from mirrorlake.proof.ranges import Range, Span
+from mirrorlake.proof.ranges.order import span_conditions
+from mirrorlake.proof.ranges.ranges import Range, Span
 from tests.unit.proof.test_order import BIN, parts_of
 from tests.unit.proof.test_ranges import column
 

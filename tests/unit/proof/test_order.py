@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.proof.canonical import form_of
-from mirrorlake.proof.order import (
+from mirrorlake.proof.forms.canonical import form_of
+from mirrorlake.proof.ranges.order import (
     Part,
     after_condition,
     among_condition,
@@ -19,7 +19,7 @@ from mirrorlake.proof.order import (
     ordered_parts,
     span_conditions,
 )
-from mirrorlake.proof.ranges import Span, bound_text
+from mirrorlake.proof.ranges.ranges import Span, bound_text
 from mirrorlake.sources.mysql.tables import Column
 from tests.unit.proof.test_ranges import column
 

@@ -7,13 +7,21 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.proof import compare, ranges
-from mirrorlake.proof.check import CHUNK_ROWS
-from mirrorlake.proof.compare import Candidates, Digests, KeyCut, candidates, cut_for, proofs
-from mirrorlake.proof.differences import Difference, Differing, Field, Value
-from mirrorlake.proof.ranges import Grid, Range, Span, Tally, bucket_count, plan_grid
-from mirrorlake.proof.recheck import Rechecked
-from mirrorlake.proof.verdict import verdict_of
+from mirrorlake.proof.comparing import compare
+from mirrorlake.proof.comparing.check import CHUNK_ROWS
+from mirrorlake.proof.comparing.compare import (
+    Candidates,
+    Digests,
+    KeyCut,
+    candidates,
+    cut_for,
+    proofs,
+)
+from mirrorlake.proof.comparing.recheck import Rechecked
+from mirrorlake.proof.comparing.verdict import verdict_of
+from mirrorlake.proof.forms.differences import Difference, Differing, Field, Value
+from mirrorlake.proof.ranges import ranges
+from mirrorlake.proof.ranges.ranges import Grid, Range, Span, Tally, bucket_count, plan_grid
 from tests.unit.proof.test_order import parts_of
 from tests.unit.proof.test_ranges import column
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.errors import ProofError, TypeRefused
-from mirrorlake.proof.canonical import Form, form_of
-from mirrorlake.proof.differences import Difference, Field, Formatter, Value, compare_rows
-from mirrorlake.proof.ranges import (
+from mirrorlake.proof.forms.canonical import Form, form_of
+from mirrorlake.proof.forms.differences import Difference, Field, Formatter, Value, compare_rows
+from mirrorlake.proof.forms.rows import Row, RowForm, row_form
+from mirrorlake.proof.ranges.ranges import (
     EVERYWHERE,
     Range,
     Tally,
@@ -20,7 +21,6 @@ from mirrorlake.proof.ranges import (
     plan_grid,
     total,
 )
-from mirrorlake.proof.rows import Row, RowForm, row_form
 from mirrorlake.sources.mysql.tables import Column
 
 

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from mirrorlake.errors import ProofError
-from mirrorlake.proof import compare, ranges
-from mirrorlake.proof.compare import Digests, KeyCut, candidates, read_lake, read_source
-from mirrorlake.proof.ranges import Range, Tally
+from mirrorlake.proof.comparing import compare
+from mirrorlake.proof.comparing.compare import Digests, KeyCut, candidates, read_lake, read_source
+from mirrorlake.proof.ranges import ranges
+from mirrorlake.proof.ranges.ranges import Range, Tally
 from tests.unit.proof.test_parts import ONE, TWO, grid
 
 Keys = list[tuple[str, ...]]

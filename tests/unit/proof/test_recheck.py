@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.proof import recheck as judging
-from mirrorlake.proof.canonical import SHOWN, Form
-from mirrorlake.proof.differences import (
+from mirrorlake.proof.comparing import recheck as judging
+from mirrorlake.proof.comparing.recheck import CHANGING, moved_since, recheck
+from mirrorlake.proof.forms.canonical import SHOWN, Form
+from mirrorlake.proof.forms.differences import (
     Difference,
     Field,
     Formatter,
@@ -20,8 +21,7 @@ from mirrorlake.proof.differences import (
     compare_counts,
     compare_rows,
 )
-from mirrorlake.proof.recheck import CHANGING, moved_since, recheck
-from mirrorlake.proof.rows import Key, Row, RowForm
+from mirrorlake.proof.forms.rows import Key, Row, RowForm
 from tests.unit.plans import contract
 
 ROWS = RowForm(

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.proof import rows_beside_bounds, unchanged_since_load
-from mirrorlake.proof.impossible_keys import can_hold, convertible_equals, is_convertible
-from mirrorlake.proof.mysql_side import SourceSide, _equals
-from mirrorlake.proof.rows_beside_bounds import Beside, compare_beside, read_beside
-from mirrorlake.proof.target import named
-from mirrorlake.proof.unchanged_since_load import is_still, is_unchanged
+from mirrorlake.proof.comparing import rows_beside_bounds, unchanged_since_load
+from mirrorlake.proof.comparing.rows_beside_bounds import Beside, compare_beside, read_beside
+from mirrorlake.proof.comparing.unchanged_since_load import is_still, is_unchanged
+from mirrorlake.proof.ranges.impossible_keys import can_hold, convertible_equals, is_convertible
+from mirrorlake.proof.ranges.target import named
+from mirrorlake.proof.sides.mysql_side import SourceSide, _equals
 from tests.unit.proof.test_ranges import column
 
 Answer = list[tuple[Any, ...]]
@@ -114,7 +114,7 @@ def test_without_a_key_rows_are_a_multiset(monkeypatch: pytest.MonkeyPatch) -> N
 def test_which_keys_past_the_bound_are_compared_as_they_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mirrorlake.proof.target.MOST_NEWER", 2)
+    monkeypatch.setattr("mirrorlake.proof.ranges.target.MOST_NEWER", 2)
     assert named(target(), [("1",), ("2",)]) == [("1",), ("2",)]
     assert named(target(), [("1",), ("2",), ("3",)]) == ()
     assert named(target(keyed=False), [("1",)]) == ()
@@ -254,7 +254,7 @@ def test_a_charset_that_lacks_a_character() -> None:
 
 def test_the_condition_of_a_key() -> None:
     """Only what the charset may lack is converted: all else goes through the index as it is."""
-    from mirrorlake.proof.canonical import form_of
+    from mirrorlake.proof.forms.canonical import form_of
 
     more = {"charset": "latin1", "collation": "latin1_bin", "length": 9}
     latin = column("k", "varchar", **more)

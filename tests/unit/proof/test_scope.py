@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.errors import ConfigError
-from mirrorlake.proof.scope import ALL, UNKNOWN, Scope, both, day_condition, settled_scope
+from mirrorlake.proof.ranges.scope import ALL, UNKNOWN, Scope, both, day_condition, settled_scope
 from tests.unit.plans import contract
 
 SETTLE = timedelta(minutes=10)

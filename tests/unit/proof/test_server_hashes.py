@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mirrorlake.proof.rows import row_form
-from mirrorlake.proof.server_hashes import (
+from mirrorlake.proof.forms.rows import row_form
+from mirrorlake.proof.sides.server_hashes import (
     UNKNOWN,
     Compared,
     ServerHashes,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from mirrorlake.proof.ranges import Range, RangeProof, Span, Tally
-from mirrorlake.proof.rows_beside_bounds import Beside
-from mirrorlake.proof.verdict import (
+from mirrorlake.proof.comparing.rows_beside_bounds import Beside
+from mirrorlake.proof.comparing.verdict import (
     LEFT,
     NOTHING_OLD,
     is_any_compared,
     settled_ranges,
     uncompared,
 )
+from mirrorlake.proof.ranges.ranges import Range, RangeProof, Span, Tally
 
 NONE, ONE, TWO = Tally(0, 0), Tally(1, 11), Tally(2, 23)
 

@@ -21,12 +21,12 @@ ALLOWED = {
     ("mirrorlake/runtime/permissions.py", "os.umask"): "under a lock, counted: see its docstring",
     ("mirrorlake/runtime/launch.py", "os.environ"): "PySpark reads it there alone; under a lock",
     ("mirrorlake/runtime/launch.py", "del os.environ"): "the same",
-    ("mirrorlake/destinations/iceberg/spark.py", "os.environ"): "set for good, for the JVM",
+    ("mirrorlake/destinations/iceberg/spark/session.py", "os.environ"): "set for good, for the JVM",
     (
-        "mirrorlake/destinations/iceberg/spark_gateway.py",
+        "mirrorlake/destinations/iceberg/spark/gateway.py",
         "signal.signal(",
     ): "in the main thread alone",
-    ("mirrorlake/sources/mysql/proxy.py", "signal.signal("): "a program's first step",
+    ("mirrorlake/sources/mysql/reading/proxy.py", "signal.signal("): "a program's first step",
     ("dagster_mirrorlake/batches/entry.py", "os.environ"): "a program's first step",
 }
 

@@ -20,7 +20,9 @@ def test_settings_of_a_test_begin_from_the_suites() -> None:
 
 
 @pytest.mark.parametrize("category", [DeprecationWarning, PendingDeprecationWarning, FutureWarning])
-@pytest.mark.parametrize("module", ["mirrorlake.load.runner", "dagster_mirrorlake", "demo.shop"])
+@pytest.mark.parametrize(
+    "module", ["mirrorlake.load.chunks.runner", "dagster_mirrorlake", "demo.shop"]
+)
 def test_a_deprecated_use_of_ours_is_an_error(category: type[Warning], module: str) -> None:
     with pytest.raises(category):
         warnings.warn_explicit("it is deprecated", category, "file.py", 1, module=module)

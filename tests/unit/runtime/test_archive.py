@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from mirrorlake.errors import MachineError
-from mirrorlake.operations import warm
-from mirrorlake.operations.warm import make_archive
+from mirrorlake.operations.loading import warm
+from mirrorlake.operations.loading.warm import make_archive
 from mirrorlake.runtime import archive
 from mirrorlake.runtime.archive import archive_of, archive_options
 from mirrorlake.runtime.java import Java, find_java, java_environment
@@ -83,8 +83,10 @@ def test_a_damaged_archive_is_passed_over_without_a_word(prefix, tmp_path):
 
 def test_a_java_that_makes_none_says_so(prefix, monkeypatch, tmp_path):
     """And leaves nothing behind."""
-    monkeypatch.setattr("mirrorlake.operations.warm.find_java", lambda: Java(tmp_path, 17, False))
-    monkeypatch.setattr("mirrorlake.operations.warm.ensure_jars", lambda _: [])
+    monkeypatch.setattr(
+        "mirrorlake.operations.loading.warm.find_java", lambda: Java(tmp_path, 17, False)
+    )
+    monkeypatch.setattr("mirrorlake.operations.loading.warm.ensure_jars", lambda _: [])
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").write_text("#!/bin/sh\necho no such option >&2; exit 1\n")
     (tmp_path / "bin" / "java").chmod(0o755)

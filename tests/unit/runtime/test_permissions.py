@@ -19,11 +19,11 @@ from dagster_mirrorlake.resources import LedgerResource
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.config.settings import LakeConfig
-from mirrorlake.destinations.iceberg.identity import open_lake
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.session_settings import catalog_settings
+from mirrorlake.destinations.iceberg.spark.settings import catalog_settings
+from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.doctor import diagnose_contract, look_at_permissions
+from mirrorlake.operations.status.doctor import diagnose_contract, look_at_permissions
 from mirrorlake.runtime.launch import hidden_settings
 from mirrorlake.runtime.permissions import Permissions, Umask, find_wider, held, narrowing
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.config import Namespaces, TableContract
-from mirrorlake.destinations.iceberg.table_schemas import current_schema
+from mirrorlake.destinations.iceberg.tables.schemas import current_schema
 from mirrorlake.errors import ConfigError
 from mirrorlake.serving.clean_days import (
     DayColumn,

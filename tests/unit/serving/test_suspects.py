@@ -11,8 +11,8 @@ import pytest
 from mirrorlake.config import ColumnRule, LakeConfig, Namespaces, TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.table_schemas import current_schema
-from mirrorlake.destinations.iceberg.tables import ensure_current_table
+from mirrorlake.destinations.iceberg.tables.schemas import current_schema
+from mirrorlake.destinations.iceberg.tables.tables import ensure_current_table
 from mirrorlake.ledger import Ledger
 from mirrorlake.serving import personal_audit
 from mirrorlake.serving.personal_audit import find_suspects

@@ -10,8 +10,8 @@ import pytest
 from mirrorlake.config import ColumnRule, LakeConfig, Namespaces, TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.table_schemas import current_schema
-from mirrorlake.destinations.iceberg.tables import ensure_current_table
+from mirrorlake.destinations.iceberg.tables.schemas import current_schema
+from mirrorlake.destinations.iceberg.tables.tables import ensure_current_table
 from mirrorlake.ledger import Ledger, Load, Window
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.table.new_columns import held_columns, held_now, known_columns, remember_columns

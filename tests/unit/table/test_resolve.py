@@ -17,7 +17,7 @@ from mirrorlake.config import ColumnRule
 from mirrorlake.config.modes import MODES, LoadMode
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.ledger import Receipt, Window
-from mirrorlake.load.chunk_planner import plan_chunks
+from mirrorlake.load.chunks.planner import plan_chunks
 from mirrorlake.sources.mysql.tables import Column
 from mirrorlake.table.windows import lower_bound, plan_window, replaced_from
 from tests.unit.plans import load_that_ended, planned, time_column

@@ -4,7 +4,7 @@ Python's codecs differ from MySQL's in places, and servers from one another. So 
 once for a charset of single bytes, and once for each text of other charsets that is not all ASCII.
 
 Source: MySQL 8.0 manual, 10.3.8 "Character Set Introducers", 26.4 "The INFORMATION_SCHEMA
-CHARACTER_SETS Table"; `mirrorlake.sources.mysql.types`, which has the expressions.
+CHARACTER_SETS Table"; `mirrorlake.sources.mysql.types.exact_types`, which has the expressions.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pymysql.connections import Connection
 from mirrorlake.errors import SourceError
 from mirrorlake.sources.mysql.binlog.column_forms import ServerForms
 from mirrorlake.sources.mysql.binlog.values.texts import WIDE, ConvertedText
-from mirrorlake.sources.mysql.connect import is_mariadb, rows_of
-from mirrorlake.sources.mysql.types import text_forms
+from mirrorlake.sources.mysql.sessions.connect import is_mariadb, rows_of
+from mirrorlake.sources.mysql.types.exact_types import text_forms
 
 _COLLATIONS = "SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS WHERE ID > 0"
 _MORE_COLLATIONS = (

@@ -3,8 +3,8 @@
 Types that the log does not tell from others (MariaDB writes UUID and INET6 as BINARY) are known by
 what the server declares of the column.
 
-Source: `mirrorlake.sources.mysql.types`, which says what a SELECT gives; a test compares the two,
-type by type.
+Source: `mirrorlake.sources.mysql.types.exact_types`, which says what a SELECT gives; a test
+compares the two, type by type.
 """
 
 from __future__ import annotations

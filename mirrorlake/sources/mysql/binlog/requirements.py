@@ -14,7 +14,7 @@ from typing import Any, Final
 from pymysql.connections import Connection
 
 from mirrorlake.errors import SourceError
-from mirrorlake.sources.mysql.connect import is_mariadb, rows_of
+from mirrorlake.sources.mysql.sessions.connect import is_mariadb, rows_of
 from mirrorlake.sources.mysql.tables import quoted_text
 
 _RETENTION: Final = ("binlog_expire_logs_seconds", "expire_logs_days")

@@ -15,7 +15,7 @@ from mirrorlake.errors import SourceError
 from mirrorlake.sources.mysql.binlog.gtid_lists import GtidList
 from mirrorlake.sources.mysql.binlog.gtid_sets import GtidSet
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
-from mirrorlake.sources.mysql.connect import is_mariadb, rows_of
+from mirrorlake.sources.mysql.sessions.connect import is_mariadb, rows_of
 
 _FIRST: Final = 2**31
 _COUNT: Final = 2**31 - 1

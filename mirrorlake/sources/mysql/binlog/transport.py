@@ -21,7 +21,7 @@ from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import LogPurged, SourceError
 from mirrorlake.sources.mysql.binlog.gtid_sets import GtidSet
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
-from mirrorlake.sources.mysql.connect import (
+from mirrorlake.sources.mysql.sessions.connect import (
     is_mariadb,
     open_session,
     read_position,

@@ -17,7 +17,7 @@ from mirrorlake.landing.check import difference_lines, verdict_words
 from mirrorlake.landing.fold.publish import list_versions
 from mirrorlake.landing.fold.state import read_state
 from mirrorlake.landing.fold.trace import Traced, trace_table
-from mirrorlake.proof.differences import Formatter
+from mirrorlake.proof.forms.differences import Formatter
 from tests.integration.conftest import Place
 from tests.integration.landing.fold.test_snapshot_fold import (
     NUMBERS,

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.branches import list_branches
+from mirrorlake.destinations.iceberg.commits.branches import list_branches
 from mirrorlake.errors import ConfigError, LakeError, MirrorlakeError, SchemaError
 from mirrorlake.landing.fold import Folded, SnapshotTable, fold_snapshot
 from mirrorlake.landing.fold.changes import WAS

@@ -17,16 +17,16 @@ from mirrorlake.config import TableContract
 from mirrorlake.config.landing import SnapshotConfig
 from mirrorlake.config.settings import Namespaces
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.branches import list_branches
+from mirrorlake.destinations.iceberg.commits.branches import list_branches
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import OF_SNAPSHOTS
 from mirrorlake.landing.fold.publish import (
     list_versions,
     roll_table_back,
 )
-from mirrorlake.operations import maintain
-from mirrorlake.operations.clones import clone_table, drop_clone
-from mirrorlake.operations.maintain import Ages, maintain_table
+from mirrorlake.operations.upkeep import maintain
+from mirrorlake.operations.upkeep.clones import clone_table, drop_clone
+from mirrorlake.operations.upkeep.maintain import Ages, maintain_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, write_config
 from tests.integration.lakes import by_duckdb

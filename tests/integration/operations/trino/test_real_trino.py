@@ -11,8 +11,8 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.operations.readers import compare_readers
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.checking.readers import compare_readers
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.operations.test_readers import EVERY_TYPE, ROWS

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 
 from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.readers import columns_of
+from mirrorlake.destinations.iceberg.reading.readers import columns_of
 from mirrorlake.errors import ConfigError
-from mirrorlake.operations.readers import ReadAlike, compare_readers
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.checking.readers import ReadAlike, compare_readers
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session
 from tests.integration.operations.test_readers import EVERY_TYPE, ROWS

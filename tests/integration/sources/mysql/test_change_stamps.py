@@ -16,8 +16,13 @@ from pydantic import SecretStr
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.config import SourceConfig
-from mirrorlake.sources.mysql.change_stamps import BLUR, ChangeStamp, read_stamps, why_unchanged
-from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.changes.change_stamps import (
+    BLUR,
+    ChangeStamp,
+    read_stamps,
+    why_unchanged,
+)
+from mirrorlake.sources.mysql.sessions.connect import session
 from tests.integration.conftest import PASSWORD, USER
 
 Run = Callable[..., Any]

@@ -13,14 +13,14 @@ from typing import Any, Final
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.sources.mysql.collations import (
+from mirrorlake.sources.mysql.introspection.introspect import read_columns
+from mirrorlake.sources.mysql.tables import Column, quote
+from mirrorlake.sources.mysql.types.collations import (
     UNFAITHFUL,
     is_collated,
     text_identity,
     why_no_key,
 )
-from mirrorlake.sources.mysql.introspect import read_columns
-from mirrorlake.sources.mysql.tables import Column, quote
 from tests.unit.tables import column
 
 # One of each family whose texts are known by other bytes.

@@ -9,7 +9,7 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.init.suggest_tables import suggest_contract
-from mirrorlake.sources.mysql.introspect import read_tables
+from mirrorlake.sources.mysql.introspection.introspect import read_tables
 from mirrorlake.sources.mysql.tables import SourceTable
 from tests.integration.conftest import connected
 from tests.support.mysql8 import MySQL8

@@ -14,8 +14,8 @@ import pytest
 from demo.embedded import EmbeddedServer
 from mirrorlake.errors import SourceBusy, SourceError
 from mirrorlake.ledger import Load
-from mirrorlake.operations.sync import load_table
-from mirrorlake.sources.mysql.reader import read_batches
+from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.sources.mysql.reading.reader import read_batches
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 

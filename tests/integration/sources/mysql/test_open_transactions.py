@@ -18,10 +18,10 @@ from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceBusy
-from mirrorlake.operations.sync import load_table
-from mirrorlake.sources.mysql import open_writes
-from mirrorlake.sources.mysql.connect import read_clock, session
-from mirrorlake.sources.mysql.open_writes import OpenWrites, read_open_writes
+from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.sources.mysql.changes import open_writes
+from mirrorlake.sources.mysql.changes.open_writes import OpenWrites, read_open_writes
+from mirrorlake.sources.mysql.sessions.connect import read_clock, session
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER, lake_rows
 from tests.support.mysql8 import MySQL8

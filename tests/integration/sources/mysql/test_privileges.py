@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.operations.doctor import diagnose_contract
+from mirrorlake.operations.status.doctor import diagnose_contract
 from mirrorlake.runtime.doctor import Diagnosis
 from tests.integration.conftest import PASSWORD, Place
 from tests.integration.contract_files import write_contract

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mirrorlake.runtime.cache import cache_folder
-from mirrorlake.sources.mysql.lock_watch import Guard
-from mirrorlake.sources.mysql.route import open_route
+from mirrorlake.sources.mysql.reading.lock_watch import Guard
+from mirrorlake.sources.mysql.reading.route import open_route
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, STORE_SECRET, Place
 

@@ -19,7 +19,7 @@ from demo.embedded import EmbeddedServer, free_port
 from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.operations.sync import load_table, sync_table
+from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER, Place, lake_rows, write_config
 from tests.integration.projects import SparkBeside

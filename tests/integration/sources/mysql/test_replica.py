@@ -19,10 +19,10 @@ from demo.mariadb import MariaDB, free_port
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceBusy, SourceError
 from mirrorlake.ledger import Receipt
-from mirrorlake.operations.sync import load_table, sync_table
-from mirrorlake.sources.mysql import replica as replicas
-from mirrorlake.sources.mysql.connect import read_clock, session
-from mirrorlake.sources.mysql.replica import Reach, read_lag, read_reach
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.sources.mysql.changes import replica as replicas
+from mirrorlake.sources.mysql.changes.replica import Reach, read_lag, read_reach
+from mirrorlake.sources.mysql.sessions.connect import read_clock, session
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER
 from tests.integration.load.test_giving_way import assert_exact

@@ -20,11 +20,12 @@ from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceError
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof.check import check_table
-from mirrorlake.proof.report import Ask
-from mirrorlake.sources.mysql import session_variables as listed
-from mirrorlake.sources.mysql.connect import (
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.proof.comparing.check import check_table
+from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.sources.mysql.reading.reader import witness
+from mirrorlake.sources.mysql.sessions import variables as listed
+from mirrorlake.sources.mysql.sessions.connect import (
     open_session,
     read_position,
     rows_of,
@@ -32,7 +33,6 @@ from mirrorlake.sources.mysql.connect import (
     session_statements,
     settings_lost,
 )
-from mirrorlake.sources.mysql.reader import witness
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER
 from tests.integration.mirrored import INCREMENTAL, assert_equal

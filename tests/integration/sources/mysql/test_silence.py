@@ -15,12 +15,14 @@ from pydantic import SecretStr
 from demo.embedded import EmbeddedServer
 from mirrorlake.config import TableContract
 from mirrorlake.errors import MirrorlakeError, SourceError
-from mirrorlake.ledger import leases
-from mirrorlake.load import chunk_planner, chunk_statements, runner
-from mirrorlake.operations.sync import load_table
-from mirrorlake.sources.mysql import silence
-from mirrorlake.sources.mysql.connect import rows_of, session
-from mirrorlake.sources.mysql.reader import read_batches
+from mirrorlake.ledger.lake import leases
+from mirrorlake.load.chunks import planner as chunk_planner
+from mirrorlake.load.chunks import runner
+from mirrorlake.load.chunks import statements as chunk_statements
+from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.sources.mysql.reading.reader import read_batches
+from mirrorlake.sources.mysql.sessions import silence
+from mirrorlake.sources.mysql.sessions.connect import rows_of, session
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 from tests.integration.cutting import CuttingProxy

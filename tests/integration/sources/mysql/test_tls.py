@@ -11,13 +11,13 @@ import pytest
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
 from mirrorlake.errors import SourceError
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.sources.mysql.binlog.charsets import read_server_forms
 from mirrorlake.sources.mysql.binlog.log_reader import LogReader
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
-from mirrorlake.sources.mysql.connect import session
-from mirrorlake.sources.mysql.reader import read_batches
+from mirrorlake.sources.mysql.reading.reader import read_batches
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
 from tests.integration.binlogs import images, log_end
 from tests.integration.certificates import write_certificates

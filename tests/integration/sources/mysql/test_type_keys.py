@@ -14,9 +14,9 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
-from mirrorlake.operations.repair import repair_table
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.proof.report import Ask
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.workspace import Workspace
 from tests.integration.sources.mysql.test_types import MODES, assert_exact
 from tests.integration.type_cases import MARIADB, MYSQL8

@@ -15,9 +15,9 @@ from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import MirrorlakeError, SchemaError, SourceError
-from mirrorlake.load import protocol
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.sources.mysql import reader
+from mirrorlake.load.protocol import protocol
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.sources.mysql.reading import reader
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER
 from tests.integration.sources.mysql.test_types import assert_exact
@@ -244,7 +244,7 @@ import os, threading
 from pydantic import SecretStr
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceError
-from mirrorlake.sources.mysql.reader import read_batches
+from mirrorlake.sources.mysql.reading.reader import read_batches
 source = SourceConfig(name="s", host="127.0.0.1", port={server.port}, user={USER!r}, password=SecretStr({PASSWORD!r}))
 bad = ("SELECT NULL AS a", "SELECT nothing", "SELECT (SELECT 1 UNION SELECT 2) AS a")
 def read():

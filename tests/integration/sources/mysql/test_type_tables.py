@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_rows
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.operations.sync import sync_table
+from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import by_pyiceberg
 from tests.integration.sources.mysql.test_types import MODES, cases_of, quoted, source_rows
@@ -84,7 +84,7 @@ def check_tables(
 def assert_raw_is_exact(
     server: EmbeddedServer, database: str, name: str, engine_for: EngineFor
 ) -> None:
-    from mirrorlake.operations import sync
+    from mirrorlake.operations.loading import sync
 
     workspace = engine_for({name: {"mode": "full", "key": ["id"]}})
     contract = workspace.config.table(name)

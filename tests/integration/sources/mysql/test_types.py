@@ -17,10 +17,10 @@ from demo.mariadb import MariaDB
 from demo.oracle import compare_rows
 from demo.oracle_text import SourceRows, read_source
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.stream import read_batches
-from mirrorlake.operations.resolve import resolve_table
-from mirrorlake.operations.sync import sync_table
-from mirrorlake.sources.mysql.connect import session
+from mirrorlake.destinations.iceberg.reading.stream import read_batches
+from mirrorlake.operations.loading.resolve import resolve_table
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import READERS
 from tests.integration.type_cases import CASES, MARIADB, MYSQL8, Case

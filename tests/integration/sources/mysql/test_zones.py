@@ -16,10 +16,14 @@ from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import ConfigError
-from mirrorlake.operations.doctor import diagnose_contract
-from mirrorlake.operations.sync import load_table
-from mirrorlake.sources.mysql.connect import session
-from mirrorlake.sources.mysql.zones import name_of_zone, read_server_zone, refuse_other_zone
+from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.operations.status.doctor import diagnose_contract
+from mirrorlake.sources.mysql.sessions.connect import session
+from mirrorlake.sources.mysql.sessions.zones import (
+    name_of_zone,
+    read_server_zone,
+    refuse_other_zone,
+)
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER, Place, connected
 from tests.integration.contract_files import write_contract

@@ -21,7 +21,7 @@ from mirrorlake.landing.files.snapshots import list_landed
 from mirrorlake.landing.ledger import LandedSnapshots
 from mirrorlake.landing.notices import SnapshotNotices
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.status import status_of
+from mirrorlake.operations.status.status import status_of
 from mirrorlake.sources.files.layout import id_of
 
 SCHEMA = '{"version": 1, "columns": [{"name": "id", "type": "long", "nullable": false}]}'

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.sources.mysql.calendar import dates_of, datetimes_of
+from mirrorlake.sources.mysql.types.calendar import dates_of, datetimes_of
 
 
 def test_every_day_of_the_calendar() -> None:

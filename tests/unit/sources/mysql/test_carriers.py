@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 
-from mirrorlake.sources.mysql import carriers
-from mirrorlake.sources.mysql.carriers import new_carrier, settings_of
+from mirrorlake.sources.mysql.reading import carriers
+from mirrorlake.sources.mysql.reading.carriers import new_carrier, settings_of
 
 NOBODY_THERE = {
     "host": "127.0.0.1",

@@ -20,10 +20,10 @@ from pymysql.constants import CLIENT
 from mirrorlake.config import SourceConfig
 from mirrorlake.config.server import TlsConfig
 from mirrorlake.errors import SourceError
-from mirrorlake.sources.mysql import lock_watcher
-from mirrorlake.sources.mysql.connect import open_session
-from mirrorlake.sources.mysql.reader import read_batches
-from mirrorlake.sources.mysql.route import login_of, open_route
+from mirrorlake.sources.mysql.reading import lock_watcher
+from mirrorlake.sources.mysql.reading.reader import read_batches
+from mirrorlake.sources.mysql.reading.route import login_of, open_route
+from mirrorlake.sources.mysql.sessions.connect import open_session
 from tests.integration.certificates import write_certificates
 
 SECRET = "the secret itself"

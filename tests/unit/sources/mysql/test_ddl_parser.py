@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirrorlake.errors import DdlRefused
-from mirrorlake.sources.mysql.ddl import (
+from mirrorlake.sources.mysql.ddl.actions import (
     Action,
     AddColumn,
     AddForeignKey,
@@ -26,8 +26,8 @@ from mirrorlake.sources.mysql.ddl import (
     SetEngine,
     UseIndex,
 )
-from mirrorlake.sources.mysql.ddl_parser import parse_ddl
-from mirrorlake.sources.mysql.ddl_types import DeclaredType
+from mirrorlake.sources.mysql.ddl.parser import parse_ddl
+from mirrorlake.sources.mysql.ddl.types import DeclaredType
 
 OTHER, SAME, MAYBE = (Rewrite(redefines=said) for said in (True, False, None))
 

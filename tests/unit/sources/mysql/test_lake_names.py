@@ -9,10 +9,10 @@ import pytest
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.settings import Namespaces
 from mirrorlake.errors import SchemaError
-from mirrorlake.proof.canonical import form_of
-from mirrorlake.sources.mysql.lake_names import in_lake
+from mirrorlake.proof.forms.canonical import form_of
+from mirrorlake.sources.mysql.introspection.lake_names import in_lake
 from mirrorlake.sources.mysql.tables import ForeignKey, Index
-from mirrorlake.sources.mysql.types import exact_column
+from mirrorlake.sources.mysql.types.exact_types import exact_column
 from tests.unit.tables import column, source_table
 
 KINDS = (

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from mirrorlake.sources.mysql.open_writes import (
+from mirrorlake.sources.mysql.changes.open_writes import (
     NO_CONNECTION,
     OpenWrites,
     Waited,

@@ -8,8 +8,8 @@ import pytest
 
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceError
-from mirrorlake.sources.mysql.connect import rows_of
-from mirrorlake.sources.mysql.reader import _failed
+from mirrorlake.sources.mysql.reading.reader import _failed
+from mirrorlake.sources.mysql.sessions.connect import rows_of
 
 
 def source() -> SourceConfig:

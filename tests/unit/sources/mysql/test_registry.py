@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mirrorlake.proof.canonical import form_of
-from mirrorlake.sources.mysql.registry import TYPES
-from mirrorlake.sources.mysql.types import exact_column
+from mirrorlake.proof.forms.canonical import form_of
+from mirrorlake.sources.mysql.types.exact_types import exact_column
+from mirrorlake.sources.mysql.types.registry import TYPES
 from tests.unit.sources.mysql import test_types_doc
 from tests.unit.sources.mysql.test_types_doc import column_of
 

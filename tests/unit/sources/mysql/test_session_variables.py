@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from mirrorlake.sources.mysql import session_variables as listed
+from mirrorlake.sources.mysql.sessions import variables as listed
 
 
 def test_each_variable_stands_in_one_place() -> None:

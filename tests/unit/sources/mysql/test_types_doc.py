@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.sources.mysql import registry
-from mirrorlake.sources.mysql.collations import UNFAITHFUL
 from mirrorlake.sources.mysql.tables import Column
-from mirrorlake.sources.mysql.types import exact_column
+from mirrorlake.sources.mysql.types import registry
+from mirrorlake.sources.mysql.types.collations import UNFAITHFUL
+from mirrorlake.sources.mysql.types.exact_types import exact_column
 
 DOC = Path(__file__).parents[4] / "docs" / "types.md"
 HEAD = ("MySQL", "Iceberg", "selected as", "kept beside it")

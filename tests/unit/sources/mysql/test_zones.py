@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from mirrorlake.config import zone_of
-from mirrorlake.sources.mysql.zones import ServerZone, differences, name_of_zone, wall_at
+from mirrorlake.sources.mysql.sessions.zones import ServerZone, differences, name_of_zone, wall_at
 
 WINTER, SUMMER = datetime(2026, 1, 5, 12), datetime(2026, 7, 5, 12)
 

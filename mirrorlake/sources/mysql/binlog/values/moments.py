@@ -16,7 +16,7 @@ import pyarrow as pa
 from mirrorlake.sources.mysql.binlog.byte_reader import unreadable
 from mirrorlake.sources.mysql.binlog.cells import ColumnCells, spans
 from mirrorlake.sources.mysql.binlog.values.decoded import Decoded
-from mirrorlake.sources.mysql.calendar import dates_of, datetimes_of
+from mirrorlake.sources.mysql.types.calendar import dates_of, datetimes_of
 
 INSTANT = pa.timestamp("us", "UTC")
 _LAST = 10_000 * 13 << 22

@@ -15,7 +15,7 @@ from mirrorlake.errors import LogPurged, SourceError
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
 from mirrorlake.sources.mysql.binlog.requirements import find_missing
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
-from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.sessions.connect import session
 from tests.integration.binlogs import log_end, read_log, source_of
 from tests.integration.sources.mysql.binlog.test_binlog_mariadb import set_globally
 

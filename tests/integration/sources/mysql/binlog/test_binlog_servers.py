@@ -13,7 +13,7 @@ from mirrorlake.errors import SourceError
 from mirrorlake.sources.mysql.binlog.server_logs import choose_server_id, read_log_end
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
-from mirrorlake.sources.mysql.connect import session
+from mirrorlake.sources.mysql.sessions.connect import session
 from tests.integration.binlogs import images, log_end, read_log, source_of
 from tests.integration.sources.mysql.binlog.test_binlog_mariadb import set_globally
 

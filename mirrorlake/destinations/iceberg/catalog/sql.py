@@ -1,0 +1,194 @@
+"""PyIceberg's SQL catalog, whose tables are looked at often: a metadata file is parsed once.
+
+A sync looks at each of its tables some twenty times, before and after each step, to see what is
+there now. The catalog's database is queried every time; the metadata file that it names is parsed
+again only if it is another one, for a metadata file never changes. And a transaction applies its
+updates to the metadata once, where PyIceberg does so, with a deep copy, at every look at them.
+
+Source: the Iceberg specification, "Optimistic Concurrency": a table's metadata file is replaced as
+a whole.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.io import FileIO
+from pyiceberg.table import CreateTableTransaction, Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import TableUpdate, update_table_metadata
+from pyiceberg.table.update.snapshot import ManageSnapshots
+from sqlalchemy.exc import OperationalError
+
+from mirrorlake.destinations.iceberg.catalog.rest import WAIT
+from mirrorlake.destinations.iceberg.storage.durable import local_path
+from mirrorlake.runtime.database_waits import bound_waits
+from mirrorlake.runtime.replaced_file import reopen_replaced
+
+_KEPT = 200
+"""Tables whose metadata is kept; of a table with a long history it is megabytes."""
+_FIND = sa.text(
+    "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = :catalog"
+    " AND table_namespace = :namespace AND table_name = :name"
+    " AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)"
+)
+_SET = sa.text(
+    "UPDATE iceberg_tables SET previous_metadata_location = metadata_location,"
+    " metadata_location = :location WHERE catalog_name = :catalog"
+    " AND table_namespace = :namespace AND table_name = :name"
+    " AND (iceberg_type IS NULL OR iceberg_type <> 'VIEW')"
+)
+
+
+@dataclass(frozen=True)
+class _Parsed:
+    """A metadata file's content, and how the file was when it was read."""
+
+    location: str
+    seen: tuple[int, int] | None
+    metadata: TableMetadata
+    io: FileIO
+
+
+class LakeCatalog(SqlCatalog):
+    """The lake's SQL catalog; safe to share between threads."""
+
+    def __init__(self, name: str, **properties: str) -> None:
+        super().__init__(name, **properties)
+        self._local = self.engine.dialect.name == "sqlite"
+        self._parsed: dict[tuple[str, str], _Parsed] = {}
+
+    def _init_catalog(self) -> None:
+        """What the parent does first, before it connects."""
+        bound_waits(self.engine, float(self.properties[WAIT]))
+        reopen_replaced(self.engine)
+        super()._init_catalog()
+
+    def load_table(self, identifier: str | tuple[str, ...]) -> Table:
+        """The table as the catalog has it now.
+
+        Raises:
+            NoSuchTableError: it is not there.
+            FileNotFoundError: the metadata file that the catalog names is gone.
+        """
+        if self._schema_version != "v1":
+            return super().load_table(identifier)  # made by another tool, long ago
+        namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
+        name = Catalog.table_name_from(identifier)
+        values = {"catalog": self.name, "namespace": namespace, "name": name}
+        location = self._find(values)
+        if location is None:
+            raise NoSuchTableError(f"Table does not exist: {namespace}.{name}")
+        parsed = self._parsed.get((namespace, name))
+        if parsed is None or parsed.location != location or parsed.seen != _look(location):
+            parsed = self._parse(location, namespace, name)
+        path = (*Catalog.identifier_to_tuple(namespace), name)
+        return _Table(path, parsed.metadata, location, parsed.io, self)
+
+    def create_table_transaction(self, *given: Any, **named: Any) -> CreateTableTransaction:
+        """As the parent's."""
+        return _Creation(self._create_staged_table(*given, **named))
+
+    def name_metadata(self, identifier: tuple[str, ...], location: str) -> bool:
+        """Have the catalog name a table by another metadata file, in one statement; whether it has
+        such a table."""
+        if self._schema_version != "v1":
+            return False
+        namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
+        values = {"catalog": self.name, "namespace": namespace, "location": location}
+        values["name"] = Catalog.table_name_from(identifier)
+        with self.engine.begin() as connection:
+            return connection.execute(_SET, values).rowcount == 1
+
+    def _find(self, values: dict[str, str]) -> str | None:
+        """The metadata file that the catalog names now."""
+        if not self._local:
+            with self.engine.connect() as connection:
+                return connection.scalar(_FIND, values)
+        # Past SQLAlchemy, which takes longer than SQLite, and translates errors: see `_translated`.
+        with closing(self.engine.raw_connection()) as connection, _translated():
+            row = connection.cursor().execute(_FIND.text, values).fetchone()
+            return row and str(row[0])
+
+    def _parse(self, location: str, namespace: str, name: str) -> _Parsed:
+        seen = _look(location)  # before it is read: a change meanwhile is seen the next time
+        row = {"table_namespace": namespace, "table_name": name, "metadata_location": location}
+        table = self._convert_orm_to_iceberg(_Row(**row))  # pyright: ignore[reportArgumentType]
+        parsed = _Parsed(location, seen, table.metadata, table.io)
+        if len(self._parsed) >= _KEPT:
+            self._parsed.clear()
+        self._parsed[namespace, name] = parsed
+        return parsed
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Turn what SQLite raises into what SQLAlchemy would."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise OperationalError(_FIND.text, None, error) from error
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What PyIceberg takes of a row of ``iceberg_tables``."""
+
+    table_namespace: str
+    table_name: str
+    metadata_location: str
+
+
+def _look(location: str) -> tuple[int, int] | None:
+    """Size and time of change of a local file, by which one that was damaged is read again, and
+    said to be damaged; None for an object store's, which can't be changed in place.
+
+    Raises:
+        FileNotFoundError: it is gone.
+    """
+    path = local_path(location)
+    if path is None:
+        return None
+    found = Path(path).stat()
+    return found.st_size, found.st_mtime_ns
+
+
+class _Table(Table):
+    """A table whose transactions apply their updates once."""
+
+    def transaction(self) -> Transaction:
+        return _UpdatesApplied(self)
+
+    def manage_snapshots(self) -> ManageSnapshots:
+        return ManageSnapshots(transaction=_UpdatesApplied(self, autocommit=True))
+
+
+class _UpdatesApplied(Transaction):
+    """A transaction that keeps what its updates make of the metadata, until there are others."""
+
+    _applied: tuple[TableMetadata, tuple[TableUpdate, ...], TableMetadata] | None = None
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        """The metadata with the updates so far; not to be changed."""
+        base, updates = self._table.metadata, self._updates
+        if not updates:
+            return base
+        known = self._applied
+        # A commit that is tried again has another base.
+        if known is None or known[0] is not base or known[1] is not updates:
+            known = self._applied = (base, updates, update_table_metadata(base, updates))
+        return known[2]
+
+
+class _Creation(_UpdatesApplied, CreateTableTransaction):
+    """The same of a table that is not there yet."""

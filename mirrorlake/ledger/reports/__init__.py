@@ -1,0 +1,4 @@
+"""Reports: few queries that answer for many tables.
+
+What belongs here: reading. What doesn't: writing.
+"""

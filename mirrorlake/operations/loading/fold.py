@@ -1,0 +1,128 @@
+"""Folding a table: raw is shown, deduped and clean are brought up to every load.
+
+What belongs here: the order of the layers. What doesn't: how one layer is folded
+(`mirrorlake.merge.fold`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, TypeAlias
+
+from pymysql.connections import Connection
+
+from mirrorlake.config import TableContract
+from mirrorlake.destinations.iceberg.tables.integrity import damage_errors
+from mirrorlake.failpoints import failpoint
+from mirrorlake.load.protocol.load_run import settle_loads
+from mirrorlake.merge.fold import fold_into_new, fold_layer
+from mirrorlake.merge.statements import check_rules, deduped_layer
+from mirrorlake.operations.loading.resolve import refuse_unloaded, resolve_table
+from mirrorlake.operations.other_writers.moved_layers import accept_made, put_right, refuse_unread
+from mirrorlake.operations.schema_changes.recorded_contracts import record_contract
+from mirrorlake.serving.next_tables import (
+    begin_layer,
+    is_free,
+    renew_clean_table,
+    show_clean_table,
+    show_layer,
+)
+from mirrorlake.serving.streamed import hold_reshaped, keep_streamed
+from mirrorlake.serving.versions import fill_versions_table, show_raw_view
+from mirrorlake.serving.views import hold_clean_view, make_clean_view
+from mirrorlake.sources.mysql.sessions.connect import session
+from mirrorlake.table.continuity import kept_words
+from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.table.surplus import note_surplus, read_whole
+from mirrorlake.workspace import Workspace
+
+Then: TypeAlias = "Callable[[Workspace, Connection[Any], ResolvedTable], None]"
+"""What is done with a folded table while its lease is held."""
+
+
+def fold_table(workspace: Workspace, contract: TableContract, then: Then | None = None) -> int:
+    """Fold every load that deduped and clean don't hold yet; how many there were.
+
+    Raises:
+        MirrorlakeError: see `resolve_table` and `fold_layers`.
+    """
+    source = workspace.config.sources[contract.source]
+    with session(source, contract.database) as connection:
+        plan = resolve_table(workspace, contract, connection)
+        with workspace.leased(contract) as leased:
+            repaired = put_right(leased, contract, plan.key) if leased.moved else []
+            settle_loads(leased, contract)
+            refuse_unloaded(leased, plan)
+            folded = len(fold_layers(leased, plan))
+            accept_made(leased, contract, repaired)
+            if then is not None:
+                then(leased, connection, plan)
+            return folded
+
+
+def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
+    """Bring deduped and clean up to every successful load; the sequence numbers of the loads that
+    deduped did not hold before.
+
+    The workspace holds the table's lease. Nothing to do costs no Spark.
+
+    Raises:
+        LakeDamaged: a file that a layer names can't be read;
+            `mirrorlake.operations.repairing.refold` makes the layer again.
+        LakeError: Spark, the catalog or the storage failed; each layer is as it was, or folded.
+        LeaseHeld: another run took the table over; this one writes nothing more.
+        ConfigError: a column is to be hashed whose text MySQL and we might write differently.
+    """
+    check_rules(plan, workspace.config.privacy.hash_key)
+    refuse_unread(workspace.ledger, plan.contract)
+    compared: set[str] = set()
+    records: list[Callable[[], None]] = []
+    with damage_errors(workspace.lake, workspace.ledger, plan.contract):
+        show_raw_view(workspace, plan)
+        hold_reshaped(workspace, plan)
+        hold_clean_view(workspace, plan)
+        seqs = _fold_deduped(workspace, plan, compared)
+        # While the table is at hand: `status` would have to open it.
+        counted = workspace.lake.counted(plan.deduped) if seqs else None
+        if counted is not None:
+            _note_surplus(workspace, plan, seqs, counted[1])
+        if plan.contract.clean == "table":
+            clean = renew_clean_table(workspace, plan)
+            fold_layer(workspace, plan, clean, compared)
+            show_clean_table(workspace, plan, clean)
+        else:
+            make_clean_view(workspace, plan, records)
+        keep_streamed(workspace, plan)
+        fill_versions_table(workspace, plan, compared)
+    failpoint("clean.committed")
+    ledger, contract = workspace.ledger, plan.contract
+    if counted is not None:
+        records.append(partial(ledger.record_counts, {plan.name: counted}))
+    if records:
+        ledger.together(*records, lambda: record_contract(ledger, contract))
+    else:
+        record_contract(ledger, contract)
+    return seqs
+
+
+def _fold_deduped(workspace: Workspace, plan: ResolvedTable, compared: set[str]) -> tuple[int, ...]:
+    layer = deduped_layer(plan)
+    if is_free(workspace, plan.deduped):
+        seqs = fold_into_new(workspace, plan, layer, compared)
+        if seqs is not None:
+            return seqs
+    layer = begin_layer(workspace, plan, layer)
+    seqs = fold_layer(workspace, plan, layer, compared)
+    show_layer(workspace, plan, layer, plan.deduped)
+    return seqs
+
+
+def _note_surplus(
+    workspace: Workspace, plan: ResolvedTable, folded: Collection[int], rows: int
+) -> None:
+    """Write down what only the mirror has, if a read of the whole table was just folded."""
+    ledger = workspace.ledger
+    if loads := read_whole(ledger, plan.contract, folded):
+        kept = bool(kept_words(plan.contract))
+        note_surplus(ledger, plan.contract, loads, rows, kept=kept)

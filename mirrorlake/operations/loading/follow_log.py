@@ -1,0 +1,133 @@
+"""Tables that follow their server's binary log: one stream for all of a source's.
+
+Whatever was committed when the log's end was looked at is in raw afterwards. Each table's load says
+up to which place of the log it has its changes, and rows of before that are passed over: what is
+read twice, after a crash or beside another run, is loaded once. How far tables without a change
+were followed is written down for all of them at once, when every load of a piece has succeeded.
+
+What belongs here: which tables are followed, and from where. What doesn't: the first copy
+(`mirrorlake.operations.loading.sync`), and what is read of the log
+(`mirrorlake.operations.loading.log_stream`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.config import TableContract
+from mirrorlake.errors import MirrorlakeError, SourceError
+from mirrorlake.ledger import Load
+from mirrorlake.operations.loading.accept import refuse_other_server
+from mirrorlake.operations.loading.log_stream import FollowingTable, Leased, LogStream
+from mirrorlake.operations.loading.next_load import find_next_load
+from mirrorlake.operations.loading.resolve import resolve_table
+from mirrorlake.sources.mysql.following.log_state import read_end, refuse_unfollowable
+from mirrorlake.sources.mysql.sessions.connect import read_position, session
+from mirrorlake.table.holds import refuse_held
+from mirrorlake.table.log_place import place_of
+from mirrorlake.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What became of a table that follows the log.
+
+    Attributes:
+        loads: of its changes, in their order.
+        as_of: up to when (UTC, by the source) its raw has all that was committed.
+    """
+
+    loads: tuple[Load, ...]
+    as_of: datetime
+
+
+def follow_tables(workspace: Workspace, contracts: Sequence[TableContract]) -> dict[str, Followed]:
+    """Load what the log says of tables that have their copy; what became of each, by name.
+
+    A table that is not among them was not followed to the log's end: it has no copy yet, is to be
+    read again as a whole, or something failed. Whoever syncs it next says which, and why.
+
+    Raises:
+        LedgerError: the ledger failed.
+    """
+    found: dict[str, Followed] = {}
+    mine = [contract for contract in contracts if contract.by_log]
+    for source in dict.fromkeys(contract.source for contract in mine):
+        try:
+            found |= _follow_source(
+                workspace, [c for c in mine if c.source == source], workspace.leased
+            )
+        except SourceError as error:
+            logger.warning("source %s: its log was not followed: %s", source, error)
+    return found
+
+
+def follow_copied(workspace: Workspace, contract: TableContract) -> Followed | None:
+    """The same of one table, under its lease; None where its log says that it has to be read again
+    as a whole.
+
+    Args:
+        workspace: with the table's lease.
+
+    Raises:
+        MirrorlakeError: the log, or the table, could not be read, or its changes not be loaded.
+    """
+    found = _follow_source(workspace, [contract], lambda _: nullcontext(workspace), alone=True)
+    return found.get(contract.name)
+
+
+def _follow_source(
+    workspace: Workspace,
+    contracts: Sequence[TableContract],
+    leased: Leased,
+    *,
+    alone: bool = False,
+) -> dict[str, Followed]:
+    source = workspace.config.sources[contracts[0].source]
+    with session(source) as connection:
+        seen = read_position(connection)
+        tables: list[FollowingTable] = []
+        for contract in contracts:
+            try:
+                refuse_held(workspace.ledger, contract.source)
+                table = _resolved(workspace, contract, connection, seen.server)
+            except MirrorlakeError as error:
+                if alone:
+                    raise
+                logger.info("table %s: its log is not followed: %s", contract.name, error)
+                continue
+            tables += [table] if table is not None else []
+        if not tables:
+            return {}
+        refuse_unfollowable(connection, source)
+        end = read_end(connection, source)
+        seen = replace(seen, clock=end.clock)
+        stream = LogStream(workspace, connection, leased, seen, end, tables, raises=alone)
+        stream.follow()
+    at = end.clock.replace(tzinfo=UTC)
+    return {t.contract.name: Followed(tuple(t.loads), at) for t in stream.done}
+
+
+def _resolved(
+    workspace: Workspace, contract: TableContract, connection: Connection[Any], server: str
+) -> FollowingTable | None:
+    """A table that can be followed from where it stands; None where it is to be read as a whole."""
+    last = workspace.ledger.last_load(contract.name, "success", moving=True)
+    if last is None:
+        return None
+    plan = resolve_table(workspace, contract, connection)
+    refuse_other_server(workspace, plan, server)
+    upcoming = find_next_load(connection, workspace, plan, server)
+    place = place_of(workspace.ledger, plan.name, last)
+    if upcoming.whole or place is None:
+        return None
+    return FollowingTable(contract, plan, upcoming.continuity, place, last.seq)

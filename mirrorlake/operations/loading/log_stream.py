@@ -1,0 +1,337 @@
+"""One reading of a source's binary log, for the tables of it that follow it.
+
+What belongs here: the stream, what of it is loaded, and what stops a table. What doesn't: which
+tables are followed, and from where (`mirrorlake.operations.loading.follow_log`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.config import TableContract
+from mirrorlake.errors import LeaseHeld, LogPurged, LogUnreadable, MirrorlakeError, SourceError
+from mirrorlake.failpoints import failpoint
+from mirrorlake.ledger import Load, LogProgress
+from mirrorlake.load.following.log_load import LogTerms, load_changes
+from mirrorlake.load.following.log_rows import LogRows, in_mysql
+from mirrorlake.load.protocol.load_run import settle_loads
+from mirrorlake.operations.loading.held_changes import HeldChanges, LoggedPiece, names_of
+from mirrorlake.schema.own_columns import ORIGINAL
+from mirrorlake.sources.mysql.binlog.charsets import read_server_forms
+from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits, LogBatch, LoggedStatement
+from mirrorlake.sources.mysql.binlog.log_reader import LogReader
+from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
+from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
+from mirrorlake.sources.mysql.binlog.transport import LogTransport
+from mirrorlake.sources.mysql.following.log_state import LogEnd, LogFiles, LogPlace, new_server_id
+from mirrorlake.sources.mysql.following.log_statements import moves_rows
+from mirrorlake.sources.mysql.sessions.connect import SourcePosition
+from mirrorlake.table.continuity import Continuity
+from mirrorlake.table.log_place import place_of
+from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+_WAIT_SECONDS, _PAUSE = 30.0, 0.05
+"""How long the log is waited for that a server said is there, and between two looks."""
+LIMITS = BatchLimits()
+"""How much is loaded at once."""
+LoggedName = tuple[str, str]
+Leased = Callable[[TableContract], AbstractContextManager[Workspace]]
+"""What gives a workspace with a table's lease."""
+
+
+@dataclass
+class FollowingTable:
+    """A table on its way through the log."""
+
+    contract: TableContract
+    plan: ResolvedTable
+    continuity: Continuity
+    place: LogPlace
+    seq: int
+    noted: datetime | None = None
+    loads: list[Load] = field(default_factory=list[Load])
+
+    @property
+    def name(self) -> LoggedName:
+        """As the log spells it."""
+        return self.plan.table.database, self.plan.table.name
+
+    @property
+    def columns(self) -> list[str]:
+        """Those that are loaded, as MySQL calls them, in its order."""
+        return [in_mysql(exact) for exact in self.plan.columns]
+
+    def followed(self) -> FollowedTable:
+        """What a reader has to be told of it."""
+        there = {column.in_mysql for column in self.plan.table.columns}
+        there |= {self.contract.name_in_mysql(name) for name in self.plan.left_out}
+        return FollowedTable.of(self.plan.table, frozenset(there.difference(self.columns)))
+
+
+class LogStream:
+    """One reading of a source's log, up to where it ended when it was looked at.
+
+    Attributes:
+        done: the tables that reached that place.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        connection: Connection[Any],
+        leased: Leased,
+        seen: SourcePosition,
+        end: LogEnd,
+        tables: Sequence[FollowingTable],
+        *,
+        raises: bool,
+    ) -> None:
+        self._workspace, self._connection, self._leased = workspace, connection, leased
+        self._seen, self._end, self._raises = seen, end, raises
+        self._source = tables[0].plan.source
+        self._waiting = sorted(tables, key=lambda table: table.place.log)
+        self._reading: dict[LoggedName, FollowingTable] = {}
+        self._wanted: dict[LoggedName, FollowedTable] = {}
+        self.done: list[FollowingTable] = []
+
+    def follow(self) -> None:
+        """Read to the end.
+
+        Raises:
+            SourceError: the server was lost, or refused.
+            LedgerError: the ledger failed.
+        """
+        for table in list(self._waiting):
+            if (why := self._why_unknown(table.place)) is not None:
+                self._unproved(table, why)
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while self._waiting or self._reading:
+            before = self._lowest()
+            try:
+                if self._read(before):
+                    break
+            except LogPurged as error:
+                for table in [t for t in self._tables() if t.place.position.start.log == before]:
+                    self._unproved(table, str(error))
+            except LogUnreadable as error:
+                for table in list(self._reading.values()) or list(self._waiting):
+                    self._unproved(table, str(error))
+            self._waiting = sorted(self._tables(), key=lambda table: table.place.log)
+            self._reading.clear()
+            self._wanted.clear()
+            if self._waiting and self._lowest() == before and time.monotonic() > deadline:
+                raise SourceError(
+                    f"source {self._source.name} said that its log goes on to "
+                    f"{self._end.position}, and gives it to {before}",
+                    source=self._source.name,
+                    retryable=True,
+                )
+            time.sleep(_PAUSE)
+        self.done = self._tables()
+
+    def _tables(self) -> list[FollowingTable]:
+        return [*self._waiting, *self._reading.values()]
+
+    def _lowest(self) -> LogPosition:
+        starts = [t.place.position.start.log or t.place.log for t in self._tables()]
+        return min(starts)
+
+    def _why_unknown(self, place: LogPlace) -> str | None:
+        """Why a server can't say what changed since a place; None where it can, as far as is seen
+        from here."""
+        files, start = self._end.files, place.position.start.log or place.log
+        for one in (start, place.log):
+            if one.file not in files:
+                return f"its server has the log of before no more ({one}): purged, or reset"
+            if one.offset > files[one.file]:
+                return f"its server's log ends before {one}: it was reset, or cut"
+        return None
+
+    def _read(self, start: LogPosition) -> bool:
+        """Read from a place on; whether the end was reached."""
+        forms = read_server_forms(self._connection)
+        with LogTransport(
+            self._source,
+            StreamPosition(start),
+            new_server_id(self._connection),
+            follow=False,
+            server=self._seen.server,
+        ) as transport:
+            files = LogFiles(transport)
+            reader = LogReader(
+                transport.start,
+                self._wanted,
+                forms,
+                checksums=transport.checksums,
+                limits=LIMITS,
+            )
+            packets, held = files.packets(), HeldChanges()
+            with held:
+                while True:
+                    ahead = [table.place.log for table in self._waiting]
+                    until = min([*ahead, self._end.position])
+                    for batch in reader.batches(packets, until):
+                        self._take(batch, held, files.made)
+                    at = reader.position.log or start
+                    if at < until:
+                        return False
+                    self._join(at, files.made)
+                    if not self._waiting and not at < self._end.position:
+                        self._note_end(reader.position, files.made)
+                        return True
+
+    def _join(self, at: LogPosition, made: Mapping[str, int]) -> None:
+        """Begin with the tables whose place was reached."""
+        for table in [t for t in self._waiting if not at < t.place.log]:
+            begun = made.get(at.file)
+            if at != table.place.log:
+                self._unproved(table, f"{table.place.log} is no place in its server's log any more")
+            elif begun is not None and table.place.made and begun != table.place.made:
+                self._unproved(table, "its server's log was begun again (RESET MASTER)")
+            else:
+                self._waiting.remove(table)
+                self._reading[table.name] = table
+                self._wanted[table.name] = table.followed()
+
+    # --- what the log says ------------------------------------------------------------------------
+
+    def _take(self, batch: LogBatch, held: HeldChanges, made: Mapping[str, int]) -> None:
+        """Load the changes of whole transactions; of one that goes on, keep them."""
+        for stop in batch.stopped:
+            if (table := self._reading.get((stop.database, stop.table))) is not None:
+                self._unproved(table, f"its log can't be read at {stop.at}: {stop.error}")
+        for statement in batch.statements:
+            self._heed(statement)
+        if (log := batch.position.log) is None:
+            return
+        if batch.state == "void":
+            held.forget_from(log)
+        held.add(batch.tables)
+        pieces = held.take(before=log if batch.state == "open" else None)
+        if batch.state == "open" and not pieces:
+            return
+        place, seen = LogPlace(batch.position, made.get(log.file, 0)), self._seen_at(batch)
+        for name in names_of(pieces):
+            if (table := self._reading.get(name)) is not None:
+                self._load(table, [p for p in pieces if p.name == name], place, seen)
+                failpoint("log.table")
+        self._note(place, seen.clock)
+
+    def _heed(self, statement: LoggedStatement) -> None:
+        """Give up the tables whose rows a statement changed, or may have changed, that has no row
+        in the log."""
+        at, text = statement.transaction.at, " ".join(statement.text.split())[:80]
+        for table in list(self._reading.values()):
+            if at < table.place.log:
+                continue
+            if statement.rows_unknown:
+                self._unproved(
+                    table, f"a statement was logged without the rows that it changed: {text}"
+                )
+            elif moves_rows(statement.text, table.name[1]):
+                self._unproved(table, f"a statement moved its rows: {text}")
+
+    def _seen_at(self, batch: LogBatch) -> SourcePosition:
+        """Where the source stood when the log ended with this batch."""
+        log = batch.position.log
+        if log is not None and not log < self._end.position:
+            return self._seen
+        # What was committed before its last event was written is in it, or was before it.
+        written = datetime.fromtimestamp(batch.written_at, UTC).replace(tzinfo=None)
+        return replace(self._seen, position="", clock=min(written, self._seen.clock))
+
+    def _load(
+        self,
+        table: FollowingTable,
+        pieces: Sequence[LoggedPiece],
+        place: LogPlace,
+        seen: SourcePosition,
+    ) -> None:
+        try:
+            with self._leased(table.contract) as workspace:
+                self._load_leased(workspace, table, pieces, place, seen)
+        except LogUnreadable as error:
+            self._unproved(table, str(error))
+        except MirrorlakeError as error:
+            self._leave(table)
+            if self._raises:
+                raise
+            level = logging.INFO if isinstance(error, LeaseHeld) else logging.WARNING
+            logger.log(level, "table %s: its log is not followed: %s", table.plan.name, error)
+
+    def _load_leased(
+        self,
+        workspace: Workspace,
+        table: FollowingTable,
+        pieces: Sequence[LoggedPiece],
+        place: LogPlace,
+        seen: SourcePosition,
+    ) -> None:
+        plan, ledger = table.plan, workspace.ledger
+        if workspace.moved:
+            self._leave(table)  # what other hands did is put right first, by its own sync
+            return
+        settle_loads(workspace, table.contract)
+        # Another run may have been here, or have copied it again.
+        last = ledger.last_load(plan.name, "success", moving=True)
+        since = place_of(ledger, plan.name, last)
+        if last is None or since is None or ledger.unproved(plan.name) is not None:
+            self._leave(table)
+            return
+        if last.raw_table != plan.raw.name or place.log < since.log:
+            self._leave(table)
+            return
+        table.seq = last.seq
+        new = [piece for piece in pieces if not piece.last < since.log]
+        if any([n for n in p.columns if n != ORIGINAL] != table.columns for p in new):
+            self._unproved(table, "its rows in the log have other columns than it has now")
+            return
+        if not new:
+            return
+        rows = LogRows((piece.read() for piece in new), since.log, plan.key, seen)
+        terms = LogTerms(self._connection, plan, table.continuity, place)
+        load = load_changes(workspace, terms, rows)
+        table.loads.append(load)
+        table.seq = load.seq
+
+    def _leave(self, table: FollowingTable) -> None:
+        """Follow a table no further."""
+        self._reading.pop(table.name, None)
+        self._wanted.pop(table.name, None)
+        if table in self._waiting:
+            self._waiting.remove(table)
+
+    def _unproved(self, table: FollowingTable, reason: str) -> None:
+        """Leave a table, which the next sync reads again as a whole."""
+        self._leave(table)
+        logger.warning("table %s: %s: it is read again as a whole", table.plan.name, reason)
+        self._workspace.ledger.mark_unproved(table.plan.name, self._seen.server, reason)
+
+    # --- how far ----------------------------------------------------------------------------------
+
+    def _note(self, place: LogPlace, clock: datetime) -> None:
+        """Write down how far all tables were followed that are being read."""
+        failpoint("log.progress")
+        at, text = clock.replace(tzinfo=UTC), place.to_text()
+        tables = [t for t in self._reading.values() if (t.place, t.noted) != (place, clock)]
+        for table in tables:
+            table.place, table.noted = place, clock
+        self._workspace.ledger.record_log_progress(
+            [LogProgress(table.plan.name, table.seq, text, at) for table in tables]
+        )
+
+    def _note_end(self, position: StreamPosition, made: Mapping[str, int]) -> None:
+        """The same at the end, where the last batch may have ended earlier, or there was none."""
+        if position.log is not None and self._reading:
+            self._note(LogPlace(position, made.get(position.log.file, 0)), self._seen.clock)

@@ -1,0 +1,420 @@
+"""Sync: one table's whole chain, once. The face and the command line both call this."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from functools import cache, partial
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.config import TableContract
+from mirrorlake.errors import (
+    LedgerError,
+    MirrorlakeError,
+    ReadGivenUp,
+    SchemaError,
+)
+from mirrorlake.ledger import Ledger, Load
+from mirrorlake.load.attempt import LoadTerms
+from mirrorlake.load.protocol.load_run import settle_loads
+from mirrorlake.load.protocol.protocol import load_window
+from mirrorlake.load.protocol.receipts import recovered_words, still_open, warn_of_unseen
+from mirrorlake.load.protocol.verify import form_of_rows
+from mirrorlake.merge.fold import folds_by_spark
+from mirrorlake.operations.loading.accept import refuse_other_server
+from mirrorlake.operations.loading.fold import fold_layers, fold_table
+from mirrorlake.operations.loading.follow_log import Followed, follow_tables
+from mirrorlake.operations.loading.load_by_log import followed_unchanged, load_by_log
+from mirrorlake.operations.loading.next_load import plan_next_load
+from mirrorlake.operations.loading.resolve import remember_renames, resolve_table
+from mirrorlake.operations.loading.results import SyncResult, result_of, unchanged_result
+from mirrorlake.operations.loading.unchanged import (
+    Look,
+    Unchanged,
+    form_digest,
+    note_unchanged,
+    stamp_of,
+    was_read_after,
+)
+from mirrorlake.operations.other_writers.moved_layers import accept_made, put_right
+from mirrorlake.operations.schema_changes.table_shapes import ddl_name
+from mirrorlake.proof.comparing.report import digest_text
+from mirrorlake.proof.ranges.ranges import NOTHING
+from mirrorlake.proof.sides.mysql_side import SourceSide
+from mirrorlake.serving.streamed import hold_streamed
+from mirrorlake.sources.mysql.changes.open_writes import NOTHING_OPEN
+from mirrorlake.sources.mysql.changes.replica import read_reach
+from mirrorlake.sources.mysql.introspection.introspect import read_ddl
+from mirrorlake.sources.mysql.sessions.connect import read_position, session
+from mirrorlake.table.exchanged import record_exchanged
+from mirrorlake.table.holds import refuse_held
+from mirrorlake.table.lake_names import remember_lake_names
+from mirrorlake.table.lake_tables import raw_tables
+from mirrorlake.table.left_out import note_left_out
+from mirrorlake.table.new_columns import gone_words, remember_columns, why_held
+from mirrorlake.table.progress import OnProgress, Progress
+from mirrorlake.table.resolve import ResolvedTable, by_time
+from mirrorlake.table.shape import change_words
+from mirrorlake.table.source_columns import record_source_columns, source_columns
+from mirrorlake.table.windows import plan_reload, set_back
+from mirrorlake.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS = 4
+DIGESTED_ROWS = 200_000
+"""A larger table is not digested before it is read: where it changed, that was in vain."""
+LONG_ROWS = 200_000
+"""The server digests a larger copy for a second or more before its first row: Spark starts then,
+while nothing else is done here, and not beside the reading."""
+GIVEN_UP_SECONDS = 2.0
+"""How long a load that gave way waits before it tries again; twice as long each time."""
+
+
+def sync_table(
+    workspace: Workspace,
+    contract: TableContract,
+    progress: OnProgress | None = None,
+    *,
+    accept_smaller: bool = False,
+    look: Look | None = None,
+    followed: Followed | None = None,
+) -> SyncResult:
+    """Load the next window of a table and fold it: raw, then deduped, then clean.
+
+    Whatever a dead run left is put right first. A failure leaves every layer as it was, or a step
+    further; the next sync resumes there.
+
+    Args:
+        progress: called with what has been read so far.
+        accept_smaller: whether a full copy is taken that is far smaller than the last one.
+        look: what `look_at` saw just before. A table that it found unchanged is not read; for a
+            full copy, MySQL first computes the digest of its rows. Without a look the table is
+            read, whatever its source shows.
+        followed: what of its log was loaded just before, with that of others.
+
+    Raises:
+        MirrorlakeError: see the errors of planning, loading and folding.
+    """
+    terms = LoadTerms(progress=progress, accept_smaller=accept_smaller)
+    return _chain(workspace, contract, terms, fold=True, look=look, followed=followed)
+
+
+def load_table(
+    workspace: Workspace,
+    contract: TableContract,
+    progress: OnProgress | None = None,
+    *,
+    accept_smaller: bool = False,
+    complete: bool = False,
+    look: Look | None = None,
+) -> SyncResult:
+    """`sync_table` without its fold: only raw moves. What was loaded after a look is to be folded
+    by `fold_looked`.
+
+    Args:
+        complete: whether a full copy writes every row, whatever the one before did.
+    """
+    terms = LoadTerms(progress=progress, accept_smaller=accept_smaller, complete=complete)
+    return _chain(workspace, contract, terms, fold=False, look=look)
+
+
+def fold_looked(workspace: Workspace, contract: TableContract, look: Look) -> int:
+    """`fold_table` after `load_table` and a look before it: so the next look knows the table.
+
+    A load that the look may have seen, or came after, is no part of it: its table is read again.
+    """
+
+    def stamp(leased: Workspace, connection: Connection[Any], plan: ResolvedTable) -> None:
+        newest = leased.ledger.newest_attempts([plan.name]).get(plan.name)
+        if newest is not None and newest.seq > look.through.get(plan.name, 0):
+            _stamp(leased, connection, plan, look, None)
+
+    return fold_table(workspace, contract, stamp)
+
+
+def reload_days(
+    workspace: Workspace,
+    contract: TableContract,
+    first: date,
+    last: date,
+    progress: OnProgress | None = None,
+) -> SyncResult:
+    """Load the raw days ``first`` to ``last``, both included, again; only raw moves.
+
+    What small windows read of these days is replaced in one commit, and keys that have left them
+    are looked up: the newer row is written, or a tombstone. A day that was reloaded before is only
+    added to. A table that was never loaded, or has a new column, gets its first load instead, which
+    reads these days too.
+
+    Raises:
+        ConfigError: these days can't be loaded again: mode full, before the table's start, in the
+            future, or without an index that leads to them.
+        MirrorlakeError: see the errors of planning and loading.
+    """
+    return _chain(workspace, contract, LoadTerms(progress=progress), fold=False, days=(first, last))
+
+
+def _chain(
+    workspace: Workspace,
+    contract: TableContract,
+    terms: LoadTerms,
+    *,
+    fold: bool,
+    days: tuple[date, date] | None = None,
+    look: Look | None = None,
+    followed: Followed | None = None,
+) -> SyncResult:
+    refuse_held(workspace.ledger, contract.source)
+    if contract.by_log and followed is None:
+        followed = follow_tables(workspace, [contract]).get(contract.name)
+    if look is not None and contract.name in look.unchanged:
+        return unchanged_result(look.unchanged[contract.name], 0, 0, 0.0)
+    began = datetime.now(UTC)
+    try:
+        return _run_chain(workspace, contract, terms, days, look, followed, fold=fold)
+    except LedgerError:
+        raise  # held by another run, or nowhere to write it down
+    except MirrorlakeError as error:
+        # Keep what stopped a table before a load of it began: a load keeps its own error.
+        last = workspace.ledger.last_load(contract.name)
+        if last is None or last.started_at < began:
+            workspace.ledger.record_refusal(contract.name, str(error), passing=error.retryable)
+        raise
+
+
+def _run_chain(
+    workspace: Workspace,
+    contract: TableContract,
+    terms: LoadTerms,
+    days: tuple[date, date] | None,
+    look: Look | None,
+    followed: Followed | None,
+    *,
+    fold: bool,
+) -> SyncResult:
+    started = time.monotonic()
+    source = workspace.config.sources[contract.source]
+    with session(source, contract.database) as connection:
+        plan = resolve_table(workspace, contract, connection)
+        with workspace.leased(contract) as leased:
+            repaired = put_right(leased, contract, plan.key) if leased.moved else []
+            settled = len(settle_loads(leased, contract))
+            compared = look if look is not None and not leased.moved else None
+            unchanged = _find_equal(leased, connection, plan, compared) if compared else None
+            if fold:
+                large = contract.copies and plan.table.estimated_rows > LONG_ROWS
+                if unchanged is None and large and folds_by_spark(leased, plan):
+                    leased.spark.start_early()
+                terms = replace(terms, progress=_starting_spark(leased, plan, terms.progress))
+            loads: list[Load] = []
+            if unchanged is None:
+                plan, loads = _load_again(leased, connection, plan, terms, days, followed)
+                unchanged = None if loads else followed_unchanged(leased, contract, followed)
+            folded = fold_layers(leased, plan) if fold else ()
+            if fold:
+                repaired = accept_made(leased, contract, repaired)
+            if look is not None and fold:
+                _stamp(leased, connection, plan, look, unchanged)
+            elif unchanged is not None:
+                note_unchanged(leased.ledger, [unchanged])
+    seconds = time.monotonic() - started
+    if unchanged is not None:
+        return unchanged_result(unchanged, settled, len(folded), seconds)
+    result = result_of(contract, loads, settled, len(folded), seconds)
+    words = {"changed": "; ".join(leased.changes), "held_back": "".join(leased.holding)}
+    return replace(result, put_right=tuple(repaired), **words)
+
+
+def _starting_spark(
+    workspace: Workspace, plan: ResolvedTable, progress: OnProgress | None
+) -> OnProgress:
+    """A report that starts Spark, beside what is left of a load, once there are rows that it will
+    fold."""
+    wanted = cache(partial(folds_by_spark, workspace, plan))
+
+    def report(seen: Progress) -> None:
+        if seen.rows and wanted():
+            workspace.spark.start_early()
+        if progress is not None:
+            progress(seen)
+
+    return report
+
+
+def _find_equal(
+    workspace: Workspace, connection: Connection[Any], plan: ResolvedTable, look: Look
+) -> Unchanged | None:
+    """The newest copy of a table, if MySQL has the very rows that it read; None where that is not
+    known without reading them.
+
+    The digests are those by which the copy was proved before anybody saw it, over the rows that
+    are there now, in one statement.
+    """
+    stamp, ledger = look.known.get(plan.name), workspace.ledger
+    if stamp is None or stamp.form is None:
+        return None
+    newest = ledger.newest_attempts([plan.name]).get(plan.name)
+    if newest is None or newest.seq != stamp.seq:
+        return None
+    receipt = newest.receipt
+    if not plan.contract.copies or receipt is None or newest.raw_table != plan.raw.name:
+        return None
+    if plan.table.estimated_rows > DIGESTED_ROWS:
+        return None
+    table = workspace.lake.load(plan.raw)
+    if table is None or receipt.source_digest is None:
+        return None
+    rows = form_of_rows(connection, plan, table)
+    if form_digest(rows.source_digest) != stamp.form:
+        return None
+    clock = look.shown[plan.name].clock
+    limit = plan.source.skip_unchanged
+    if limit is None or datetime.fromisoformat(clock).replace(tzinfo=UTC) - stamp.read_at >= limit:
+        return None
+    side = SourceSide(plan.table, rows, (), "")
+    current = side.read_groups(connection, side.groups_sql("0")).get(0, NOTHING)
+    if (current.rows, digest_text(current)) != (receipt.rows, receipt.source_digest):
+        return None
+    return Unchanged(plan.contract, newest, "digest", look.as_of[plan.name])
+
+
+def _stamp(
+    workspace: Workspace,
+    connection: Connection[Any],
+    plan: ResolvedTable,
+    look: Look,
+    unchanged: Unchanged | None,
+) -> None:
+    """Write down what the next look needs to know this table unchanged."""
+    shown, ledger = look.shown.get(plan.name), workspace.ledger
+    newest = ledger.newest_attempts([plan.name]).get(plan.name)
+    if shown is None or newest is None:
+        return
+    if unchanged is None and not was_read_after(newest, shown):
+        return
+    form = None
+    proved = newest.receipt is not None and newest.receipt.source_digest is not None
+    table = workspace.lake.load(plan.raw) if plan.contract.copies and proved else None
+    if table is not None:
+        form = form_of_rows(connection, plan, table).source_digest
+    workspace.check_lease()
+    stamp = stamp_of(workspace.config, plan.contract, newest, shown, form)
+    if stamp is None:
+        return
+    if unchanged is not None:
+        stamp = replace(stamp, seen_at=unchanged.as_of, evidence=unchanged.evidence)
+    ledger.record_stamp(stamp)
+
+
+def _load_again(
+    workspace: Workspace,
+    connection: Connection[Any],
+    plan: ResolvedTable,
+    terms: LoadTerms,
+    days: tuple[date, date] | None,
+    followed: Followed | None,
+) -> tuple[ResolvedTable, list[Load]]:
+    """`_load`, tried again where it gave way to a change of its table: resolved again then."""
+    for number in range(ATTEMPTS):
+        try:
+            if number:
+                plan = resolve_table(workspace, plan.contract, connection)
+            return plan, _load(workspace, connection, plan, terms, days, followed)
+        except (ReadGivenUp, SchemaError) as error:
+            gave_way = isinstance(error, ReadGivenUp) or number > 0
+            if not gave_way or not error.retryable or number + 1 == ATTEMPTS:
+                raise
+            pause = GIVEN_UP_SECONDS * 2**number
+            logger.warning("%s Tried again in %g s", error, pause)
+            time.sleep(pause)
+    raise AssertionError("unreachable")
+
+
+def _load(
+    workspace: Workspace,
+    connection: Connection[Any],
+    plan: ResolvedTable,
+    terms: LoadTerms,
+    days: tuple[date, date] | None,
+    followed: Followed | None,
+) -> list[Load]:
+    ledger = workspace.ledger
+    # Before anything is read: what opens later writes with later clocks.
+    bounded = by_time(plan) or plan.source.primary is not None
+    reach = read_reach(connection, plan.source) if bounded else None
+    seen = read_position(connection)
+    refuse_other_server(workspace, plan, seen.server)
+    upcoming = plan_next_load(connection, workspace, plan, seen.server)
+    fresh, last = upcoming.fresh, upcoming.last
+    if fresh:
+        # A version whose table somebody edited stops the table before another one is begun.
+        raw_tables(workspace.lake, ledger, plan.contract)
+    if days is not None and (last is not None or plan.contract.copies):
+        windows = plan_reload(plan, *days, seen.clock, ledger.successful_loads(plan.name))
+    else:
+        ahead = reach.ahead if reach else None
+        _warn_of_set_back(plan, set_back(last, ahead))
+        windows = (upcoming.window(plan, seen.clock, ahead),)
+    changed = change_words(plan.contract, plan.version, ledger.schema_versions(plan.name))
+    if fresh:
+        ddl = read_ddl(connection, plan.table.database, plan.table.name)
+        ledger.together(
+            lambda: _record_known(workspace, plan),
+            lambda: ledger.record_schema_version(plan.name, plan.version),
+            lambda: ledger.record_definition(ddl_name(plan.name, plan.version), ddl),
+        )
+    else:
+        _record_known(workspace, plan)
+    if words := "; ".join(filter(None, (changed or upcoming.silent, upcoming.again))):
+        workspace.changes[:] = [words]
+        logger.warning("table %s: %s", plan.name, words)
+    _note_columns(ledger, plan, fresh=fresh)
+    complete = terms.complete or upcoming.whole
+    terms = replace(terms, server=seen.server, continuity=upcoming.continuity, complete=complete)
+    if upcoming.whole:
+        # Its rows may mean something else than those before: they are shown once they are folded.
+        hold_streamed(workspace, plan)
+    if reach is not None:
+        if reach.open is None:
+            warn_of_unseen(connection, plan, last)
+        found = still_open(plan, reach.open, last, windows[0]) if reach.open else NOTHING_OPEN
+        held_back = recovered_words(plan, found)
+        workspace.holding[:] = [held_back] if held_back else []
+        terms = replace(terms, open_writes=found, shown=reach.shown, clock_ahead=reach.ahead)
+    if plan.contract.by_log:
+        return load_by_log(workspace, connection, plan, windows[0], terms, followed)
+    return [load_window(workspace, connection, plan, window, terms) for window in windows]
+
+
+def _record_known(workspace: Workspace, plan: ResolvedTable) -> None:
+    """Write down what is known of a table's columns; nothing where that is there already."""
+    ledger, contract = workspace.ledger, plan.contract
+    remember_columns(ledger, workspace.lake, contract, [exact.name for exact in plan.columns])
+    remember_renames(workspace, contract)
+    remember_lake_names(ledger, contract)
+    record_exchanged(ledger, contract, plan.exchanged)
+    columns = source_columns(plan.table, plan.columns)
+    record_source_columns(ledger, contract, columns, plan.table.comment)
+
+
+def _note_columns(ledger: Ledger, plan: ResolvedTable, *, fresh: bool) -> None:
+    """Write down, and say, which columns are not read, are gone, or wait for a decision."""
+    note_left_out(ledger, plan.name, plan.left_out)
+    if plan.gone:
+        logger.warning("table %s: %s", plan.name, gone_words(plan.gone))
+    for words in why_held(ledger, plan.contract, plan.held) if fresh or plan.exchanged else ():
+        logger.warning("table %s: %s", plan.name, words)
+
+
+def _warn_of_set_back(plan: ResolvedTable, by: timedelta) -> None:
+    if by > timedelta(minutes=1) and by_time(plan):
+        logger.warning(
+            "table %s: the clock of source %s was set back by %s since the last load: the window "
+            "reaches back as far",
+            *(plan.name, plan.source.name, timedelta(seconds=round(by.total_seconds()))),
+        )

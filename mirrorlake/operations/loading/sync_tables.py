@@ -1,0 +1,170 @@
+"""Syncs of several tables side by side: as many at once as their sources and this machine allow.
+
+What belongs here: threads, and how they end. What doesn't: what a sync of one table does
+(`mirrorlake.operations.loading.sync`).
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+from mirrorlake.config import Config, TableContract
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.operations.loading.follow_log import Followed, follow_tables
+from mirrorlake.operations.loading.results import SyncResult
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.loading.unchanged import Look
+from mirrorlake.table.progress import OnProgress, Progress
+from mirrorlake.workspace import Workspace
+
+_LARGE = 100_000
+"""Smaller tables are folded in no time, whatever is written of them."""
+Watch = Callable[[TableContract], AbstractContextManager[OnProgress]]
+"""What a table's load is watched by, while the block runs."""
+
+
+@dataclass(frozen=True)
+class Synced:
+    """What became of one table: a result, or an error."""
+
+    contract: TableContract
+    result: SyncResult | None = None
+    error: MirrorlakeError | None = None
+
+
+def default_jobs(config: Config, contracts: Sequence[TableContract]) -> int:
+    """How many tables to sync at once: no more than their sources may be read by at once, nor than
+    this machine has cores. Over Spark Connect one: what its server bears is not known here."""
+    if config.spark.connect:
+        return 1
+    sources = {c.source for c in contracts if not c.landed}
+    reads = sum(config.sources[name].connections for name in sources)
+    return max(1, min(reads, os.cpu_count() or 1, len(contracts)))
+
+
+def sync_tables(
+    workspace: Workspace,
+    contracts: Sequence[TableContract],
+    *,
+    jobs: int = 1,
+    accept_smaller: bool = False,
+    look: Look | None = None,
+    watch: Watch | None = None,
+) -> Iterator[Synced]:
+    """Sync tables, ``jobs`` of them at once; what became of each, as they end.
+
+    A table that fails does not stop the others. Where the caller stops early, or is interrupted,
+    tables that have not begun are left, and those that have are given up as soon as they can be.
+
+    Args:
+        accept_smaller, look: see `sync_table`.
+        watch: called in the thread that syncs the table.
+    """
+    if look is not None and all(contract.name in look.estimates for contract in contracts):
+        workspace.spark.expect(_rows_to_fold(workspace, contracts, look))
+    followed = follow_tables(workspace, contracts)
+    work = _Work(workspace, accept_smaller, look, watch or _unwatched, followed)
+    if jobs == 1:
+        for contract in contracts:
+            yield work.sync(contract)
+        return
+    yield from work.side_by_side(contracts, jobs)
+
+
+def _rows_to_fold(workspace: Workspace, contracts: Sequence[TableContract], look: Look) -> int:
+    """About how many rows Spark will write, or read as a whole, for these tables: of one that gets
+    only what changed since its last load it reads little more than the keys."""
+    rows = {contract.name: look.estimates[contract.name] for contract in contracts}
+    loads = workspace.ledger.newest_loads([n for n, count in rows.items() if count >= _LARGE])
+    for contract in contracts:
+        load = loads.get(contract.name)
+        receipt = load.receipt if load is not None else None
+        if receipt is not None and (receipt.row_index or not contract.copies):
+            rows[contract.name] //= 10
+    return sum(rows.values())
+
+
+def _unwatched(_: TableContract) -> AbstractContextManager[OnProgress]:
+    return nullcontext(lambda _: None)
+
+
+@dataclass
+class _Work:
+    workspace: Workspace
+    accept_smaller: bool
+    look: Look | None
+    watch: Watch
+    followed: Mapping[str, Followed]
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def sync(self, contract: TableContract) -> Synced:
+        """One table, in this thread."""
+        try:
+            with self.watch(contract) as report:
+                result = sync_table(
+                    self.workspace,
+                    contract,
+                    self._heeding(report),
+                    accept_smaller=self.accept_smaller,
+                    look=self.look,
+                    followed=self.followed.get(contract.name),
+                )
+        except MirrorlakeError as error:
+            return Synced(contract, error=error)
+        return Synced(contract, result)
+
+    def side_by_side(self, contracts: Sequence[TableContract], jobs: int) -> Iterator[Synced]:
+        waiting: queue.SimpleQueue[TableContract] = queue.SimpleQueue()
+        for contract in contracts:
+            waiting.put(contract)
+        ended: queue.SimpleQueue[Synced | BaseException] = queue.SimpleQueue()
+        threads = [
+            threading.Thread(target=self._run, args=(waiting, ended), name=f"sync-{number}")
+            for number in range(min(jobs, len(contracts)))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in contracts:
+                found = ended.get()
+                if isinstance(found, BaseException):
+                    raise found
+                yield found
+        finally:
+            self.stopped.set()
+            if any(thread.is_alive() for thread in threads):
+                self.workspace.spark.cancel()
+            for thread in threads:
+                thread.join()
+
+    def _run(
+        self,
+        waiting: queue.SimpleQueue[TableContract],
+        ended: queue.SimpleQueue[Synced | BaseException],
+    ) -> None:
+        """One of the threads: table after table, in a Spark session of its own."""
+        try:
+            with self.workspace.spark.own_session():
+                while not self.stopped.is_set():
+                    try:
+                        contract = waiting.get_nowait()
+                    except queue.Empty:
+                        return
+                    ended.put(self.sync(contract))
+        except BaseException as error:  # noqa: BLE001 - the caller's thread raises it
+            ended.put(error)
+
+    def _heeding(self, report: OnProgress) -> OnProgress:
+        """A report by which a load that nobody waits for any more ends."""
+
+        def heeding(seen: Progress) -> None:
+            if self.stopped.is_set():
+                raise KeyboardInterrupt
+            report(seen)
+
+        return heeding

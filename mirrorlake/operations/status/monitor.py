@@ -1,0 +1,102 @@
+"""What keeps a mirror from being loaded, settled and as the ledger has it: `status --strict`.
+
+What belongs here: what of each table's status is not right. What doesn't: the status itself
+(`mirrorlake.operations.status.status`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from mirrorlake.config import TableContract
+from mirrorlake.ledger import Ledger
+from mirrorlake.operations.publishers import PublicationStatus
+from mirrorlake.operations.status.attention import (
+    Attention,
+    attention_of,
+    gravest_first,
+    read_facts,
+)
+from mirrorlake.operations.status.status import TableStatus
+from mirrorlake.table.meaning import edits_of
+
+_STATES: Final[Mapping[str, str]] = {
+    "never loaded": "failed",
+    "errored": "failed",
+    "refused": "failed",
+    "partly": "failed",
+    "pending": "waiting",
+    "moved": "moved",
+    "unknown": "unknown",
+}
+"""What a state means that is not right."""
+
+
+def not_right(
+    ledger: Ledger,
+    contracts: Sequence[TableContract],
+    found: Sequence[TableStatus],
+    others: Mapping[str, Mapping[str, PublicationStatus]],
+) -> list[Attention]:
+    """Everything that keeps these tables from being loaded, settled and as the ledger has it,
+    gravest first; none where they are.
+
+    Args:
+        contracts: of the tables among ``found`` that are no tables of tenants.
+        others: what was published of what is no mirrored table: its name → by publisher.
+
+    Raises:
+        LedgerError: the ledger can't be read.
+    """
+    facts = read_facts(ledger)
+    seen: list[Attention] = []
+    for contract in (one for one in contracts if not one.landed):
+        seen += attention_of(ledger, contract, facts)
+        if edits := edits_of(ledger.newest_receipt(contract.name), contract):
+            words = f"since it was loaded, {edits}: `mirrorlake sync {contract.name}`"
+            seen.append(Attention(contract.name, "unproved", words))
+    by_name = {contract.name: contract for contract in contracts}
+    for status in found:
+        seen += _of_status(status, by_name.get(status.table))
+    for name, published in others.items():
+        seen += _of_published(name, published)
+    return gravest_first(seen)
+
+
+def _of_status(status: TableStatus, contract: TableContract | None) -> Iterator[Attention]:
+    """What the status of a table says that the ledger's facts do not.
+
+    Args:
+        contract: None of a table of tenants.
+    """
+    kind = _STATES.get(status.state)
+    landed = contract is not None and contract.landed and kind != "moved"
+    if landed and (kind is None or status.error):
+        kind = "snapshots" if status.error else None
+    if kind is not None:
+        yield Attention(status.table, kind, status.error or _words(status.state))
+    elif contract is not None and status.rows is None and status.last_load is not None:
+        yield Attention(status.table, "failed", f"its rows can't be counted: {status.checks}")
+    if contract is None:
+        if status.held_until:
+            yield Attention(status.table, "held", f"its sources are held until {status.held_until}")
+        if status.held_columns:
+            words = f"held out of clean: {', '.join(status.held_columns)}"
+            yield Attention(status.table, "held columns", words)
+    yield from _of_published(status.table, status.published)
+
+
+def _words(state: str) -> str:
+    if state == "pending":
+        return "a load runs, or died: the next sync records what became of it"
+    return state
+
+
+def _of_published(
+    name: str, published: Mapping[str, PublicationStatus | None]
+) -> Iterator[Attention]:
+    for publisher, load in published.items():
+        if load is not None and load.state != "success":
+            words = load.error or f"load job {load.job} is {load.state}"
+            yield Attention(name, publisher, words)

@@ -1,0 +1,377 @@
+"""The state of every table, from the ledger and the catalog alone: no source, no Spark.
+
+What belongs here: what `mirrorlake status` shows. What doesn't: looking for differences (proof).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mirrorlake.capabilities import Seam
+from mirrorlake.config import Config, TableContract
+from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
+from mirrorlake.ledger import (
+    Hold,
+    Ledger,
+    Load,
+    Receipt,
+    Refusal,
+    Stamp,
+    age_of,
+)
+from mirrorlake.ledger.lake.lake_heads import OF_MODELS
+from mirrorlake.ledger.records import Unproved
+from mirrorlake.operations.other_writers.moved_lake import find_all_moved, recorded_tables
+from mirrorlake.operations.publishers import PublicationStatus, published_statuses
+from mirrorlake.operations.status.attention import undecided_columns
+from mirrorlake.proof.coverage.coverage import ProofStatus, proof_status
+from mirrorlake.runtime.plural import plural
+from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided
+from mirrorlake.table.exchanged import EXCHANGED
+from mirrorlake.table.left_out import LEFT_OUT, left_out_columns, left_out_words
+from mirrorlake.table.meaning import edits_of
+from mirrorlake.table.new_columns import HIDDEN
+from mirrorlake.table.surplus import SURPLUS, surplus_words
+
+if TYPE_CHECKING:
+    from mirrorlake.destinations.iceberg.commits.heads import MovedTable
+    from mirrorlake.destinations.iceberg.lake import Lake
+
+
+@dataclass(frozen=True)
+class TableStatus:
+    """One table as the ledger and the catalog know it.
+
+    Attributes:
+        table, mode: as in the contract; of a model ``model dataset.name`` and ``model``.
+        state: one word: ``never loaded``, the newest load's ``pending``, ``success`` or
+            ``errored``, or ``refused`` where a sync failed since before it began a load; ``moved``
+            where the lake is not as the last commit of ours left it. Of a table
+            of mode ``snapshot`` its newest snapshot's. Of a table of tenants ``mirrored`` or
+            ``partly`` once its newest load ended.
+        last_load: when the newest load began (UTC, ISO), or when a snapshot was last published.
+        rows: of the version of deduped that the catalog names; a version is counted once.
+        freshness: how long ago MySQL was known to stand where the mirror stands: when the newest
+            good load read it, or a later sync found it unchanged since. None of a table that moved:
+            nobody knows where the mirror stands.
+        unchanged: by what a sync found it unchanged since that load (``server``, ``table`` or
+            ``digest``); None where none did.
+        checks: what is known of folds, proofs and original texts, in words.
+        error: why the newest load failed, or the sync was refused.
+        refused_since: when the first refusal in a row was (UTC, ISO); None where none is.
+        originals: values kept as original text by the newest good load, by column.
+        held_until, held_for: until when (UTC, ISO) the source is to be left alone, and why; None
+            where nobody requested it.
+        held_columns: columns that clean leaves out until a person decides: new ones, and those that
+            may have what another one had.
+        not_mirrored: columns that the last load left out, by ``schema_changes: freeze``.
+        suspected_pii: what looks personal in clean, by column without a rule.
+        published: by publisher, what was loaded there last; None where nothing was.
+        proved: what checks found equal to MySQL, and what has come since; None where none did, or
+            something since makes it unknown.
+    """
+
+    table: str
+    mode: str
+    state: str
+    last_load: str | None
+    rows: int | None
+    freshness: timedelta | None
+    checks: str
+    error: str | None
+    originals: dict[str, int]
+    held_until: str | None = None
+    held_for: str | None = None
+    held_columns: tuple[str, ...] = ()
+    not_mirrored: tuple[str, ...] = ()
+    suspected_pii: dict[str, str] = field(default_factory=dict[str, str])
+    unchanged: str | None = None
+    refused_since: str | None = None
+    published: Mapping[str, PublicationStatus | None] = field(
+        default_factory=dict[str, PublicationStatus | None]
+    )
+    proved: ProofStatus | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs, each publisher by its name."""
+        found = asdict(self)
+        return found | found.pop("published")
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the ledger says of all tables at once."""
+
+    last: Mapping[str, Load]
+    good: Mapping[str, Load]
+    behind: frozenset[str]
+    unproved: Mapping[str, Unproved]
+    refusals: Mapping[str, Refusal]
+    holds: Mapping[str, Hold]
+    chunked: frozenset[str]
+    columns: Mapping[str, Sequence[str]]
+    known_columns: Mapping[str, frozenset[str]]
+    looks: Mapping[str, str]
+    open_checks: Mapping[str, tuple[str, int]]
+    proved: frozenset[str]
+    stamps: Mapping[str, Stamp]
+    surplus: Mapping[str, str]
+    left_out: Mapping[str, str]
+    exchanged: Mapping[str, str]
+    hidden: Mapping[str, str]
+    published: Callable[[str], Mapping[str, PublicationStatus | None]]
+    moved: Mapping[str, Sequence[MovedTable]]
+
+
+RowsOf: TypeAlias = Callable[[TableContract], tuple[int | None, str | None]]
+"""The rows that deduped has, None where there is no table; and why they can't be read, where they
+can't."""
+OF_MODES: Seam[Callable[[Ledger, TableContract, str, RowsOf], TableStatus]] = Seam("status")
+"""By the name of a mode that a capability adds: a table's status, from what the ledger says and
+what is said of it if it moved, '' if it did not."""
+
+
+def status_of(
+    config: Config, ledger: Ledger, contracts: Sequence[TableContract]
+) -> list[TableStatus]:
+    """The state of each of these tables, in their order.
+
+    Raises:
+        LakeError: the lake is not the one that the ledger knows, or it can't be read for a version
+            not seen before.
+        LedgerError: the ledger can't be read.
+    """
+    names = [contract.name for contract in contracts if not contract.landed]
+    known = _Known(
+        last=ledger.newest_attempts(names),
+        good=ledger.newest_loads(names),
+        behind=frozenset(ledger.unfolded_tables("deduped")),
+        unproved=ledger.unproved_tables(),
+        refusals=ledger.refusals(),
+        holds={hold.source: hold for hold in ledger.holds()},
+        chunked=frozenset(ledger.chunked_tables()),
+        columns=ledger.newest_columns(),
+        known_columns=ledger.all_known_columns(),
+        looks=ledger.definitions(LOOKS),
+        open_checks=ledger.open_checks(),
+        proved=frozenset(ledger.proved_tables()),
+        stamps=ledger.stamps(names),
+        surplus=ledger.definitions(SURPLUS),
+        left_out=ledger.definitions(LEFT_OUT),
+        exchanged=ledger.definitions(EXCHANGED),
+        hidden=ledger.definitions(HIDDEN),
+        published=published_statuses(ledger, {contract.name for contract in contracts}),
+        moved=find_all_moved(config, ledger, contracts),
+    )
+    counts = _Counts(config, ledger)
+    found = [_of_any(ledger, contract, known, counts) for contract in contracts]
+    ledger.record_counts(counts.counted)
+    return found
+
+
+def moved_models(config: Config, ledger: Ledger) -> list[TableStatus]:
+    """Models whose tables other hands changed. Models have no state besides: that is of their
+    partitions.
+
+    Raises:
+        LakeError: the lake is not the one that the ledger knows, or can't be read.
+        LedgerError: the ledger can't be read.
+    """
+    models = [one for one in recorded_tables(config, ledger) if one.name.startswith(OF_MODELS)]
+    found = find_all_moved(config, ledger, models) if models else {}
+    return [
+        TableStatus(
+            table=name,
+            mode="model",
+            state="moved",
+            last_load=None,
+            rows=None,
+            freshness=None,
+            checks=NOT_KNOWN,
+            error="; ".join(one.said for one in moved),
+            originals={},
+        )
+        for name, moved in sorted(found.items())
+    ]
+
+
+def _of_any(ledger: Ledger, contract: TableContract, known: _Known, counts: _Counts) -> TableStatus:
+    status = OF_MODES.added.get(contract.mode)
+    if status is None:
+        found = _status(ledger, contract, known, counts)
+    else:
+        moved = "; ".join(one.said for one in known.moved.get(contract.name, ()))
+        found = status(ledger, contract, moved, counts.rows_of)
+    return replace(
+        found,
+        suspected_pii=_suspected(contract, known),
+        published=known.published(contract.name),
+    )
+
+
+def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Counts) -> TableStatus:
+    name = contract.name
+    last, good = known.last.get(name), known.good.get(name)
+    refusal, hold = known.refusals.get(name), known.holds.get(contract.source)
+    rows, damage = counts.rows_of(contract) if good else (None, None)
+    stamp = known.stamps.get(name)
+    found = stamp.evidence if stamp and good and stamp.seq == good.seq else None
+    state = last.state if last else "never loaded"
+    error = last.error if last and last.state in ("errored", "unknown") else None
+    moved = known.moved.get(name)
+    if moved:
+        state, error = "moved", "; ".join(one.said for one in moved)
+    trusted = good is not None and not damage and not moved
+    proved = proof_status(ledger, name) if trusted and name in known.proved else None
+    return TableStatus(
+        table=name,
+        mode=contract.mode,
+        state="refused" if refusal and not moved else state,
+        last_load=last.started_at.isoformat(timespec="seconds") if last else None,
+        rows=rows,
+        freshness=None if moved else age_of(good, stamp=stamp),
+        checks=damage or (NOT_KNOWN if moved else _checks(ledger, contract, good, known, proved)),
+        proved=proved,
+        unchanged=None if moved else found,
+        error=refusal.error if refusal and not moved else error,
+        refused_since=refusal.since.isoformat(timespec="seconds") if refusal else None,
+        originals=good.receipt.original_columns if good and good.receipt else {},
+        held_until=_iso(hold.until) if hold else None,
+        held_for=hold.reason if hold else None,
+        held_columns=undecided_columns(contract, known) if good else (),
+        not_mirrored=_left_out(contract, known),
+    )
+
+
+NOT_KNOWN = "not known: it moved"
+"""Of a table that other hands changed: what was proved of it was proved of other rows."""
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="minutes")
+
+
+def _left_out(contract: TableContract, known: _Known) -> tuple[str, ...]:
+    if contract.schema_changes != "freeze":
+        return ()  # the next load takes them up
+    return left_out_columns(known.left_out.get(LEFT_OUT + contract.name))
+
+
+def _suspected(contract: TableContract, known: _Known) -> dict[str, str]:
+    return undecided(contract, read_look(known.looks.get(look_name(contract)))["found"])
+
+
+def _checks(
+    ledger: Ledger,
+    contract: TableContract,
+    good: Load | None,
+    known: _Known,
+    by_checks: ProofStatus | None,
+) -> str:
+    name = contract.name
+    chunked = ledger.chunked_load(name) if name in known.chunked else None
+    read = (
+        [f"{len(chunked.receipts)} of {len(chunked.bounds):,} chunks of the newest load read"]
+        if chunked
+        else []
+    )
+    if good is None or good.receipt is None:
+        return ", ".join(read) or "-"
+    if mark := known.unproved.get(name):
+        return f"unproved: {mark.reason}"
+    if edits := edits_of(good.receipt, contract):
+        return f"unproved: since it was loaded, {edits}"
+    behind = _behind(ledger, name) if name in known.behind else 0
+    proved = good.receipt.source_digest is not None
+    found = [f"{plural(behind, 'load')} not folded" if behind else "folded", *read]
+    if proved or by_checks is None:
+        found.append(_loaded_words(good.receipt))
+    found += [by_checks.words] if by_checks is not None else []
+    if name in known.open_checks:
+        verdict, rows = known.open_checks[name]
+        found.append(f"newest check {verdict}: {plural(rows, 'row')}")
+    found += [words] if (words := surplus_words(known.surplus.get(SURPLUS + name))) else []
+    found += _of_columns(good.receipt, contract, known)
+    if good.receipt.future:
+        rows = good.receipt.future
+        found.append(f"{plural(rows, 'row')} dated in the future")
+    if good.receipt.backward:
+        rows = good.receipt.backward
+        found.append(f"{plural(rows, 'row')} whose time went back")
+    return ", ".join(found)
+
+
+def _loaded_words(receipt: Receipt) -> str:
+    """What is known of loads by their own proofs."""
+    if receipt.source_digest is None:
+        return "loaded, not yet proved"
+    earlier = "" if receipt.all_proved else ", not all earlier ones"
+    return f"loaded, proved before it was visible{earlier}"
+
+
+def _behind(ledger: Ledger, name: str) -> int:
+    """How many loads of the current history deduped does not hold."""
+    loads = {load.seq for load in ledger.successful_loads(name)}
+    return len(loads - ledger.folded_loads(name, "deduped"))
+
+
+def _of_columns(receipt: Receipt, contract: TableContract, known: _Known) -> list[str]:
+    """What there is to know of single columns: original texts, and what a person must decide."""
+    found: list[str] = []
+    if receipt.originals:
+        columns = receipt.original_columns
+        by_column = ", ".join(f"{column}: {count}" for column, count in columns.items())
+        some = plural(receipt.originals, "original")
+        by_columns = f" ({by_column})" if columns else ""
+        found.append(f"{some} kept by the newest load{by_columns}")
+    if held := undecided_columns(contract, known):
+        found.append(f"held out of clean: {', '.join(held)}")
+    if left := _left_out(contract, known):
+        found.append(left_out_words(left))
+    if suspected := _suspected(contract, known):
+        found.append(f"may show personal data: {', '.join(suspected)}")
+    return found
+
+
+@dataclass
+class _Counts:
+    """How many rows deduped has: counted once per version, and kept in the ledger.
+
+    A count of a version with delete files reads them, and PyIceberg takes seconds to import: where
+    no table moved since the last look, neither is needed.
+    """
+
+    config: Config
+    ledger: Ledger
+    counted: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    _lake: Lake | None = None
+
+    def __post_init__(self) -> None:
+        self._locations = metadata_locations(self.config.lake)
+        self._before = self.ledger.counted_rows()
+
+    def rows_of(self, contract: TableContract) -> tuple[int | None, str | None]:
+        """The rows, None where there is no table; and why they can't be read, where they can't."""
+        at = None
+        if self._locations is not None:
+            at = self._locations.get((contract.namespaces.deduped, contract.table))
+            if at is None:
+                return None, None
+            before = self._before.get(contract.name)
+            if before is not None and before[0] == at:
+                return before[1], None
+        rows, damage = self._count(contract)
+        if at is not None and rows is not None:
+            self.counted[contract.name] = (at, rows)
+        return rows, damage
+
+    def _count(self, contract: TableContract) -> tuple[int | None, str | None]:
+        from mirrorlake.destinations.iceberg.tables.integrity import count_rows
+        from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
+
+        if self._lake is None:
+            self._lake = open_lake(self.config.lake, self.ledger)
+        return count_rows(self._lake, self.ledger, contract)

@@ -1,0 +1,418 @@
+"""Tenants: many databases that hold the same table, kept as one; and what became of each.
+
+A sync looks at every tenant at once: which databases there are, which of their tables moved since
+they were read. Those are read together, a commit for each schema version, and folded together. A
+tenant that fails keeps its rows as they were, and stops no other.
+
+What belongs here: which tenants are read, and what the ledger keeps of them. What doesn't: how they
+are read (`mirrorlake.load.tenants`) and folded (`mirrorlake.merge.tenants`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from mirrorlake.config.contract import TenantTable
+from mirrorlake.errors import LedgerError, MirrorlakeError, SourceError, SourceHeld
+from mirrorlake.ledger import Ledger, Tenant, TenantPlace
+from mirrorlake.load.protocol.load_run import settle_loads
+from mirrorlake.load.tenants.digests import TenantDigests, read_digests
+from mirrorlake.load.tenants.protocol import load_tenants
+from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
+from mirrorlake.merge.tenants import TenantsFolded, fold_tenants
+from mirrorlake.operations.other_writers.moved_layers import accept_made, put_right
+from mirrorlake.operations.schema_changes.recorded_contracts import record_contract
+from mirrorlake.operations.tenants.detect import (
+    gone_tenants,
+    is_same,
+    is_unsure,
+    present_versions,
+    replaced_since,
+)
+from mirrorlake.operations.tenants.exchanges import record_tenant_columns, record_tenant_exchanges
+from mirrorlake.operations.tenants.looks import (
+    MassDrop,
+    TenantLook,
+    mass_drops,
+    read_look,
+    record_look,
+    with_drops,
+)
+from mirrorlake.operations.tenants.names import no_tenant, refuse_unknown
+from mirrorlake.operations.tenants.reports import record_shown
+from mirrorlake.operations.tenants.results import SyncTerms, TenantsSynced, count_tenants
+from mirrorlake.operations.tenants.rules import refuse_idle_rules, refuse_read_already
+from mirrorlake.operations.tenants.survey import (
+    TenantSurvey,
+    look_of,
+    record_version,
+    survey_tenants,
+)
+from mirrorlake.proof.comparing.report import digest_text
+from mirrorlake.serving.tenant_clean import CleanMade, refuse_hashes
+from mirrorlake.serving.tenant_clean_columns import clean_columns_of
+from mirrorlake.serving.tenants import (
+    hold_clean_tenants,
+    remember_tenant_columns,
+    show_clean_tenants,
+    show_raw_tenants,
+)
+from mirrorlake.table.lake_tables import deduped_of
+from mirrorlake.table.new_columns import why_held
+from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.table.tenants import Plans, contract_of, held_of, terms_of
+from mirrorlake.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+UNCHECKED = {"verdict": None, "verdict_words": None, "checked_at": None}
+
+
+def sync_tenants(
+    workspace: Workspace, table: TenantTable, terms: SyncTerms | None = None
+) -> TenantsSynced:
+    """Read every tenant that moved, fold them, and show them.
+
+    Raises:
+        ConfigError: no database of any source is a tenant, or none has the name that was requested.
+        SourceHeld: a person asked us to leave all of its sources alone.
+        LakeError: the lake failed; what was committed is folded by the next sync.
+        LeaseHeld: another run works on the table.
+    """
+    terms = terms or SyncTerms()
+    started = time.monotonic()
+    with workspace.leased(table) as leased:
+        repaired = put_right(leased, table) if leased.moved else []
+        settle_loads(leased, table)
+        with _recorded_refusal(leased.ledger, table):
+            survey, look = _look(leased, table)
+        # A name that a person mistyped is no fault of the table's.
+        there = {*survey.plans, *survey.failed, *leased.ledger.tenants(table.name)}
+        refuse_unknown(table.name, terms.databases, there)
+        with _recorded_refusal(leased.ledger, table):
+            done = _Sync(leased, table, terms, started, survey, look).run()
+        repaired = accept_made(leased, table, repaired)
+        leased.ledger.forget_refusal(table.name)
+        record_contract(leased.ledger, table)
+    return replace(done, put_right=tuple(repaired))
+
+
+@contextmanager
+def _recorded_refusal(ledger: Ledger, table: TenantTable) -> Iterator[None]:
+    """Keep what stopped the sync of a table as a whole, and since when, until a sync is not
+    stopped."""
+    before = ledger.refusals().get(table.name)
+    try:
+        yield
+    except (LedgerError, SourceHeld):
+        raise  # held by another run, nowhere to write it down, or what a person wanted
+    except MirrorlakeError as error:
+        since = before.since if before else None
+        ledger.record_refusal(table.name, str(error), passing=error.retryable, since=since)
+        raise
+
+
+def _look(workspace: Workspace, table: TenantTable) -> tuple[TenantSurvey, TenantLook]:
+    """What the sources show of a table that can be synced; what is no tenant is written down.
+
+    Raises:
+        MirrorlakeError: it can't be synced, whatever its tenants are.
+    """
+    ledger = workspace.ledger
+    refuse_read_already(workspace, table)
+    shapes = read_shapes(workspace, table)  # one that somebody edited stops it here
+    if any(rule.pii == "hash" for rule in table.columns.values()):
+        refuse_hashes(workspace, table, shapes)
+    survey = survey_tenants(workspace, table)
+    survey.refuse_all_held(table)
+    look = look_of(survey, read_look(ledger, table))
+    record_look(ledger, table, look)
+    there = {*survey.plans, *survey.failed, *ledger.tenants(table.name)}
+    if not there and not survey.lost:
+        raise no_tenant(table, survey.left_out)
+    return survey, look
+
+
+@dataclass
+class _Sync:
+    workspace: Workspace
+    table: TenantTable
+    terms: SyncTerms
+    started: float
+    survey: TenantSurvey
+    look: TenantLook
+    rows: int = 0
+    bytes: int = 0
+    read: set[TenantPlace] = field(default_factory=set[TenantPlace])
+    unchanged: set[TenantPlace] = field(default_factory=set[TenantPlace])
+    joined: list[TenantPlace] = field(default_factory=list[TenantPlace])
+    replaced: dict[TenantPlace, str] = field(default_factory=dict[TenantPlace, str])
+    kept: set[TenantPlace] = field(default_factory=set[TenantPlace])
+    failed: dict[TenantPlace, MirrorlakeError] = field(
+        default_factory=dict[TenantPlace, MirrorlakeError]
+    )
+
+    def run(self) -> TenantsSynced:
+        table, ledger, survey, look = self.table, self.workspace.ledger, self.survey, self.look
+        known = ledger.tenants(table.name)
+        gone = self._note_gone(known)
+        look = with_drops(look, self._refuse_many(known, look.drops))
+        record_look(ledger, table, look)
+        self.failed |= {p: e for p, e in survey.failed.items() if self.terms.means(p)}
+        moved = self._moved(known)
+        unasked = record_tenant_exchanges(self.workspace, table, moved, known)
+        self.failed |= unasked
+        moved = {place: plan for place, plan in moved.items() if place not in unasked}
+        self._note_new(moved.keys() - known.keys())
+        for plans in _by_version(moved).values():
+            self._load(plans, known)
+        self._note_failed(known)
+        folded, removed, shapes, clean = self._show()
+        held = held_of(ledger, table, shapes.columns)
+        record_look(ledger, table, replace(look, held=held))
+        everything = ledger.tenants(table.name)
+        rules = clean_columns_of(ledger, table, shapes).text if shapes.tables else ""
+        made = f"{table.clean} {rules}"
+        record_shown(ledger, table.name, everything.values(), made, self.workspace.run_id)
+        return TenantsSynced(
+            table=table.name,
+            tenants=len(everything),
+            shapes=len(shapes.tables),
+            read=len(self.read),
+            unchanged=len(self.unchanged),
+            counts=count_tenants(everything, self.read, self.unchanged, self.failed),
+            joined=tuple(f"{s}.{d}" for s, d in self.joined),
+            replaced=self._replaced(),
+            gone=tuple(f"{s}.{d}" for s, d in gone),
+            kept={f"{s}.{d}": t.rows or 0 for (s, d), t in sorted(everything.items()) if t.gone_at},
+            folded=len(folded.moved),
+            removed={f"{s}.{d}": count for (s, d), count in removed.items()},
+            rows_removed=sum(removed.values()),
+            rows=self.rows,
+            bytes=self.bytes,
+            seconds=round(time.monotonic() - self.started, 2),
+            failed={
+                **{source: str(error) for source, error in survey.unreachable.items()},
+                **{f"{s}.{d}": str(error) for (s, d), error in sorted(self.failed.items())},
+            },
+            clean=table.clean,
+            clean_made=clean.whole,
+            clean_written=clean.tenants,
+            held={source: str(error) for source, error in survey.held.items()},
+            left_out=look.reasons,
+            without=look.without,
+            held_columns=held,
+            why_held=tuple(why_held(ledger, contract_of(table, "", ""), held, table.name)),
+        )
+
+    def _note_gone(self, known: dict[TenantPlace, Tenant]) -> list[TenantPlace]:
+        """Write down which tenants are no more, and which are there again; those that went now."""
+        survey = self.survey
+        there = {*survey.plans, *survey.failed}
+        looked = [p for p in known if p[0] not in survey.lost and p[0] in self.table.sources]
+        gone = gone_tenants(self.table, survey, known)
+        now = datetime.now(UTC)
+        records = [replace(known[p], gone_at=now, error=None, failed_at=None) for p in gone]
+        # One that came back is read whatever it shows: it may be another database of the name.
+        records += [
+            replace(known[p], gone_at=None, terms=None, **UNCHECKED)
+            for p in looked
+            if p in there and known[p].gone_at is not None
+        ]
+        self.workspace.ledger.record_tenants(self.table.name, records)
+        known.update({record.place: record for record in records})
+        return gone
+
+    def _refuse_many(
+        self, known: Mapping[TenantPlace, Tenant], before: Iterable[MassDrop]
+    ) -> tuple[MassDrop, ...]:
+        """Where most tenants of a source would be removed at once, keep their rows until a person
+        confirms it."""
+        if self.table.dropped != "remove":
+            return ()
+        accepted = [p for p in known if self.terms.accept_smaller and self.terms.means(p)]
+        drops, self.kept = mass_drops(known, accepted, before)
+        for drop in drops:
+            self.failed[drop.source, "*"] = SourceError(
+                f"table {self.table.name}: {drop.words}",
+                source=drop.source,
+                table=self.table.name,
+                next_step=drop.next_step(self.table.name),
+            )
+        return drops
+
+    def _moved(self, known: Mapping[TenantPlace, Tenant]) -> Plans:
+        """The tenants that are to be read; of the others, until when they are unchanged is
+        written down."""
+        survey = self.survey
+        moved: Plans = {}
+        same: list[Tenant] = []
+        unsure: Plans = {}
+        present = present_versions(self.workspace, self.table)
+        for place, plan in survey.plans.items():
+            if not self.terms.means(place):
+                continue
+            tenant = known.get(place)
+            if tenant is None or self.terms.again or not is_same(tenant, plan, survey, present):
+                moved[place] = plan
+                if tenant is not None and (words := replaced_since(tenant, plan, survey)):
+                    self.replaced[place] = words
+                if tenant is not None and not self.terms.again:
+                    unsure |= {place: plan} if is_unsure(tenant, plan, survey, present) else {}
+            else:
+                clock = survey.clocks[place[0]]
+                same.append(replace(tenant, seen_at=clock, error=None, failed_at=None))
+        for tenant in self._equal(unsure, known):
+            del moved[tenant.place]
+            same.append(tenant)
+        self.unchanged = {tenant.place for tenant in same}
+        self.workspace.ledger.record_tenants(self.table.name, same)
+        return moved
+
+    def _equal(self, plans: Plans, known: Mapping[TenantPlace, Tenant]) -> list[Tenant]:
+        """Of tenants of which the server does not know when they changed, or whose table may be
+        another, those that have the very rows that were read: the server digests them, and none is
+        read."""
+        survey = self.survey
+        digests = read_digests(self.workspace, plans.values()) if plans else TenantDigests()
+        found: list[Tenant] = []
+        for place, tally in digests.tallies.items():
+            tenant, form = known[place], digests.forms[place]
+            if (tenant.form, tenant.digest) == (form.fingerprint, digest_text(tally)):
+                stamp, clock = survey.stamps[place], survey.clocks[place[0]]
+                moment = {"shown": stamp.to_json(), "read_at": clock, "seen_at": clock}
+                found.append(replace(tenant, error=None, failed_at=None, **moment))
+        return found
+
+    def _replaced(self) -> dict[str, str]:
+        """The tenants whose table may be another: what showed it, and what was done."""
+        found: dict[str, str] = {}
+        for place, words in sorted(self.replaced.items()):
+            done = "it was not read"
+            if place in self.unchanged:
+                done = "its rows were compared, and are those of the mirror"
+            elif place in self.read:
+                done = "it was read again"
+            found[".".join(place)] = f"{words}: {done}"
+        return found
+
+    def _note_new(self, places: Iterable[TenantPlace]) -> None:
+        """Write tenants down before they are read: if this run dies, somebody misses them."""
+        now = datetime.now(UTC)
+        new = [Tenant(*place, first_seen=now) for place in sorted(places)]
+        self.workspace.ledger.record_tenants(self.table.name, new)
+
+    def _load(
+        self,
+        plans: Mapping[TenantPlace, ResolvedTable],
+        known: Mapping[TenantPlace, Tenant],
+    ) -> None:
+        """Read the tenants of one schema version, and write down what the ledger must know."""
+        survey = self.survey
+        ledger, name = self.workspace.ledger, self.table.name
+        before = {
+            place: rows
+            for place in plans
+            if not self.terms.accept_smaller
+            and (tenant := known.get(place)) is not None
+            and (rows := tenant.rows) is not None
+        }
+        refused = record_version(ledger, name, plans)
+        self.failed |= refused
+        plans = {place: plan for place, plan in plans.items() if place not in refused}
+        if not plans:
+            return
+        found = load_tenants(
+            self.workspace, name, list(plans.values()), survey.servers, before, self.terms.progress
+        )
+        self.failed |= found.failed
+        self.rows += found.rows
+        self.bytes += found.bytes
+        if found.load is None:
+            return
+        records: list[Tenant] = []
+        for place, copy in found.copies.items():
+            tenant = known.get(place) or Tenant(*place, first_seen=datetime.now(UTC))
+            if tenant.load_id is None:
+                self.joined.append(place)
+            stamp = survey.stamps.get(place)
+            records.append(
+                replace(
+                    tenant,
+                    version=plans[place].version.hash,
+                    load_id=found.load.load_id,
+                    seq=found.load.seq,
+                    rows=copy.rows,
+                    digest=copy.digest,
+                    form=copy.form,
+                    shown=None if stamp is None else stamp.to_json(),
+                    terms=terms_of(plans[place]),
+                    read_at=survey.clocks[place[0]],
+                    seen_at=survey.clocks[place[0]],
+                    error=None,
+                    failed_at=None,
+                )
+            )
+        self.read |= found.copies.keys()
+        ledger.record_tenants(name, records)
+        record_tenant_columns(ledger, self.table, {p: plans[p] for p in found.copies})
+
+    def _note_failed(self, known: Mapping[TenantPlace, Tenant]) -> None:
+        now = datetime.now(UTC)
+        records = [
+            replace(
+                known.get(place) or Tenant(*place, first_seen=now),
+                error=str(error),
+                failed_at=now,
+            )
+            for place, error in self.failed.items()
+            if place[1] != "*"
+        ]
+        self.workspace.ledger.record_tenants(self.table.name, records)
+        for (source, database), error in sorted(self.failed.items()):
+            logger.info("table %s: tenant %s.%s: %s", self.table.name, source, database, error)
+
+    def _show(self) -> tuple[TenantsFolded, dict[TenantPlace, int], TenantShapes, CleanMade]:
+        """Fold what was loaded, and make the views; what was folded, which tenants left and how
+        many rows with each, the shapes, and what became of clean."""
+        table, ledger = self.table, self.workspace.ledger
+        shapes = read_shapes(self.workspace, table)
+        if not shapes.tables:
+            return TenantsFolded(), {}, shapes, CleanMade()
+        show_raw_tenants(self.workspace, table, shapes)
+        refuse_idle_rules(table, shapes)
+        remember_tenant_columns(self.workspace, table, list(shapes.columns))
+        known = ledger.tenants(table.name)
+        hold_clean_tenants(self.workspace, table, shapes)
+        folded = fold_tenants(self.workspace, table, known, shapes, self.kept)
+        removed = {
+            place: folded.removed.get(place, 0)
+            for place, tenant in ledger.tenants(table.name).items()
+            if tenant.gone_at is not None
+            and table.dropped == "remove"
+            and tenant.folded is None
+            and tenant.load_id is not None
+        }
+        ledger.forget_tenants(table.name, removed)
+        # One that went before it was ever read is nowhere.
+        never = [p for p, t in ledger.tenants(table.name).items() if t.gone_at and not t.load_id]
+        ledger.forget_tenants(table.name, never)
+        clean = CleanMade()
+        if self.workspace.lake.load(deduped_of(table)) is not None:
+            clean = show_clean_tenants(self.workspace, table, shapes)
+        return folded, removed, shapes, clean
+
+
+def _by_version(
+    plans: Mapping[TenantPlace, ResolvedTable],
+) -> dict[str, Plans]:
+    """The plans of each schema version, those of most tenants first."""
+    found: dict[str, Plans] = {}
+    for place, plan in plans.items():
+        found.setdefault(plan.version.hash, {})[place] = plan
+    return dict(sorted(found.items(), key=lambda one: -len(one[1])))

@@ -1,0 +1,334 @@
+"""Maintenance of a contract's lake tables: small files are taken together, what expired goes.
+
+All of it happens under the table's lease. Never removed is what a reader may still read (a minimum
+age), what a branch, a tag or a clone names, what a kept version's state names, and what a load that
+is not settled, or can be resumed, may need. Raw tables are not compacted: a reload takes the
+files of small windows out by name.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
+
+from mirrorlake.capabilities import Seam
+from mirrorlake.config import TableContract
+from mirrorlake.config.contract import Mirrored, TenantTable
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.commits.commit import statistics_of
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.procedures import (
+    expire_before,
+    expire_versions,
+    rewrite_data_files,
+    rewrite_position_deletes,
+)
+from mirrorlake.destinations.iceberg.storage.folder_metadata import refuse_unknown_metadata
+from mirrorlake.errors import LakeError
+from mirrorlake.failpoints import failpoint
+from mirrorlake.load.copies.copies import kept_indexes
+from mirrorlake.load.protocol.load_run import settle_loads
+from mirrorlake.load.protocol.resume import files_of
+from mirrorlake.merge.staging import BRANCH
+from mirrorlake.operations.loading.unchanged import stamp_kept
+from mirrorlake.operations.other_writers.moved_layers import refuse_removal
+from mirrorlake.operations.upkeep.orphans import (
+    GRACE,
+    Orphan,
+    find_orphans,
+    loaded_files,
+    refuse_short_grace,
+    remove_orphans,
+)
+from mirrorlake.operations.upkeep.tenants import drop_old_copies
+from mirrorlake.serving.streamed import held_versions
+from mirrorlake.serving.versions import versions_table
+from mirrorlake.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+KEEP = timedelta(days=7)
+"""How old a version is before it expires: no reader is on it any more."""
+RETAIN = 20
+"""Versions of each table that stay, however old."""
+_TARGET_BYTES = 128 * 2**20
+"""Of a table that does not say itself how large its files are to be."""
+_COMPACTION = {
+    "min-input-files": "2",
+    "delete-ratio-threshold": "0.2",
+    "remove-dangling-deletes": "true",
+    "partial-progress.enabled": "false",
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a lake table's main names: files, bytes, and how many versions there are."""
+
+    data_files: int
+    delete_files: int
+    bytes: int
+    versions: int
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """What maintenance did to one lake table.
+
+    Attributes:
+        layer: ``raw``, ``versions`` (the table of all schema versions), ``deduped``, ``clean``,
+            ``side``, ``model``, or ``landing``, whose versions are snapshots.
+        orphans, orphan_bytes: files that no version named, removed.
+        planned: of a dry run, the files that would be removed.
+        error: why a step of it failed; the rows are as they were.
+    """
+
+    table: str
+    layer: str
+    before: Size
+    after: Size
+    orphans: int
+    orphan_bytes: int
+    error: str | None = None
+    planned: tuple[Orphan, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ages:
+    """How old what goes must be.
+
+    Attributes:
+        dry_run: orphans are listed, and nothing is changed.
+    """
+
+    keep: timedelta = KEEP
+    grace: timedelta = GRACE
+    dry_run: bool = False
+
+
+class ModeUpkeep(Protocol):
+    """What else the tables of a mode have that a capability adds."""
+
+    def side_tables(self, contract: TableContract) -> Iterator[Identifier]:
+        """Lake tables beside its rows; each version of the rows names versions of these."""
+        ...
+
+    def side_versions(self, lake: Lake, side: Identifier) -> Collection[int]:
+        """The versions of a side table that the kept versions of the rows name."""
+        ...
+
+    def remove_files(self, lake: Lake, table: LakeTable, before: datetime) -> list[int]:
+        """Remove files beside a lake table that belong to versions that are gone; their sizes."""
+        ...
+
+    def expire(self, workspace: Workspace, contract: TableContract) -> Iterator[Maintained]:
+        """Remove what was loaded and is past its time where it came from."""
+        ...
+
+
+OF_MODES: Seam[ModeUpkeep] = Seam("maintain")
+"""By the mode's name."""
+
+
+def maintain_table(
+    workspace: Workspace, contract: Mirrored, ages: Ages | None = None, *, wait: bool = True
+) -> list[Maintained]:
+    """Compact, expire and clean up all lake tables of one contract; of tenants, take the files of
+    old copies out of raw first.
+
+    A step that fails leaves its table as it was, is reported in ``error``, and does not stop the
+    others.
+
+    Args:
+        wait: whether a run that holds the table is waited for a while.
+
+    Raises:
+        ConfigError: the grace is too short for a lake that a Connect server writes.
+        LeaseHeld: a live run holds the table.
+        LakeError: the catalog can't be read.
+    """
+    ages = ages or Ages()
+    refuse_short_grace(workspace.config, ages.grace)
+    with workspace.leased(contract, wait=wait) as leased:
+        refuse_removal(leased, contract)
+        kept, indexes = frozenset[str](), frozenset[str]()
+        held = held_versions(workspace.lake, contract)
+        if not contract.landed:
+            if not ages.dry_run:
+                settle_loads(leased, contract)
+            kept = files_of(workspace.ledger.chunked_load(contract.name))
+            indexes = kept_indexes(workspace.ledger, contract.name)
+        found: list[Maintained] = []
+        # Other versions of the same rows: an unchanged table stays one.
+        with stamp_kept(workspace.config, workspace.ledger, contract):
+            for identifier, layer in list_tables(workspace, contract):
+                if workspace.lake.load(identifier) is not None:
+                    leased.check_lease()
+                    loaded = {}
+                    if layer == "raw" and isinstance(contract, TenantTable):
+                        if not ages.dry_run:
+                            drop_old_copies(leased, contract, identifier)
+                    elif layer == "raw":
+                        loaded = loaded_files(workspace.ledger, contract, identifier.name)
+                    parts = (ages, kept, indexes, held, loaded)
+                    found.append(maintain_lake_table(workspace, identifier, layer, *parts))
+        if ages.dry_run or isinstance(contract, TenantTable):
+            return found
+        if contract.mode in OF_MODES.added:
+            found += OF_MODES.added[contract.mode].expire(workspace, contract)
+        return found
+
+
+def list_tables(workspace: Workspace, contract: Mirrored) -> Iterator[tuple[Identifier, str]]:
+    """The lake tables that a contract may have, with their layers: rows before what is beside
+    them."""
+    spaces = contract.namespaces
+    if not contract.landed:
+        for version in workspace.ledger.schema_versions(contract.name):
+            yield Identifier(spaces.raw, version.raw_table), "raw"
+        if (versions := versions_table(workspace.lake, contract)) is not None:
+            yield versions, "versions"
+    yield Identifier(spaces.deduped, contract.table), "deduped"
+    yield Identifier(spaces.clean, contract.table), "clean"
+    if isinstance(contract, TableContract) and contract.mode in OF_MODES.added:
+        for identifier in OF_MODES.added[contract.mode].side_tables(contract):
+            yield identifier, "side"
+
+
+def maintain_lake_table(
+    workspace: Workspace,
+    identifier: Identifier,
+    layer: str,
+    ages: Ages,
+    kept: frozenset[str] = frozenset(),
+    indexes: frozenset[str] = frozenset(),
+    held: frozenset[int] = frozenset(),
+    loaded: Mapping[str, str] = MappingProxyType({}),
+) -> Maintained:
+    """Compact one lake table (not raw), expire its old versions and remove its orphans; what failed
+    is in ``error``.
+
+    Args:
+        kept, indexes: files that no version names and that are needed.
+        loaded: files that are in it by the ledger's word: see `remove_orphans`.
+        held: versions that a view is held at: of a table that has one, nothing expires until its
+            next fold.
+    """
+    if ages.dry_run:
+        return _planned(workspace.lake, identifier, layer, ages, kept, indexes, loaded)
+    lake, spark = workspace.lake, workspace.spark.get()
+    before, orphans, error = _size(lake, identifier), [], None
+    try:
+        table = _unshared(lake, identifier)
+        with lake.translated(identifier):
+            beside = refuse_unknown_metadata(table)  # what expires goes, too
+        _drop_branches(lake, table)
+        with spark_errors(str(identifier)):
+            if layer != "raw" and table.current_snapshot() is not None:
+                _compact(spark, table, identifier)
+            failpoint("maintain.compacted")
+            if held.isdisjoint(one.snapshot_id for one in table.snapshots()):
+                _expire(spark, lake, identifier, layer, ages)
+        failpoint("maintain.expired")
+        table = table.refresh()
+        before_grace = datetime.now(UTC) - ages.grace
+        orphans = remove_orphans(lake, table, before_grace, kept, indexes, loaded, layer=layer)
+        for of_mode in OF_MODES if beside is None else ():
+            orphans += of_mode.remove_files(lake, table, datetime.now(UTC) - ages.grace)
+    except LakeError as failed:
+        logger.warning("table %s was not maintained: %s", identifier, failed)
+        error = str(failed)
+    after = _size(lake, identifier)
+    return Maintained(str(identifier), layer, before, after, len(orphans), sum(orphans), error)
+
+
+def _planned(
+    lake: Lake,
+    identifier: Identifier,
+    layer: str,
+    ages: Ages,
+    kept: frozenset[str],
+    indexes: frozenset[str],
+    loaded: Mapping[str, str],
+) -> Maintained:
+    """The orphans that a lake table has now. What expires leaves others."""
+    size, before = _size(lake, identifier), datetime.now(UTC) - ages.grace
+    files, error = list[Orphan](), None
+    try:
+        parts = (lake, _unshared(lake, identifier), before, kept, indexes, loaded)
+        files = find_orphans(*parts, layer=layer)
+    except LakeError as failed:
+        error = str(failed)
+    found = (len(files), sum(file.bytes for file in files), error, tuple(files))
+    return Maintained(str(identifier), layer, size, size, *found)
+
+
+def _drop_branches(lake: Lake, table: LakeTable) -> None:
+    """Those that dead folds left: the lease is ours, so no fold is alive."""
+    for name in [name for name in table.metadata.refs if name.startswith(BRANCH)]:
+        with lake.translated(".".join(table.name())):
+            table.manage_snapshots().remove_branch(name).commit()
+        table.refresh()
+
+
+def _compact(spark: SparkSession, table: LakeTable, identifier: Identifier) -> None:
+    """Small files together, and rows that are deleted out of their files; in commits that replace
+    files by the same rows."""
+    target = int(table.properties.get("write.target-file-size-bytes", _TARGET_BYTES))
+    sizes = {
+        "target-file-size-bytes": target,
+        "min-file-size-bytes": target // 8,
+        "max-file-size-bytes": target * 4,
+    }
+    options = {**_COMPACTION, **{k: str(v) for k, v in sizes.items()}}
+    rewrite_data_files(spark, table, identifier, options)
+    rewrite_position_deletes(spark, identifier)
+
+
+def _expire(
+    spark: SparkSession, lake: Lake, identifier: Identifier, layer: str, ages: Ages
+) -> None:
+    """Versions that are older than ``keep`` and not among the newest `RETAIN`. Iceberg keeps what
+    a branch or a tag names."""
+    older = datetime.now(UTC) - ages.keep
+    table = lake.catalog.load_table(identifier.path)
+    if layer != "side":
+        expire_before(spark, identifier, older, RETAIN)
+        return
+    named = {one for of_mode in OF_MODES for one in of_mode.side_versions(lake, identifier)}
+    head = table.current_snapshot()
+    newer = [head.snapshot_id] if head is not None else []
+    newer += [s.snapshot_id for s in table.snapshots() if s.timestamp_ms >= older.timestamp() * 1e3]
+    ids = [s.snapshot_id for s in table.snapshots() if s.snapshot_id not in named.union(newer)]
+    if ids:
+        expire_versions(spark, identifier, ids)
+
+
+def _size(lake: Lake, identifier: Identifier) -> Size:
+    table = lake.load(identifier)
+    snapshot = table.current_snapshot() if table else None
+    if table is None or snapshot is None:
+        return Size(0, 0, 0, 0)
+    counted = statistics_of(snapshot)
+    versions = len(table.snapshots())
+    return Size(counted.data_files, counted.delete_files, counted.bytes, versions)
+
+
+def _unshared(lake: Lake, identifier: Identifier) -> LakeTable:
+    table = lake.catalog.load_table(identifier.path)
+    if table.properties.get("gc.enabled") == "false":
+        raise LakeError(
+            f"lake table {identifier} shares its files with another (gc.enabled is false)",
+            table=str(identifier),
+            next_step="A clone is not maintained: drop it when it is no longer used",
+        )
+    return table

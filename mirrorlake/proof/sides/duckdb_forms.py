@@ -1,0 +1,227 @@
+"""The canonical form of a cell and the digest of rows once more, as DuckDB's SQL over rows of the
+lake that are at hand: a third writing, which shares nothing with MySQL's, Spark's or the loads'.
+
+It may say less than the two others: no form where a value has more digits of a second than its
+column declares. Originals are not read here. Extensions are never loaded or downloaded.
+
+Source: DuckDB documentation, "Text Functions", "Blob Functions", "Date Format Functions".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as _compute
+
+from mirrorlake.proof.forms.canonical import NULL, Form
+from mirrorlake.proof.ranges.ranges import NOTHING, Tally
+from mirrorlake.sources.mysql.tables import Column
+
+pc: Any = _compute  # its functions are made at import: type checkers see none of them
+MEMORY = "512MB"
+"""What DuckDB may use: rows stream through it."""
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "memory_limit": MEMORY,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+AT_ONCE = 130_000
+"""Rows that are digested at once, where they are small."""
+BYTES_AT_ONCE = 64 * 2**20
+"""Larger rows are digested in batches of about this many bytes, or one batch at a time."""
+_DIGEST = "('0x' || left(sha256({}), 16))::UBIGINT::HUGEINT"
+
+
+class NoForm(Exception):
+    """What stands here has no form here."""
+
+
+def forms_of(cells: Sequence[tuple[Column, Form]], rows: Any) -> pa.Table:
+    """The forms of some rows: a column of text for each cell, none of them NULL, then the row's.
+
+    Raises:
+        NoForm: a value has none here.
+    """
+    texts = [sql_of(column, form, f"c{n}") for n, (column, form) in enumerate(cells)]
+    asked = ", ".join(f"{text} AS f{n}" for n, text in enumerate(texts))
+    sql = f"SELECT {asked}, {_joined(texts)} AS form FROM rows"  # noqa: S608
+    return _ask(sql, _plain(cells, rows))
+
+
+def tally_forms(forms: Any) -> Tally:
+    """Number and digest of rows of which these are the forms."""
+    return _tally("form", [pa.table({"form": forms})])
+
+
+def tally_of(cells: Sequence[tuple[Column, Form]], batches: Iterable[Any]) -> Tally:
+    """Number and digest of rows, as they come.
+
+    Raises:
+        NoForm: a value has none here.
+    """
+    texts = [sql_of(column, form, f"c{n}") for n, (column, form) in enumerate(cells)]
+    return _tally(_joined(texts), (_plain(cells, batch) for batch in batches))
+
+
+def hashes_of(
+    cells: Sequence[tuple[Column, Form]], key: Sequence[int], rows: Any
+) -> tuple[Any, list[bytes]]:
+    """Each row's digest, and the form of its key, in the order of the rows.
+
+    Args:
+        key: which cells are the key's.
+
+    Raises:
+        NoForm: a value has none here.
+    """
+    plain = _plain(cells, rows)
+    filled = [values.null_count == 0 for values in plain.columns]
+    texts = [sql_of(*cell, f"c{n}", filled=filled[n]) for n, cell in enumerate(cells)]
+    of_key = _joined([texts[n] for n in key])
+    sql = f"SELECT sha256({_joined(texts)}) AS h, {of_key} AS k FROM rows"  # noqa: S608
+    # One thread: two take longer over a row's answer than they save, and MySQL works beside them.
+    found = _ask(sql, plain, threads=1)
+    keys = pc.cast(found.column("k"), pa.binary()).to_pylist()
+    return _first_64_bits(found.column("h")), keys
+
+
+def _first_64_bits(hashes: Any) -> Any:
+    """The first 16 digits of hashes of 64, as numbers without a sign. In DuckDB's SQL it takes
+    longer than the hash itself."""
+    digits = b"".join(_digits(chunk) for chunk in hashes.chunks)
+    return np.frombuffer(bytes.fromhex(digits.decode("ascii")), dtype=">u8").astype(np.uint64)
+
+
+def _digits(hashes: Any) -> bytes:
+    """The first 16 of each."""
+    shown = np.frombuffer(hashes.buffers()[2], dtype=np.uint8)[64 * hashes.offset :]
+    return shown[: 64 * len(hashes)].reshape(-1, 64)[:, :16].tobytes()
+
+
+def sql_of(column: Column, form: Form, name: str, *, filled: bool = False) -> str:
+    """DuckDB's SQL of a cell's form over a column as `_plain` gives it; never NULL.
+
+    Args:
+        filled: whether no row has NULL there. The form may then come in several parts, for
+            `_joined`: that takes a quarter less time.
+    """
+    if form.iceberg in ("float", "double"):
+        text = f"format('{{:016X}}', {name})"
+    elif column.data_type in ("datetime", "timestamp"):
+        digits = column.fraction or 0
+        shown = 19 + (digits + 1 if digits else 0)
+        text = f"left(strftime({name}, '%Y-%m-%d %H:%M:%S.%f'), {shown})"
+    elif form.digested:
+        text = f"CASE WHEN {name} IS NOT NULL THEN sha256({name}) END"
+    elif form.iceberg == "binary":
+        text = f"hex({name})"
+    elif form.iceberg == "string":
+        and_then = ", " if filled else " || "
+        text = and_then.join((f"strlen({name})", "':'", name))
+    else:
+        text = f"CAST({name} AS VARCHAR)"
+    return text if filled else f"coalesce({text}, '{NULL}')"
+
+
+def _joined(texts: Sequence[str]) -> str:
+    # One function, not an operator between each two, which makes a text each time: half the time.
+    # It leaves NULL out; no form is NULL.
+    separated = ", ',', ".join(texts)
+    return f"concat({separated})"
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+@cache
+def _database(_process: int, threads: int | None) -> Any:
+    """One for all of a process: opening one takes longer than digesting a few rows, and a child
+    can't use its parent's."""
+    return duckdb.connect(config=_SETTINGS if threads is None else _SETTINGS | {"threads": threads})
+
+
+def _ask(sql: str, rows: pa.Table, threads: int | None = None) -> Any:
+    """The answer about rows, which are called ``rows`` there.
+
+    Args:
+        threads: None: as many as there are cores.
+
+    Raises:
+        NoForm: DuckDB has none for a value.
+    """
+    cursor = _database(os.getpid(), threads).cursor()
+    try:
+        cursor.register("rows", rows)
+        return cursor.execute(sql).to_arrow_table()
+    except duckdb.Error as error:
+        raise NoForm from error
+    finally:
+        cursor.close()
+
+
+def _tally(form: str, tables: Iterable[Any]) -> Tally:
+    """One query per batch of tables: DuckDB keeps all that it takes from a stream in memory."""
+    sql = f"SELECT count(*) AS n, sum({_DIGEST.format(form)})::VARCHAR AS s FROM rows"  # noqa: S608
+    found = NOTHING
+    for rows in gathered(tables):
+        answer = _ask(sql, rows).to_pylist()[0]
+        found += Tally(int(answer["n"]), int(answer["s"] or 0))
+    return found
+
+
+def gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Rows together, as many as are asked about at once."""
+    waiting, count, size = list[pa.Table](), 0, 0
+    for table in tables:
+        waiting.append(table)
+        count += table.num_rows
+        size += table.nbytes
+        if count >= AT_ONCE or size >= BYTES_AT_ONCE:
+            yield pa.concat_tables(waiting)
+            waiting, count, size = [], 0, 0
+    if count:
+        yield pa.concat_tables(waiting)
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def _plain(cells: Sequence[tuple[Column, Form]], rows: Any) -> pa.Table:
+    """The cells' columns, called c0, c1 …, in types of which DuckDB's own text is exact: of numbers
+    with a point their bits, of moments those without a zone."""
+    found = [_as_plain(column, form, rows.column(form.name)) for column, form in cells]
+    return pa.table(found, names=[f"c{n}" for n in range(len(found))])
+
+
+def _as_plain(column: Column, form: Form, values: Any) -> Any:
+    if form.iceberg in ("float", "double"):
+        return _bits(values)
+    if column.data_type in ("datetime", "timestamp"):
+        _refuse_finer(values, column.fraction or 0)
+        return values.cast(pa.timestamp("us"))
+    return values
+
+
+def _bits(values: Any) -> Any:
+    """A number's bits, as MySQL has them; NULL is NULL whatever lies below it."""
+    wide = values.cast(pa.float64())
+    wide = wide.combine_chunks() if isinstance(wide, pa.ChunkedArray) else wide
+    numbers = pc.fill_null(wide, 0.0).to_numpy(zero_copy_only=False).view(np.uint64)
+    return pa.array(numbers, pa.uint64(), mask=wide.is_null().to_numpy(zero_copy_only=False))
+
+
+def _refuse_finer(values: Any, digits: int) -> None:
+    """See that no moment has more digits of a second than are declared."""
+    step = 10 ** (6 - digits)
+    micros = pc.fill_null(values.cast(pa.int64()), 0)
+    if (
+        step > 1
+        and pc.any(pc.not_equal(pc.multiply(pc.divide(micros, step), step), micros)).as_py()
+    ):
+        raise NoForm

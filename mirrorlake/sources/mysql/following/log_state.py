@@ -1,0 +1,246 @@
+"""Where a server's binary log stands, and whether tables can follow it.
+
+What belongs here: what a server says of its log. What doesn't: its events
+(`mirrorlake.sources.mysql.binlog`).
+
+Source: MySQL 8.0 manual, 13.7.7.1 "SHOW BINARY LOGS", 17.1.6.4 "Binary Logging Options and
+Variables"; MariaDB knowledge base, "Enhancements for START TRANSACTION WITH CONSISTENT SNAPSHOT".
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from pymysql.connections import Connection
+
+from mirrorlake.config.server import SourceConfig
+from mirrorlake.errors import SourceBusy, SourceError
+from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
+from mirrorlake.sources.mysql.binlog.events.framing import Framing, read_rotate
+from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
+from mirrorlake.sources.mysql.binlog.requirements import find_missing
+from mirrorlake.sources.mysql.binlog.server_logs import choose_server_id
+from mirrorlake.sources.mysql.binlog.transport import LogTransport
+from mirrorlake.sources.mysql.changes.open_writes import NO_CONNECTION, read_open_writes
+from mirrorlake.sources.mysql.sessions.connect import is_mariadb, read_clock, rows_of
+
+_COMMITTING_SECONDS: Final = 30.0
+_PAUSE: Final = 0.1
+
+
+@dataclass(frozen=True)
+class LogPlace:
+    """A place in one server's log, between two transactions.
+
+    Attributes:
+        position: with its file and offset, always.
+        made: when its file was begun, by the server's clock in whole seconds since 1970: a file
+            of the same name that was begun at another time is of another log (RESET MASTER).
+    """
+
+    position: StreamPosition
+    made: int
+
+    @property
+    def log(self) -> LogPosition:
+        assert self.position.log is not None  # noqa: S101 (see above)
+        return self.position.log
+
+    def to_text(self) -> str:
+        return json.dumps({**json.loads(self.position.to_text()), "made": self.made})
+
+    @classmethod
+    def parse(cls, text: str) -> LogPlace:
+        """From what `to_text` gives.
+
+        Raises:
+            SourceError: it is no place.
+        """
+        position = StreamPosition.parse(text)
+        made = json.loads(text).get("made")
+        if position.log is None or not isinstance(made, int):
+            raise SourceError(f"{text!r} is no place in a binary log")
+        return cls(position, made)
+
+
+@dataclass(frozen=True)
+class LogEnd:
+    """Where a log ended when a server was asked.
+
+    Attributes:
+        clock: the server's (UTC) just before: what was committed until then is in the log.
+        files: the log's files, and how long each is.
+    """
+
+    clock: datetime
+    position: LogPosition
+    files: Mapping[str, int]
+
+
+def read_end(connection: Connection[Any], source: SourceConfig) -> LogEnd:
+    """Where the log ends now.
+
+    Raises:
+        SourceError: the server keeps none, or the account may not see it.
+    """
+    clock = read_clock(connection)
+    files = {str(row[0]): int(row[1]) for row in rows_of(connection, "SHOW BINARY LOGS")}
+    if not files:
+        raise _without_log(source)
+    file = list(files)[-1]
+    return LogEnd(clock, LogPosition(file, files[file]), files)
+
+
+def read_copy_start(connection: Connection[Any], source: SourceConfig, server: str) -> LogPlace:
+    """A place in the log before which all is visible to whatever is read from now on.
+
+    A transaction is in the log a moment before others see its rows: a copy that began in between
+    would lack them, and so would what follows. MariaDB says where its log was when a snapshot was
+    taken. MySQL does not: every transaction that may be in that moment is waited for.
+
+    Raises:
+        SourceBusy: one does not end.
+        SourceError: the log, or what is being committed, can't be seen.
+    """
+    if is_mariadb(connection):
+        rows_of(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        try:
+            said = dict(rows_of(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'"))
+        finally:
+            rows_of(connection, "ROLLBACK")
+        found = {str(name).lower(): str(value) for name, value in said.items()}
+        if not found.get("binlog_snapshot_file"):
+            raise _without_log(source)
+        position = LogPosition(
+            found["binlog_snapshot_file"], int(found["binlog_snapshot_position"])
+        )
+    else:
+        position = read_end(connection, source).position
+        _wait_for_commits(connection, source)
+    at = StreamPosition(position)
+    number = new_server_id(connection)
+    with LogTransport(source, at, number, follow=False, server=server) as transport:
+        files = LogFiles(transport)
+        for _ in files.packets():
+            if position.file in files.made:
+                return LogPlace(at, files.made[position.file])
+    raise SourceError(
+        f"source {source.name} did not send the beginning of {position.file}", source=source.name
+    )
+
+
+def _wait_for_commits(connection: Connection[Any], source: SourceConfig) -> None:
+    """Return once no transaction is left that may be between its place in the log and its end: one
+    that is open, and whose session is not asleep, since before this was called."""
+    deadline, first = time.monotonic() + _COMMITTING_SECONDS, None
+    while True:
+        found = read_open_writes(connection)
+        if found is None:
+            raise SourceError(
+                f"source {source.name}: this account can't see which transactions are being "
+                "committed, and what is copied must begin between two",
+                source=source.name,
+                next_step="Grant it PROCESS",
+            )
+        asleep = {
+            int(row[0])
+            for row in rows_of(
+                connection,
+                "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND = 'Sleep'",
+            )
+        }
+        now = {
+            (thread, began)
+            for thread, began in found.transactions.items()
+            if thread != NO_CONNECTION and thread not in asleep
+        }
+        first = now if first is None else first & now
+        if not first:
+            return
+        if time.monotonic() > deadline:
+            thread, began = min(first, key=lambda one: one[1])
+            raise SourceBusy(
+                f"source {source.name}: the transaction of connection {thread} runs since {began} "
+                "UTC, and may be about to be committed: no copy can begin that the log continues",
+                source=source.name,
+                next_step="Sync again once its statement ended",
+                retryable=True,
+            )
+        time.sleep(_PAUSE)
+
+
+class LogFiles:
+    """The packets of a log, and when each of its files was begun, as far as they say.
+
+    Attributes:
+        made: by file, of those of which the beginning came: before any other event of it is given.
+    """
+
+    def __init__(self, transport: LogTransport) -> None:
+        self.made: dict[str, int] = {}
+        self._transport = transport
+        self._framing = Framing(transport.checksums)
+        self._file = ""
+
+    def packets(self) -> Generator[bytes]:
+        """What the transport gives. A file's name is given once its beginning is known."""
+        held: list[bytes] = []
+        for packet in self._transport.packets():
+            held.append(packet)
+            if self._note(packet):
+                continue
+            yield from held
+            held.clear()
+        yield from held
+
+    def _note(self, packet: bytes) -> bool:
+        """Take in what a packet says of files; whether the one after it says more."""
+        kind = packet[4] if len(packet) > 4 else 0
+        if kind not in (kinds.ROTATE, kinds.FORMAT_DESCRIPTION):
+            return False
+        event = self._framing.read(packet)
+        if kind == kinds.ROTATE:
+            self._file = read_rotate(event)[0]
+            return True
+        self.made[self._file] = event.timestamp
+        return False
+
+
+def new_server_id(connection: Connection[Any]) -> int:
+    """A number for a replica that no other has: two runs may read one server side by side.
+
+    Raises:
+        SourceError: the server was lost.
+    """
+    return choose_server_id(connection, uuid.uuid4().hex)
+
+
+def refuse_unfollowable(connection: Connection[Any], source: SourceConfig) -> None:
+    """See that a server logs all that is needed to follow its tables.
+
+    Raises:
+        SourceError: it does not; all of what it lacks, with what to run.
+    """
+    missing = [one for one in find_missing(connection) if one.needed]
+    if missing:
+        problems = "; ".join(f"{one.name}: {one.problem}" for one in missing)
+        raise SourceError(
+            f"source {source.name}: its binary log can't be followed: {problems}",
+            source=source.name,
+            next_step=f"Run {'; '.join(one.fix for one in missing)}. Sessions that are open keep "
+            "what they have",
+        )
+
+
+def _without_log(source: SourceConfig) -> SourceError:
+    return SourceError(
+        f"source {source.name} keeps no binary log",
+        source=source.name,
+        next_step="Switch log_bin on in the server, or choose another `mode` for its tables",
+    )

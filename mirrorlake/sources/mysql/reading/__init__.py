@@ -1,0 +1,4 @@
+"""Reading: a SELECT as Arrow batches, at a pace that the server can bear.
+
+What belongs here: the reader, its carriers, its limits. What doesn't: which rows are read.
+"""

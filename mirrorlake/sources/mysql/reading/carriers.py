@@ -1,0 +1,139 @@
+"""Carriers of a reader's bytes (`proxy`), made in no time: a process of ours forks them.
+
+To start Python and PyMySQL takes 0.1 to 0.2 s, which a small table's read would pay each time. So
+the first read starts one program that has both, and each read after it gets a copy. It ends with
+this process: its control closes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+_START = (
+    "import json, socket, sys; sys.path[:] = json.loads(sys.argv[2]); "
+    "from mirrorlake.sources.mysql.reading import proxy; "
+    "proxy.main(socket.socket(fileno=int(sys.argv[1])))"
+)
+
+
+class Carrier:
+    """One carrier, by its two pipes: one for orders to it, one for its reports."""
+
+    def __init__(self, told: int, says: int) -> None:
+        self._told = io.FileIO(told, "wb")
+        self.says = says
+        """The descriptor of what it says."""
+        self._unread = b""
+
+    def tell(self, line: object) -> bool:
+        """Send it a line; whether it is still there."""
+        try:
+            self._told.write(f"{json.dumps(line)}\n".encode())
+        except OSError:
+            return False
+        return True
+
+    def lines(self) -> list[bytes] | None:
+        """The lines that it has said since, waiting for some; None once it has ended."""
+        said = os.read(self.says, 65_536)
+        if not said:
+            return None
+        *lines, self._unread = (self._unread + said).split(b"\n")
+        return lines
+
+    def end(self) -> None:
+        """End it, whatever it does."""
+        self._told.close()
+        os.close(self.says)
+
+
+class _Maker:
+    """The program that makes carriers for this process, started by the first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._control: socket.socket | None = None
+        self._program: subprocess.Popen[bytes] | None = None
+
+    def make(self) -> Carrier:
+        """A new carrier."""
+        their_input, told = os.pipe()
+        says, their_output = os.pipe()
+        try:
+            self._send(their_input, their_output)
+        except BaseException:
+            os.close(told)
+            os.close(says)
+            raise
+        finally:
+            os.close(their_input)
+            os.close(their_output)
+        return Carrier(told, says)
+
+    def _send(self, *ends: int) -> None:
+        with self._lock:
+            control = self._control or self._started()
+            try:
+                socket.send_fds(control, [b"+"], ends)
+            except OSError:
+                # Somebody ended it.
+                self.end()
+                socket.send_fds(self._started(), [b"+"], ends)
+
+    def _started(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        # As this process finds modules, and not beside the program: a neighbour is `types.py`.
+        places = json.dumps([place or str(Path.cwd()) for place in sys.path])
+        with theirs:
+            self._program = subprocess.Popen(
+                [sys.executable, "-P", "-c", _START, str(theirs.fileno()), places],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+        self._control = ours
+        return ours
+
+    def end(self) -> None:
+        """End the program; what it made lives on."""
+        if self._control is not None:
+            self._control.close()
+        if self._program is not None:
+            self._program.wait()
+        self._control = self._program = None
+
+    def forked(self) -> None:
+        """This is a copy of the process that started it, and has one of its own: answers would get
+        mixed up."""
+        if self._control is not None:
+            self._control.close()
+        if self._program is not None:
+            self._program.returncode = 0  # not this copy's child: nobody waits for it here
+        self._lock = threading.Lock()
+        self._control = self._program = None
+
+
+_MAKER = _Maker()
+atexit.register(_MAKER.end)
+os.register_at_fork(after_in_child=_MAKER.forked)
+
+
+def new_carrier() -> Carrier:
+    """A carrier; it waits for its settings."""
+    return _MAKER.make()
+
+
+def settings_of(line: bytes) -> dict[str, Any]:
+    """A line of JSON that a carrier said."""
+    found: dict[str, Any] = json.loads(line)
+    return found
