@@ -14,17 +14,20 @@ from typing import Any
 
 import pymysql
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
+from mirrorlake.cli.main import cli
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.operations import log_stream
 from mirrorlake.operations.check_layers import prove_raw_layer
 from mirrorlake.operations.follow_log import follow_tables
+from mirrorlake.operations.repair import repair_table
 from mirrorlake.operations.restore_ledger import rebuild_table
 from mirrorlake.operations.sync import reload_days, sync_table
 from mirrorlake.operations.sync_tables import sync_tables
@@ -33,6 +36,7 @@ from mirrorlake.proof.report import Ask
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.workspace import Workspace
+from tests.integration.conftest import Place, share_session
 from tests.soak.runs import Order, Runner
 
 Sql = Callable[..., Any]
@@ -430,3 +434,61 @@ def test_random_histories(
     sql("COMMIT")
     sync_all(workspace)
     assert_equal(workspace, server, "t", "u")
+
+
+def test_a_check_knows_what_the_log_was_not_followed_to(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    sql(TABLE.format("t"), "INSERT INTO t (id, name) VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    workspace = engine_for({"t": LOG})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql("DELETE FROM t WHERE id = 1", "UPDATE t SET name = 'x' WHERE id = 2")
+    waiting = check_table(workspace, contract, Ask("full"))
+    assert waiting.verdict == "undecided", waiting
+    assert any("of the log of" in words for words in waiting.undecided)
+    sync_table(workspace, contract)
+    assert check_table(workspace, contract, Ask("full")).verdict == "equal"
+    # What the log does not say: a row that was changed where nothing is logged.
+    sql("SET sql_log_bin = 0", "UPDATE t SET name = 'y' WHERE id = 2", "SET sql_log_bin = 1")
+    time.sleep(2.5)  # the server says to the second when a table was changed
+    assert sync_table(workspace, contract).window == "unchanged"
+    assert check_table(workspace, contract, Ask("full")).verdict == "different"
+    assert repair_table(workspace, contract, Ask("full")).after.verdict == "equal"
+    assert_equal(workspace, server)
+    sql("UPDATE t SET name = 'last' WHERE id = 2", "DELETE FROM t WHERE id = 3")
+    sync_table(workspace, contract)
+    assert_equal(workspace, server)
+
+
+COMMANDS = (
+    *(("status",), ("gaps",), ("plan",), ("doctor",), ("check", "t"), ("repair", "t")),
+    *(("proof", "t"), ("schema", "t"), ("recover",), ("refold", "t"), ("maintain",)),
+    *(("readers", "t"), ("sync",), ("sync", "t"), ("backfill", "t"), ("plan", "sync")),
+    *(("preflight", "ALTER TABLE {}.t ADD COLUMN more INT"), ("preflight", "DROP TABLE {}.t")),
+    ("preflight", "ALTER TABLE {}.t ADD INDEX (amount)"),
+    ("invalidate", "t", "--from", "2026-01-01", "--to", "2026-01-02", "--reason", "x"),
+)
+
+
+def test_every_command_takes_such_a_table(
+    server: EmbeddedServer,
+    place: Place,
+    sql: Sql,
+    engine_for: EngineFor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    share_session(place, monkeypatch)
+    sql(TABLE.format("t"), "INSERT INTO t (id, name) VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    workspace = engine_for({"t": LOG})
+    sync_all(workspace)
+    sql("DELETE FROM t WHERE id = 1")
+    sync_all(workspace)
+    failed = {}
+    for command in COMMANDS:
+        words = [word.format(workspace.config.table("t").database) for word in command]
+        done = CliRunner().invoke(cli, [*words, "--config", str(workspace.config.path)])
+        if done.exit_code not in (0, 10, 20):
+            failed[command] = (done.exit_code, done.output[-600:], done.exception)
+    assert not failed
+    assert_equal(workspace, server)
