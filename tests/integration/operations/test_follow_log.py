@@ -170,8 +170,15 @@ def test_all_tables_of_a_source_are_followed_in_one_stream(
             "INSERT INTO t (id) VALUES (10)",
         ),
         ("ALTER TABLE t MODIFY amount DECIMAL(14,2) UNSIGNED", "UPDATE t SET amount = 5"),
+        (
+            "CREATE TABLE p (id INT PRIMARY KEY)",
+            "INSERT INTO p SELECT id FROM t",
+            "ALTER TABLE t ADD CONSTRAINT c FOREIGN KEY (id) REFERENCES p (id) ON DELETE CASCADE",
+            "DELETE FROM p WHERE id = 2",
+            "ALTER TABLE t DROP FOREIGN KEY c",
+        ),
     ],
-    ids=["add", "truncate", "swap", "swap-back", "add-drop", "wider"],
+    ids=["add", "truncate", "swap", "swap-back", "add-drop", "wider", "cascade"],
 )
 def test_a_table_whose_definition_moved_is_read_again_as_a_whole(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor, ddl: tuple[str, ...]
@@ -189,6 +196,63 @@ def test_a_table_whose_definition_moved_is_read_again_as_a_whole(
     sql("INSERT INTO t (id) VALUES (500)", "DELETE FROM t WHERE id = 1")
     assert sync_all(workspace)["t"].window == "log"
     assert_equal(workspace, server, "t", "other")
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        ("ALTER TABLE t DROP PARTITION p0",),
+        ("ALTER TABLE t TRUNCATE PARTITION p0",),
+        (
+            "INSERT INTO u VALUES (7, 'of u')",
+            "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u",
+            "INSERT INTO t VALUES (8, 'in between')",
+            "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u",
+        ),
+    ],
+    ids=["drop", "truncate", "exchange-twice"],
+)
+def test_rows_that_come_and_go_with_partitions(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, ddl: tuple[str, ...]
+) -> None:
+    columns = "(id INT PRIMARY KEY, name VARCHAR(20))"
+    parts = "(PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))"
+    sql(
+        f"CREATE TABLE t {columns} PARTITION BY RANGE (id) {parts}",
+        f"CREATE TABLE u {columns}",
+        "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (11, 'c')",
+    )
+    workspace = engine_for({"t": {**LOG, "shrink_limit": None}})
+    sync_all(workspace)
+    sql("UPDATE t SET name = 'x' WHERE id = 11", *ddl, "INSERT INTO t VALUES (12, 'd')")
+    sync_all(workspace)
+    assert_equal(workspace, server)
+    sql("ALTER TABLE t ADD PARTITION (PARTITION p2 VALUES LESS THAN (30))")
+    sql("INSERT INTO t VALUES (21, 'e')")
+    sync_all(workspace)
+    assert_equal(workspace, server)
+
+
+def test_a_prepared_transaction_that_ends_later(
+    server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
+) -> None:
+    """Before the copy it is in no log that is read; after it, its rows are where it began."""
+    sql(TABLE.format("t"), "INSERT INTO t (id) VALUES (1)")
+    workspace = engine_for({"t": LOG})
+    contract = workspace.config.table("t")
+    with server.admin(database) as admin, admin.cursor() as cursor:
+        for number in (10, 20):
+            cursor.execute(f"XA START 'x{number}'")
+            cursor.execute(f"INSERT INTO t (id) VALUES ({number})")
+            for word in ("END", "PREPARE"):
+                cursor.execute(f"XA {word} 'x{number}'")
+            sync_table(workspace, contract)
+            sql(f"INSERT INTO t (id) VALUES ({number + 1})")
+            sync_table(workspace, contract)
+            cursor.execute(f"XA COMMIT 'x{number}'")
+            sync_table(workspace, contract)
+            assert_equal(workspace, server)
+    assert kinds(workspace, "t") == ["initial", "log", "initial", "log", "log"]
 
 
 def test_a_large_transaction_is_loaded_as_a_whole(
