@@ -28,7 +28,8 @@ def location(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]
         cursor.execute("CREATE TABLE logged.t (id INT PRIMARY KEY, n INT)")
         cursor.execute("INSERT INTO logged.t VALUES (1, 1), (2, 2)")
         admin.commit()
-    return location_for({"logged": {"tables": {"t": {"mode": "binlog", "key": ["id"]}}}})
+    table = {"mode": "binlog", "key": ["id"], "partitions_from": YESTERDAY}
+    return location_for({"logged": {"tables": {"t": table}}})
 
 
 def test_ticks_follow_the_log(location: Location) -> None:

@@ -31,7 +31,7 @@ from mirrorlake.operations.loading.resolve import resolve_table
 from mirrorlake.sources.mysql.following.log_state import read_end, refuse_unfollowable
 from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.holds import refuse_held
-from mirrorlake.table.log_place import place_of
+from mirrorlake.table.log_place import place_of, refuse_unlogged
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -108,7 +108,8 @@ def _follow_source(
             tables += [table] if table is not None else []
         if not tables:
             return {}
-        refuse_unfollowable(connection, source)
+        databases = {table.name[0] for table in tables}
+        refuse_unfollowable(connection, source, databases)
         end = read_end(connection, source)
         seen = replace(seen, clock=end.clock)
         stream = LogStream(workspace, connection, leased, seen, end, tables, raises=alone)
@@ -130,4 +131,5 @@ def _resolved(
     place = place_of(workspace.ledger, plan.name, last)
     if upcoming.whole or place is None:
         return None
+    refuse_unlogged(plan)
     return FollowingTable(contract, plan, upcoming.continuity, place, last.seq)

@@ -57,7 +57,7 @@ def load_by_log(
             )
         return list(found.loads)
     refuse_unlogged(plan)
-    refuse_unfollowable(connection, plan.source)
+    refuse_unfollowable(connection, plan.source, {plan.table.database})
     place = read_copy_start(connection, plan.source, terms.server)
     terms = replace(terms, log_place=place.to_text())
     copied = load_window(workspace, connection, plan, window, terms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pymysql.connections import Connection
@@ -100,7 +101,19 @@ def read_mirror(workspace: Workspace, contract: TableContract) -> tuple[Mirror, 
         )
     snapshot = table.current_snapshot()
     at = snapshot.snapshot_id if snapshot else None
-    return Mirror(identifier, at, loads[-1], held[-1].seq), table
+    return Mirror(identifier, at, _followed(ledger, loads[-1]), held[-1].seq), table
+
+
+def _followed(ledger: Ledger, load: Load) -> Load:
+    """The newest load of a table; where its log was followed further, and had no change of it, as
+    of then."""
+    further = ledger.log_progress(load.table)
+    if further is None or further.seq != load.seq or load.receipt is None:
+        return load
+    moment = further.at.replace(tzinfo=None).isoformat(sep=" ")
+    if moment <= load.receipt.moment:
+        return load
+    return replace(load, receipt=replace(load.receipt, moment=moment, position=""))
 
 
 def _columns(table: SourceTable, contract: TableContract) -> tuple[Column, ...]:

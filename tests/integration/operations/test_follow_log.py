@@ -14,11 +14,13 @@ from typing import Any
 
 import pymysql
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
+from mirrorlake.cli.main import cli
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SchemaError
@@ -27,12 +29,14 @@ from mirrorlake.operations.loading import log_stream
 from mirrorlake.operations.loading.follow_log import follow_tables
 from mirrorlake.operations.loading.sync import reload_days, sync_table
 from mirrorlake.operations.loading.sync_tables import sync_tables
+from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.operations.repairing.restore_ledger import rebuild_table
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.workspace import Workspace
+from tests.integration.conftest import Place, share_session
 from tests.soak.runs import Order, Runner
 
 Sql = Callable[..., Any]
@@ -166,8 +170,15 @@ def test_all_tables_of_a_source_are_followed_in_one_stream(
             "INSERT INTO t (id) VALUES (10)",
         ),
         ("ALTER TABLE t MODIFY amount DECIMAL(14,2) UNSIGNED", "UPDATE t SET amount = 5"),
+        (
+            "CREATE TABLE p (id INT PRIMARY KEY)",
+            "INSERT INTO p SELECT id FROM t",
+            "ALTER TABLE t ADD CONSTRAINT c FOREIGN KEY (id) REFERENCES p (id) ON DELETE CASCADE",
+            "DELETE FROM p WHERE id = 2",
+            "ALTER TABLE t DROP FOREIGN KEY c",
+        ),
     ],
-    ids=["add", "truncate", "swap", "swap-back", "add-drop", "wider"],
+    ids=["add", "truncate", "swap", "swap-back", "add-drop", "wider", "cascade"],
 )
 def test_a_table_whose_definition_moved_is_read_again_as_a_whole(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor, ddl: tuple[str, ...]
@@ -185,6 +196,63 @@ def test_a_table_whose_definition_moved_is_read_again_as_a_whole(
     sql("INSERT INTO t (id) VALUES (500)", "DELETE FROM t WHERE id = 1")
     assert sync_all(workspace)["t"].window == "log"
     assert_equal(workspace, server, "t", "other")
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        ("ALTER TABLE t DROP PARTITION p0",),
+        ("ALTER TABLE t TRUNCATE PARTITION p0",),
+        (
+            "INSERT INTO u VALUES (7, 'of u')",
+            "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u",
+            "INSERT INTO t VALUES (8, 'in between')",
+            "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u",
+        ),
+    ],
+    ids=["drop", "truncate", "exchange-twice"],
+)
+def test_rows_that_come_and_go_with_partitions(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, ddl: tuple[str, ...]
+) -> None:
+    columns = "(id INT PRIMARY KEY, name VARCHAR(20))"
+    parts = "(PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))"
+    sql(
+        f"CREATE TABLE t {columns} PARTITION BY RANGE (id) {parts}",
+        f"CREATE TABLE u {columns}",
+        "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (11, 'c')",
+    )
+    workspace = engine_for({"t": {**LOG, "shrink_limit": None}})
+    sync_all(workspace)
+    sql("UPDATE t SET name = 'x' WHERE id = 11", *ddl, "INSERT INTO t VALUES (12, 'd')")
+    sync_all(workspace)
+    assert_equal(workspace, server)
+    sql("ALTER TABLE t ADD PARTITION (PARTITION p2 VALUES LESS THAN (30))")
+    sql("INSERT INTO t VALUES (21, 'e')")
+    sync_all(workspace)
+    assert_equal(workspace, server)
+
+
+def test_a_prepared_transaction_that_ends_later(
+    server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
+) -> None:
+    """Before the copy it is in no log that is read; after it, its rows are where it began."""
+    sql(TABLE.format("t"), "INSERT INTO t (id) VALUES (1)")
+    workspace = engine_for({"t": LOG})
+    contract = workspace.config.table("t")
+    with server.admin(database) as admin, admin.cursor() as cursor:
+        for number in (10, 20):
+            cursor.execute(f"XA START 'x{number}'")
+            cursor.execute(f"INSERT INTO t (id) VALUES ({number})")
+            for word in ("END", "PREPARE"):
+                cursor.execute(f"XA {word} 'x{number}'")
+            sync_table(workspace, contract)
+            sql(f"INSERT INTO t (id) VALUES ({number + 1})")
+            sync_table(workspace, contract)
+            cursor.execute(f"XA COMMIT 'x{number}'")
+            sync_table(workspace, contract)
+            assert_equal(workspace, server)
+    assert kinds(workspace, "t") == ["initial", "log", "initial", "log", "log"]
 
 
 def test_a_large_transaction_is_loaded_as_a_whole(
@@ -430,3 +498,61 @@ def test_random_histories(
     sql("COMMIT")
     sync_all(workspace)
     assert_equal(workspace, server, "t", "u")
+
+
+def test_a_check_knows_what_the_log_was_not_followed_to(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    sql(TABLE.format("t"), "INSERT INTO t (id, name) VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    workspace = engine_for({"t": LOG})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql("DELETE FROM t WHERE id = 1", "UPDATE t SET name = 'x' WHERE id = 2")
+    waiting = check_table(workspace, contract, Ask("full"))
+    assert waiting.verdict == "undecided", waiting
+    assert any("of the log of" in words for words in waiting.undecided)
+    sync_table(workspace, contract)
+    assert check_table(workspace, contract, Ask("full")).verdict == "equal"
+    # What the log does not say: a row that was changed where nothing is logged.
+    sql("SET sql_log_bin = 0", "UPDATE t SET name = 'y' WHERE id = 2", "SET sql_log_bin = 1")
+    time.sleep(2.5)  # the server says to the second when a table was changed
+    assert sync_table(workspace, contract).window == "unchanged"
+    assert check_table(workspace, contract, Ask("full")).verdict == "different"
+    assert repair_table(workspace, contract, Ask("full")).after.verdict == "equal"
+    assert_equal(workspace, server)
+    sql("UPDATE t SET name = 'last' WHERE id = 2", "DELETE FROM t WHERE id = 3")
+    sync_table(workspace, contract)
+    assert_equal(workspace, server)
+
+
+COMMANDS = (
+    *(("status",), ("gaps",), ("plan",), ("doctor",), ("check", "t"), ("repair", "t")),
+    *(("proof", "t"), ("schema", "t"), ("recover",), ("refold", "t"), ("maintain",)),
+    *(("readers", "t"), ("sync",), ("sync", "t"), ("backfill", "t"), ("plan", "sync")),
+    *(("preflight", "ALTER TABLE {}.t ADD COLUMN more INT"), ("preflight", "DROP TABLE {}.t")),
+    ("preflight", "ALTER TABLE {}.t ADD INDEX (amount)"),
+    ("invalidate", "t", "--from", "2026-01-01", "--to", "2026-01-02", "--reason", "x"),
+)
+
+
+def test_every_command_takes_such_a_table(
+    server: EmbeddedServer,
+    place: Place,
+    sql: Sql,
+    engine_for: EngineFor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    share_session(place, monkeypatch)
+    sql(TABLE.format("t"), "INSERT INTO t (id, name) VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    workspace = engine_for({"t": LOG})
+    sync_all(workspace)
+    sql("DELETE FROM t WHERE id = 1")
+    sync_all(workspace)
+    failed = {}
+    for command in COMMANDS:
+        words = [word.format(workspace.config.table("t").database) for word in command]
+        done = CliRunner().invoke(cli, [*words, "--config", str(workspace.config.path)])
+        if done.exit_code not in (0, 10, 20):
+            failed[command] = (done.exit_code, done.output[-600:], done.exception)
+    assert not failed
+    assert_equal(workspace, server)

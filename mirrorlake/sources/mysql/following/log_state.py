@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -221,8 +221,10 @@ def new_server_id(connection: Connection[Any]) -> int:
     return choose_server_id(connection, uuid.uuid4().hex)
 
 
-def refuse_unfollowable(connection: Connection[Any], source: SourceConfig) -> None:
-    """See that a server logs all that is needed to follow its tables.
+def refuse_unfollowable(
+    connection: Connection[Any], source: SourceConfig, databases: Collection[str]
+) -> None:
+    """See that a server logs all that is needed to follow tables of these databases.
 
     Raises:
         SourceError: it does not; all of what it lacks, with what to run.
@@ -236,6 +238,28 @@ def refuse_unfollowable(connection: Connection[Any], source: SourceConfig) -> No
             next_step=f"Run {'; '.join(one.fix for one in missing)}. Sessions that are open keep "
             "what they have",
         )
+    only, never = _filters(connection)
+    lacking = sorted(name for name in databases if name in never or (only and name not in only))
+    if lacking:
+        raise SourceError(
+            f"source {source.name}: its binary log has nothing of {', '.join(lacking)}: "
+            "binlog-do-db or binlog-ignore-db leaves it out",
+            source=source.name,
+            next_step="Take that out of the server's configuration, or use another mode there",
+        )
+
+
+def _filters(connection: Connection[Any]) -> tuple[set[str], set[str]]:
+    """The databases that alone are logged (none: all are), and those that are not."""
+    try:
+        # MySQL 8.2 and later; what came before it has another word.
+        [found] = rows_of(connection, "SHOW BINARY LOG STATUS")
+    except SourceError as error:
+        if "[1064]" not in str(error):
+            raise
+        [found] = rows_of(connection, "SHOW /* before 8.2, MariaDB */ MASTER STATUS")
+    only, never = ({name for name in str(text or "").split(",") if name} for text in found[2:4])
+    return only, never
 
 
 def _without_log(source: SourceConfig) -> SourceError:
