@@ -200,12 +200,16 @@ class LogReader:
             return _NOTHING
         before = [self._take()] if self._statements else _NOTHING
         self._gatherer.add(event, current.mark, current.numbers, mariadb=self._is_mariadb)
-        if self._due is None:
-            self._due = time.monotonic() + self._limits.seconds
+        self._wait_no_longer()
         limits = self._limits
         if self._gatherer.rows >= limits.rows or self._gatherer.bytes >= limits.bytes:
             return [*before, self._take()]
         return before
+
+    def _wait_no_longer(self) -> None:
+        """From now on a batch is due after the stated time, whatever is in it by then."""
+        if self._due is None:
+            self._due = time.monotonic() + self._limits.seconds
 
     @property
     def _is_mariadb(self) -> bool:
@@ -275,6 +279,7 @@ class LogReader:
     def _on_statement(
         self, query: LoggedQuery, current: OpenTransaction, *, rows_unknown: bool = False
     ) -> None:
+        self._wait_no_longer()
         if not current.silent:
             unknown = rows_unknown or query.changes_rows
             self._statements.append(

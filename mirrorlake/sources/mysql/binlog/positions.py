@@ -89,6 +89,20 @@ class StreamPosition:
         """Where reading has to begin."""
         return self.since or self
 
+    def by_transactions(self) -> StreamPosition:
+        """The same place on whatever server: for another one that has these transactions, too.
+
+        Raises:
+            SourceError: the server that was read numbers none.
+        """
+        if self.gtids is None:
+            raise SourceError(
+                "a position without GTIDs is one of a single server",
+                next_step="Read the tables again from the other server",
+            )
+        since = None if self.since is None else self.since.by_transactions()
+        return StreamPosition(None, self.gtids, since)
+
     def to_text(self) -> str:
         """The position as JSON, for `parse`."""
         return json.dumps(self._plain(), separators=(",", ":"))

@@ -17,7 +17,7 @@ from mirrorlake.errors import LogUnreadable
 from mirrorlake.sources.mysql.binlog.column_forms import ServerForms
 from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
 from mirrorlake.sources.mysql.binlog.events import wire_types as wire
-from mirrorlake.sources.mysql.binlog.gtid_sets import GtidSet
+from mirrorlake.sources.mysql.binlog.gtid_sets import GtidSet, MysqlGtid
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits, LogBatch
 from mirrorlake.sources.mysql.binlog.log_reader import LogReader
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
@@ -312,3 +312,36 @@ def read_some(packets: list[bytes], *, checksums: bool) -> list[tuple[int, str]]
         for batch in reader.batches(packets):
             found.append(batch)
     return values(found)
+
+
+def prepared(log: Log, number: int, text: str) -> Log:
+    log.gtid(number).query("XA START X'61',X'62',1").add(kinds.TABLE_MAP, MAP)
+    log.add(kinds.WRITE_ROWS, rows(2, image(number, text))).query("XA END X'61',X'62',1")
+    return log.add(kinds.XA_PREPARE, struct.pack("<BIII", 0, 1, 1, 1) + b"ab")
+
+
+def test_an_xa_transaction_counts_where_it_is_committed() -> None:
+    log = prepared(Log().transaction(1, image(1, "a")), 2, "b")
+    between = log.read()[-1].position
+    assert between.since is not None
+    assert between.since.gtids == GtidSet().add(MysqlGtid(SERVER, "", 1))
+    assert values(log.read()) == [(1, "a")]
+    place = log.end
+    log.gtid(3).query("XA COMMIT X'61',X'62',1").transaction(4, image(4, "d"))
+    assert values(log.read()) == [(1, "a"), (2, "b"), (4, "d")]
+    for again in (between, between.by_transactions()):
+        assert values(log.read(start=again)) == [(2, "b"), (4, "d")]
+    [table] = log.read()[-1].tables
+    assert table.places.column("offset").to_pylist()[1] == place
+    assert table.places.column("gtid").to_pylist()[1] == f"{SERVER}:3"
+    with pytest.raises(LogUnreadable, match="prepared already"):
+        prepared(prepared(Log(), 1, "a"), 2, "b").read()
+
+
+def test_a_batch_is_due_after_a_time_whatever_is_in_it() -> None:
+    """Rows of tables that nobody wants, and statements, move the position too."""
+    log = Log().transaction(1, image(1, "a")).gtid(2).query("CREATE TABLE x (id INT)")
+    reader = LogReader(START, {}, FORMS, checksums=True, limits=BatchLimits(seconds=0))
+    found = list(reader.batches(log.packets))
+    assert [(batch.rows, len(batch.statements)) for batch in found] == [(0, 0), (0, 1)]
+    assert [str(batch.position.gtids)[-1] for batch in found] == ["1", "2"]

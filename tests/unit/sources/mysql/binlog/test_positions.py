@@ -113,6 +113,9 @@ def test_a_streams_position_is_read_as_it_was_written() -> None:
     position = StreamPosition(LogPosition("bin.000002", 99), mysql, since)
     assert StreamPosition.parse(position.to_text()) == position
     assert position.start is since
+    assert position.by_transactions() == StreamPosition(None, mysql, StreamPosition(None, mysql))
+    with pytest.raises(SourceError, match="single server"):
+        StreamPosition(LogPosition("bin.000001", 4)).by_transactions()
     assert since.start is since
     without = StreamPosition(None, GtidList.parse("0-1-2"))
     assert StreamPosition.parse(without.to_text()) == without
