@@ -192,7 +192,7 @@ def test_a_table_whose_definition_moved_is_read_again_as_a_whole(
     assert_equal(workspace, server, "t", "other")
     assert found["other"].window == "log"
     assert found["t"].changed
-    assert kinds(workspace, "t")[1] == "initial"
+    assert "initial" in kinds(workspace, "t")[1:]
     sql("INSERT INTO t (id) VALUES (500)", "DELETE FROM t WHERE id = 1")
     assert sync_all(workspace)["t"].window == "log"
     assert_equal(workspace, server, "t", "other")
