@@ -251,6 +251,8 @@ def _sync_rows(one: PlannedSync) -> str:
         return "-"
     if one.window == "unchanged":
         return "0"
+    if one.rows is None and one.window == "log":
+        return "unknown"
     if one.rows is None:
         from mirrorlake.operations.planning.sync_plans import MOST_COUNTED
 

@@ -21,10 +21,11 @@ class SyncResult:
         load_id: the load's id, also in the commit and in the files' names; of an unchanged table
             its newest load's.
         files: how many data files.
-        window: the kind of its window: initial, live, full or reload; ``unchanged`` where nothing
-            was loaded, because the table is as its newest load read it. Then ``load_id`` is that
-            load's, ``moment`` and ``until`` say up to when that is known, and all figures are 0.
-        unchanged: by what that was found: ``server``, ``table`` or ``digest``; else None.
+        window: the kind of its window: initial, live, full, log or reload; ``unchanged`` where
+            nothing was loaded, because the table is as its newest load read it. Then ``load_id`` is
+            that load's, ``moment`` and ``until`` say up to when that is known, and all figures are
+            0.
+        unchanged: by what that was found: ``server``, ``table``, ``digest`` or ``log``; else None.
         rows: what this load saw. written: rows of its data files: of a full copy, perhaps what
             changed alone. carried: of ``rows``, those that MySQL digested and did not send, because
             deduped held them as they are.

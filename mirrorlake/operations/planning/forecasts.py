@@ -127,13 +127,15 @@ def _recent(loads: Sequence[Load], kinds: Collection[str]) -> list[Load]:
 
 
 def forecast_window(loads: Sequence[Load], kind: str) -> Forecast:
-    """One window of a kind: ``live``, ``initial`` or ``full``.
+    """One window of a kind: ``live``, ``initial``, ``full`` or ``log``.
 
     Args:
         loads: of the table, oldest first.
     """
     samples = [found for x in _recent(loads, (kind,)) if (found := _sample(x)) is not None]
-    return _medians(samples, {"full": "copy", "live": "window"}.get(kind, "first load"))
+    return _medians(
+        samples, {"full": "copy", "live": "window", "log": "log"}.get(kind, "first load")
+    )
 
 
 def forecast_day(loads: Sequence[Load], written: Mapping[int, Collection[date]]) -> Forecast:

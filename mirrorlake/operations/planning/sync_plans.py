@@ -36,7 +36,7 @@ from mirrorlake.table.resolve import ResolvedTable, by_time
 from mirrorlake.table.windows import lower_bound
 from mirrorlake.workspace import Workspace
 
-SyncWindow: TypeAlias = Literal["unchanged", "initial", "live", "full", "held", "refused"]
+SyncWindow: TypeAlias = Literal["unchanged", "initial", "live", "full", "log", "held", "refused"]
 MOST_COUNTED = 1_000_000
 """Rows of a window are counted up to this number; beyond it, it is "more than" this."""
 _EVER = datetime(1970, 1, 1, tzinfo=UTC)
@@ -52,7 +52,7 @@ class PlannedSync:
         since: where the window begins: a moment (UTC) or a key; None: the whole table.
         why: in a few words.
         rows: those of the window, and whether they were ``counted``; else as the server estimates,
-            or None where more than a million.
+            or None where more than a million; of a log, None.
         load, fold: what they are expected to take.
         code: the exit code of what refuses it; else 0.
     """
@@ -109,6 +109,8 @@ def _looked(
 ) -> PlannedSync:
     plan = resolve_table(workspace, contract, connection)
     window, why = _window(workspace, connection, plan)
+    if window.kind == "log":
+        why = "what its server's log has of it: how much is known once it is read"
     if contract.copies and not why:
         why = "a full copy"
         if contract.name in look.known and plan.table.estimated_rows <= DIGESTED_ROWS:
@@ -149,6 +151,8 @@ def _rows(
 ) -> tuple[int | None, bool]:
     """How many rows a window has, and whether they were counted, by the cursor's index; of a whole
     table as the server estimates."""
+    if window.kind == "log":
+        return None, False
     condition = lower_bound(plan, window) if window.kind != "full" else ""
     if not condition:
         return plan.table.estimated_rows, False

@@ -23,7 +23,7 @@ from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.errors import ConfigError, SchemaError
+from mirrorlake.errors import ConfigError, SchemaError, SourceError
 from mirrorlake.operations.checking.check_layers import prove_raw_layer
 from mirrorlake.operations.loading import log_stream
 from mirrorlake.operations.loading.follow_log import follow_tables
@@ -192,7 +192,7 @@ def test_a_table_whose_definition_moved_is_read_again_as_a_whole(
     assert_equal(workspace, server, "t", "other")
     assert found["other"].window == "log"
     assert found["t"].changed
-    assert kinds(workspace, "t")[1] == "initial"
+    assert "initial" in kinds(workspace, "t")[1:]
     sql("INSERT INTO t (id) VALUES (500)", "DELETE FROM t WHERE id = 1")
     assert sync_all(workspace)["t"].window == "log"
     assert_equal(workspace, server, "t", "other")
@@ -312,6 +312,12 @@ def test_what_the_log_does_not_have_is_refused(
         sync_table(workspace, workspace.config.table("child"))
     with pytest.raises(SchemaError, match=r"m: .*MyISAM"):
         sync_table(workspace, workspace.config.table("m"))
+    sql("SET GLOBAL binlog_row_metadata = 'MINIMAL'")
+    try:
+        with pytest.raises(SourceError, match="Run SET GLOBAL binlog_row_metadata = FULL"):
+            sync_table(workspace, workspace.config.table("p"))
+    finally:
+        sql("SET GLOBAL binlog_row_metadata = 'FULL'")
     day = sync_table(workspace, workspace.config.table("p")).moment[:10]
     days = date.fromisoformat(day), date.fromisoformat(day)
     with pytest.raises(ConfigError, match="the log has them once"):
