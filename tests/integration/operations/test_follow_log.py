@@ -49,8 +49,8 @@ TABLE = (
 
 
 @pytest.fixture(scope="session")
-def server(on_both_servers: EmbeddedServer) -> EmbeddedServer:
-    return on_both_servers
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
 
 
 def assert_equal(workspace: Workspace, server: EmbeddedServer, *names: str) -> None:
@@ -452,7 +452,7 @@ def test_a_ledger_that_was_lost_knows_from_where_to_read_on(
 
 
 # MySQL 9 has another statement for it, which 8.0.12 has not yet.
-@pytest.mark.parametrize("on_both_servers", ["mariadb"], indirect=True)
+@pytest.mark.parametrize("on_mysql8_too_in_full", ["mariadb"], indirect=True)
 def test_a_log_that_was_begun_again_has_its_tables_read_again(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:
