@@ -226,7 +226,7 @@ def _plan_copy(
     needed = set(reached)
     beside = [name for name in listed if name not in needed and _goes_along(name)]
     size = sum(listed[name].bytes for name in (*reached, *beside) if name in listed)
-    # Where the ledger is a copy, the original goes on with the lake as it is.
+    # Where the ledger is a copy, the original project keeps using the lake unchanged.
     lake_id = uuid.uuid4().hex if original_ledger(here, ledger) else known[0]
     move = LakeMove(
         *(place_of(here), place_of(there), True, resumed.lake if resumed else lake_id),

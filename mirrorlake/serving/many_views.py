@@ -67,7 +67,7 @@ def _parts(workspace: Workspace, identifier: Identifier) -> list[Identifier]:
 
 
 def many_words(tables: int, *, tenants: bool) -> str:
-    """What is to be said of a view over so many tables; '' where nothing is.
+    """A warning about a view over this many tables; '' where none is needed.
 
     >>> many_words(500, tenants=True)
     ''

@@ -1,7 +1,7 @@
 """Files that were removed from a table's folder are set aside in it first, on this machine's disk:
 a wrong removal is taken back by moving them to where they were.
 
-What is in a bucket is removed at once: its store keeps removed objects, where it is told to.
+Files in a bucket are removed at once: the bucket can be configured to keep removed objects.
 
 What belongs here: where they are, and when they go. What doesn't: which files are removed
 (`mirrorlake.operations.upkeep.orphans`).

@@ -60,7 +60,7 @@ class LogReader:
     """Reads one server's log from one position on.
 
     Args:
-        start: where; the transport was told the same.
+        start: where reading begins; the transport must be given the same position.
         tables: the tables that are wanted, by (database, table), as the log spells them. Looked at
             whenever a table is met: a caller may change it between two batches.
         checksums: as the transport says.
