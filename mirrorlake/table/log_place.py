@@ -6,13 +6,15 @@ log (`mirrorlake.operations.loading.follow_log`).
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger.records import Load
 from mirrorlake.ledger.store import Ledger
-from mirrorlake.sources.mysql.following.log_state import LogPlace
 from mirrorlake.table.resolve import ResolvedTable
+
+if TYPE_CHECKING:
+    from mirrorlake.sources.mysql.following.log_state import LogPlace
 
 _BY_SERVER: Final = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 
@@ -26,6 +28,8 @@ def place_of(ledger: Ledger, name: str, last: Load | None = None) -> LogPlace | 
     last = last or ledger.last_load(name, "success", moving=True)
     if last is None or last.receipt is None or last.receipt.log_place is None:
         return None
+    from mirrorlake.sources.mysql.following.log_state import LogPlace
+
     further = ledger.log_progress(name)
     beyond = further is not None and further.seq == last.seq
     return LogPlace.parse(further.place if beyond and further else last.receipt.log_place)

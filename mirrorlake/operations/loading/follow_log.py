@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pymysql.connections import Connection
 
@@ -25,14 +25,15 @@ from mirrorlake.config import TableContract
 from mirrorlake.errors import MirrorlakeError, SourceError
 from mirrorlake.ledger import Load
 from mirrorlake.operations.loading.accept import refuse_other_server
-from mirrorlake.operations.loading.log_stream import FollowingTable, Leased, LogStream
 from mirrorlake.operations.loading.next_load import find_next_load
 from mirrorlake.operations.loading.resolve import resolve_table
-from mirrorlake.sources.mysql.following.log_state import read_end, refuse_unfollowable
 from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.log_place import place_of, refuse_unlogged
 from mirrorlake.workspace import Workspace
+
+if TYPE_CHECKING:  # the decoder is imported once a table follows a log: each sync comes by here
+    from mirrorlake.operations.loading.log_stream import FollowingTable, Leased
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +93,9 @@ def _follow_source(
     *,
     alone: bool = False,
 ) -> dict[str, Followed]:
+    from mirrorlake.operations.loading.log_stream import LogStream
+    from mirrorlake.sources.mysql.following.log_state import read_end, refuse_unfollowable
+
     source = workspace.config.sources[contracts[0].source]
     with session(source) as connection:
         seen = read_position(connection)
@@ -122,6 +126,8 @@ def _resolved(
     workspace: Workspace, contract: TableContract, connection: Connection[Any], server: str
 ) -> FollowingTable | None:
     """A table that can be followed from where it stands; None where it is to be read as a whole."""
+    from mirrorlake.operations.loading.log_stream import FollowingTable
+
     last = workspace.ledger.last_load(contract.name, "success", moving=True)
     if last is None:
         return None

@@ -21,7 +21,6 @@ from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.load.protocol.protocol import load_window
 from mirrorlake.operations.loading.follow_log import Followed, follow_copied
 from mirrorlake.operations.loading.unchanged import Unchanged
-from mirrorlake.sources.mysql.following.log_state import read_copy_start, refuse_unfollowable
 from mirrorlake.table.log_place import refuse_unlogged
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -46,6 +45,8 @@ def load_by_log(
         SchemaError: something changes its rows that is not in the log.
         MirrorlakeError: see the errors of loading and following.
     """
+    from mirrorlake.sources.mysql.following.log_state import read_copy_start, refuse_unfollowable
+
     if window.kind == "log":
         found = followed or follow_copied(workspace, plan.contract)
         if found is None:
