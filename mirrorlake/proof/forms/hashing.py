@@ -10,6 +10,9 @@ Functions"; MariaDB knowledge base, "SHA2"; Spark SQL's function reference, ``sh
 from __future__ import annotations
 
 import hashlib
+from typing import Any
+
+import numpy as np
 
 ALGORITHM = "sha256"
 """Named wherever a digest is written down: digests of two algorithms are never compared."""
@@ -28,3 +31,12 @@ def lake_hash(sql: str) -> str:
 def hash_bytes(data: bytes) -> bytes:
     """The same hash of bytes that are at hand, in 32 bytes."""
     return hashlib.sha256(data).digest()
+
+
+def numbers_of_digits(digits: bytes) -> Any:
+    """Hashes of 16 hexadecimal digits each, one after another, as 64-bit numbers without a sign.
+
+    Raises:
+        ValueError: they are no hexadecimal digits.
+    """
+    return np.frombuffer(bytes.fromhex(digits.decode("ascii")), dtype=">u8").astype(np.uint64)

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 
 from mirrorlake.proof.forms.canonical import NULL, Form
+from mirrorlake.proof.forms.hashing import numbers_of_digits
 from mirrorlake.proof.ranges.ranges import NOTHING, Tally
 from mirrorlake.sources.mysql.tables import Column
 
@@ -94,8 +95,7 @@ def hashes_of(
 def _first_64_bits(hashes: Any) -> Any:
     """The first 16 digits of hashes of 64, as numbers without a sign. In DuckDB's SQL it takes
     longer than the hash itself."""
-    digits = b"".join(_digits(chunk) for chunk in hashes.chunks)
-    return np.frombuffer(bytes.fromhex(digits.decode("ascii")), dtype=">u8").astype(np.uint64)
+    return numbers_of_digits(b"".join(_digits(chunk) for chunk in hashes.chunks))
 
 
 def _digits(hashes: Any) -> bytes:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as _compute
 
 from mirrorlake.proof.forms.canonical import ORIGINALS
-from mirrorlake.proof.forms.hashing import source_hash
+from mirrorlake.proof.forms.hashing import numbers_of_digits, source_hash
 from mirrorlake.proof.forms.rows import RowForm
 from mirrorlake.proof.sides.duckdb_forms import NoForm, hashes_of
 from mirrorlake.proof.sides.local_side import refuse_originals
@@ -136,11 +136,11 @@ def numbers_of(texts: Any) -> pa.Array[Any]:
     data = found.buffers()[2]
     digits = data.to_pybytes() if data is not None else b""
     try:
-        numbers = np.frombuffer(bytes.fromhex(digits.decode("ascii")), dtype=">u8")
+        numbers = numbers_of_digits(digits)
     except ValueError:
         return pa.nulls(len(found), pa.uint64())
     mask = pc.invert(there).to_numpy(zero_copy_only=False)
-    return pa.array(numbers.astype(np.uint64), pa.uint64(), mask=mask)
+    return pa.array(numbers, pa.uint64(), mask=mask)
 
 
 def sum_of(hashes: Any) -> int:
