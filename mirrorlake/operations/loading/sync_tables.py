@@ -1,29 +1,35 @@
 """Syncs of several tables side by side: as many at once as their sources and this machine allow.
 
-What belongs here: threads, and how they end. What doesn't: what a sync of one table does
-(`mirrorlake.operations.loading.sync`).
+What belongs here: threads, who syncs which table, and how they end. What doesn't: what a sync of
+one table does (`mirrorlake.operations.loading.sync`).
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.merge.fold import SMALL_COPY
 from mirrorlake.operations.loading.follow_log import Followed, follow_tables
 from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.loading.unchanged import Look
+from mirrorlake.operations.loading.worker_process import Orders, WorkerProcess
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.workspace import Workspace
 
 _LARGE = 100_000
 """Smaller tables are folded in no time, whatever is written of them."""
+_WORTH_A_WORKER = 16
+"""So many small tables take as long as the start of a worker, and more."""
 Watch = Callable[[TableContract], AbstractContextManager[OnProgress]]
 """What a table's load is watched by, while the block runs."""
 
@@ -93,6 +99,27 @@ def _unwatched(_: TableContract) -> AbstractContextManager[OnProgress]:
     return nullcontext(lambda _: None)
 
 
+class _Waiting:
+    """Tables that no thread has begun; small ones are those that a worker may take."""
+
+    def __init__(self, small: Sequence[TableContract], contracts: Sequence[TableContract]) -> None:
+        names = {contract.name for contract in small}
+        self._small = deque(small)
+        self._others = deque(c for c in contracts if c.name not in names)
+
+    def next_small(self) -> TableContract | None:
+        with suppress(IndexError):
+            return self._small.popleft()
+        return None
+
+    def next(self) -> TableContract | None:
+        """Any table; small ones last, from the other end."""
+        for some, take in ((self._others, deque.popleft), (self._small, deque.pop)):
+            with suppress(IndexError):
+                return take(some)
+        return None
+
+
 @dataclass
 class _Work:
     workspace: Workspace
@@ -119,12 +146,14 @@ class _Work:
         return Synced(contract, result)
 
     def side_by_side(self, contracts: Sequence[TableContract], jobs: int) -> Iterator[Synced]:
-        waiting: queue.SimpleQueue[TableContract] = queue.SimpleQueue()
-        for contract in contracts:
-            waiting.put(contract)
+        small = [c for c in contracts if self._is_for_a_worker(c)]
+        workers = min(jobs - 1, len(small) // _WORTH_A_WORKER, (os.cpu_count() or 1) - 1)
+        waiting = _Waiting(small if workers else [], contracts)
         ended: queue.SimpleQueue[Synced | BaseException] = queue.SimpleQueue()
         threads = [
-            threading.Thread(target=self._run, args=(waiting, ended), name=f"sync-{number}")
+            threading.Thread(
+                target=self._run, args=(waiting, ended, number < workers), name=f"sync-{number}"
+            )
             for number in range(min(jobs, len(contracts)))
         ]
         for thread in threads:
@@ -142,22 +171,53 @@ class _Work:
             for thread in threads:
                 thread.join()
 
+    def _is_for_a_worker(self, contract: TableContract) -> bool:
+        """Whether a sync of this table is expected to be short, and to need no Spark. A source's
+        ``rows_per_second`` is a process's, and what was loaded of a log is known here alone."""
+        if self.look is None or contract.by_log or contract.landed:
+            return False
+        config = self.workspace.config
+        if config.sources[contract.source].rows_per_second is not None:
+            return False
+        new = contract.name not in self.look.through
+        plain = contract.entity is None and contract.clean != "table"
+        rows = self.look.estimates.get(contract.name)
+        return (new or contract.copies) and plain and rows is not None and rows <= SMALL_COPY
+
     def _run(
         self,
-        waiting: queue.SimpleQueue[TableContract],
+        waiting: _Waiting,
         ended: queue.SimpleQueue[Synced | BaseException],
+        with_worker: bool,
     ) -> None:
-        """One of the threads: table after table, in a Spark session of its own."""
+        """One of the threads: table after table, in a Spark session of its own; small ones in a
+        process of its own, if it has one."""
         try:
+            if with_worker:
+                self._run_worker(waiting, ended)
             with self.workspace.spark.own_session():
-                while not self.stopped.is_set():
-                    try:
-                        contract = waiting.get_nowait()
-                    except queue.Empty:
-                        return
+                while not self.stopped.is_set() and (contract := waiting.next()):
                     ended.put(self.sync(contract))
         except BaseException as error:  # noqa: BLE001 - the caller's thread raises it
             ended.put(error)
+
+    def _run_worker(
+        self, waiting: _Waiting, ended: queue.SimpleQueue[Synced | BaseException]
+    ) -> None:
+        """Small tables, until none waits or their worker dies."""
+        level = logging.getLogger().getEffectiveLevel()
+        run_id, look = self.workspace.run_id, self.look or Look()
+        orders = Orders(self.workspace.config, run_id, look, self.accept_smaller, level)
+        with closing(WorkerProcess(orders)) as worker:
+            usable = worker.wait_until_ready(self.stopped.is_set)
+            while usable and not self.stopped.is_set() and (contract := waiting.next_small()):
+                try:
+                    with self.watch(contract) as report:
+                        result = worker.sync(contract, report, self.stopped.is_set)
+                    ended.put(Synced(contract, result))
+                except MirrorlakeError as error:
+                    ended.put(Synced(contract, error=error))
+                    usable = worker.alive
 
     def _heeding(self, report: OnProgress) -> OnProgress:
         """A report by which a load that nobody waits for any more ends."""

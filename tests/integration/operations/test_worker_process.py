@@ -1,0 +1,253 @@
+"""Many small tables, some of them synced by a process beside ours: as exact, and as easy to end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from demo.embedded import EmbeddedServer
+from mirrorlake.config import TableContract
+from mirrorlake.errors import MachineError, SchemaError
+from mirrorlake.operations.loading.sync_tables import Synced, Watch, sync_tables
+from mirrorlake.operations.loading.unchanged import Look, look_at
+from mirrorlake.operations.loading.worker_process import Orders, WorkerProcess
+from mirrorlake.table.progress import OnProgress
+from mirrorlake.workspace import Workspace
+from tests.integration.sources.mysql.test_types import assert_exact
+
+Sql = Callable[..., Any]
+EngineFor = Callable[..., Workspace]
+COUNT = 10
+CONTRACTS: dict[str, Any] = {
+    f"t{n:02}": {"mode": "full", "key": ["id"]}
+    if n % 2
+    else {"mode": "incremental", "key": ["id"], "cursor": "modified_at"}
+    for n in range(COUNT)
+}
+
+
+@pytest.fixture
+def workspace(sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("mirrorlake.operations.loading.sync_tables._WORTH_A_WORKER", 4)
+    for name in CONTRACTS:
+        sql(
+            f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(20), day DATE, modified_at "
+            "TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), "
+            "KEY (modified_at))",
+            f"INSERT INTO {name} (id, v) VALUES (1, 'a'), (2, '{name}'), (10, NULL)",
+        )
+    return engine_for(CONTRACTS)
+
+
+class Worker(WorkerProcess):
+    """A worker that can be watched."""
+
+    started: list[Worker]
+    ready: threading.Event
+
+    def __init__(self, *orders: Any) -> None:
+        super().__init__(*orders)
+        self.done: list[str] = []
+        self.started.append(self)
+
+    def wait_until_ready(self, given_up: Callable[[], bool]) -> bool:
+        usable = super().wait_until_ready(given_up)
+        self.ready.set()
+        return usable
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def sync(self, contract: TableContract, *more: Any) -> Any:
+        self.done.append(contract.table)
+        return super().sync(contract, *more)
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> list[Worker]:
+    Worker.started, Worker.ready = [], threading.Event()
+    monkeypatch.setattr("mirrorlake.operations.loading.sync_tables.WorkerProcess", Worker)
+    return Worker.started
+
+
+def _look(workspace: Workspace) -> Look:
+    return look_at(workspace.config, workspace.ledger, workspace.config.tables)
+
+
+@contextmanager
+def _once_a_worker_is_there(contract: TableContract) -> Iterator[OnProgress]:
+    """Its start takes longer than many tables on a machine that has other work."""
+    if len(Worker.started) == 1:
+        assert Worker.ready.wait(60)
+    yield lambda _: None
+
+
+def _sync(workspace: Workspace, watch: Watch = _once_a_worker_is_there) -> dict[str, Synced]:
+    look = _look(workspace)
+    left = [c for c in workspace.config.tables if c.name not in look.unchanged]
+    found = list(sync_tables(workspace, left, jobs=2, look=look, watch=watch))
+    assert len(found) == len(left)
+    return {one.contract.table: one for one in found}
+
+
+def _assert_all_exact(server: EmbeddedServer, workspace: Workspace, database: str) -> None:
+    for contract in workspace.config.tables:
+        assert_exact(server, workspace, database, contract.table, ("id",))
+
+
+def test_two_processes_are_as_exact_as_one(
+    server: EmbeddedServer,
+    database: str,
+    sql: Sql,
+    workspace: Workspace,
+    workers: list[Worker],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sql("DROP TABLE t09", "ALTER TABLE t07 ADD COLUMN later POINT NULL INVISIBLE")
+    seen: list[str] = []
+
+    @contextmanager
+    def watch(contract: TableContract) -> Iterator[OnProgress]:
+        with _once_a_worker_is_there(contract):
+            yield lambda progress: seen.append(contract.table) if progress.rows else None
+
+    with caplog.at_level(logging.INFO):
+        found = _sync(workspace, watch)
+    [worker] = workers
+    assert 0 < len(worker.done) < COUNT
+    assert any(record.process == worker.pid for record in caplog.records), "its log is shown here"
+    assert {name for name, one in found.items() if one.error} == {"t09"}
+    assert isinstance(found["t09"].error, SchemaError)
+    assert set(seen) == set(CONTRACTS) - {"t09"}
+    for name in worker.done:
+        result = found[name].result
+        assert result is not None or name == "t09"
+        assert result is None or (result.rows, result.folded) == (3, 1)
+    sql("CREATE TABLE t09 LIKE t08")
+    assert not [one.error for one in _sync(workspace).values() if one.error]
+    _assert_all_exact(server, workspace, database)
+
+
+@pytest.mark.full
+def test_a_worker_that_is_killed_costs_the_table_that_it_was_at(
+    server: EmbeddedServer, database: str, workspace: Workspace, workers: list[Worker]
+) -> None:
+    @contextmanager
+    def watch(contract: TableContract) -> Iterator[OnProgress]:
+        with _once_a_worker_is_there(contract) as report:
+            if threading.current_thread().name == "sync-0" and workers[0].done == []:
+                os.kill(workers[0].pid, signal.SIGKILL)
+            yield report
+
+    found = _sync(workspace, watch)
+    [worker] = workers
+    [lost] = [one for one in found.values() if one.error]
+    assert worker.done == [lost.contract.table]
+    assert isinstance(lost.error, MachineError)
+    assert lost.error.retryable
+    assert f"mirrorlake sync {lost.contract.name}" in str(lost.error)
+    assert not [one.error for one in _sync(workspace).values() if one.error]
+    _assert_all_exact(server, workspace, database)
+
+
+@pytest.mark.full
+def test_a_worker_that_can_not_start_is_done_without(
+    server: EmbeddedServer,
+    database: str,
+    workspace: Workspace,
+    workers: list[Worker],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    assert all(one.result for one in _sync(workspace).values())
+    assert [worker.done for worker in workers] == [[]]
+    _assert_all_exact(server, workspace, database)
+
+
+def test_an_end_ends_the_worker(workspace: Workspace, workers: list[Worker]) -> None:
+    """As Ctrl-C does: the caller's loop ends, and with it every process."""
+    begun = threading.Event()
+
+    @contextmanager
+    def watch(contract: TableContract) -> Iterator[OnProgress]:
+        with _once_a_worker_is_there(contract) as report:
+            if threading.current_thread().name == "sync-0":
+                begun.set()
+            yield report
+
+    look = _look(workspace)
+    running = sync_tables(workspace, workspace.config.tables, jobs=2, look=look, watch=watch)
+    next(running)
+    assert begun.wait(60)
+    running.close()  # type: ignore[attr-defined]
+    [worker] = workers
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker.pid, 0)
+    states = [workspace.ledger.last_load(c.name) for c in workspace.config.tables]
+    assert {load.state for load in states if load} <= {"success", "errored"}
+    assert None in states
+    assert all(one.result for one in _sync(workspace).values())
+
+
+def test_a_worker_ends_with_the_sync_that_started_it(
+    workspace: Workspace, workers: list[Worker]
+) -> None:
+    orders = Orders(workspace.config, workspace.run_id, _look(workspace), False, logging.WARNING)
+    worker = Worker(orders)
+    assert worker.wait_until_ready(lambda: False)
+    contract = workspace.config.tables[0]
+    worker._ours.send(contract)
+    worker.close()  # as the death of a process does it
+    load = workspace.ledger.last_load(contract.name)
+    assert load is None or load.state in {"success", "errored"}
+    assert all(one.result for one in _sync(workspace).values())
+
+
+@pytest.mark.parametrize(
+    ("contract", "source"),
+    [
+        ({}, {"rows_per_second": 10_000}),
+        ({"clean": "table"}, {}),
+        ({"mode": "binlog"}, {}),
+    ],
+    ids=["limited", "clean table", "log"],
+)
+def test_tables_that_no_worker_gets(
+    sql: Sql,
+    engine_for: EngineFor,
+    workers: list[Worker],
+    monkeypatch: pytest.MonkeyPatch,
+    contract: dict[str, Any],
+    source: dict[str, Any],
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("mirrorlake.operations.loading.sync_tables._WORTH_A_WORKER", 1)
+    names = ("t1", "t2")
+    for name in names:
+        sql(f"CREATE TABLE {name} (id INT PRIMARY KEY)", f"INSERT INTO {name} VALUES (1)")
+    workspace = engine_for(
+        {name: {"mode": "full", "key": ["id"]} | contract for name in names}, source
+    )
+    assert all(one.result for one in _sync(workspace).values())
+    assert not workers
+
+
+@pytest.mark.full
+def test_a_table_that_needs_spark_after_all(
+    server: EmbeddedServer, database: str, sql: Sql, workspace: Workspace, workers: list[Worker]
+) -> None:
+    """A zero date has its row folded by Spark: the worker starts one of its own."""
+    sql("SET SESSION sql_mode = ''", *(f"UPDATE t{n:02} SET day = '0000-00-00' WHERE id = 2" for n in range(3)))  # fmt: skip
+    assert all(one.result for one in _sync(workspace).values())
+    [worker] = workers
+    assert "t00" in worker.done
+    _assert_all_exact(server, workspace, database)
