@@ -146,7 +146,7 @@ class _Work:
         return Synced(contract, result)
 
     def side_by_side(self, contracts: Sequence[TableContract], jobs: int) -> Iterator[Synced]:
-        small = [c for c in contracts if self._is_for_a_worker(c)]
+        small = [c for c in contracts if self._is_for_a_worker(c, jobs)]
         workers = min(jobs - 1, len(small) // _WORTH_A_WORKER, (os.cpu_count() or 1) - 1)
         waiting = _Waiting(small if workers else [], contracts)
         ended: queue.SimpleQueue[Synced | BaseException] = queue.SimpleQueue()
@@ -171,13 +171,15 @@ class _Work:
             for thread in threads:
                 thread.join()
 
-    def _is_for_a_worker(self, contract: TableContract) -> bool:
-        """Whether a sync of this table is expected to be short, and to need no Spark. A source's
-        ``rows_per_second`` is a process's, and what was loaded of a log is known here alone."""
+    def _is_for_a_worker(self, contract: TableContract, jobs: int) -> bool:
+        """Whether a sync of this table is expected to be short, and to need no Spark.
+
+        What a source allows is counted by each process for itself: so many reads must be allowed as
+        there are tables at once, and any number of rows. What was loaded of a log is known here."""
         if self.look is None or contract.by_log or contract.landed:
             return False
-        config = self.workspace.config
-        if config.sources[contract.source].rows_per_second is not None:
+        source = self.workspace.config.sources[contract.source]
+        if source.connections < jobs or source.rows_per_second is not None:
             return False
         new = contract.name not in self.look.through
         plain = contract.entity is None and contract.clean != "table"

@@ -216,10 +216,11 @@ def test_a_worker_ends_with_the_sync_that_started_it(
     ("contract", "source"),
     [
         ({}, {"rows_per_second": 10_000}),
+        ({}, {"connections": 1}),
         ({"clean": "table"}, {}),
         ({"mode": "binlog"}, {}),
     ],
-    ids=["limited", "clean table", "log"],
+    ids=["limited", "one connection", "clean table", "log"],
 )
 def test_tables_that_no_worker_gets(
     sql: Sql,
