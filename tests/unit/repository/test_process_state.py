@@ -27,6 +27,10 @@ ALLOWED = {
         "signal.signal(",
     ): "in the main thread alone",
     ("mirrorlake/sources/mysql/reading/proxy.py", "signal.signal("): "a program's first step",
+    (
+        "mirrorlake/operations/loading/worker_process.py",
+        "signal.signal(",
+    ): "a program's first step",
     ("dagster_mirrorlake/batches/entry.py", "os.environ"): "a program's first step",
 }
 
