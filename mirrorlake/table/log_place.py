@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger.records import Load
 from mirrorlake.ledger.store import Ledger
+from mirrorlake.sources.mysql.following.generated_values import session_dependent
 from mirrorlake.table.resolve import ResolvedTable
 
 if TYPE_CHECKING:
@@ -36,15 +37,26 @@ def place_of(ledger: Ledger, name: str, last: Load | None = None) -> LogPlace | 
 
 
 def refuse_unlogged(plan: ResolvedTable) -> None:
-    """See that whatever changes a table's rows is in its server's log.
+    """See that whatever changes a table's rows is in its server's log, with the values that a
+    SELECT of ours has.
 
     Raises:
         SchemaError: something is not.
     """
     table, why, step = plan.table, "", "Use mode incremental or full"
+    read = {exact.source or exact.name for exact in plan.columns}
+    computed = [name for name in session_dependent(table.columns) if name in read]
     if table.engine.lower() != "innodb":
         why = f"it is a table of {table.engine}, whose rows are logged before or after they change"
         step = f"ALTER it to ENGINE = InnoDB; or {step[0].lower()}{step[1:]}"
+    elif table.versioned:
+        why = "it is system-versioned, and its old rows are in the log as if they were new"
+    elif computed:
+        why = (
+            f"its column {computed[0]} is VIRTUAL, and its expression may have another value in "
+            "another session (by its time zone, sql_mode, …): the log has its writer's"
+        )
+        step = f"Make it STORED, or leave it out (`pci: never`); or {step[0].lower()}{step[1:]}"
     elif table.unseen_rules:
         why = "this account can't see whether a foreign key changes its rows, which is not logged"
         step = "Grant SELECT on the whole table, and REFERENCES in MariaDB"

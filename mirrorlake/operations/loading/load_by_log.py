@@ -21,7 +21,6 @@ from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.load.protocol.protocol import load_window
 from mirrorlake.operations.loading.follow_log import Followed, follow_copied
 from mirrorlake.operations.loading.unchanged import Unchanged
-from mirrorlake.table.log_place import refuse_unlogged
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
@@ -42,7 +41,6 @@ def load_by_log(
         followed: what of its log was loaded just before.
 
     Raises:
-        SchemaError: something changes its rows that is not in the log.
         MirrorlakeError: see the errors of loading and following.
     """
     from mirrorlake.sources.mysql.following.log_state import read_copy_start, refuse_unfollowable
@@ -57,7 +55,6 @@ def load_by_log(
                 retryable=True,
             )
         return list(found.loads)
-    refuse_unlogged(plan)
     refuse_unfollowable(connection, plan.source, {plan.table.database})
     place = read_copy_start(connection, plan.source, terms.server)
     terms = replace(terms, log_place=place.to_text())

@@ -55,6 +55,7 @@ from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.lake_names import remember_lake_names
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.left_out import note_left_out
+from mirrorlake.table.log_place import refuse_unlogged
 from mirrorlake.table.new_columns import gone_words, remember_columns, why_held
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
@@ -349,6 +350,8 @@ def _load(
     reach = read_reach(connection, plan.source) if bounded else None
     seen = read_position(connection)
     refuse_other_server(workspace, plan, seen.server)
+    if plan.contract.by_log:
+        refuse_unlogged(plan)  # before anything of it is written down: a column may be left out yet
     upcoming = plan_next_load(connection, workspace, plan, seen.server)
     fresh, last = upcoming.fresh, upcoming.last
     if fresh:

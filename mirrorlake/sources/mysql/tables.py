@@ -119,6 +119,8 @@ class SourceTable:
     """Whether this account may not see foreign keys, so that there may be others."""
     comment: str = ""
     """What its makers wrote of it."""
+    versioned: bool = field(default=False, repr=False, compare=False)
+    """Whether its server keeps old rows in it too (MariaDB), which a SELECT does not show."""
 
     @property
     def unseen_rules(self) -> bool:

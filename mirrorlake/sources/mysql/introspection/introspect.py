@@ -35,7 +35,7 @@ SELECT COLUMN_NAME, ORDINAL_POSITION, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARA
        LOCATE('MariaDB', VERSION()), COLUMN_DEFAULT
 FROM information_schema.COLUMNS WHERE {where} ORDER BY {of}, ORDINAL_POSITION"""
 _TABLES = """
-SELECT {of}, ENGINE, TABLE_ROWS, TABLE_COMMENT FROM information_schema.TABLES
+SELECT {of}, ENGINE, TABLE_ROWS, TABLE_COMMENT, TABLE_TYPE FROM information_schema.TABLES
 WHERE {where} AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY {of}"""
 # Only an equality spares the server from opening every table of the database.
 _ONE_TABLE = {"of": "TABLE_NAME", "where": "TABLE_SCHEMA = %s AND TABLE_NAME = %s"}
@@ -43,6 +43,7 @@ _ALL_TABLES = {"of": "TABLE_NAME", "where": "TABLE_SCHEMA = %s AND TABLE_NAME LI
 _ALL_DATABASES = {"of": "TABLE_SCHEMA", "where": "TABLE_NAME = %s"}
 
 
+_VERSIONED = "SYSTEM VERSIONED"
 _SAME = {"utf8mb4_0900_bin": "utf8mb4_bin"}
 """In MariaDB another name of the latter, under which trailing spaces don't count as in MySQL."""
 _LISTING = """
@@ -87,7 +88,7 @@ def estimate_rows(
     found: dict[tuple[str, str], int] = {}
     for database in dict.fromkeys(database for database, _ in tables):
         rows = rows_of(connection, _TABLES.format(**_ALL_TABLES), (database, "%"))
-        found |= {(database, str(name)): int(count or 0) for name, _, count, _ in rows}
+        found |= {(database, str(name)): int(count or 0) for name, _, count, *_ in rows}
     return {place: found[place] for place in tables if place in found}
 
 
@@ -134,8 +135,9 @@ def read_tables(
             foreign_keys=foreign.get(str(name), ()),
             keys_hidden=hidden(str(name)),
             comment=str(comment or ""),
+            versioned=str(kind).upper() == _VERSIONED,
         )
-        for name, engine, rows, comment in ask(_TABLES)
+        for name, engine, rows, comment, kind in ask(_TABLES)
     )
 
 
@@ -183,8 +185,9 @@ def read_in_databases(
             estimated_rows=int(rows or 0),
             foreign_keys=(),
             comment=str(comment or ""),
+            versioned=str(kind).upper() == _VERSIONED,
         )
-        for database, engine, rows, comment in ask(_TABLES)
+        for database, engine, rows, comment, kind in ask(_TABLES)
         if str(database) in databases and str(database) not in alike
     }
     for database in sorted(alike & {*databases}):
