@@ -94,6 +94,7 @@ def _look(
 ) -> dg.SensorResult | dg.SkipReason:
     from mirrorlake.operations.cursors import read_cursor
     from mirrorlake.operations.loading.detect import Mark, find_moved
+    from mirrorlake.operations.loading.quiet_log import find_quiet, is_followed, note_quiet
 
     marks = read_cursor(dict[str, Mark], context.cursor, {})
     contracts = [table.contract for table in tables if table.contract.name not in busy]
@@ -103,7 +104,12 @@ def _look(
         changed = _changed(context, mysql.contracts, ledger, contracts, in_turn)
         with mysql.session(source) as connection:
             config = mysql.contracts.sources[source]
-            seen = find_moved(connection, config, contracts, marks, ledger, changed)
+            quiet = find_quiet(connection, config, contracts, ledger)
+            note_quiet(ledger, quiet)
+            idle = set(quiet.tables)
+            if is_followed(ledger, source):
+                idle |= {contract.name for contract in contracts if contract.by_log}
+            seen = find_moved(connection, config, contracts, marks, ledger, changed, idle)
             # A run for a table that a command writes to would wait, and keep others from starting.
             free = [m for m in seen.moved if not ledger.is_held(m.contract.name)]
             held = len(seen.moved) - len(free)
