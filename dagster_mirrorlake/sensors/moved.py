@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from dagster_mirrorlake.assets.source_log import observed_lag
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.requests import (
     STATUS,
@@ -93,6 +94,7 @@ def _look(
     in_turn: "Callable[[], HeadsInTurn]",
 ) -> dg.SensorResult | dg.SkipReason:
     from mirrorlake.operations.cursors import read_cursor
+    from mirrorlake.operations.following.lag import read_lag
     from mirrorlake.operations.loading.detect import Mark, find_moved
     from mirrorlake.operations.loading.quiet_log import find_quiet, is_followed, note_quiet
 
@@ -115,12 +117,20 @@ def _look(
             held = len(seen.moved) - len(free)
             seen = replace(seen, moved=tuple(free))
             columns = _columns(connection, [m.contract for m in seen.moved])
+            lag = None
+            if any(m.contract.by_log for m in seen.moved):
+                lag = read_lag(connection, config, contracts, ledger)
     for reason in seen.refused.values():
         context.log.warning(reason)
     if not seen.moved:
         words = _nothing(seen, len(contracts), len(busy))
         return dg.SkipReason(f"{words}; tables that commands write to: {held}" if held else words)
-    return _result(context.instance, source, tables, marks, seen, columns)
+    result = _result(context.instance, source, tables, marks, seen, columns)
+    if lag is None:
+        return result
+    return result._replace(
+        asset_events=[*result.asset_events, observed_lag(source, tables[0], lag)]
+    )
 
 
 def _changed(

@@ -12,7 +12,7 @@ from pymysql.connections import Connection
 from mirrorlake.config import SourceConfig, TableContract
 from mirrorlake.ledger import Ledger, age_of
 from mirrorlake.operations.following.live_stream import distance
-from mirrorlake.sources.mysql.following.log_state import read_end
+from mirrorlake.sources.mysql.following.log_state import LogPlace, read_end
 from mirrorlake.table.log_place import place_of
 
 
@@ -49,15 +49,15 @@ def read_lag(
         SourceError: the server was lost, or does not show its log.
         LedgerError: the ledger could not be read.
     """
-    mine = [c for c in contracts if c.by_log and c.source == source.name]
-    names = [c.name for c in mine]
+    names = [c.name for c in contracts if c.by_log and c.source == source.name]
     end, unproved = read_end(connection, source), ledger.unproved_tables()
     now = end.clock.replace(tzinfo=UTC)
     loads, stamps = ledger.newest_loads(names), ledger.stamps(names)
+    standing = {name: one.place for name, one in ledger.standing_progress().items()}
     found: list[tuple[float, int | None, str]] = []
-    for name in names:
-        place = place_of(ledger, name) if name not in unproved else None
-        age = age_of(loads.get(name), now, stamps.get(name))
+    for name in (name for name in names if name not in unproved):
+        text, age = standing.get(name), age_of(loads.get(name), now, stamps.get(name))
+        place = place_of(ledger, name) if text is None else LogPlace.parse(text)
         if place is None or age is None:
             continue
         start = place.position.start.log or place.log
@@ -66,7 +66,7 @@ def read_lag(
         found.append((max(0.0, age.total_seconds()), behind, name))
     if not found:
         return None
-    seconds, _, table = max(found)
+    seconds, _, table = max(found, key=lambda one: one[0])
     known = [size for _, size, _ in found if size is not None]
     size = max(known) if len(known) == len(found) else None
     followed = {name for _, _, name in found}
