@@ -127,4 +127,5 @@ class _Shown:
         first = self._tables[0]
         more = {"rows": self._rows.total(), "rounds": self._rounds}
         self._context.log_event(observed_lag(self._source, first, lag, more))
-        self._context.log_event(lag_evaluation(self._source, first, contracts, lag))
+        verdict = lag_evaluation(self._source, first, contracts, lag)
+        self._context.log_event(verdict)  # pyright: ignore[reportArgumentType]

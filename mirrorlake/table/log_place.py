@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger.records import Load
 from mirrorlake.ledger.store import Ledger
+from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.table.resolve import ResolvedTable
 
 if TYPE_CHECKING:
@@ -35,31 +36,33 @@ def place_of(ledger: Ledger, name: str, last: Load | None = None) -> LogPlace | 
     return LogPlace.parse(further.place if beyond and further else last.receipt.log_place)
 
 
+def why_unlogged(table: SourceTable) -> tuple[str, str] | None:
+    """Why not all that changes a table's rows is in its server's log, and what to do about it; None
+    where it is."""
+    step = "Use mode incremental or full"
+    if table.engine.lower() != "innodb":
+        why = f"it is a table of {table.engine}, whose rows are logged before or after they change"
+        return why, f"ALTER it to ENGINE = InnoDB; or {step[0].lower()}{step[1:]}"
+    if table.unseen_rules:
+        why = "this account can't see whether a foreign key changes its rows, which is not logged"
+        return why, "Grant SELECT on the whole table, and REFERENCES in MariaDB"
+    for key in table.foreign_keys:
+        if _BY_SERVER & {key.on_update.upper(), key.on_delete.upper()}:
+            columns = ", ".join(key.columns)
+            why = f"its foreign key ({columns}) lets InnoDB change rows by itself (CASCADE, SET "
+            return f"{why}NULL), and InnoDB logs none of that", step
+    return None
+
+
 def refuse_unlogged(plan: ResolvedTable) -> None:
     """See that whatever changes a table's rows is in its server's log.
 
     Raises:
         SchemaError: something is not.
     """
-    table, why, step = plan.table, "", "Use mode incremental or full"
-    if table.engine.lower() != "innodb":
-        why = f"it is a table of {table.engine}, whose rows are logged before or after they change"
-        step = f"ALTER it to ENGINE = InnoDB; or {step[0].lower()}{step[1:]}"
-    elif table.unseen_rules:
-        why = "this account can't see whether a foreign key changes its rows, which is not logged"
-        step = "Grant SELECT on the whole table, and REFERENCES in MariaDB"
-    else:
-        for key in table.foreign_keys:
-            if _BY_SERVER & {key.on_update.upper(), key.on_delete.upper()}:
-                columns = ", ".join(key.columns)
-                why = (
-                    f"its foreign key ({columns}) lets InnoDB change rows by itself (CASCADE, SET "
-                )
-                why += "NULL), and InnoDB logs none of that"
-                break
-    if why:
+    if (found := why_unlogged(plan.table)) is not None:
         raise SchemaError(
-            f"table {plan.name}: mode binlog can't follow it: {why}",
+            f"table {plan.name}: mode binlog can't follow it: {found[0]}",
             table=plan.name,
-            next_step=step,
+            next_step=found[1],
         )

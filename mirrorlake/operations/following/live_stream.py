@@ -152,8 +152,7 @@ class LiveStream(LogStream):
         return reached
 
     def _is_enough(self, batch: LogBatch) -> bool:
-        if batch.state == "open":
-            return False
+        # Of a transaction that goes on, what came is kept: the next round reads on in it.
         self.round.rows += batch.rows
         limits, at = self._limits, batch.position.log
         read = distance(self._end.files, self._from, at) if self._from and at else 0
