@@ -146,6 +146,7 @@ def _as_json(done: FollowedRound) -> dict[str, Any]:
         "rows": sum(done.rows.values()),
         "tables": dict(done.rows),
         "seconds": done.seconds,
+        "load_seconds": done.load_seconds,
         "position": done.place,
         "changed": dict(done.changed),
         "errors": [

@@ -65,7 +65,7 @@ class FollowedRound:
         rows: row versions that raw got, by table.
         changed: what became of tables that were not merely followed, in words.
         failed: errors by table.
-        seconds: how long it took.
+        seconds: how long it took; ``load_seconds`` of these until raw had it.
         place: how far the log was read, as file:offset.
         reached: whether it read to where the log ended when it began.
     """
@@ -77,6 +77,7 @@ class FollowedRound:
     changed: Mapping[str, str]
     failed: Mapping[str, MirrorlakeError]
     seconds: float
+    load_seconds: float
     place: str
     reached: bool
 
@@ -188,12 +189,13 @@ class Rounds:
         read = Round()
         if self._stream is not None:
             read = self._stream.advance(*self._look())
+        loaded = time.monotonic()
         failpoint("follow.loaded")
         done = self._sync(read)
         failpoint("follow.folded")
         failed = {one.contract.name: one.error for one in done if one.error is not None}
         self._maintain(done)
-        return self._report(began, read, done, failed)
+        return self._report(began, loaded, read, done, failed)
 
     def _sync(self, read: Round) -> list[Synced]:
         """Fold what was loaded, and sync what can't merely be followed."""
@@ -261,6 +263,7 @@ class Rounds:
     def _report(
         self,
         began: float,
+        loaded: float,
         read: Round,
         done: Sequence[Synced],
         failed: Mapping[str, MirrorlakeError],
@@ -276,6 +279,7 @@ class Rounds:
             changed={r.table: words for r in results if (words := _words(r))},
             failed=failed,
             seconds=round(time.monotonic() - began, 3),
+            load_seconds=round(loaded - began, 3),
             place=str(place or ""),
             reached=not read.enough,
         )
