@@ -42,9 +42,8 @@ class LogPlaces:
         ]
         mine = LOG_PROGRESS.c.table_name == sa.bindparam("of_table")
         stamp = CHANGE_STAMPS.c.table_name == sa.bindparam("of_table")
-        same = sa.and_(
-            CHANGE_STAMPS.c.seq == sa.bindparam("of"), CHANGE_STAMPS.c.evidence == BY_LOG
-        )
+        by_log = sa.func.coalesce(CHANGE_STAMPS.c.evidence, "") == BY_LOG
+        same = sa.and_(CHANGE_STAMPS.c.seq == sa.bindparam("of"), by_log)
         others = [{"of_table": one.table, "of": one.seq} for one in found]
         with self._database.begin() as connection:
             connection.execute(LOG_PROGRESS.delete().where(mine), names)

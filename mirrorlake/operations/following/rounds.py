@@ -204,9 +204,9 @@ class Rounds:
             stream.leave(read.altered)
         followed = self._followed()
         due = {n for n, retry in self._retries.items() if retry.at <= now}
-        touched = {n for n in {*read.loads, *due} if n in followed}
-        away = {n for n in self._contracts if n not in followed}
-        away = {n for n in away if n in due or n not in self._retries}
+        free = {n for n in self._contracts if n in due or n not in self._retries}
+        touched = free.intersection({*read.loads, *due}, followed)
+        away = free.difference(followed)
         ledger = self._workspace.ledger
         chosen = [
             contract
