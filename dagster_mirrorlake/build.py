@@ -12,16 +12,19 @@ from dagster_mirrorlake.assets import (
     build_chain,
     build_cleanup,
     build_maintenance,
+    build_source_log,
     build_tenants_chain,
 )
 from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, source_schema
 from dagster_mirrorlake.checks import (
     build_checks,
+    build_lag_check,
     build_tenant_checks,
 )
 from dagster_mirrorlake.executor import threads_executor
 from dagster_mirrorlake.jobs import (
     build_backfill_errored,
+    build_follow,
     build_hold,
     build_prove,
     build_prove_tenants,
@@ -193,6 +196,7 @@ def build_assets(mirror: Mirror) -> list[Asset]:
     return [
         *(asset for table in mirror.tables for asset in _chain(mirror, table)),
         *(build_cleanup(source, tables) for source, tables in mirror.by_source.items()),
+        *(log for one in mirror.by_source.items() for log in build_source_log(*one)),
         *(asset for tenants in mirror.tenants for asset in build_tenants_chain(tenants)),
         *([build_maintenance(mirror.every, mirror.tenants)] if _has_lake(mirror) else []),
         *(asset for build in ASSETS for asset in build(mirror)),
@@ -221,6 +225,7 @@ def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
     return [
         *(check for table in mirror.tables for check in build_checks(table)),
         *map(build_tenant_checks, mirror.tenants),
+        *(check for one in mirror.by_source.items() for check in build_lag_check(*one)),
         *(check for build in CHECKS for check in build(mirror)),
     ]
 
@@ -233,6 +238,7 @@ def build_jobs(mirror: Mirror) -> list[dg.JobDefinition]:
     return [
         *(build(mirror.every, needs) for build in (build_sync, build_prove) if mirror.every),
         *(build(mirror.tables) for build in of_tables if mirror.tables),
+        *(job for one in mirror.by_source.items() for job in build_follow(*one)),
         *(build(of_servers) for build in (build_hold, build_release) if of_servers),
         *([build_prove_tenants(mirror.tenants)] if mirror.tenants else []),
     ]

@@ -274,7 +274,7 @@ def _verdict(
 
 def _surplus(contract: TableContract, writer: LiveWriter) -> Sequence[tuple[str, ...]]:
     """The keys that the mirror must have too many: deleted since it saw them."""
-    if contract.source != "shop" or contract.mode == "full":
+    if contract.source != "shop" or contract.mode in ("full", "binlog"):
         return ()
     return tuple(writer.journal.surplus[contract.table])
 

@@ -75,6 +75,8 @@ OF_STREAMS = ("stream.held", "stream.kept")
 OF_LOGS = ("log.table", "log.progress")
 """While tables follow their server's log: after one table's changes of a piece of it, and before it
 is written down how far all of them were followed."""
+OF_FOLLOWERS = ("follow.loaded", "follow.folded")
+"""In a round of the process that follows a log: before and after what was loaded is folded."""
 OF_MODELS = ("model.staged", "model.before_publish", "model.published", "model.recorded")
 """On the way of each partition of a model."""
 OF_EXPECTATIONS = ("model.looked_at", "model.checked")

@@ -18,6 +18,11 @@ def cleanup_key(source: str, names: Names) -> dg.AssetKey:
     return names.key("cleanup", source)
 
 
+def log_key(source: str, names: Names) -> dg.AssetKey:
+    """``log/<source>``, of a mirror with a name ``log/<mirror>/<source>``."""
+    return names.key("log", source)
+
+
 def permissions_key(names: Names) -> dg.AssetKey:
     """``permissions``, of a mirror with a name ``permissions/<mirror>``."""
     return names.key("permissions")

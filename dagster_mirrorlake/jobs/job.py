@@ -21,6 +21,8 @@ def job_of(
     tables: Sequence[MirroredTable | MirroredTenants],
     needs: str = "mirrorlake",
     also: frozenset[str] = frozenset(),
+    *,
+    waits: bool = True,
 ) -> dg.JobDefinition:
     """A job whose one step has the job's name.
 
@@ -31,6 +33,7 @@ def job_of(
         tables: those of the location: where all are one source's, each run carries its tag.
         needs: the resource that it takes.
         also: others that reading the tables' landings takes.
+        waits: whether it waits for runs of its source, and these for it.
     """
     names = tables[0].names
 
@@ -47,7 +50,7 @@ def job_of(
     )(compute)
     sources = {table.source_tag for table in tables}
     # A job that reads no table (a hold) waits for no run.
-    alone = needs == "mirrorlake" and len(sources) == 1
+    alone = waits and needs == "mirrorlake" and len(sources) == 1
     tags = {SOURCE_TAG: sources.pop()} if alone else {}
     graph = dg.GraphDefinition(
         name=names.of(name),

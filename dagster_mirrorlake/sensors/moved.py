@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from dagster_mirrorlake.assets.source_log import observed_lag
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.requests import (
     STATUS,
@@ -93,7 +94,9 @@ def _look(
     in_turn: "Callable[[], HeadsInTurn]",
 ) -> dg.SensorResult | dg.SkipReason:
     from mirrorlake.operations.cursors import read_cursor
+    from mirrorlake.operations.following.lag import read_lag
     from mirrorlake.operations.loading.detect import Mark, find_moved
+    from mirrorlake.operations.loading.quiet_log import find_quiet, is_followed, note_quiet
 
     marks = read_cursor(dict[str, Mark], context.cursor, {})
     contracts = [table.contract for table in tables if table.contract.name not in busy]
@@ -103,18 +106,31 @@ def _look(
         changed = _changed(context, mysql.contracts, ledger, contracts, in_turn)
         with mysql.session(source) as connection:
             config = mysql.contracts.sources[source]
-            seen = find_moved(connection, config, contracts, marks, ledger, changed)
+            quiet = find_quiet(connection, config, contracts, ledger)
+            note_quiet(ledger, quiet)
+            idle = set(quiet.tables)
+            if is_followed(ledger, source):
+                idle |= {contract.name for contract in contracts if contract.by_log}
+            seen = find_moved(connection, config, contracts, marks, ledger, changed, idle)
             # A run for a table that a command writes to would wait, and keep others from starting.
             free = [m for m in seen.moved if not ledger.is_held(m.contract.name)]
             held = len(seen.moved) - len(free)
             seen = replace(seen, moved=tuple(free))
             columns = _columns(connection, [m.contract for m in seen.moved])
+            lag = None
+            if any(m.contract.by_log for m in seen.moved):
+                lag = read_lag(connection, config, contracts, ledger)
     for reason in seen.refused.values():
         context.log.warning(reason)
     if not seen.moved:
         words = _nothing(seen, len(contracts), len(busy))
         return dg.SkipReason(f"{words}; tables that commands write to: {held}" if held else words)
-    return _result(context.instance, source, tables, marks, seen, columns)
+    result = _result(context.instance, source, tables, marks, seen, columns)
+    if lag is None:
+        return result
+    return result._replace(
+        asset_events=[*result.asset_events, observed_lag(source, tables[0], lag)]
+    )
 
 
 def _changed(

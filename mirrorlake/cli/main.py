@@ -16,6 +16,7 @@ from mirrorlake.capabilities import Seam
 from mirrorlake.cli import show
 from mirrorlake.cli.backfills import backfill, invalidate
 from mirrorlake.cli.check import check
+from mirrorlake.cli.follow import follow
 from mirrorlake.cli.lake import lake
 from mirrorlake.cli.machine import doctor, warm
 from mirrorlake.cli.plans import plan
@@ -84,7 +85,7 @@ def config_schema_command() -> None:
 
 _CORE: dict[str, tuple[click.Command, ...]] = {
     "Start": (plan, doctor),
-    "Every day": (sync, status, gaps, backfill, hold),
+    "Every day": (sync, follow, status, gaps, backfill, hold),
     "Prove and repair": (check, repair, proof, readers, refold, recover),
     "Look": (schema, tenants),
     "Models": (invalidate,),

@@ -30,6 +30,11 @@ _STATEMENTS = 5
 @click.option("--tables", multiple=True, help="Only tables like this pattern: table or db.table.")
 @click.option("--exclude", multiple=True, help="No tables like this pattern: table or db.table.")
 @click.option(
+    "--mode",
+    type=click.Choice(["binlog"]),
+    help="Have full copies follow the server's binary log, where it can be followed.",
+)
+@click.option(
     "--output",
     type=click.Path(path_type=Path),
     default=Path("mirrorlake.yaml"),
@@ -43,6 +48,7 @@ def init(
     databases: Sequence[str],
     tables: Sequence[str],
     exclude: Sequence[str],
+    mode: str | None,
     output: Path,
     force: bool,
     as_json: bool,
@@ -63,11 +69,13 @@ def init(
     from mirrorlake.init.from_server import write_first_contract
 
     if url is None or any(others.values()):
-        chosen = (*databases, *tables, *exclude)
+        chosen = (*databases, *tables, *exclude, *([mode] if mode else []))
         write_other(url, name, output, others, chosen=chosen, force=force, as_json=as_json)
         return
     choice = Choice(tuple(databases), tuple(tables), tuple(exclude))
-    written = write_first_contract(url, name, output, force=force, choice=choice)
+    written = write_first_contract(
+        url, name, output, force=force, choice=choice, by_log=mode == "binlog"
+    )
     if as_json:
         show.print_json(asdict(written))
         return
@@ -80,6 +88,7 @@ def init(
 
 
 def _said(written: Written, output: Path) -> Iterator[str]:
+    from mirrorlake.init.by_log import proposal_lines
     from mirrorlake.init.summary import late_deletes, listed, modes_in_words, skipped_kinds
 
     warnings = plural(written.warnings, "warning") if written.warnings else "no warning"
@@ -94,6 +103,7 @@ def _said(written: Written, output: Path) -> Iterator[str]:
         yield f"{zone}: time_zone is {named}."
     if late := late_deletes(written.modes):
         yield f"{late}."
+    yield from proposal_lines(written.log)
     if written.warning_kinds:
         yield "Warnings by kind:"
     yield from (f"- {kind}" for kind in written.warning_kinds)

@@ -17,6 +17,7 @@ from pymysql.connections import Connection
 from mirrorlake.config import SourceConfig, TlsConfig, config_schema, load_config
 from mirrorlake.config.source_url import SourceUrl, parse_source_url
 from mirrorlake.errors import ConfigError, SchemaError, SourceError
+from mirrorlake.init.by_log import LogProposal, propose, read_log
 from mirrorlake.init.choice import Choice, choose_databases, choose_tables
 from mirrorlake.init.first_day import read_first_day
 from mirrorlake.init.render import (
@@ -37,6 +38,7 @@ from mirrorlake.init.summary import (
     tables_of_many,
     warning_kinds,
 )
+from mirrorlake.sources.mysql.binlog.requirements import LogRequirement
 from mirrorlake.sources.mysql.introspection.introspect import (
     SourceTable,
     check_whole,
@@ -73,6 +75,7 @@ class Written:
         indexes: full copies that an index alone would make incremental, largest first.
         nullable: full copies whose time of change can be NULL, as ``db.table (column)``.
         schema: the JSON schema's file; None where another file has its name.
+        log: what is said of following the server's binary log.
         same_tables: table → how many databases have one of the name, where they are several: they
             may be tenants.
     """
@@ -89,6 +92,7 @@ class Written:
     nullable: tuple[str, ...]
     schema: str | None
     same_tables: dict[str, int]
+    log: LogProposal
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,7 @@ class _Found:
     tables: list[SuggestedTable]
     skipped: list[Skipped]
     zone: ZoneFound
+    missing: tuple[LogRequirement, ...] | None
 
 
 def write_first_contract(
@@ -106,12 +111,14 @@ def write_first_contract(
     force: bool,
     choice: Choice | None = None,
     home: str = HOME,
+    by_log: bool = False,
 ) -> Written:
     """Introspect a server and write its contract to ``output``; no row's value is kept.
 
     Args:
         choice: which databases and tables; all where it is left out.
         home: the folder of lake and ledger, relative to the contract's.
+        by_log: whether full copies that can follow the server's binary log are to do so.
 
     Raises:
         ConfigError: the URL is wrong, a pattern matches nothing, the file is there and ``force`` is
@@ -135,11 +142,12 @@ def write_first_contract(
             source=name,
             next_step="Check its name, and GRANT SELECT on it to this account",
         )
+    tables, proposal = propose(tables, found.missing, wanted=by_log)
     variables = _variables(name, parsed, tables)
     schema = output.with_name(SCHEMA)
     ours = _is_ours(schema)
     line = f"./{SCHEMA}" if ours else None
-    text = render_contract(name, parsed, tables, zone, found.skipped, line, home)
+    text = render_contract(name, parsed, tables, zone, found.skipped, line, home, proposal)
     _write(output, text, variables)
     if ours:
         _write_whole(schema, json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n")
@@ -156,6 +164,7 @@ def write_first_contract(
         nullable=nullable_times(tables),
         schema=str(schema) if ours else None,
         same_tables=tables_of_many(tables),
+        log=proposal,
     )
 
 
@@ -193,7 +202,7 @@ def _suggest(source: SourceConfig, database: str | None, choice: Choice) -> _Fou
         chosen = choose_databases(choice, seen)
         listed = choose_tables(choice, {d: read_listing(connection, d) for d in chosen})
         server = read_server_zone(connection, source)
-        skipped = list(_others(listed))
+        skipped, missing = list(_others(listed)), read_log(connection)
         tables: list[SuggestedTable] = []
         for of_database, names in listed.items():
             wanted = [name for name, kind in names.items() if kind == "table"]
@@ -207,7 +216,7 @@ def _suggest(source: SourceConfig, database: str | None, choice: Choice) -> _Fou
                     tables.append(one)
                 else:
                     skipped.append(one)
-    return _Found(tables, skipped, ZoneFound(name_of_zone(server), server.words))
+    return _Found(tables, skipped, ZoneFound(name_of_zone(server), server.words), missing)
 
 
 def _read_each(

@@ -10,6 +10,7 @@ from textwrap import wrap
 from typing import Final
 
 from mirrorlake.config import Namespaces, SourceUrl, TlsConfig, default_namespaces
+from mirrorlake.init.by_log import LogProposal, proposal_lines
 from mirrorlake.init.pii import Suggestion
 from mirrorlake.init.suggest_tables import SuggestedTable
 from mirrorlake.init.summary import (
@@ -69,6 +70,7 @@ def render_contract(
     skipped: Sequence[Skipped] = (),
     schema: str | None = None,
     home: str = HOME,
+    log: LogProposal | None = None,
 ) -> str:
     """The text of a ``mirrorlake.yaml`` for one source.
 
@@ -83,10 +85,12 @@ def render_contract(
         skipped: what else the server has, for which no contract is written.
         schema: the JSON schema's file, as an editor finds it from the contract's folder.
         home: the folder of lake and ledger, relative to the contract's.
+        log: what is said of following the server's binary log.
     """
     ordered = sorted(tables, key=lambda table: (table.database, table.table))
     hashed = any(rule.is_hash for table in ordered for rule in table.rules)
-    lines = [*_head(schema), *_summary(ordered, skipped), *_sections(home, hashed=hashed)]
+    lines = [*_head(schema), *_summary(ordered, skipped), *_log(log)]
+    lines += _sections(home, hashed=hashed)
     lines += _source(name, url, zone)
     taken: set[str] = set()
     named: set[str] = set()
@@ -165,6 +169,16 @@ def _summary(tables: Sequence[SuggestedTable], skipped: Sequence[Skipped]) -> It
             yield f"#   {statement if statement.isprintable() else quoted(statement)}"
     if nullable:
         yield from _comment(f"{nullable_words(nullable, after_others=bool(wanted))}.", 0)
+
+
+def _log(found: LogProposal | None) -> Iterator[str]:
+    """What is said of following the server's binary log."""
+    lines = [*proposal_lines(found)] if found is not None else []
+    if lines:
+        yield "#"
+    for line in lines:
+        # A statement is copied as a line.
+        yield from [f"# {line}"] if line.startswith("  ") else _comment(line, 0)
 
 
 def lake_and_ledger(home: str = HOME) -> Iterator[str]:

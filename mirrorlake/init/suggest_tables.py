@@ -28,6 +28,7 @@ from mirrorlake.sources.mysql.tables import ForeignKey
 from mirrorlake.sources.mysql.types.collations import why_no_key
 from mirrorlake.sources.mysql.types.exact_types import exact_column
 from mirrorlake.sources.mysql.types.registry import INTEGERS
+from mirrorlake.table.log_place import why_unlogged
 
 _MOMENTS: Final = ("datetime", "timestamp")
 _MODIFIED: Final = re.compile(
@@ -87,7 +88,8 @@ class Almost:
 class SuggestedTable:
     """A contract for one table, and what a person should know before agreeing to it.
 
-    ``notes`` explain the choices: single lines without any value of the table.
+    ``notes`` explain the choices: single lines without any value of the table. ``logged``: all that
+    changes its rows is in the server's binary log, if the server keeps one that can be followed.
     """
 
     database: str
@@ -103,6 +105,7 @@ class SuggestedTable:
     estimated_rows: int
     almost: Almost | None = None
     partitions_from: date | None = None
+    logged: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,13 @@ def suggest_contract(table: SourceTable, samples: Mapping[str, Sequence[str]]) -
         warnings=(*warnings, *_table_warnings(table, choice, never)),
         estimated_rows=table.estimated_rows,
         almost=choice.almost,
+        logged=_is_logged(table, key, never),
     )
+
+
+def _is_logged(table: SourceTable, key: tuple[str, ...], never: set[str]) -> bool:
+    kept = all(exact_column(c) is not None for c in table.columns if c.name not in never)
+    return bool(key) and kept and why_unlogged(table) is None
 
 
 def _choose(table: SourceTable, key: tuple[str, ...], never: set[str]) -> _Choice:

@@ -19,7 +19,9 @@ FIRST: Final = 4
 MANY: Final = 3
 """So many databases that have tables of the same name may be tenants of one application."""
 _LONGEST_NAME: Final = 64
-_MODES: Final = ("full", "incremental", "append")
+_MODES: Final = ("full", "binlog", "incremental", "append")
+_AT_ONCE: Final = ("full", "binlog")
+"""Modes that see deletes."""
 
 
 @dataclass(frozen=True)
@@ -141,12 +143,13 @@ def late_deletes(modes: Mapping[str, int]) -> str:
     >>> late_deletes({"full": 3})
     ''
     """
-    late = sum(count for mode, count in modes.items() if mode != "full")
+    late = sum(count for mode, count in modes.items() if mode not in _AT_ONCE)
     if not late:
         return ""
     which = "the table that is" if late == 1 else f"the {late:,} tables that are"
+    others = "neither full nor binlog" if modes.get("binlog") else "not full"
     return (
-        f"Rows that are deleted from {which} not full stay in the mirror until a reload or a check "
+        f"Rows that are deleted from {which} {others} stay in the mirror until a reload or a check "
         "finds them; `mirrorlake repair TABLE --deletes` finds them at once"
     )
 

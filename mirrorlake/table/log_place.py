@@ -6,12 +6,14 @@ log (`mirrorlake.operations.loading.follow_log`).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from mirrorlake.errors import SchemaError
 from mirrorlake.ledger.records import Load
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.sources.mysql.following.generated_values import session_dependent
+from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.table.resolve import ResolvedTable
 
 if TYPE_CHECKING:
@@ -36,6 +38,38 @@ def place_of(ledger: Ledger, name: str, last: Load | None = None) -> LogPlace | 
     return LogPlace.parse(further.place if beyond and further else last.receipt.log_place)
 
 
+def why_unlogged(
+    table: SourceTable, read: Collection[str] | None = None
+) -> tuple[str, str] | None:
+    """Why not all that changes a table's rows is in its server's log, with the values that a SELECT
+    of ours has, and what to do about it; None where it is.
+
+    Args:
+        read: the columns that are read, as MySQL calls them; None: all.
+    """
+    step = "Use mode incremental or full"
+    if table.engine.lower() != "innodb":
+        why = f"it is a table of {table.engine}, whose rows are logged before or after they change"
+        return why, f"ALTER it to ENGINE = InnoDB; or {step[0].lower()}{step[1:]}"
+    if table.versioned:
+        return "it is system-versioned, and its old rows are in the log as if they were new", step
+    for name in session_dependent(table.columns):
+        if read is None or name in read:
+            why = f"its column {name} is VIRTUAL, and its expression may have another value in "
+            why += "another session (by its time zone, sql_mode, …): the log has its writer's"
+            step = f"leave it out (`pci: never`); or {step[0].lower()}{step[1:]}"
+            return why, f"Make it STORED, or {step}"
+    if table.unseen_rules:
+        why = "this account can't see whether a foreign key changes its rows, which is not logged"
+        return why, "Grant SELECT on the whole table, and REFERENCES in MariaDB"
+    for key in table.foreign_keys:
+        if _BY_SERVER & {key.on_update.upper(), key.on_delete.upper()}:
+            columns = ", ".join(key.columns)
+            why = f"its foreign key ({columns}) lets InnoDB change rows by itself (CASCADE, SET "
+            return f"{why}NULL), and InnoDB logs none of that", step
+    return None
+
+
 def refuse_unlogged(plan: ResolvedTable) -> None:
     """See that whatever changes a table's rows is in its server's log, with the values that a
     SELECT of ours has.
@@ -43,35 +77,10 @@ def refuse_unlogged(plan: ResolvedTable) -> None:
     Raises:
         SchemaError: something is not.
     """
-    table, why, step = plan.table, "", "Use mode incremental or full"
     read = {exact.source or exact.name for exact in plan.columns}
-    computed = [name for name in session_dependent(table.columns) if name in read]
-    if table.engine.lower() != "innodb":
-        why = f"it is a table of {table.engine}, whose rows are logged before or after they change"
-        step = f"ALTER it to ENGINE = InnoDB; or {step[0].lower()}{step[1:]}"
-    elif table.versioned:
-        why = "it is system-versioned, and its old rows are in the log as if they were new"
-    elif computed:
-        why = (
-            f"its column {computed[0]} is VIRTUAL, and its expression may have another value in "
-            "another session (by its time zone, sql_mode, …): the log has its writer's"
-        )
-        step = f"Make it STORED, or leave it out (`pci: never`); or {step[0].lower()}{step[1:]}"
-    elif table.unseen_rules:
-        why = "this account can't see whether a foreign key changes its rows, which is not logged"
-        step = "Grant SELECT on the whole table, and REFERENCES in MariaDB"
-    else:
-        for key in table.foreign_keys:
-            if _BY_SERVER & {key.on_update.upper(), key.on_delete.upper()}:
-                columns = ", ".join(key.columns)
-                why = (
-                    f"its foreign key ({columns}) lets InnoDB change rows by itself (CASCADE, SET "
-                )
-                why += "NULL), and InnoDB logs none of that"
-                break
-    if why:
+    if (found := why_unlogged(plan.table, read)) is not None:
         raise SchemaError(
-            f"table {plan.name}: mode binlog can't follow it: {why}",
+            f"table {plan.name}: mode binlog can't follow it: {found[0]}",
             table=plan.name,
-            next_step=step,
+            next_step=found[1],
         )

@@ -173,15 +173,15 @@ def test_no_check_of_the_demo_is_not_evaluated_for_a_mere_report(
         demo.tick()
         assert {name for name in demo.hidden() if BY_DAY not in name} == set()
         # A sweep that finds a deleted row and repairs it, and the report of the repair.
-        _run(server, "DELETE FROM shop.order_items WHERE order_id = 7 AND line = 1")
-        demo.check(dg.AssetCheckKey(demo.tables["shop.shop.order_items"].key("deduped"), EXACT))
+        _run(server, "DELETE FROM shop.payments WHERE id = 7")
+        demo.check(dg.AssetCheckKey(demo.tables["shop.shop.payments"].key("deduped"), EXACT))
         assert demo.tick() > 0
         hidden = demo.hidden()
-        assert "deduped/shop/shop/order_items:exact_match" not in hidden
-        assert "deduped/shop/shop/order_items:row_count" in hidden
+        assert "deduped/shop/shop/payments:exact_match" not in hidden
+        assert "deduped/shop/shop/payments:row_count" in hidden
         tables = {name.split(":")[0].split("/", 1)[1] for name in hidden}
-        assert tables <= {"shop/shop/order_items", "shop/shop/events"}
-        demo.check(*demo.of("shop.shop.order_items"))
+        assert tables <= {"shop/shop/payments", "shop/shop/events"}
+        demo.check(*demo.of("shop.shop.payments"))
         demo.tick()
         assert {name for name in demo.hidden() if BY_DAY not in name} == set()
 

@@ -9,8 +9,8 @@ from datetime import UTC
 import sqlalchemy as sa
 
 from mirrorlake.ledger.database.database import Database
-from mirrorlake.ledger.records import LogProgress
-from mirrorlake.ledger.tables import CHANGE_STAMPS, LOG_PROGRESS
+from mirrorlake.ledger.records import MOVING, LogProgress
+from mirrorlake.ledger.tables import CHANGE_STAMPS, LOADS, LOG_PROGRESS, WINDOWS
 
 BY_LOG = "log"
 """The evidence by which such a table is known to be its source."""
@@ -23,7 +23,10 @@ class LogPlaces:
 
     def record_log_progress(self, found: Sequence[LogProgress]) -> None:
         """Write down how far tables of one source were followed, all of them or none; with it,
-        until when their mirrors are known to be their source."""
+        until when their mirrors are known to be their source.
+
+        What a stamp says of the lake, and of the contract, stays while it is of the same load.
+        """
         if not found:
             return
         names = [{"of_table": one.table} for one in found]
@@ -37,11 +40,28 @@ class LogPlaces:
             | {"read_at": at, "seen_at": at, "evidence": BY_LOG}
             for one, at in zip(found, plain, strict=True)
         ]
+        mine = LOG_PROGRESS.c.table_name == sa.bindparam("of_table")
+        stamp = CHANGE_STAMPS.c.table_name == sa.bindparam("of_table")
+        by_log = sa.func.coalesce(CHANGE_STAMPS.c.evidence, "") == BY_LOG
+        same = sa.and_(CHANGE_STAMPS.c.seq == sa.bindparam("of"), by_log)
+        others = [{"of_table": one.table, "of": one.seq} for one in found]
         with self._database.begin() as connection:
-            for table, rows in ((LOG_PROGRESS, places), (CHANGE_STAMPS, stamps)):
-                mine = table.c.table_name == sa.bindparam("of_table")
-                connection.execute(table.delete().where(mine), names)
-                connection.execute(table.insert(), rows)
+            connection.execute(LOG_PROGRESS.delete().where(mine), names)
+            connection.execute(LOG_PROGRESS.insert(), places)
+            connection.execute(CHANGE_STAMPS.delete().where(stamp, ~same), others)
+            known = {
+                row.table_name for row in connection.execute(sa.select(CHANGE_STAMPS.c.table_name))
+            }
+            if new := [one for one in stamps if one["table_name"] not in known]:
+                connection.execute(CHANGE_STAMPS.insert(), new)
+            if old := [
+                {"of_table": one["table_name"], "to": one["seen_at"]}
+                for one in stamps
+                if one["table_name"] in known
+            ]:
+                moved = CHANGE_STAMPS.update().where(stamp)
+                to = sa.bindparam("to")
+                connection.execute(moved.values(read_at=to, seen_at=to), old)
 
     def log_progress(self, table: str) -> LogProgress | None:
         """How far a table was followed beyond its newest load when that was last recorded."""
@@ -53,3 +73,26 @@ class LogPlaces:
             if row is None
             else LogProgress(table, row.seq, row.place, row.at.replace(tzinfo=UTC))
         )
+
+    def standing_progress(self) -> dict[str, LogProgress]:
+        """The same of every table of which it says still how far raw has its changes: none was
+        loaded since, and no load of it is open or failed."""
+        joined = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
+        later = (
+            sa.select(LOADS.c.seq)
+            .select_from(joined)
+            .where(
+                LOADS.c.table_name == LOG_PROGRESS.c.table_name,
+                LOADS.c.seq > LOG_PROGRESS.c.seq,
+                sa.or_(LOADS.c.state != "success", WINDOWS.c.kind.in_(MOVING)),
+            )
+            .correlate(LOG_PROGRESS)
+        )
+        with self._database.read() as connection:
+            rows = connection.execute(LOG_PROGRESS.select().where(~sa.exists(later))).all()
+        return {
+            row.table_name: LogProgress(
+                row.table_name, row.seq, row.place, row.at.replace(tzinfo=UTC)
+            )
+            for row in rows
+        }

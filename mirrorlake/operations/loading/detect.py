@@ -106,6 +106,7 @@ def find_moved(
     marks: Mapping[str, Mark],
     ledger: Ledger,
     changed: Collection[str] = (),
+    quiet: Collection[str] = (),
 ) -> Seen:
     """Which of one source's tables are due, against the marks that were remembered by table name.
 
@@ -116,6 +117,7 @@ def find_moved(
 
     Args:
         changed: tables whose lake tables the catalog names otherwise than after our last commits.
+        quiet: tables of whose server's log there is nothing to read: see `find_quiet`.
 
     Raises:
         SourceError: the source could not be queried.
@@ -124,6 +126,11 @@ def find_moved(
     clock: datetime = rows_of(connection, "SELECT UTC_TIMESTAMP(6)")[0][0]
     until = _until(contracts, marks, clock)
     contracts = [c for c in contracts if c.name not in marks or c.every not in until]
+    contracts = [
+        c
+        for c in contracts
+        if c.name not in quiet or c.name in changed or _terms_of(c) != _marked(marks, c)
+    ]
     tables = _tables(connection, contracts)
     identities = _identities(connection, contracts)
     newest = ledger.newest_loads([c.name for c in contracts])
@@ -194,7 +201,7 @@ class _Watched:
             return self._due(words, mark.moved_at, version)
         if self.contract.by_log:
             # Whether anything happened says the log alone, and who follows it reads on.
-            return self._due("it follows its server's log", now, version)
+            return self._due("its server's log moved", now, version)
         if self._unanswered(mark, last):
             return self._due("the last request brought no load", mark.moved_at, version)
         if self.contract.copies:
@@ -212,7 +219,7 @@ class _Watched:
     def _why_another(self, mark: Mark, now: str) -> Moved | None:
         """That its contract or its table is not what the mark is of."""
         version = mark.version
-        if mark.terms != self._terms:
+        if mark.terms != _terms_of(self.contract):
             return self._due("its contract changed", mark.moved_at, version)
         if mark.shape not in ("", self._shape):
             # A DDL may leave every row where it was.
@@ -235,7 +242,9 @@ class _Watched:
 
     def _due(self, reason: str, moved_at: str, version: str, *, settled: bool = False) -> Moved:
         now = self.clock.isoformat()
-        mark = Mark(None, 0, None, "", moved_at, now, settled, self._terms, self._shape)
+        mark = Mark(
+            None, 0, None, "", moved_at, now, settled, _terms_of(self.contract), self._shape
+        )
         mark = replace(mark, identity=self.identity, version=version or self._first_version())
         if self.contract.loads.by_windows:
             anchor = self._anchor()
@@ -250,13 +259,6 @@ class _Watched:
             return "not looked at"
         high = f"SELECT CAST(MAX({self._cursor.sql}) AS CHAR) {self._from}"
         return _after("", rows_of(self.connection, high)[0][0], self._shape, self.identity)
-
-    @property
-    def _terms(self) -> str:
-        """What a load of it means, as far as the contract says: see `mirrorlake.table.meaning`."""
-        contract = self.contract
-        terms = (contract.mode, contract.key, contract.cursor, contract.namespaces.raw)
-        return json.dumps([*terms, contract.start and contract.start.isoformat()])
 
     @property
     def _shape(self) -> str:
@@ -299,6 +301,17 @@ class _Watched:
         if cursor.data_type in TIMES:
             return time_bound(cursor, datetime.fromisoformat(anchor), self.source.zone)
         return f"{cursor.sql} >= {int(anchor)}"
+
+
+def _terms_of(contract: TableContract) -> str:
+    """What a load of it means, as far as the contract says: see `mirrorlake.table.meaning`."""
+    terms = (contract.mode, contract.key, contract.cursor, contract.namespaces.raw)
+    return json.dumps([*terms, contract.start and contract.start.isoformat()])
+
+
+def _marked(marks: Mapping[str, Mark], contract: TableContract) -> str | None:
+    mark = marks.get(contract.name)
+    return mark.terms if mark is not None else None
 
 
 def _after(version: str, *seen: object) -> str:

@@ -103,7 +103,7 @@ def _follow_source(
         for contract in contracts:
             try:
                 refuse_held(workspace.ledger, contract.source)
-                table = _resolved(workspace, contract, connection, seen.server)
+                table = resolve_following(workspace, contract, connection, seen.server)
             except MirrorlakeError as error:
                 if alone:
                     raise
@@ -122,10 +122,14 @@ def _follow_source(
     return {t.contract.name: Followed(tuple(t.loads), at) for t in stream.done}
 
 
-def _resolved(
+def resolve_following(
     workspace: Workspace, contract: TableContract, connection: Connection[Any], server: str
 ) -> FollowingTable | None:
-    """A table that can be followed from where it stands; None where it is to be read as a whole."""
+    """A table that can be followed from where it stands; None where it is to be read as a whole.
+
+    Raises:
+        MirrorlakeError: it is refused, or something could not be read.
+    """
     from mirrorlake.operations.loading.log_stream import FollowingTable
 
     last = workspace.ledger.last_load(contract.name, "success", moving=True)

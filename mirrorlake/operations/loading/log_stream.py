@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -79,6 +79,28 @@ class FollowingTable:
         return FollowedTable.of(self.plan.table, frozenset(there.difference(self.columns)))
 
 
+@dataclass
+class OpenLog:
+    """A log that is being read.
+
+    Attributes:
+        start: where that began.
+        batches: what is being read of it up to some place; None: the next read says up to where.
+    """
+
+    start: LogPosition
+    files: LogFiles
+    reader: LogReader
+    packets: Iterator[bytes]
+    held: HeldChanges
+    batches: Iterator[LogBatch] | None = None
+
+    @property
+    def at(self) -> LogPosition:
+        """How far it was read."""
+        return self.reader.position.log or self.start
+
+
 class LogStream:
     """One reading of a source's log, up to where it ended when it was looked at.
 
@@ -99,7 +121,7 @@ class LogStream:
     ) -> None:
         self._workspace, self._connection, self._leased = workspace, connection, leased
         self._seen, self._end, self._raises = seen, end, raises
-        self._source = tables[0].plan.source
+        self._source, self._limits = tables[0].plan.source, LIMITS
         self._waiting = sorted(tables, key=lambda table: table.place.log)
         self._reading: dict[LoggedName, FollowingTable] = {}
         self._wanted: dict[LoggedName, FollowedTable] = {}
@@ -118,15 +140,8 @@ class LogStream:
         deadline = time.monotonic() + _WAIT_SECONDS
         while self._waiting or self._reading:
             before = self._lowest()
-            try:
-                if self._read(before):
-                    break
-            except LogPurged as error:
-                for table in [t for t in self._tables() if t.place.position.start.log == before]:
-                    self._unproved(table, str(error))
-            except LogUnreadable as error:
-                for table in list(self._reading.values()) or list(self._waiting):
-                    self._unproved(table, str(error))
+            if self._read_or_leave(before):
+                break
             self._waiting = sorted(self._tables(), key=lambda table: table.place.log)
             self._reading.clear()
             self._wanted.clear()
@@ -158,38 +173,73 @@ class LogStream:
                 return f"its server's log ends before {one}: it was reset, or cut"
         return None
 
+    def _read_or_leave(self, start: LogPosition) -> bool:
+        """Read from a place on, and leave the tables of which that can't be; whether the end was
+        reached."""
+        try:
+            return self._read(start)
+        except LogPurged as error:
+            for table in [t for t in self._tables() if t.place.position.start.log == start]:
+                self._unproved(table, str(error))
+        except LogUnreadable as error:
+            for table in list(self._reading.values()) or list(self._waiting):
+                self._unproved(table, str(error))
+        return False
+
     def _read(self, start: LogPosition) -> bool:
         """Read from a place on; whether the end was reached."""
+        with self._opened(start) as log:
+            return self._read_on(log)
+
+    @contextmanager
+    def _opened(self, start: LogPosition, *, follow: bool = False) -> Iterator[OpenLog]:
+        """The log from a place on.
+
+        Args:
+            follow: whether to wait for more at its end.
+        """
         forms = read_server_forms(self._connection)
-        with LogTransport(
-            self._source,
-            StreamPosition(start),
-            new_server_id(self._connection),
-            follow=False,
-            server=self._seen.server,
-        ) as transport:
+        with (
+            LogTransport(
+                self._source,
+                StreamPosition(start),
+                new_server_id(self._connection),
+                follow=follow,
+                server=self._seen.server,
+            ) as transport,
+            HeldChanges() as held,
+        ):
             files = LogFiles(transport)
             reader = LogReader(
                 transport.start,
                 self._wanted,
                 forms,
                 checksums=transport.checksums,
-                limits=LIMITS,
+                limits=self._limits,
             )
-            packets, held = files.packets(), HeldChanges()
-            with held:
-                while True:
-                    ahead = [table.place.log for table in self._waiting]
-                    until = min([*ahead, self._end.position])
-                    for batch in reader.batches(packets, until):
-                        self._take(batch, held, files.made)
-                    at = reader.position.log or start
-                    if at < until:
-                        return False
-                    self._join(at, files.made)
-                    if not self._waiting and not at < self._end.position:
-                        self._note_end(reader.position, files.made)
-                        return True
+            yield OpenLog(start, files, reader, files.packets(), held)
+
+    def _read_on(self, log: OpenLog) -> bool:
+        """Read to the end, or until enough was read; False: the log went no further."""
+        while True:
+            ahead = [table.place.log for table in self._waiting]
+            until = min([*ahead, self._end.position])
+            log.batches = log.batches or log.reader.batches(log.packets, until)
+            for batch in log.batches:
+                self._take(batch, log.held, log.files.made)
+                if self._is_enough(batch):
+                    return True
+            log.batches = None
+            if log.at < until:
+                return False
+            self._join(log.at, log.files.made)
+            if not self._waiting and not log.at < self._end.position:
+                self._note_end(log.reader.position, log.files.made)
+                return True
+
+    def _is_enough(self, batch: LogBatch) -> bool:  # noqa: ARG002 - for who folds in between
+        """Whether to read no further for now."""
+        return False
 
     def _join(self, at: LogPosition, made: Mapping[str, int]) -> None:
         """Begin with the tables whose place was reached."""

@@ -37,6 +37,7 @@ from mirrorlake.operations.loading.unchanged import (
     Unchanged,
     form_digest,
     note_unchanged,
+    stamp_followed,
     stamp_of,
     was_read_after,
 )
@@ -292,6 +293,12 @@ def _stamp(
     unchanged: Unchanged | None,
 ) -> None:
     """Write down what the next look needs to know this table unchanged."""
+    if plan.contract.by_log:
+        workspace.check_lease()
+        followed = stamp_followed(workspace.config, plan.contract, workspace.ledger)
+        if followed is not None:
+            workspace.ledger.record_stamp(followed)
+        return
     shown, ledger = look.shown.get(plan.name), workspace.ledger
     newest = ledger.newest_attempts([plan.name]).get(plan.name)
     if shown is None or newest is None:

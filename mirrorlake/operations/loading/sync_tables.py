@@ -61,6 +61,7 @@ def sync_tables(
     accept_smaller: bool = False,
     look: Look | None = None,
     watch: Watch | None = None,
+    followed: Mapping[str, Followed] | None = None,
 ) -> Iterator[Synced]:
     """Sync tables, ``jobs`` of them at once; what became of each, as they end.
 
@@ -70,10 +71,13 @@ def sync_tables(
     Args:
         accept_smaller, look: see `sync_table`.
         watch: called in the thread that syncs the table.
+        followed: what was loaded just before of the tables that follow a log; None: their logs are
+            read first.
     """
     if look is not None and all(contract.name in look.estimates for contract in contracts):
         workspace.spark.expect(_rows_to_fold(workspace, contracts, look))
-    followed = follow_tables(workspace, contracts)
+    if followed is None:
+        followed = follow_tables(workspace, contracts)
     work = _Work(workspace, accept_smaller, look, watch or _unwatched, followed)
     if jobs == 1:
         for contract in contracts:

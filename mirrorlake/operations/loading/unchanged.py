@@ -24,6 +24,8 @@ from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import LEDGER_VERSION, Ledger, Load, Stamp
+from mirrorlake.ledger.sources.log_progress import BY_LOG
+from mirrorlake.operations.loading.quiet_log import find_quiet, note_quiet, quiet_contracts
 from mirrorlake.schema.masking import fingerprint_of
 from mirrorlake.sources.mysql.changes.change_stamps import ChangeStamp, read_stamps, why_unchanged
 from mirrorlake.sources.mysql.changes.replica import read_reach
@@ -88,7 +90,7 @@ def look_at(
     shown: dict[str, ChangeStamp] = {}
     as_of: dict[str, datetime] = {}
     estimates: dict[str, int] = {}
-    # Whoever follows a log moves on in it though nothing changed: it is kept for so long.
+    following = [c for c in contracts if c.by_log]
     contracts = [c for c in contracts if not (c.landed or c.by_log)]
     for name in dict.fromkeys(c.source for c in contracts):
         mine = [c for c in contracts if c.source == name]
@@ -110,8 +112,57 @@ def look_at(
             unchanged[name] = Unchanged(contract, loads[name], evidence, as_of[name])
     if noted:
         note_unchanged(ledger, [*unchanged.values()])
+    unchanged |= _by_their_logs(config, ledger, following, noted=noted)
     through = {name: load.seq for name, load in loads.items()}
     return Look(shown, as_of, known, unchanged, through, estimates)
+
+
+def _by_their_logs(
+    config: Config, ledger: Ledger, contracts: Sequence[TableContract], *, noted: bool
+) -> dict[str, Unchanged]:
+    """The tables that follow a log which has nothing new of them, and that are in the lake as their
+    last sync left them."""
+    unchanged: dict[str, Unchanged] = {}
+    known = _known(config, ledger, contracts, ledger.newest_attempts([c.name for c in contracts]))
+    for name in dict.fromkeys(c.source for c in contracts if c.name in known):
+        mine = [c for c in contracts if c.source == name and c.name in known]
+        source = config.sources[name]
+        if source.skip_unchanged is None or ledger.held(name):
+            continue
+        try:
+            with session(source) as connection:
+                found = find_quiet(connection, source, mine, ledger)
+        except SourceError as error:
+            logger.info("source %s: its log was not looked at: %s", name, error)
+            continue
+        if noted:
+            note_quiet(ledger, found)
+        loads = ledger.newest_attempts([*found.tables])
+        for contract in quiet_contracts(found, mine):
+            at = found.tables[contract.name].at
+            unchanged[contract.name] = Unchanged(contract, loads[contract.name], BY_LOG, at)
+    return unchanged
+
+
+def stamp_followed(config: Config, contract: TableContract, ledger: Ledger) -> Stamp | None:
+    """What the next look needs to know of a table that was followed and folded; None where its
+    place in the log is not written down. The caller has the table's lease."""
+    progress = ledger.standing_progress().get(contract.name)
+    load = ledger.newest_attempts([contract.name]).get(contract.name)
+    lake = _state_now(config, contract, load) if progress is not None and load else None
+    if progress is None or lake is None:
+        return None
+    return Stamp(
+        table=contract.name,
+        seq=progress.seq,
+        shown="",
+        terms=_terms(config, contract),
+        lake=lake,
+        form=None,
+        read_at=progress.at,
+        seen_at=progress.at,
+        evidence=BY_LOG,
+    )
 
 
 def note_unchanged(ledger: Ledger, found: Sequence[Unchanged]) -> None:
@@ -222,7 +273,11 @@ def _known(
         if stamp is None or load is None or contract.name in doubted:
             continue
         # Whatever came after the load that the stamp is of: a sync looks at it.
-        if load.seq != stamp.seq or load.state != "success" or load.receipt is None:
+        if (
+            (load.seq != stamp.seq and not contract.by_log)
+            or load.state != "success"
+            or load.receipt is None
+        ):
             continue
         lake = _lake_state(locations, contract, load.raw_table)
         if stamp.terms == _terms(config, contract) and stamp.lake == lake:

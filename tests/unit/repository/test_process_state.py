@@ -26,6 +26,7 @@ ALLOWED = {
         "mirrorlake/destinations/iceberg/spark/gateway.py",
         "signal.signal(",
     ): "in the main thread alone",
+    ("mirrorlake/cli/follow.py", "signal.signal("): "a command's own, while it runs",
     ("mirrorlake/sources/mysql/reading/proxy.py", "signal.signal("): "a program's first step",
     (
         "mirrorlake/operations/loading/worker_process.py",

@@ -1,0 +1,225 @@
+"""A source's log that is held open: each round loads what came since the last one.
+
+What belongs here: the connection from round to round, and which tables a round met. What doesn't:
+what is loaded of a log (`mirrorlake.operations.loading.log_stream`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pymysql.connections import Connection
+
+from mirrorlake.failpoints import failpoint
+from mirrorlake.ledger import Load, LogProgress
+from mirrorlake.operations.loading.held_changes import LoggedPiece
+from mirrorlake.operations.loading.log_stream import FollowingTable, Leased, LogStream, OpenLog
+from mirrorlake.operations.loading.quiet_log import names_in
+from mirrorlake.sources.mysql.binlog.log_batches import (
+    BatchLimits,
+    LogBatch,
+    LoggedStatement,
+)
+from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
+from mirrorlake.sources.mysql.following.log_state import LogEnd, LogPlace
+from mirrorlake.sources.mysql.sessions.connect import SourcePosition
+from mirrorlake.workspace import Workspace
+
+NOTED_EVERY: Final = 10.0
+"""Seconds between two notes of how far tables without a change were followed: each is a row a
+table."""
+
+
+@dataclass
+class Round:
+    """What was read of the log at once.
+
+    Attributes:
+        loads: by the name of each table that had changes; none where they were in raw already.
+        altered: tables that a statement named: whoever syncs them looks at them again.
+        enough: whether it ended for its size: more is there.
+    """
+
+    loads: dict[str, list[Load]] = field(default_factory=dict[str, list[Load]])
+    altered: set[str] = field(default_factory=set[str])
+    rows: int = 0
+    enough: bool = False
+
+
+class LiveStream(LogStream):
+    """One source's log, read on round by round over one connection; `close` ends it.
+
+    Attributes:
+        round: the newest.
+        place: how far the log was read; None before the first round.
+        as_of: up to when (UTC, by the source) all that was committed is in raw.
+
+    Args:
+        limits: of a round: it ends with the batch that reaches one of them.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        connection: Connection[Any],
+        leased: Leased,
+        seen: SourcePosition,
+        end: LogEnd,
+        tables: Sequence[FollowingTable],
+        limits: BatchLimits,
+    ) -> None:
+        super().__init__(workspace, connection, leased, seen, end, tables, raises=False)
+        self._limits = limits
+        self._log: OpenLog | None = None
+        self._closing = ExitStack()
+        self._noted_at, self._began = 0.0, 0.0
+        self._from: LogPosition | None = None
+        self.round = Round()
+        self.place: LogPlace | None = None
+        self.as_of: datetime | None = None
+
+    @property
+    def tables(self) -> list[FollowingTable]:
+        """Those that are followed."""
+        return self._tables()
+
+    def advance(self, seen: SourcePosition, end: LogEnd) -> Round:
+        """Load what the log has up to its end, or as much of it as a round takes.
+
+        Raises:
+            SourceError: the server was lost, or refused. Close the stream, and open another.
+            LedgerError: the ledger failed.
+        """
+        self._seen, self._end = seen, end
+        self.round, self._began = Round(), time.monotonic()
+        self._from = self._log.at if self._log is not None else None
+        if self._from is not None and end.position < self._from:
+            self.add(())  # it was begun again, or cut: their places are looked at again
+        for table in self._tables():
+            table.loads.clear()
+        self.follow()
+        if time.monotonic() - self._noted_at >= NOTED_EVERY:
+            self._write_down()
+        return self.round
+
+    def add(self, tables: Sequence[FollowingTable]) -> None:
+        """Follow more tables, or the same ones from another place: the log is read again from the
+        earliest place; what is in raw is passed over."""
+        names = {table.contract.name for table in tables}
+        kept = [table for table in self._tables() if table.contract.name not in names]
+        self._waiting = sorted([*kept, *tables], key=lambda table: table.place.log)
+        self._reading.clear()
+        self._wanted.clear()
+        self._hang_up()
+
+    def leave(self, names: set[str]) -> None:
+        """Follow these tables no further."""
+        for table in [t for t in self._tables() if t.contract.name in names]:
+            self._leave(table)
+
+    def close(self) -> None:
+        """Write down how far tables were followed, and end the connection."""
+        try:
+            self._write_down()
+        finally:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        self._log = None
+        self._closing.close()
+
+    # --- how it is read ---------------------------------------------------------------------------
+
+    def _read(self, start: LogPosition) -> bool:
+        log = self._log
+        if log is None:
+            log = self._closing.enter_context(self._opened(start, follow=True))
+            self._log, self._from = log, start
+        elif log.batches is None and not self._waiting and not log.at < self._end.position:
+            self._note_end(log.reader.position, log.files.made)
+            return True
+        reached = False
+        try:
+            reached = self._read_on(log)
+        finally:
+            if not reached:
+                self._hang_up()
+        return reached
+
+    def _is_enough(self, batch: LogBatch) -> bool:
+        # Of a transaction that goes on, what came is kept: the next round reads on in it.
+        self.round.rows += batch.rows
+        limits, at = self._limits, batch.position.log
+        read = distance(self._end.files, self._from, at) if self._from and at else 0
+        taken = time.monotonic() - self._began
+        full = self.round.rows >= limits.rows or read >= limits.bytes or taken >= limits.seconds
+        self.round.enough = full
+        return full
+
+    def _heed(self, statement: LoggedStatement) -> None:
+        names = names_in(statement.text)
+        for table in list(self._reading.values()):
+            if table.name[1].lower() in names:
+                self.round.altered.add(table.contract.name)
+        super()._heed(statement)
+
+    def _load(
+        self,
+        table: FollowingTable,
+        pieces: Sequence[LoggedPiece],
+        place: LogPlace,
+        seen: SourcePosition,
+    ) -> None:
+        # Whoever died after a load of it has not folded it.
+        loads = self.round.loads.setdefault(table.contract.name, [])
+        super()._load(table, pieces, place, seen)
+        loads[:] = table.loads
+
+    # --- how far ----------------------------------------------------------------------------------
+
+    def _note(self, place: LogPlace, clock: datetime) -> None:
+        self.place, self.as_of = place, clock.replace(tzinfo=UTC)
+        for table in self._reading.values():
+            table.place, table.noted = place, clock
+
+    def _note_end(self, position: StreamPosition, made: Mapping[str, int]) -> None:
+        if position.log is not None:
+            self._note(LogPlace(position, made.get(position.log.file, 0)), self._seen.clock)
+
+    def _write_down(self) -> None:
+        """Have the ledger know how far tables were followed, for other runs and for who asks how
+        fresh they are."""
+        failpoint("log.progress")
+        self._noted_at = time.monotonic()
+        self._workspace.ledger.record_log_progress(
+            [
+                LogProgress(t.plan.name, t.seq, t.place.to_text(), t.noted.replace(tzinfo=UTC))
+                for t in self._reading.values()
+                if t.noted is not None
+            ]
+        )
+
+
+def distance(files: Mapping[str, int], start: LogPosition, end: LogPosition) -> int:
+    """How many bytes of a log are between two of its places; 0 where its files don't tell.
+
+    >>> distance({"a.1": 100, "a.2": 50}, LogPosition("a.1", 90), LogPosition("a.2", 20))
+    30
+    """
+    if not start < end:
+        return 0
+    if start.file == end.file:
+        return end.offset - start.offset
+    if start.file not in files:
+        return 0
+    between = [
+        size
+        for name, size in files.items()
+        if start < LogPosition(name, 0) and LogPosition(name, 0) < LogPosition(end.file, 0)
+    ]
+    return files[start.file] - start.offset + sum(between) + end.offset

@@ -1,0 +1,302 @@
+"""Rounds over one source's log: what came is loaded, and what was loaded is folded.
+
+What a round does not do itself (a first copy, a table to be read again, layers that other hands
+moved) it leaves to the sync of that table; the others go on.
+
+What belongs here: one round after another, while the server is there. What doesn't: what is waited
+for (`mirrorlake.operations.following.follower`), and loads
+(`mirrorlake.operations.following.live_stream`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+from pymysql.connections import Connection
+
+from mirrorlake.config import SourceConfig, TableContract
+from mirrorlake.errors import (
+    LeaseHeld,
+    LedgerError,
+    MirrorlakeError,
+    SourceError,
+)
+from mirrorlake.failpoints import failpoint
+from mirrorlake.ledger.records import Lease
+from mirrorlake.operations.following.lag import age_at
+from mirrorlake.operations.following.live_stream import LiveStream, Round, distance
+from mirrorlake.operations.loading.follow_log import Followed, resolve_following
+from mirrorlake.operations.loading.log_stream import FollowingTable
+from mirrorlake.operations.loading.results import SyncResult
+from mirrorlake.operations.loading.sync_tables import Synced, default_jobs, sync_tables
+from mirrorlake.operations.loading.unchanged import Look
+from mirrorlake.operations.upkeep.maintain import Ages, maintain_table
+from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
+from mirrorlake.sources.mysql.following.log_state import LogEnd, read_end, refuse_unfollowable
+from mirrorlake.sources.mysql.sessions.connect import SourcePosition, read_position
+from mirrorlake.table.holds import refuse_held
+from mirrorlake.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+VERSIONS: Final = 500
+"""Rounds of a table after which its old versions expire."""
+KEEP: Final = timedelta(hours=1)
+"""How old these are then."""
+BACKOFF: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
+"""Seconds until what failed is tried again; the last one from then on."""
+
+
+@dataclass(frozen=True)
+class FollowedRound:
+    """What one round did.
+
+    Attributes:
+        at: the source's clock (UTC, no zone) at its end.
+        lag_seconds: since when the source has what is not in clean.
+        lag_bytes: of the log that were not read at its end.
+        rows: row versions that raw got, by table.
+        changed: what became of tables that were not merely followed, in words.
+        failed: errors by table.
+        seconds: how long it took; ``load_seconds`` of these until raw had it.
+        place: how far the log was read, as file:offset.
+        reached: whether it read to where the log ended when it began.
+    """
+
+    at: datetime
+    lag_seconds: float
+    lag_bytes: int
+    rows: Mapping[str, int]
+    changed: Mapping[str, str]
+    failed: Mapping[str, MirrorlakeError]
+    seconds: float
+    load_seconds: float
+    place: str
+    reached: bool
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it did, or tried, anything."""
+        return bool(self.rows or self.changed or self.failed)
+
+
+class Rounds:
+    """Following a source over one session, while it lasts.
+
+    Args:
+        lease: the follower's.
+        limits: of a round.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        contracts: Sequence[TableContract],
+        connection: Connection[Any],
+        lease: Lease,
+        limits: BatchLimits,
+    ) -> None:
+        self._workspace, self._connection = workspace, connection
+        self._lease, self._limits = lease, limits
+        self._source: SourceConfig = workspace.config.sources[contracts[0].source]
+        self._contracts = {contract.name: contract for contract in contracts}
+        self._stream: LiveStream | None = None
+        self._retries: dict[str, _Retry] = {}
+        self._versions: Counter[str] = Counter()
+        self._server = ""
+
+    def close(self) -> None:
+        """End the connection over which the log is read."""
+        if self._stream is not None:
+            self._stream.close()
+
+    def open(self) -> None:
+        """See that the log can be followed, and from where of which tables.
+
+        Raises:
+            SourceHeld: somebody asked to leave the source alone.
+            SourceError: its log can't be followed.
+        """
+        ledger = self._workspace.ledger
+        refuse_held(ledger, self._source.name)
+        databases = {contract.database for contract in self._contracts.values()}
+        refuse_unfollowable(self._connection, self._source, databases)
+        self._server = read_position(self._connection).server
+        self._follow(self._contracts)
+        # Those of a run that died before it folded them.
+        for name in ledger.unfolded_tables("deduped").intersection(self._followed()):
+            self._retries[name] = _Retry()
+
+    def _followed(self) -> set[str]:
+        tables = self._stream.tables if self._stream is not None else []
+        return {table.contract.name for table in tables}
+
+    def _follow(self, names: Iterable[str]) -> None:
+        """Have tables followed from where they stand; the others need a sync first."""
+        found: list[FollowingTable] = []
+        for name in names:
+            try:
+                parts = (self._workspace, self._contracts[name], self._connection, self._server)
+                table = resolve_following(*parts)
+            except (SourceError, LedgerError):
+                raise
+            except MirrorlakeError as error:
+                logger.info("table %s: its log is not followed: %s", name, error)
+                continue
+            found += [table] if table is not None else []
+        if not found:
+            return
+        if self._stream is not None:
+            self._stream.add(found)
+            return
+        seen, end = self._look()
+        leased = partial(self._workspace.leased, wait=False)
+        parts = (self._workspace, self._connection, leased, seen, end, found)
+        self._stream = LiveStream(*parts, self._limits)
+
+    def _look(self) -> tuple[SourcePosition, LogEnd]:
+        seen = read_position(self._connection)
+        if seen.server != self._server:
+            raise SourceError(
+                f"source {self._source.name} is answered by server {seen.server}, and its log was "
+                f"read from {self._server}",
+                source=self._source.name,
+                next_step="`mirrorlake accept` takes another server",
+                retryable=True,
+            )
+        end = read_end(self._connection, self._source)
+        return replace(seen, clock=end.clock), end
+
+    # --- a round ----------------------------------------------------------------------------------
+
+    def take(self) -> FollowedRound:
+        """One round.
+
+        Raises:
+            SourceError: the server was lost, refused, or is held.
+            LedgerError: the ledger failed, or another follower took over.
+        """
+        began = time.monotonic()
+        refuse_held(self._workspace.ledger, self._source.name)
+        self._workspace.ledger.check_lease(self._lease)
+        read = Round()
+        if self._stream is not None:
+            read = self._stream.advance(*self._look())
+        loaded = time.monotonic()
+        failpoint("follow.loaded")
+        done = self._sync(read)
+        failpoint("follow.folded")
+        failed = {one.contract.name: one.error for one in done if one.error is not None}
+        self._maintain(done)
+        return self._report(began, loaded, read, done, failed)
+
+    def _sync(self, read: Round) -> list[Synced]:
+        """Fold what was loaded, and sync what can't merely be followed."""
+        stream, now = self._stream, time.monotonic()
+        if stream is not None:
+            stream.leave(read.altered)
+        followed = self._followed()
+        due = {n for n, retry in self._retries.items() if retry.at <= now}
+        free = {n for n in self._contracts if n in due or n not in self._retries}
+        touched = free.intersection({*read.loads, *due}, followed)
+        away = free.difference(followed)
+        ledger = self._workspace.ledger
+        chosen = [
+            contract
+            for name, contract in self._contracts.items()
+            if name in touched or (name in away and not ledger.is_held(name))
+        ]
+        if not chosen:
+            return []
+        as_of = stream.as_of if stream is not None else None
+        known = {
+            name: Followed(tuple(read.loads.get(name, ())), as_of)
+            for name in touched
+            if as_of is not None
+        }
+        jobs = default_jobs(self._workspace.config, chosen)
+        done = list(sync_tables(self._workspace, chosen, jobs=jobs, look=Look(), followed=known))
+        self._heed(done, away)
+        return done
+
+    def _heed(self, done: Sequence[Synced], away: set[str]) -> None:
+        """What became of tables that were synced: which to follow now, which to try again when."""
+        again: list[str] = []
+        for one in done:
+            name = one.contract.name
+            if one.error is not None:
+                if isinstance(one.error, LedgerError) and not isinstance(one.error, LeaseHeld):
+                    raise one.error
+                self._retries[name] = self._retries.get(name, _Retry()).next()
+                continue
+            copied = one.result is not None and one.result.window not in ("log", "unchanged")
+            if name in away or copied:
+                again.append(name)
+            self._retries.pop(name, None)
+        if again:
+            self._follow(again)
+        for name in set(again).difference(self._followed()):
+            self._retries[name] = self._retries.get(name, _Retry()).next()
+
+    def _maintain(self, done: Sequence[Synced]) -> None:
+        """Let versions expire now and then: each round adds some, and all are written again with
+        each commit."""
+        for one in done:
+            name, result = one.contract.name, one.result
+            if result is None or result.window != "log":
+                continue
+            self._versions[name] += 1
+            if self._versions[name] >= VERSIONS:
+                self._versions[name] = 0
+                try:
+                    maintain_table(self._workspace, one.contract, Ages(keep=KEEP), wait=False)
+                except MirrorlakeError as error:
+                    logger.warning("table %s was not maintained: %s", name, error)
+
+    def _report(
+        self,
+        began: float,
+        loaded: float,
+        read: Round,
+        done: Sequence[Synced],
+        failed: Mapping[str, MirrorlakeError],
+    ) -> FollowedRound:
+        end, stream = read_end(self._connection, self._source), self._stream
+        place = stream.place.log if stream is not None and stream.place is not None else None
+        results = [one.result for one in done if one.result is not None]
+        return FollowedRound(
+            at=end.clock,
+            lag_seconds=round(age_at(stream.as_of if stream else None, end.clock), 3),
+            lag_bytes=distance(end.files, place, end.position) if place is not None else 0,
+            rows={r.table: r.rows for r in results if r.unchanged is None},
+            changed={r.table: words for r in results if (words := _words(r))},
+            failed=failed,
+            seconds=round(time.monotonic() - began, 3),
+            load_seconds=round(loaded - began, 3),
+            place=str(place or ""),
+            reached=not read.enough,
+        )
+
+
+@dataclass(frozen=True)
+class _Retry:
+    """When a table is tried again, and how often it failed."""
+
+    at: float = 0.0
+    failures: int = 0
+
+    def next(self) -> _Retry:
+        seconds = BACKOFF[min(self.failures, len(BACKOFF) - 1)]
+        return _Retry(time.monotonic() + seconds, self.failures + 1)
+
+
+def _words(result: SyncResult) -> str:
+    first = "the whole table was read" if result.window not in ("log", "unchanged") else ""
+    return "; ".join(filter(None, (result.changed or first, *result.put_right, result.held_back)))
