@@ -3,7 +3,11 @@ again as a whole; after either the mirror is MySQL, row by row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,11 +15,14 @@ import pytest
 from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.checking.check_layers import prove_raw_layer
-from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.loading.follow_log import follow_tables
+from mirrorlake.operations.loading.sync_tables import sync_tables
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.workspace import Workspace
 from tests.integration.operations.test_follow_log import LOG, assert_equal, kinds, sync_all
+from tests.soak.runs import Order, Runner
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Workspace]
@@ -30,8 +37,8 @@ ROWS = (
 
 
 @pytest.fixture(scope="session")
-def server(on_both_servers: EmbeddedServer) -> EmbeddedServer:
-    return on_both_servers
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
 
 
 FOLLOWED = {
@@ -120,23 +127,166 @@ COPIED = {
 }
 
 
-@pytest.mark.parametrize("name", [*FOLLOWED, *COPIED])
-def test_a_table_that_is_altered(
-    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, name: str
+def altered(name: str, statement: str) -> str:
+    """A statement about the case's own table."""
+    return re.sub(r"\bt\b", f"t_{name}", statement)
+
+
+def _try(
+    cases: Mapping[str, Sequence[str]], server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    """Each case is one table: all are synced together."""
+    names = {case: f"t_{case}" for case in (c.replace("-", "_") for c in cases)}
+    cases = {case.replace("-", "_"): statements for case, statements in cases.items()}
+    sql(*(altered(case, text) for case in cases for text in (TABLE, ROWS)))
+    workspace = engine_for({table: {**LOG, "shrink_limit": None} for table in names.values()})
+    sync_all(workspace)
+    for case, statements in cases.items():
+        table = names[case]
+        sql(f"INSERT INTO {table} (id, kind) VALUES (4, 'b')", f"DELETE FROM {table} WHERE id = 3")
+        sql(*(altered(case, text) for text in statements))
+        sql(f"INSERT INTO {table} (id) VALUES (50)")
+    found = sync_all(workspace)
+    assert_equal(workspace, server, *names.values())
+    copied = {case for case, table in names.items() if "initial" in kinds(workspace, table)[1:]}
+    wanted = {case.replace("-", "_") for case in COPIED} & cases.keys()
+    assert copied == wanted, {case: found[names[case]].changed for case in copied ^ wanted}
+    sql(*(f"INSERT INTO {table} (id) VALUES (51)" for table in names.values()))
+    sql(*(f"DELETE FROM {table} WHERE id = 50" for table in names.values()))
+    again = follow_tables(workspace, workspace.config.tables)
+    assert {name.rpartition(".")[2] for name in again} == set(names.values())
+
+
+def test_what_the_log_tells_of_a_table_is_followed(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    _try(FOLLOWED, server, sql, engine_for)
+
+
+def test_what_the_log_does_not_tell_is_read_again(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    _try(COPIED, server, sql, engine_for)
+
+
+def test_what_the_contract_says_of_columns(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    """A rename that it says is followed; a change that it stops is followed once it does not; and
+    where rows that only the mirror holds are kept, none of them gets a value that it never had."""
+    sql(
+        *(
+            altered(case, text)
+            for case in ("said", "stop", "flag", "kept")
+            for text in (TABLE, ROWS)
+        )
+    )
+    kept = {**LOG, "deletes": "flag"}
+    tables = {"t_said": LOG, "t_stop": {**LOG, "schema_changes": "fail"}}
+    tables |= {"t_flag": kept, "t_kept": kept}
+    sync_all(engine_for(tables))
+    sql(*(f"DELETE FROM {table} WHERE id = 2" for table in tables))
+    sql("ALTER TABLE t_said CHANGE name called VARCHAR(30)", "UPDATE t_said SET called = 'now'")
+    sql("ALTER TABLE t_stop ADD COLUMN more INT DEFAULT 5", "DELETE FROM t_stop WHERE id = 1")
+    sql("ALTER TABLE t_flag ADD COLUMN more INT", "UPDATE t_flag SET more = 1 WHERE id = 1")
+    sql("ALTER TABLE t_kept ADD COLUMN more INT DEFAULT 5", "UPDATE t_kept SET more = 1")
+    sql(*(f"INSERT INTO {table} (id) VALUES (50)" for table in tables))
+    hint = {"columns": {"called": {"pii": "show", "renamed_from": "name"}}}
+    workspace = engine_for({**tables, "t_said": {**LOG, **hint}})
+    stopped = {
+        one.contract.table: one.error for one in sync_tables(workspace, workspace.config.tables)
+    }
+    assert "schema_changes: fail" in str(stopped.pop("t_stop"))
+    assert set(stopped.values()) == {None}
+    assert_equal(workspace, server, "t_said")
+    sql("DELETE FROM t_stop WHERE id = 50")
+    workspace = engine_for({**tables, "t_said": {**LOG, **hint}, "t_stop": LOG})
+    sync_all(workspace)
+    assert_equal(workspace, server, "t_said", "t_stop")
+    copies = {table: kinds(workspace, table).count("initial") for table in tables}
+    assert copies == {"t_said": 1, "t_stop": 1, "t_flag": 1, "t_kept": 2}
+    for table in ("t_flag", "t_kept"):
+        contract = workspace.config.table(table)
+        assert check_table(workspace, contract, Ask("full")).verdict == "equal"
+        deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, table))
+        assert deduped is not None
+        [gone] = [row for row in deduped.scan().to_arrow().to_pylist() if row["id"] == 2]
+        assert (gone["name"], gone["more"]) == ("b", None)
+        assert gone[DELETED_AT] is not None
+
+
+STEPS = [
+    *("log.shape", "ledger.created", "ledger.pending", "chunk.written", "commit.before"),
+    *("commit.after", "ledger.success", "log.ddl", "log.progress", "log.shape:2", "log.ddl:2"),
+]
+
+
+@pytest.mark.full
+def test_a_run_that_dies_beside_a_statement_follows_it_once(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, runner: Runner
 ) -> None:
     sql(TABLE, ROWS)
-    workspace = engine_for({"t": {**LOG, "shrink_limit": None}})
-    contract = workspace.config.table("t")
+    workspace = engine_for({"t": LOG})
     sync_all(workspace)
-    sql("INSERT INTO t (id, kind) VALUES (4, 'b')", "DELETE FROM t WHERE id = 3")
-    sql(*(FOLLOWED | COPIED)[name], "INSERT INTO t (id) VALUES (50)")
+    for number, step in enumerate(STEPS):
+        sql(
+            f"ALTER TABLE t ADD COLUMN c{number} INT NOT NULL DEFAULT {number}",
+            f"UPDATE t SET c{number} = 100 WHERE id = 1",
+            f"ALTER TABLE t ADD COLUMN d{number} VARCHAR(20), ADD INDEX (d{number})",
+            f"INSERT INTO t (id) VALUES ({100 + number})",
+        )
+        parts = ("sync", "--jobs", "1")
+        order = Order(workspace.config.path, act="command", failpoint=step, arguments=parts)
+        run = runner.run(order)
+        assert run.code == -signal.SIGKILL, (step, run.code, run.error)
+        sql(
+            f"ALTER TABLE t DROP COLUMN d{number}",
+            f"UPDATE t SET c{number} = 7 WHERE id = {100 + number}",
+        )
+        sync_all(workspace)
+        assert_equal(workspace, server)
+    assert kinds(workspace, "t").count("initial") == 1
+    assert prove_raw_layer(workspace, workspace.config.table("t")).verdict == "equal"
+
+
+@pytest.mark.full
+def test_alters_while_rows_are_written(
+    server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
+) -> None:
+    sql(TABLE, ROWS)
+    workspace = engine_for({"t": LOG})
+    sync_all(workspace)
+    done = threading.Event()
+
+    def write() -> None:
+        with server.admin(database) as admin, admin.cursor() as cursor:
+            cursor.execute("SET sql_mode = ''")
+            for number in range(1000, 100_000):
+                if done.is_set():
+                    return
+                cursor.execute(f"INSERT INTO t (id, name) VALUES ({number}, 'n')")
+                cursor.execute(f"UPDATE t SET amount = {number} WHERE id = {number - 3}")
+                cursor.execute(f"DELETE FROM t WHERE id = {number - 7}")
+
+    def alter() -> None:
+        with server.admin(database) as admin, admin.cursor() as cursor:
+            for number in range(12):
+                cursor.execute(f"ALTER TABLE t ADD COLUMN c{number} INT DEFAULT {number}")
+                time.sleep(0.4)
+                cursor.execute(f"ALTER TABLE t DROP COLUMN c{number}, ADD INDEX (amount, name)")
+                cursor.execute(f"ALTER TABLE t ADD COLUMN d{number} INT")
+                time.sleep(0.4)
+            done.set()
+
+    threads = [threading.Thread(target=one) for one in (write, alter)]
+    for thread in threads:
+        thread.start()
+    while not done.is_set():
+        follow_tables(workspace, workspace.config.tables)
+        for one in sync_tables(workspace, workspace.config.tables):
+            assert one.error is None or one.error.retryable, one.error
+    for thread in threads:
+        thread.join()
     sync_all(workspace)
     assert_equal(workspace, server)
-    assert ("initial" in kinds(workspace, "t")[1:]) == (name in COPIED), kinds(workspace, "t")
-    assert check_table(workspace, contract, Ask("full")).verdict == "equal"
-    assert prove_raw_layer(workspace, contract).verdict == "equal"
-    sql("INSERT INTO t (id) VALUES (51)", "DELETE FROM t WHERE id = 50")
-    assert sync_table(workspace, contract).window == "log"
-    assert_equal(workspace, server)
-    assert sync_table(workspace, contract).window == "unchanged"
-    assert len([kind for kind in kinds(workspace, "t") if kind == "initial"]) == 1 + (name in COPIED)
+    assert check_table(workspace, workspace.config.table("t"), Ask("full")).verdict == "equal"

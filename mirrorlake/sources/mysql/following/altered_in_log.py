@@ -23,6 +23,7 @@ from mirrorlake.sources.mysql.ddl.actions import (
     Action,
     AddColumn,
     AddForeignKey,
+    AddIndex,
     ChangeColumn,
     ConvertCharset,
     DefaultCharset,
@@ -146,7 +147,10 @@ def _after(table: SourceTable, statement: Statement, around: Surroundings) -> Al
 
 
 def _lenient(action: Action) -> Action:
-    """An action that the server took: an index that is not known here was there."""
+    """An action that the server took: what is known here of indexes may be of before, or of later,
+    and decides about no value."""
+    if isinstance(action, AddIndex):
+        return replace(action, if_missing=True)
     if isinstance(action, DropIndex | RenameIndex | UseIndex):
         return replace(action, if_there=True)
     return action
