@@ -13,6 +13,8 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from mirrorlake.config.contract import TableContract
+from mirrorlake.config.settings import ColumnRule
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.schema.versions import without_width
@@ -55,6 +57,21 @@ def shape_at(ledger: Ledger, name: str, place: LogPlace) -> tuple[LogPlace, Sour
         except SourceError:
             continue  # of another server's log
     return found
+
+
+def contract_at(contract: TableContract, table: SourceTable) -> TableContract:
+    """A contract as it is of a table that may be of before: rules stand under the names that its
+    columns have, and those of columns that it lacks are left out."""
+    there = {column.name.lower() for column in table.columns}
+    columns: dict[str, ColumnRule] = {}
+    for name, rule in contract.columns.items():
+        if contract.name_in_mysql(name).lower() in there:
+            columns[name] = rule
+        elif earlier := next((n for n in rule.renamed_from if n.lower() in there), None):
+            columns[earlier] = rule.model_copy(update={"renamed_from": ()})
+    if columns == contract.columns:
+        return contract
+    return contract.model_copy(update={"columns": columns})
 
 
 def same_columns(one: SourceTable, other: SourceTable) -> bool:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
-from mirrorlake.errors import MirrorlakeError, SourceError
+from mirrorlake.errors import ConfigError, MirrorlakeError, SchemaError, SourceError
 from mirrorlake.ledger import Load
 from mirrorlake.operations.loading.accept import refuse_other_server
 from mirrorlake.operations.loading.next_load import find_next_load
@@ -30,7 +30,7 @@ from mirrorlake.operations.loading.resolve import resolve_as, resolve_table
 from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.log_place import place_of, refuse_unlogged
-from mirrorlake.table.shape_at_place import shape_at
+from mirrorlake.table.shape_at_place import contract_at, shape_at
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:  # the decoder is imported once a table follows a log: each sync comes by here
@@ -147,6 +147,10 @@ def _resolved(
     if shape is None:
         return None
     # What its rows in the log are of is what it was there, whatever it is by now.
-    then = resolve_as(workspace, contract, shape[1])
+    try:
+        then = resolve_as(workspace, contract_at(contract, shape[1]), shape[1])
+    except (ConfigError, SchemaError) as error:
+        logger.info("table %s: its log is not followed: %s", contract.name, error)
+        return None
     parts = (contract, then, upcoming.continuity.goes_on(), place, last.seq, shape)
     return FollowingTable(*parts, upcoming.doubt, held=False)

@@ -18,6 +18,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.following.log_load import LogTerms, load_changes
@@ -38,7 +39,7 @@ from mirrorlake.table.continuity import kept_words, meaning_of_plan, note_defini
 from mirrorlake.table.log_place import refuse_unlogged
 from mirrorlake.table.meaning import changes_between, strongest, words_of
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.shape_at_place import record_shape, same_columns
+from mirrorlake.table.shape_at_place import contract_at, record_shape, same_columns
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ class LogDdl:
             why = found.why
             if not why:
                 shape, emptied = found.table, emptied or found.emptied
-                after, why = self._next_plan(workspace, plan, found)
+                after, why = self._next_plan(workspace, table.contract, plan, found)
                 if after is not None:
                     filled = _filled_by(after, found, {} if emptied else filled)
                     plan = after
@@ -102,11 +103,15 @@ class LogDdl:
         return ""
 
     def _next_plan(
-        self, workspace: Workspace, plan: ResolvedTable, found: AlteredInLog
+        self,
+        workspace: Workspace,
+        contract: TableContract,
+        plan: ResolvedTable,
+        found: AlteredInLog,
     ) -> tuple[ResolvedTable | None, str]:
         """The plan of a table after a statement; or why the mirror can't go on with it."""
         try:
-            after = resolve_as(workspace, plan.contract, found.table)
+            after = resolve_as(workspace, contract_at(contract, found.table), found.table)
             refuse_unlogged(after)
         except (ConfigError, SchemaError) as error:
             return None, str(error)
@@ -231,7 +236,10 @@ def _why_other_column(
     """Why what raw holds is not read as the columns that it is by now; '' where it is."""
     loaded = {in_mysql(exact): exact.name for exact in before.columns}
     there = [name for name, _ in before.version.columns]
-    earlier = [dict(v.columns) for v in workspace.ledger.schema_versions(before.name)]
+    ledger = workspace.ledger
+    held = {load.raw_table for load in ledger.successful_loads(before.name, ever=True)}
+    versions = [v for v in ledger.schema_versions(before.name) if v.raw_table in held]
+    earlier = [dict(version.columns) for version in versions]
     for exact in after.columns:
         origin = origins.get(in_mysql(exact), in_mysql(exact))
         was = loaded.get(origin) if origin is not None else None

@@ -3,6 +3,7 @@ again as a whole; after either the mirror is MySQL, row by row."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import threading
@@ -10,7 +11,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pymysql
 import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
@@ -290,3 +294,58 @@ def test_alters_while_rows_are_written(
     sync_all(workspace)
     assert_equal(workspace, server)
     assert check_table(workspace, workspace.config.table("t"), Ask("full")).verdict == "equal"
+
+
+IDS = st.integers(0, 6)
+NAMES = st.sampled_from(["a", "b", "c"])
+STATEMENTS = st.one_of(
+    st.tuples(st.just("REPLACE INTO {} (id, name) VALUES ({}, '{}')"), IDS, NAMES),
+    st.tuples(st.just("UPDATE {} SET id = id + 10, name = 'x{}' WHERE id = {}"), IDS, IDS),
+    st.tuples(st.just("UPDATE {} SET name = NULL WHERE id <> {} -- {}"), IDS, IDS),
+    st.tuples(st.just("DELETE FROM {} WHERE id = {} -- {}"), IDS, IDS),
+    st.tuples(st.just("ALTER TABLE {} ADD COLUMN {} INT DEFAULT {}"), NAMES, IDS),
+    st.tuples(st.just("ALTER TABLE {} ADD COLUMN {} VARCHAR(9) FIRST -- {}"), NAMES, IDS),
+    st.tuples(st.just("ALTER TABLE {} DROP COLUMN {} -- {}"), NAMES, IDS),
+    st.tuples(st.just("ALTER TABLE {} MODIFY {} BIGINT, ADD INDEX (id, name) -- {}"), NAMES, IDS),
+    st.tuples(st.just("ALTER TABLE {} CHANGE {} {} VARCHAR(20)"), NAMES, NAMES),
+    st.tuples(st.just("UPDATE {} SET {} = {}"), NAMES, IDS),
+    st.tuples(
+        st.sampled_from(
+            [
+                "TRUNCATE {} -- {} {}",
+                "ALTER TABLE {} FORCE -- {} {}",
+                "DROP TABLE {0} -- {1} {2}",
+                "CREATE TABLE {} (id INT PRIMARY KEY, name VARCHAR(20)) -- {} {}",
+                "RENAME TABLE t TO s, u TO t, s TO u -- {} {} {}",
+                "SYNC",
+            ]
+        ),
+        IDS,
+        IDS,
+    ),
+)
+
+
+@pytest.mark.full
+@given(steps=st.lists(st.tuples(st.sampled_from("tu"), STATEMENTS), min_size=4, max_size=30))
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_random_histories_of_rows_and_statements(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, steps: Any
+) -> None:
+    made = "CREATE TABLE IF NOT EXISTS {} (id INT PRIMARY KEY, name VARCHAR(20))"
+    sql("DROP TABLE IF EXISTS t, u, s", made.format("t"), made.format("u"))
+    any_size = {**LOG, "shrink_limit": None}
+    workspace = engine_for({"t": any_size, "u": any_size})
+    sync_all(workspace)
+    for name, (text, one, two) in steps:
+        if text == "SYNC":
+            follow_tables(workspace, workspace.config.tables)
+            continue
+        with contextlib.suppress(pymysql.Error):
+            sql(text.format(name, one, two))
+    sql(made.format("t"), made.format("u"))
+    event(f"copies: {sum(kinds(workspace, table).count('initial') for table in 'tu')}")
+    sync_all(workspace)
+    assert_equal(workspace, server, "t", "u")
