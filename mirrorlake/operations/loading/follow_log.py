@@ -97,15 +97,20 @@ def _follow_source(
     alone: bool = False,
 ) -> dict[str, Followed]:
     from mirrorlake.operations.loading.log_stream import LogStream
+    from mirrorlake.operations.loading.moved_server import MOVED, move_to_server
     from mirrorlake.sources.mysql.following.log_state import read_end, refuse_unfollowable
 
     source = workspace.config.sources[contracts[0].source]
     with session(source) as connection:
         seen = read_position(connection)
         tables: list[FollowingTable] = []
+        moved = workspace.ledger.definitions(MOVED)
         for contract in contracts:
             try:
                 refuse_held(workspace.ledger, contract.source)
+                if MOVED + contract.name in moved:
+                    with leased(contract) as own:
+                        move_to_server(own, connection, contract, seen)
                 table = _resolved(workspace, contract, connection, seen.server)
             except MirrorlakeError as error:
                 if alone:

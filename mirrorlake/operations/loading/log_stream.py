@@ -41,6 +41,7 @@ from mirrorlake.sources.mysql.following.log_state import (
     read_end,
 )
 from mirrorlake.sources.mysql.following.log_statements import moves_rows
+from mirrorlake.sources.mysql.following.same_place import gtids_at
 from mirrorlake.sources.mysql.sessions.connect import SourcePosition
 from mirrorlake.table.log_place import place_of
 from mirrorlake.workspace import Workspace
@@ -136,9 +137,11 @@ class LogStream:
     def _read(self, start: LogPosition) -> bool:
         """Read from a place on; whether the end was reached."""
         forms = read_server_forms(self._connection)
+        known = [t.place.position.start for t in self._tables()]
+        gtids = next((one.gtids for one in known if one.log == start and one.gtids), None)
         with LogTransport(
             self._source,
-            StreamPosition(start),
+            StreamPosition(start, gtids or gtids_at(self._connection, start)),
             new_server_id(self._connection),
             follow=False,
             server=self._seen.server,
