@@ -84,7 +84,7 @@ class LogDdl:
                 shape, emptied = found.table, emptied or found.emptied
                 after, why = self._next_plan(workspace, table.contract, plan, found)
                 if after is not None:
-                    filled = _filled_by(after, found, {} if emptied else filled)
+                    filled = _filled_by(plan, after, found, filled)
                     plan = after
             if why:
                 return f"{why} ({text})"
@@ -216,15 +216,27 @@ class LogDdl:
 
 
 def _filled_by(
-    plan: ResolvedTable, found: AlteredInLog, before: Mapping[str, str]
+    before: ResolvedTable, after: ResolvedTable, found: AlteredInLog, filled: Mapping[str, str]
 ) -> dict[str, str]:
-    """Of the columns of a plan, those that were filled, with their values' texts."""
-    names = {exact.name for exact in plan.columns}
-    kept = {name: text for name, text in before.items() if name in names}
+    """Columns of a plan that have one value in rows of versions without them, and its text: those
+    that were filled just now, and those that were before and have another name.
+
+    Args:
+        filled: those of statements right before.
+    """
     if found.emptied:
         return {}
-    new = {in_mysql(exact): exact.name for exact in plan.columns if not exact.derived}
-    return kept | {new[name]: text for name, text in found.filled.items() if name in new}
+    known = {**after.filled, **filled}
+    loaded = {in_mysql(exact): exact.name for exact in before.columns}
+    texts: dict[str, str] = {}
+    for exact in after.columns:
+        name = in_mysql(exact)
+        was = loaded.get(found.origins.get(name) or "")
+        if name in found.filled:
+            texts[exact.name] = found.filled[name]
+        elif was in known and (was != exact.name or was in filled):
+            texts[exact.name] = known[was]
+    return texts
 
 
 def _why_other_column(

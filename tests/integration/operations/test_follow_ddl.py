@@ -85,6 +85,11 @@ FOLLOWED = {
         "UPDATE t SET gone = 8, name = 'g' WHERE id = 1",
         "ALTER TABLE t DROP COLUMN gone",
     ),
+    "filled-renamed-case": (
+        "ALTER TABLE t ADD COLUMN more INT DEFAULT 5",
+        "ALTER TABLE t CHANGE more More BIGINT DEFAULT 6, ADD COLUMN later INT DEFAULT 6",
+        "UPDATE t SET More = 9 WHERE id = 2",
+    ),
     "truncate": ("TRUNCATE t",),
     "truncate-between": (
         "INSERT INTO t (id, kind) VALUES (20, 'b')",
