@@ -25,13 +25,13 @@ _WORDS: Final = {"TRUE": "1", "FALSE": "0"}
 
 
 @dataclass(frozen=True)
-class Constant:
+class AddedValue:
     """A value that all rows have: its text, in the form that its type has; None: NULL."""
 
     text: str | None
 
 
-def constant_of(column: Column, added: AddColumn) -> Constant | None:
+def constant_of(column: Column, added: AddColumn) -> AddedValue | None:
     """What all rows have in a column that was added; None where that can't be told for sure.
 
     Args:
@@ -44,7 +44,7 @@ def constant_of(column: Column, added: AddColumn) -> Constant | None:
         implicit = _IMPLICIT.get(column.data_type)
         return implicit(column) if implicit is not None else None
     if declared.default in (None, "NULL"):
-        return Constant(None) if column.nullable else None
+        return AddedValue(None) if column.nullable else None
     explicit, said = _EXPLICIT.get(column.data_type), str(declared.default)
     said = _WORDS.get(said.upper(), said)
     quoted = _TEXT.fullmatch(said)
@@ -52,7 +52,7 @@ def constant_of(column: Column, added: AddColumn) -> Constant | None:
     if explicit is None or (quoted is None and not number):
         return None
     text = explicit(column, quoted[1] if quoted else said)
-    return None if text is None else Constant(text)
+    return None if text is None else AddedValue(text)
 
 
 def _integer(column: Column, said: str) -> str | None:
@@ -88,9 +88,9 @@ def _labels(column: Column) -> list[str]:
     return [found.replace("''", "'") for found in _LABEL.findall(column.column_type)]
 
 
-def _first_label(column: Column) -> Constant | None:
+def _first_label(column: Column) -> AddedValue | None:
     labels = _labels(column)
-    return Constant(labels[0]) if labels and labels[0].isascii() else None
+    return AddedValue(labels[0]) if labels and labels[0].isascii() else None
 
 
 def _moment(form: str) -> Callable[[Column, str], str | None]:
@@ -112,13 +112,13 @@ _EXPLICIT: Final[Mapping[str, Callable[[Column, str], str | None]]] = {
     "date": _moment("%Y-%m-%d"),
     "datetime": _moment("%Y-%m-%d %H:%M:%S"),
 }
-_ZERO: Final = dict.fromkeys(_BITS, lambda _: Constant("0"))
+_ZERO: Final = dict.fromkeys(_BITS, lambda _: AddedValue("0"))
 _EMPTY: Final = dict.fromkeys(
-    ("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), lambda _: Constant("")
+    ("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), lambda _: AddedValue("")
 )
-_IMPLICIT: Final[Mapping[str, Callable[[Column], Constant | None]]] = {
+_IMPLICIT: Final[Mapping[str, Callable[[Column], AddedValue | None]]] = {
     **_ZERO,
     **_EMPTY,
-    "decimal": lambda column: Constant(f"{Decimal(0):.{column.scale or 0}f}"),
+    "decimal": lambda column: AddedValue(f"{Decimal(0):.{column.scale or 0}f}"),
     "enum": _first_label,
 }
