@@ -38,9 +38,7 @@ def place_of(ledger: Ledger, name: str, last: Load | None = None) -> LogPlace | 
     return LogPlace.parse(further.place if beyond and further else last.receipt.log_place)
 
 
-def why_unlogged(
-    table: SourceTable, read: Collection[str] | None = None
-) -> tuple[str, str] | None:
+def why_unlogged(table: SourceTable, read: Collection[str] | None = None) -> tuple[str, str] | None:
     """Why not all that changes a table's rows is in its server's log, with the values that a SELECT
     of ours has, and what to do about it; None where it is.
 

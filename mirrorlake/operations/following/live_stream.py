@@ -17,13 +17,13 @@ from pymysql.connections import Connection
 
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, LogProgress
+from mirrorlake.operations.loading.following_table import FollowingTable, Leased
 from mirrorlake.operations.loading.held_changes import LoggedPiece
-from mirrorlake.operations.loading.log_stream import FollowingTable, Leased, LogStream, OpenLog
+from mirrorlake.operations.loading.log_stream import LogStream, OpenLog
 from mirrorlake.operations.loading.quiet_log import names_in
 from mirrorlake.sources.mysql.binlog.log_batches import (
     BatchLimits,
     LogBatch,
-    LoggedStatement,
 )
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
 from mirrorlake.sources.mysql.following.log_state import LogEnd, LogPlace
@@ -161,12 +161,18 @@ class LiveStream(LogStream):
         self.round.enough = full
         return full
 
-    def _heed(self, statement: LoggedStatement) -> None:
-        names = names_in(statement.text)
-        for table in list(self._reading.values()):
-            if table.name[1].lower() in names:
-                self.round.altered.add(table.contract.name)
-        super()._heed(statement)
+    def _heed(self, batch: LogBatch, place: LogPlace, seen: SourcePosition) -> None:
+        for statement in batch.statements:
+            names = names_in(statement.text)
+            for table in list(self._reading.values()):
+                if (
+                    table.name[1].lower() in names
+                    and not statement.transaction.at < table.place.log
+                ):
+                    # Its own sync follows the statement, and folds what it made of the table.
+                    self.round.altered.add(table.contract.name)
+                    self._leave(table)
+        super()._heed(batch, place, seen)
 
     def _load(
         self,
@@ -174,10 +180,11 @@ class LiveStream(LogStream):
         pieces: Sequence[LoggedPiece],
         place: LogPlace,
         seen: SourcePosition,
+        workspace: Workspace,
     ) -> None:
         # Whoever died after a load of it has not folded it.
         loads = self.round.loads.setdefault(table.contract.name, [])
-        super()._load(table, pieces, place, seen)
+        super()._load(table, pieces, place, seen, workspace)
         loads[:] = table.loads
 
     # --- how far ----------------------------------------------------------------------------------
@@ -188,7 +195,8 @@ class LiveStream(LogStream):
             table.place, table.noted = place, clock
 
     def _note_end(self, position: StreamPosition, made: Mapping[str, int]) -> None:
-        if position.log is not None:
+        super()._note_end(position, made)
+        if position.log is not None and not self._reading:
             self._note(LogPlace(position, made.get(position.log.file, 0)), self._seen.clock)
 
     def _write_down(self) -> None:
