@@ -163,12 +163,9 @@ class LiveStream(LogStream):
 
     def _heed(self, batch: LogBatch, place: LogPlace, seen: SourcePosition) -> None:
         for statement in batch.statements:
-            names = names_in(statement.text)
+            names, at = names_in(statement.text), statement.transaction.at
             for table in list(self._reading.values()):
-                if (
-                    table.name[1].lower() in names
-                    and not statement.transaction.at < table.place.log
-                ):
+                if table.name[1].lower() in names and not at < table.place.log:
                     # Its own sync follows the statement, and folds what it made of the table.
                     self.round.altered.add(table.contract.name)
                     self._leave(table)

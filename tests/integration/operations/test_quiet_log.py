@@ -12,7 +12,6 @@ from demo.embedded import EmbeddedServer
 from mirrorlake.operations.following.lag import read_lag
 from mirrorlake.operations.loading import quiet_log
 from mirrorlake.operations.loading.detect import find_moved
-from mirrorlake.operations.loading.follow_log import follow_tables
 from mirrorlake.operations.loading.quiet_log import find_quiet, note_quiet
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.loading.unchanged import look_at
@@ -73,7 +72,7 @@ def test_who_moved_is_seen_and_nobody_else(sql: Sql, engine_for: EngineFor) -> N
     sync_all(workspace)
     sql("DELETE FROM u", "ALTER TABLE t COMMENT 'x'")
     assert quiet(workspace) == {"t": False, "u": False}
-    follow_tables(workspace, workspace.config.tables)
+    sync_all(workspace)
     assert quiet(workspace) == {"t": True, "u": True}
 
 
