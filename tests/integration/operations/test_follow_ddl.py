@@ -177,16 +177,30 @@ def _try(
     assert {name.rpartition(".")[2] for name in again} == set(names.values())
 
 
+OFTEN = (
+    *("null", "default", "told-by-server", "drop", "wider", "rebuilt", "two", "add-drop"),
+    *("truncate-between", "clock", "again", "renamed", "ghost"),
+)
+"""Cases of `make test`; all of them are in `make test-full`."""
+ALL = pytest.mark.parametrize("often", [True, pytest.param(False, marks=pytest.mark.full)])
+
+
+def chosen(cases: Mapping[str, Sequence[str]], *, often: bool) -> dict[str, Sequence[str]]:
+    return {case: texts for case, texts in cases.items() if (case in OFTEN) == often}
+
+
+@ALL
 def test_what_the_log_tells_of_a_table_is_followed(
-    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, often: bool
 ) -> None:
-    _try(FOLLOWED, server, sql, engine_for)
+    _try(chosen(FOLLOWED, often=often), server, sql, engine_for)
 
 
+@ALL
 def test_what_the_log_does_not_tell_is_read_again(
-    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, often: bool
 ) -> None:
-    _try(COPIED, server, sql, engine_for)
+    _try(chosen(COPIED, often=often), server, sql, engine_for)
 
 
 def test_what_the_contract_says_of_columns(
