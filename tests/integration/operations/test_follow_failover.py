@@ -58,6 +58,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         yield Pair(first, second)
 
 
+@pytest.mark.full
 def test_a_table_goes_on_with_the_other_server(pair: Pair, place: Place) -> None:
     run(pair.first, "CREATE DATABASE d", "CREATE DATABASE lost")
     for database in ("d", "lost"):

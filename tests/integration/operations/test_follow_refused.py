@@ -12,8 +12,12 @@ from pydantic import SecretStr
 
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.workspace import Workspace
 from tests.integration.operations.test_follow_log import LOG, TABLE, assert_equal, kinds, sync_all
 from tests.integration.sources.mysql.binlog.test_binlog_mariadb import set_globally
@@ -111,7 +115,9 @@ def test_a_session_that_logs_otherwise_has_its_table_read_again(
             continue
         with server.admin(database) as admin, admin.cursor() as cursor:
             cursor.execute(setting)
-            cursor.execute("UPDATE t SET data = JSON_SET(data, '$.x', 2), amount = 1 WHERE id = 1")
+            # MySQL logs a document that changed whatever image is set.
+            value = "data = JSON_SET(data, '$.x', 2)" if name == "json" else f"name = '{name}'"
+            cursor.execute(f"UPDATE t SET {value} WHERE id = 1")
         sql("INSERT INTO t (id) VALUES (100) ON DUPLICATE KEY UPDATE amount = 9")
         found = sync_all(workspace)
         copies += 1
@@ -119,3 +125,33 @@ def test_a_session_that_logs_otherwise_has_its_table_read_again(
         assert_equal(workspace, server, "t")
         assert kinds(workspace, "t").count("initial") == copies
         sql("UPDATE t SET data = '{\"x\": 1}' WHERE id = 1")
+
+
+@pytest.mark.parametrize("deletes", ["flag", "ignore"])
+def test_rows_that_went_unseen_stay_until_a_repair_where_deleted_ones_are_kept(
+    server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor, deletes: str
+) -> None:
+    sql(TABLE.format("t"), *(f"INSERT INTO t (id) VALUES ({n})" for n in (1, 2, 3)))
+    workspace = engine_for({"t": {**LOG, "deletes": deletes}})
+    contract = workspace.config.table("t")
+    sync_all(workspace)
+    sql("DELETE FROM t WHERE id = 1")
+    sync_all(workspace)
+    with server.admin(database) as admin, admin.cursor() as cursor:
+        cursor.execute("SET binlog_format = STATEMENT")
+        cursor.execute("DELETE FROM t WHERE id = 2")
+    assert "logged without the rows" in sync_all(workspace)["t"].changed
+
+    def flagged() -> dict[int, bool]:
+        deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
+        assert deduped is not None
+        rows = deduped.scan().to_arrow().to_pylist()
+        return {row["id"]: row.get(DELETED_AT) is not None for row in rows}
+
+    flags = deletes == "flag"
+    assert flagged() == {1: flags, 2: False, 3: False}
+    repair_table(workspace, contract, Ask("full"), only_deletes=True)
+    assert flagged() == {1: flags, 2: flags, 3: False}
+    sql("INSERT INTO t (id) VALUES (2)", "DELETE FROM t WHERE id = 3")
+    sync_all(workspace)
+    assert flagged() == {1: flags, 2: False, 3: flags}

@@ -200,13 +200,24 @@ class LogReader:
             return _NOTHING
         if current.silent:
             return _NOTHING
-        before = [self._take()] if self._statements else _NOTHING
+        if self._statements:
+            return self._gather_after_statements(event, current)
+        return self._gather(event, current)
+
+    def _gather_after_statements(
+        self, event: LogEvent, current: OpenTransaction
+    ) -> Iterator[LogBatch]:
+        # First they are given out: whoever gets them may want another shape of the table then.
+        yield self._take()
+        yield from self._gather(event, current)
+
+    def _gather(self, event: LogEvent, current: OpenTransaction) -> Iterable[LogBatch]:
         self._gatherer.add(event, current.mark, current.numbers, mariadb=self._is_mariadb)
         self._wait_no_longer()
         limits = self._limits
         if self._gatherer.rows >= limits.rows or self._gatherer.bytes >= limits.bytes:
-            return [*before, self._take()]
-        return before
+            return [self._take()]
+        return _NOTHING
 
     def _wait_no_longer(self) -> None:
         """From now on a batch is due after the stated time, whatever is in it by then."""
