@@ -187,6 +187,7 @@ class LogDdl:
         load = load_changes(workspace, terms, rows)
         table.loads.append(load)
         table.seq, table.stamped = load.seq, continuity.identity
+        table.noted = None  # how far it was followed stands on this load now
         failpoint("log.ddl")
 
     def confirm(
