@@ -72,8 +72,9 @@ OF_VERSIONS = ("versions.branched", "versions.staged", "versions.replaced", "ver
 """On the way of a table of all versions; ``replaced`` only where all of it is written."""
 OF_STREAMS = ("stream.held", "stream.kept")
 """Where a view of a table's current rows was held, or kept: by a load, a fold or a refold."""
-OF_LOGS = ("log.table", "log.progress")
-"""While tables follow their server's log: after one table's changes of a piece of it, and before it
+OF_LOGS = ("log.table", "log.shape", "log.ddl", "log.progress")
+"""While tables follow their server's log: after one table's changes of a piece of it, after it was
+written down what a statement made of it, after the load that says from where on, and before it
 is written down how far all of them were followed."""
 OF_MODELS = ("model.staged", "model.before_publish", "model.published", "model.recorded")
 """On the way of each partition of a model."""

@@ -235,7 +235,8 @@ def _print_recovered(done: Sequence[Recovered]) -> None:
 def accept(source: str, config_path: Path, as_json: bool, columns: bool) -> None:
     """Take the server that answers now for SOURCE, after a failover or a move.
 
-    What was read from another is unproved, and each table's next load reads it as a whole.
+    What was read from another is unproved, and each table's next load reads it as a whole. Tables
+    that follow the log go on from where they stand, where the server's log has what follows.
 
     With --columns, take the contract's rules for TABLE to mean its columns of now: those that are
     held out of clean because they may have what another one had are shown by the next sync.
@@ -254,6 +255,9 @@ def accept(source: str, config_path: Path, as_json: bool, columns: bool) -> None
         return
     for one in found:
         words = f"{one.table}: unproved; its next load reads it as a whole from {one.server}"
+        words += f" ({one.why})" if one.why else ""
+        if one.follows:
+            words = f"{one.table}: its log is followed on from where it stands, on {one.server}"
         show.console.print(escape(words), highlight=False, soft_wrap=True)
     if not found:
         show.console.print(f"Nothing to accept: no table of {escape(source)} was read elsewhere.")

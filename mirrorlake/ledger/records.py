@@ -74,6 +74,8 @@ class Receipt:
             (`mirrorlake.sources.mysql.following.log_state.LogPlace`). Of a copy: the place before
             its first read. It is no ``hi``: with sets of GTIDs it is longer than a ledger's windows
             keep.
+        filled: columns that were added since with one value for all rows that there were, and its
+            text; None where there are none. Rows of versions without the column have it.
     """
 
     rows: int
@@ -108,6 +110,7 @@ class Receipt:
     carried: int = 0
     all_proved: bool = False
     log_place: str | None = None
+    filled: dict[str, str] | None = None
 
     @property
     def committed(self) -> int:

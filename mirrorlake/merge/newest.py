@@ -39,7 +39,7 @@ def raw_rows_sql(plan: ResolvedTable, raw: Identifier, table: LakeTable | None, 
     """
     there = {field.name for field in table.schema().fields} if table else set()
     wanted = wanted_types(plan)
-    columns = version_columns(plan, table, wanted)
+    columns = version_columns(plan, table, wanted, filled=plan.filled)
     columns += [SEQ, *({EVENT} & there), f"{DELETED} AS {GONE}"]
     if flags(plan):
         columns.append(f"CASE WHEN {DELETED} THEN {LOADED_AT} END AS {DELETED_AT}")

@@ -110,8 +110,8 @@ def find_outdated(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> Ou
 def _must_be_filled(workspace: Workspace, plan: ResolvedTable, layer: Layer, name: str) -> bool:
     """Whether rows that a layer holds may have values in a column that it lacks. In deduped, where
     MySQL dropped the column, and has it again: rows that only the mirror holds have in it what they
-    last held under its name."""
-    if layer.name == "clean":
+    last held under its name; or it was added with a value for all rows."""
+    if layer.name == "clean" or name in plan.filled:
         return True
     ledger = workspace.ledger
     start = ledger.history_start(plan.name)

@@ -72,19 +72,22 @@ def version_columns(
     table: LakeTable | None,
     wanted: Mapping[str, StoredType],
     structured: Collection[str] = (),
+    filled: Mapping[str, str] | None = None,
 ) -> list[str]:
     """SQL of columns as one raw table has them: under the name that they had then, NULL where its
     version lacks one, in the types wanted.
 
     Args:
         structured: texts that are shown by the structure of their JSON.
+        filled: columns that have one value in rows of versions that lack them, and its text.
     """
+    texts = {name: text_literal(text) for name, text in (filled or {}).items()}
     found: list[str] = []
     conversions = converted(plan, table, wanted)
     for name, kind in wanted.items():
         column = as_sql_identifier(name)
         if name not in conversions:
-            found.append(f"CAST(NULL AS {sql_type(kind.iceberg)}) AS {column}")
+            found.append(f"CAST({texts.get(name, 'NULL')} AS {sql_type(kind.iceberg)}) AS {column}")
         elif name in structured:
             found.append(f"{json_structure(conversions[name].value)} AS {column}")
         elif conversions[name].value == column:

@@ -9,6 +9,7 @@ window has passed.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,6 +59,9 @@ class Continuity:
             that was loaded is there.
         may_be_equal: whether all that speaks for reading it is what a mere rebuild shows, too: if
             the mirror has MySQL's rows still, it goes on as it was.
+        by_table: whether what speaks for reading it is the table alone, as its server shows it: the
+            server's log may tell what became of its rows.
+        filled: columns that were added, and the text of the value that all rows have in them.
         reason: why it reads the whole table; '' where it does not.
     """
 
@@ -68,10 +72,13 @@ class Continuity:
     elsewhere: bool = False
     may_be_equal: bool = False
     reason: str = ""
+    by_table: bool = False
+    filled: Mapping[str, str] | None = None
 
     def goes_on(self) -> Continuity:
         """The continuity of a table whose rows were found to be those that were read."""
-        return replace(self, whole=False, begins=False, may_be_equal=False, reason="")
+        as_it_was = replace(self, whole=False, begins=False, may_be_equal=False, reason="")
+        return replace(as_it_was, by_table=False, filled=None)
 
 
 def meaning_of_plan(plan: ResolvedTable) -> Meaning:
@@ -140,6 +147,7 @@ def find_continuity(
         whole=True,
         begins=not sign.altered and not kept_words(plan.contract),
         may_be_equal=sign.may_be_equal,
+        by_table=last.receipt is not None and last.receipt.server == server,
         reason=f"since it was read, {sign.words}",
     )
 
@@ -160,6 +168,9 @@ def stamp_receipt(
     if identity is None and before is not None and not plan.contract.copies:
         identity = before.identity
     begins = continuity is not None and continuity.begins
+    filled = before.filled if before is not None and not begins else None
+    if continuity is not None and continuity.filled:
+        filled = {**(filled or {}), **continuity.filled}
     # No row of an earlier load is shown any more, or there is none.
     alone = begins or (whole and plan.contract.replaces_all) or not ledger.newest_success(plan.name)
     return replace(
@@ -167,6 +178,7 @@ def stamp_receipt(
         meaning=meaning.to_fields(),
         began=load.seq if begins else (before.began if before else 0),
         identity=identity,
+        filled=filled,
         all_proved=receipt.source_digest is not None
         and (alone or (before is not None and before.all_proved)),
     )
@@ -189,6 +201,13 @@ def find_silent_changes(plan: ResolvedTable, ledger: Ledger) -> str:
 def _definition_name(plan: ResolvedTable) -> str:
     """The name under which the ledger keeps what a table was defined as when it was read."""
     return f"definition {plan.name}"
+
+
+def note_definition(plan: ResolvedTable, ledger: Ledger) -> None:
+    """Write down what a table is defined as: what its DDL did to values is known."""
+    now = definition_of(plan.table, {exact.name for exact in plan.columns})
+    if ledger.definition(_definition_name(plan)) != now:
+        ledger.record_definition(_definition_name(plan), now)
 
 
 def mark_silent_changes(plan: ResolvedTable, ledger: Ledger, server: str) -> str:

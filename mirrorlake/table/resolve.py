@@ -61,6 +61,9 @@ class ResolvedTable:
     had another type or charset, and of rows that MySQL has no more all that says what it held."""
     taken: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """Names of columns that were another column's before: `mirrorlake.table.shape.taken_names`."""
+    filled: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Columns that were added with one value for all rows that there were, and its text: rows of
+    versions without the column have it (`mirrorlake.ledger.records.Receipt.filled`)."""
     gone: tuple[str, ...] = ()
     """Columns that the contract has a rule for and that MySQL has no longer."""
 

@@ -22,18 +22,19 @@ from typing import TYPE_CHECKING, Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
-from mirrorlake.errors import MirrorlakeError, SourceError
+from mirrorlake.errors import ConfigError, MirrorlakeError, SchemaError, SourceError
 from mirrorlake.ledger import Load
 from mirrorlake.operations.loading.accept import refuse_other_server
 from mirrorlake.operations.loading.next_load import find_next_load
-from mirrorlake.operations.loading.resolve import resolve_table
+from mirrorlake.operations.loading.resolve import resolve_as, resolve_table
 from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.log_place import place_of, refuse_unlogged
+from mirrorlake.table.shape_at_place import contract_at, shape_at
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:  # the decoder is imported once a table follows a log: each sync comes by here
-    from mirrorlake.operations.loading.log_stream import FollowingTable, Leased
+    from mirrorlake.operations.loading.following_table import FollowingTable, Leased
 
 logger = logging.getLogger(__name__)
 
@@ -45,10 +46,12 @@ class Followed:
     Attributes:
         loads: of its changes, in their order.
         as_of: up to when (UTC, by the source) its raw has all that was committed.
+        changes: what was followed of its columns, in words.
     """
 
     loads: tuple[Load, ...]
     as_of: datetime
+    changes: tuple[str, ...] = ()
 
 
 def follow_tables(workspace: Workspace, contracts: Sequence[TableContract]) -> dict[str, Followed]:
@@ -94,15 +97,20 @@ def _follow_source(
     alone: bool = False,
 ) -> dict[str, Followed]:
     from mirrorlake.operations.loading.log_stream import LogStream
+    from mirrorlake.operations.loading.moved_server import MOVED, move_to_server
     from mirrorlake.sources.mysql.following.log_state import read_end, refuse_unfollowable
 
     source = workspace.config.sources[contracts[0].source]
     with session(source) as connection:
         seen = read_position(connection)
         tables: list[FollowingTable] = []
+        moved = workspace.ledger.definitions(MOVED)
         for contract in contracts:
             try:
                 refuse_held(workspace.ledger, contract.source)
+                if MOVED + contract.name in moved:
+                    with leased(contract) as own:
+                        move_to_server(own, connection, contract, seen)
                 table = _resolved(workspace, contract, connection, seen.server)
             except MirrorlakeError as error:
                 if alone:
@@ -119,14 +127,14 @@ def _follow_source(
         stream = LogStream(workspace, connection, leased, seen, end, tables, raises=alone)
         stream.follow()
     at = end.clock.replace(tzinfo=UTC)
-    return {t.contract.name: Followed(tuple(t.loads), at) for t in stream.done}
+    return {t.contract.name: Followed(tuple(t.loads), at, tuple(t.changes)) for t in stream.done}
 
 
 def _resolved(
     workspace: Workspace, contract: TableContract, connection: Connection[Any], server: str
 ) -> FollowingTable | None:
     """A table that can be followed from where it stands; None where it is to be read as a whole."""
-    from mirrorlake.operations.loading.log_stream import FollowingTable
+    from mirrorlake.operations.loading.following_table import FollowingTable
 
     last = workspace.ledger.last_load(contract.name, "success", moving=True)
     if last is None:
@@ -135,7 +143,19 @@ def _resolved(
     refuse_other_server(workspace, plan, server)
     upcoming = find_next_load(connection, workspace, plan, server)
     place = place_of(workspace.ledger, plan.name, last)
-    if upcoming.whole or place is None:
+    if place is None or (upcoming.whole and not upcoming.doubt):
         return None
     refuse_unlogged(plan)
-    return FollowingTable(contract, plan, upcoming.continuity, place, last.seq)
+    shape = shape_at(workspace.ledger, plan.name, place)
+    if not upcoming.doubt:
+        return FollowingTable(contract, plan, upcoming.continuity, place, last.seq, shape)
+    if shape is None:
+        return None
+    # What its rows in the log are of is what it was there, whatever it is by now.
+    try:
+        then = resolve_as(workspace, contract_at(contract, shape[1]), shape[1])
+    except (ConfigError, SchemaError) as error:
+        logger.info("table %s: its log is not followed: %s", contract.name, error)
+        return None
+    parts = (contract, then, upcoming.continuity.goes_on(), place, last.seq, shape)
+    return FollowingTable(*parts, upcoming.doubt, held=False)

@@ -19,10 +19,16 @@ from mirrorlake.ledger import Load, Window
 from mirrorlake.ledger.sources.log_progress import BY_LOG
 from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.load.protocol.protocol import load_window
+from mirrorlake.operations.loading.accept import refuse_other_server
 from mirrorlake.operations.loading.follow_log import Followed, follow_copied
+from mirrorlake.operations.loading.next_load import find_next_load
+from mirrorlake.operations.loading.resolve import resolve_table
 from mirrorlake.operations.loading.unchanged import Unchanged
+from mirrorlake.sources.mysql.introspection.introspect import read_table
+from mirrorlake.sources.mysql.sessions.connect import read_position
 from mirrorlake.table.log_place import refuse_unlogged
 from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.table.shape_at_place import record_shape
 from mirrorlake.workspace import Workspace
 
 
@@ -56,18 +62,51 @@ def load_by_log(
                 next_step="Sync again: the whole table is read",
                 retryable=True,
             )
+        workspace.changes.extend(found.changes)
         return list(found.loads)
     refuse_unlogged(plan)
     refuse_unfollowable(connection, plan.source, {plan.table.database})
+    # Before the copy, which sees that the table is the one that was planned when it commits.
+    there = read_table(connection, plan.table.database, plan.table.name)
     place = read_copy_start(connection, plan.source, terms.server)
     terms = replace(terms, log_place=place.to_text())
     copied = load_window(workspace, connection, plan, window, terms)
+    record_shape(workspace.ledger, plan.name, place, there)
     found = follow_copied(workspace, plan.contract)
     if found is None:
         why = _why_not(workspace, plan)
         workspace.changes.append(f"{why}: the next sync reads the whole table again")
         return [copied]
+    workspace.changes.extend(found.changes)
     return [copied, *found.loads]
+
+
+def follow_in_doubt(
+    workspace: Workspace,
+    connection: Connection[Any],
+    plan: ResolvedTable,
+    followed: Followed | None,
+) -> tuple[ResolvedTable, Followed | None]:
+    """Follow a table's log before it is read as a whole, where that may tell what became of its
+    rows; its plan then, and what was loaded.
+
+    Args:
+        workspace: with the table's lease.
+
+    Raises:
+        MirrorlakeError: see the errors of planning and following.
+    """
+    server = read_position(connection).server
+    refuse_other_server(workspace, plan, server)
+    if not find_next_load(connection, workspace, plan, server).doubt:
+        return plan, followed
+    found = follow_copied(workspace, plan.contract)
+    if found is None:
+        return plan, followed
+    if followed is not None:
+        loads = (*followed.loads, *found.loads)
+        found = replace(found, loads=loads, changes=(*followed.changes, *found.changes))
+    return resolve_table(workspace, plan.contract, connection), found
 
 
 def _why_not(workspace: Workspace, plan: ResolvedTable) -> str:

@@ -9,34 +9,41 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import TableContract
 from mirrorlake.errors import LeaseHeld, LogPurged, LogUnreadable, MirrorlakeError, SourceError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger import Load, LogProgress
+from mirrorlake.ledger import LogProgress
 from mirrorlake.load.following.log_load import LogTerms, load_changes
-from mirrorlake.load.following.log_rows import LogRows, in_mysql
+from mirrorlake.load.following.log_rows import LogRows
 from mirrorlake.load.protocol.load_run import settle_loads
+from mirrorlake.operations.loading.following_table import FollowingTable, Leased, LoggedName
 from mirrorlake.operations.loading.held_changes import HeldChanges, LoggedPiece, names_of
+from mirrorlake.operations.loading.log_ddl import LogDdl
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.binlog.charsets import read_server_forms
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits, LogBatch, LoggedStatement
 from mirrorlake.sources.mysql.binlog.log_reader import LogReader
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
+from mirrorlake.sources.mysql.binlog.statements import may_define
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
-from mirrorlake.sources.mysql.following.log_state import LogEnd, LogFiles, LogPlace, new_server_id
+from mirrorlake.sources.mysql.following.log_state import (
+    LogEnd,
+    LogFiles,
+    LogPlace,
+    new_server_id,
+    read_end,
+)
 from mirrorlake.sources.mysql.following.log_statements import moves_rows
+from mirrorlake.sources.mysql.following.same_place import gtids_at
 from mirrorlake.sources.mysql.sessions.connect import SourcePosition
-from mirrorlake.table.continuity import Continuity
 from mirrorlake.table.log_place import place_of
-from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -45,38 +52,6 @@ _WAIT_SECONDS, _PAUSE = 30.0, 0.05
 """How long the log is waited for that a server said is there, and between two looks."""
 LIMITS = BatchLimits()
 """How much is loaded at once."""
-LoggedName = tuple[str, str]
-Leased = Callable[[TableContract], AbstractContextManager[Workspace]]
-"""What gives a workspace with a table's lease."""
-
-
-@dataclass
-class FollowingTable:
-    """A table on its way through the log."""
-
-    contract: TableContract
-    plan: ResolvedTable
-    continuity: Continuity
-    place: LogPlace
-    seq: int
-    noted: datetime | None = None
-    loads: list[Load] = field(default_factory=list[Load])
-
-    @property
-    def name(self) -> LoggedName:
-        """As the log spells it."""
-        return self.plan.table.database, self.plan.table.name
-
-    @property
-    def columns(self) -> list[str]:
-        """Those that are loaded, as MySQL calls them, in its order."""
-        return [in_mysql(exact) for exact in self.plan.columns]
-
-    def followed(self) -> FollowedTable:
-        """What a reader has to be told of it."""
-        there = {column.in_mysql for column in self.plan.table.columns}
-        there |= {self.contract.name_in_mysql(name) for name in self.plan.left_out}
-        return FollowedTable.of(self.plan.table, frozenset(there.difference(self.columns)))
 
 
 class LogStream:
@@ -103,6 +78,7 @@ class LogStream:
         self._waiting = sorted(tables, key=lambda table: table.place.log)
         self._reading: dict[LoggedName, FollowingTable] = {}
         self._wanted: dict[LoggedName, FollowedTable] = {}
+        self._ddl = LogDdl(connection)
         self.done: list[FollowingTable] = []
 
     def follow(self) -> None:
@@ -161,9 +137,11 @@ class LogStream:
     def _read(self, start: LogPosition) -> bool:
         """Read from a place on; whether the end was reached."""
         forms = read_server_forms(self._connection)
+        known = [t.place.position.start for t in self._tables()]
+        gtids = next((one.gtids for one in known if one.log == start and one.gtids), None)
         with LogTransport(
             self._source,
-            StreamPosition(start),
+            StreamPosition(start, gtids or gtids_at(self._connection, start)),
             new_server_id(self._connection),
             follow=False,
             server=self._seen.server,
@@ -211,36 +189,53 @@ class LogStream:
         for stop in batch.stopped:
             if (table := self._reading.get((stop.database, stop.table))) is not None:
                 self._unproved(table, f"its log can't be read at {stop.at}: {stop.error}")
-        for statement in batch.statements:
-            self._heed(statement)
         if (log := batch.position.log) is None:
             return
         if batch.state == "void":
             held.forget_from(log)
         held.add(batch.tables)
         pieces = held.take(before=log if batch.state == "open" else None)
-        if batch.state == "open" and not pieces:
+        if batch.state == "open" and not pieces and not batch.statements:
             return
         place, seen = LogPlace(batch.position, made.get(log.file, 0)), self._seen_at(batch)
         for name in names_of(pieces):
             if (table := self._reading.get(name)) is not None:
-                self._load(table, [p for p in pieces if p.name == name], place, seen)
+                new = [piece for piece in pieces if piece.name == name]
+                self._leasing(table, partial(self._load, table, new, place, seen))
                 failpoint("log.table")
+        self._heed(batch, place, seen)
         self._note(place, seen.clock)
 
-    def _heed(self, statement: LoggedStatement) -> None:
-        """Give up the tables whose rows a statement changed, or may have changed, that has no row
-        in the log."""
-        at, text = statement.transaction.at, " ".join(statement.text.split())[:80]
+    def _heed(self, batch: LogBatch, place: LogPlace, seen: SourcePosition) -> None:
+        """Take up what statements made of tables; give up those whose rows one changed, or may have
+        changed, in a way that is not known."""
         for table in list(self._reading.values()):
-            if at < table.place.log:
-                continue
-            if statement.rows_unknown:
-                self._unproved(
-                    table, f"a statement was logged without the rows that it changed: {text}"
-                )
-            elif moves_rows(statement.text, table.name[1]):
-                self._unproved(table, f"a statement moved its rows: {text}")
+            new = [s for s in batch.statements if not s.transaction.at < table.place.log]
+            mine = [s for s in new if may_define(s.text, [table.name[1]])]
+            if unknown := next((s for s in new if s.rows_unknown), None):
+                why = "a statement was logged without the rows that it changed"
+                self._unproved(table, f"{why}: {_beginning(unknown.text)}")
+            elif table.shape is None or batch.state == "open":
+                moving = (s for s in mine if moves_rows(s.text, table.name[1]))
+                if (moved := next(moving, None)) is not None:
+                    self._unproved(table, f"a statement moved its rows: {_beginning(moved.text)}")
+            elif mine:
+                self._leasing(table, partial(self._follow, table, mine, place, seen))
+
+    def _follow(
+        self,
+        table: FollowingTable,
+        statements: Sequence[LoggedStatement],
+        place: LogPlace,
+        seen: SourcePosition,
+        workspace: Workspace,
+    ) -> None:
+        if self._read_before(workspace, table, place) is None:
+            return
+        if why := self._ddl.follow(workspace, table, statements, place, seen):
+            self._unproved(table, f"what became of its rows can't be told from its log: {why}")
+        else:
+            self._wanted[table.name] = table.followed()
 
     def _seen_at(self, batch: LogBatch) -> SourcePosition:
         """Where the source stood when the log ended with this batch."""
@@ -251,16 +246,11 @@ class LogStream:
         written = datetime.fromtimestamp(batch.written_at, UTC).replace(tzinfo=None)
         return replace(self._seen, position="", clock=min(written, self._seen.clock))
 
-    def _load(
-        self,
-        table: FollowingTable,
-        pieces: Sequence[LoggedPiece],
-        place: LogPlace,
-        seen: SourcePosition,
-    ) -> None:
+    def _leasing(self, table: FollowingTable, act: Callable[[Workspace], None]) -> None:
+        """Do something for a table under its lease; where that fails, it is followed no further."""
         try:
             with self._leased(table.contract) as workspace:
-                self._load_leased(workspace, table, pieces, place, seen)
+                act(workspace)
         except LogUnreadable as error:
             self._unproved(table, str(error))
         except MirrorlakeError as error:
@@ -270,40 +260,50 @@ class LogStream:
             level = logging.INFO if isinstance(error, LeaseHeld) else logging.WARNING
             logger.log(level, "table %s: its log is not followed: %s", table.plan.name, error)
 
-    def _load_leased(
-        self,
-        workspace: Workspace,
-        table: FollowingTable,
-        pieces: Sequence[LoggedPiece],
-        place: LogPlace,
-        seen: SourcePosition,
-    ) -> None:
+    def _read_before(
+        self, workspace: Workspace, table: FollowingTable, place: LogPlace
+    ) -> LogPosition | None:
+        """From where on changes are not in raw; None where the table can't be followed from here:
+        another run may have been here, or have copied it again."""
         plan, ledger = table.plan, workspace.ledger
         if workspace.moved:
             self._leave(table)  # what other hands did is put right first, by its own sync
-            return
+            return None
         settle_loads(workspace, table.contract)
-        # Another run may have been here, or have copied it again.
         last = ledger.last_load(plan.name, "success", moving=True)
         since = place_of(ledger, plan.name, last)
         if last is None or since is None or ledger.unproved(plan.name) is not None:
             self._leave(table)
-            return
+            return None
         if last.raw_table != plan.raw.name or place.log < since.log:
             self._leave(table)
-            return
+            return None
         table.seq = last.seq
-        new = [piece for piece in pieces if not piece.last < since.log]
+        return since.log
+
+    def _load(
+        self,
+        table: FollowingTable,
+        pieces: Sequence[LoggedPiece],
+        place: LogPlace,
+        seen: SourcePosition,
+        workspace: Workspace,
+    ) -> None:
+        since = self._read_before(workspace, table, place)
+        if since is None:
+            return
+        new = [piece for piece in pieces if not piece.last < since]
         if any([n for n in p.columns if n != ORIGINAL] != table.columns for p in new):
-            self._unproved(table, "its rows in the log have other columns than it has now")
+            words = "now" if table.held else "by its log"
+            self._unproved(table, f"its rows in the log have other columns than it has {words}")
             return
         if not new:
             return
-        rows = LogRows((piece.read() for piece in new), since.log, plan.key, seen)
-        terms = LogTerms(self._connection, plan, table.continuity, place)
+        rows = LogRows((piece.read() for piece in new), since, table.plan.key, seen)
+        terms = LogTerms(self._connection, table.plan, table.continuity, place, table.held)
         load = load_changes(workspace, terms, rows)
         table.loads.append(load)
-        table.seq = load.seq
+        table.seq, table.stamped = load.seq, table.continuity.identity
 
     def _leave(self, table: FollowingTable) -> None:
         """Follow a table no further."""
@@ -333,5 +333,25 @@ class LogStream:
 
     def _note_end(self, position: StreamPosition, made: Mapping[str, int]) -> None:
         """The same at the end, where the last batch may have ended earlier, or there was none."""
-        if position.log is not None and self._reading:
-            self._note(LogPlace(position, made.get(position.log.file, 0)), self._seen.clock)
+        if position.log is None or not self._reading:
+            return
+        place = LogPlace(position, made.get(position.log.file, 0))
+        for table in list(self._reading.values()):
+            if table.altered or table.doubt:
+                self._leasing(table, partial(self._confirm, table, place))
+        self._note(place, self._seen.clock)
+
+    def _confirm(self, table: FollowingTable, place: LogPlace, workspace: Workspace) -> None:
+        if self._read_before(workspace, table, place) is None:
+            return
+        if not (why := self._ddl.confirm(workspace, table, place, self._seen)):
+            return
+        if read_end(self._connection, self._source).position == self._end.position:
+            self._unproved(table, why)
+        else:
+            self._leave(table)  # what comes after the end of this reading may tell more
+
+
+def _beginning(text: str) -> str:
+    """Of a statement, for people."""
+    return " ".join(text.split())[:80]

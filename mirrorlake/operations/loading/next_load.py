@@ -48,6 +48,8 @@ class NextLoad:
         again: that all of it is read again, by what the contract or the table is now, in words;
             '' where it is not.
         silent: what a DDL changed that no cursor tells, in words; '' of nothing.
+        doubt: of a table that follows its server's log: why it reads the whole table, where the log
+            may tell what became of its rows, and spare it that; '' otherwise.
     """
 
     continuity: Continuity
@@ -58,6 +60,7 @@ class NextLoad:
     compared: bool = False
     again: str = ""
     silent: str = ""
+    doubt: str = ""
 
     def window(self, plan: ResolvedTable, clock: datetime, ahead: Any) -> Window:
         """Its window, as `plan_window` says; after a comparison it begins where that ended."""
@@ -99,7 +102,11 @@ def find_next_load(
     whole = fresh or continuity.whole or mark is not None or bool(silent)
     if fresh or mark is not None or silent:
         continuity = replace(continuity, may_be_equal=False)
-    return NextLoad(continuity, fresh, whole, reason, None if whole else last)
+    found = NextLoad(continuity, fresh, whole, reason, None if whole else last)
+    by_table = mark is None and (continuity.by_table or not continuity.whole)
+    if whole and plan.contract.by_log and last is not None and by_table:
+        found = replace(found, doubt=reason)
+    return found
 
 
 def plan_next_load(

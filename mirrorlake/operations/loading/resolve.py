@@ -104,9 +104,11 @@ def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable
         recorded = workspace.ledger.definition(renames_name(contract))
         refuse_forgotten(contract, table, recorded_renames(recorded, contract))
     check_rules(plan, config.privacy.hash_key)
+    receipt = workspace.ledger.newest_receipt(contract.name) if versions else None
     plan = replace(
         plan,
         held=_held(workspace, plan),
+        filled=(receipt.filled if receipt else None) or {},
         left_out=left_out(contract, table, versions),
         had_originals=not has_original(plan.columns) and _had_originals(workspace, plan),
         taken=taken_names(

@@ -28,10 +28,15 @@ from mirrorlake.merge.fold import folds_by_spark
 from mirrorlake.operations.loading.accept import refuse_other_server
 from mirrorlake.operations.loading.fold import fold_layers, fold_table
 from mirrorlake.operations.loading.follow_log import Followed, follow_tables
-from mirrorlake.operations.loading.load_by_log import followed_unchanged, load_by_log
+from mirrorlake.operations.loading.load_by_log import (
+    follow_in_doubt,
+    followed_unchanged,
+    load_by_log,
+)
 from mirrorlake.operations.loading.next_load import plan_next_load
-from mirrorlake.operations.loading.resolve import remember_renames, resolve_table
+from mirrorlake.operations.loading.resolve import resolve_table
 from mirrorlake.operations.loading.results import SyncResult, result_of, unchanged_result
+from mirrorlake.operations.loading.taken_up import record_known, record_version
 from mirrorlake.operations.loading.unchanged import (
     Look,
     Unchanged,
@@ -41,25 +46,20 @@ from mirrorlake.operations.loading.unchanged import (
     was_read_after,
 )
 from mirrorlake.operations.other_writers.moved_layers import accept_made, put_right
-from mirrorlake.operations.schema_changes.table_shapes import ddl_name
 from mirrorlake.proof.comparing.report import digest_text
 from mirrorlake.proof.ranges.ranges import NOTHING
 from mirrorlake.proof.sides.mysql_side import SourceSide
 from mirrorlake.serving.streamed import hold_streamed
 from mirrorlake.sources.mysql.changes.open_writes import NOTHING_OPEN
 from mirrorlake.sources.mysql.changes.replica import read_reach
-from mirrorlake.sources.mysql.introspection.introspect import read_ddl
 from mirrorlake.sources.mysql.sessions.connect import read_position, session
-from mirrorlake.table.exchanged import record_exchanged
 from mirrorlake.table.holds import refuse_held
-from mirrorlake.table.lake_names import remember_lake_names
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.left_out import note_left_out
-from mirrorlake.table.new_columns import gone_words, remember_columns, why_held
+from mirrorlake.table.new_columns import gone_words, why_held
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
 from mirrorlake.table.shape import change_words
-from mirrorlake.table.source_columns import record_source_columns, source_columns
 from mirrorlake.table.windows import plan_reload, set_back
 from mirrorlake.workspace import Workspace
 
@@ -324,6 +324,8 @@ def _load_again(
         try:
             if number:
                 plan = resolve_table(workspace, plan.contract, connection)
+            if plan.contract.by_log and days is None:
+                plan, followed = follow_in_doubt(workspace, connection, plan, followed)
             return plan, _load(workspace, connection, plan, terms, days, followed)
         except (ReadGivenUp, SchemaError) as error:
             gave_way = isinstance(error, ReadGivenUp) or number > 0
@@ -362,14 +364,9 @@ def _load(
         windows = (upcoming.window(plan, seen.clock, ahead),)
     changed = change_words(plan.contract, plan.version, ledger.schema_versions(plan.name))
     if fresh:
-        ddl = read_ddl(connection, plan.table.database, plan.table.name)
-        ledger.together(
-            lambda: _record_known(workspace, plan),
-            lambda: ledger.record_schema_version(plan.name, plan.version),
-            lambda: ledger.record_definition(ddl_name(plan.name, plan.version), ddl),
-        )
+        record_version(workspace, connection, plan)
     else:
-        _record_known(workspace, plan)
+        record_known(workspace, plan)
     if words := "; ".join(filter(None, (changed or upcoming.silent, upcoming.again))):
         workspace.changes[:] = [words]
         logger.warning("table %s: %s", plan.name, words)
@@ -389,17 +386,6 @@ def _load(
     if plan.contract.by_log:
         return load_by_log(workspace, connection, plan, windows[0], terms, followed)
     return [load_window(workspace, connection, plan, window, terms) for window in windows]
-
-
-def _record_known(workspace: Workspace, plan: ResolvedTable) -> None:
-    """Write down what is known of a table's columns; nothing where that is there already."""
-    ledger, contract = workspace.ledger, plan.contract
-    remember_columns(ledger, workspace.lake, contract, [exact.name for exact in plan.columns])
-    remember_renames(workspace, contract)
-    remember_lake_names(ledger, contract)
-    record_exchanged(ledger, contract, plan.exchanged)
-    columns = source_columns(plan.table, plan.columns)
-    record_source_columns(ledger, contract, columns, plan.table.comment)
 
 
 def _note_columns(ledger: Ledger, plan: ResolvedTable, *, fresh: bool) -> None:

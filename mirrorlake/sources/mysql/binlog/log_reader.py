@@ -44,6 +44,7 @@ from mirrorlake.sources.mysql.binlog.row_gatherer import RowGatherer
 from mirrorlake.sources.mysql.binlog.statements import (
     LoggedQuery,
     QueryKind,
+    may_define,
     read_query,
     read_xa_prepare,
 )
@@ -62,7 +63,8 @@ class LogReader:
     Args:
         start: where reading begins; the transport must be given the same position.
         tables: the tables that are wanted, by (database, table), as the log spells them. Looked at
-            whenever a table is met: a caller may change it between two batches.
+            whenever a table is met: a caller may change it between two batches. No batch has rows
+            of before and of after a statement that may define one of them.
         checksums: as the transport says.
     """
 
@@ -76,7 +78,7 @@ class LogReader:
         limits: BatchLimits | None = None,
     ) -> None:
         self._start, self._limits = start, limits or BatchLimits()
-        self._server = server
+        self._server, self._tables = server, tables
         self._framing = Framing(checksums)
         self._gatherer = RowGatherer(tables, server)
         self._file, self._offset, self._began = "", 0, 0
@@ -198,13 +200,24 @@ class LogReader:
             return _NOTHING
         if current.silent:
             return _NOTHING
-        before = [self._take()] if self._statements else _NOTHING
+        if self._statements:
+            return self._gather_after_statements(event, current)
+        return self._gather(event, current)
+
+    def _gather_after_statements(
+        self, event: LogEvent, current: OpenTransaction
+    ) -> Iterator[LogBatch]:
+        # First they are given out: whoever gets them may want another shape of the table then.
+        yield self._take()
+        yield from self._gather(event, current)
+
+    def _gather(self, event: LogEvent, current: OpenTransaction) -> Iterable[LogBatch]:
         self._gatherer.add(event, current.mark, current.numbers, mariadb=self._is_mariadb)
         self._wait_no_longer()
         limits = self._limits
         if self._gatherer.rows >= limits.rows or self._gatherer.bytes >= limits.bytes:
-            return [*before, self._take()]
-        return before
+            return [self._take()]
+        return _NOTHING
 
     def _wait_no_longer(self) -> None:
         """From now on a batch is due after the stated time, whatever is in it by then."""
@@ -266,8 +279,18 @@ class LogReader:
         elif kind in (QueryKind.XA_COMMIT, QueryKind.XA_ROLLBACK):
             return self._settle(query, current)
         elif kind is QueryKind.OTHER:
-            self._on_statement(query, current)
+            return self._on_other(query, current)
         return None
+
+    def _on_other(self, query: LoggedQuery, current: OpenTransaction) -> Iterable[LogBatch]:
+        """Take in a statement. One that may define a table of which there are rows is in a batch
+        after theirs: so that a place lies between the two."""
+        before = _NOTHING
+        if not current.silent and not current.begun and not self._gatherer.is_empty:
+            names = (name for _, name in self._tables)
+            before = [self._take()] if may_define(query.text, names) else _NOTHING
+        self._on_statement(query, current)
+        return before
 
     def _opened(self, event: LogEvent) -> OpenTransaction:
         if self._open is None:

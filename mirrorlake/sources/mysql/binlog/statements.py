@@ -9,6 +9,7 @@ Source: MySQL source, ``binary_log::Query_event``; MariaDB knowledge base, "Quer
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -25,6 +26,8 @@ _FIXED = {0: 4, 1: 8, 3: 4}
 _CATALOG_OLD, _CATALOG = 2, 6
 _COMMENT = re.compile(r"\s+|/\*(?!!).*?\*/|--\s[^\n]*(\n|$)|#[^\n]*(\n|$)|/\*!\d*|\(", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z]+")
+_NAMES = re.compile(r"`((?:[^`]|``)+)`|\"((?:[^\"]|\"\")+)\"|([\w$]+)")
+_DEFINING = frozenset(["ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE", "OPTIMIZE", "SET"])
 _ROW_WORDS = frozenset(
     ["INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "CALL", "SELECT", "DO", "WITH", "VALUES"]
 )
@@ -143,6 +146,31 @@ def first_word(text: str) -> str:
         at = found.end()
     word = _WORD.match(text, at)
     return word[0].upper() if word else ""
+
+
+def names_in(text: str) -> frozenset[str]:
+    """Whatever may be a name in a statement, in lower case; keywords are among them.
+
+    >>> sorted(names_in("DROP TABLE `a``b`, Shop.c"))
+    ['a`b', 'c', 'drop', 'shop', 'table']
+    """
+    found = _NAMES.findall(text)
+    return frozenset(
+        (a.replace("``", "`") or b.replace('""', '"') or c).lower() for a, b, c in found
+    )
+
+
+def may_define(text: str, tables: Iterable[str]) -> bool:
+    """Whether a statement may define, move or empty one of these tables, or one of its name in
+    another database. What it begins with says so: `mirrorlake.sources.mysql.ddl` reads the rest.
+
+    >>> may_define("ALTER TABLE t ADD a INT", ["T"]), may_define("GRANT SELECT ON t TO u", ["t"])
+    (True, False)
+    """
+    if first_word(text) not in _DEFINING:
+        return False
+    names = names_in(text)
+    return any(table.lower() in names for table in tables)
 
 
 def read_xa_prepare(event: LogEvent) -> tuple[bool, str]:

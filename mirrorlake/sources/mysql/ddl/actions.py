@@ -24,6 +24,8 @@ class DeclaredColumn:
         position: ``first``, or the name of the column before it; None: at the end, or where it is.
         unique: ``primary`` or ``unique``, where the column itself says so.
         generated: whether it is computed; the server prints the expression in its own way.
+        default: SQL of what a row gets that says nothing of it; None where nothing is said.
+        counts: whether its values are numbers that the server gives out.
     """
 
     name: str
@@ -36,6 +38,8 @@ class DeclaredColumn:
     comment: str = ""
     unique: Literal["primary", "unique"] | None = None
     generated: bool = False
+    default: str | None = None
+    counts: bool = False
     references: AddForeignKey | None = None
     """MariaDB makes a foreign key of it, MySQL 8 nothing."""
 

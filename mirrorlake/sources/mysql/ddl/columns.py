@@ -75,7 +75,7 @@ def read_column(definition: Any, clause: Passage, shift: int) -> DeclaredColumn:
             said["collation"] = "binary"
     declared = _declared(definition, clause, shift)
     if declared.word == "serial":
-        said |= {"nullable": False, "unique": said.get("unique", "unique")}
+        said |= {"nullable": False, "unique": said.get("unique", "unique"), "counts": True}
     position = definition.args.get("position")
     if position is not None:
         first = position.args.get("position").upper() == "FIRST"
@@ -93,6 +93,8 @@ _CONSTRAINTS: Final[Mapping[str, Callable[[Any], dict[str, Any]]]] = {
     "PrimaryKeyColumnConstraint": lambda _: {"unique": "primary", "nullable": False},
     "UniqueColumnConstraint": lambda _: {"unique": "unique"},
     "ComputedColumnConstraint": lambda _: {"generated": True},
+    "DefaultColumnConstraint": lambda said: {"default": said.this.sql("mysql")},
+    "AutoIncrementColumnConstraint": lambda _: {"counts": True},
 }
 """What each part of a column's declaration says, by the parser's name of it."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from mirrorlake.sources.mysql.binlog.statements import first_word
+from mirrorlake.sources.mysql.binlog.statements import first_word, names_in
 
 _MOVING: Final = {
     "ALTER": re.compile(
@@ -23,7 +23,6 @@ _MOVING: Final = {
     "TRUNCATE": re.compile(""),
 }
 """By its first word: what of a statement may do so. What a foreign key does is not logged."""
-_NAMES: Final = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
 
 
 def moves_rows(text: str, table: str) -> bool:
@@ -42,5 +41,4 @@ def moves_rows(text: str, table: str) -> bool:
     moving = _MOVING.get(first_word(text))
     if moving is None or not moving.search(text):
         return False
-    names = {(quoted.replace("``", "`") or bare).lower() for quoted, bare in _NAMES.findall(text)}
-    return table.lower() in names
+    return table.lower() in names_in(text)

@@ -1,0 +1,54 @@
+"""What the ledger keeps of a table's columns, before anything of a schema version is loaded.
+
+What belongs here: writing it down. What doesn't: what a version is loaded from
+(`mirrorlake.operations.loading.sync`, `mirrorlake.operations.loading.log_ddl`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.operations.loading.resolve import remember_renames
+from mirrorlake.operations.schema_changes.table_shapes import ddl_name
+from mirrorlake.sources.mysql.introspection.introspect import read_ddl
+from mirrorlake.table.exchanged import record_exchanged
+from mirrorlake.table.lake_names import remember_lake_names
+from mirrorlake.table.new_columns import remember_columns
+from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.table.source_columns import record_source_columns, source_columns
+from mirrorlake.workspace import Workspace
+
+
+def record_version(
+    workspace: Workspace, connection: Connection[Any], plan: ResolvedTable, *, held: bool = True
+) -> None:
+    """Write down a schema version that is about to be loaded first.
+
+    Args:
+        held: whether it is what the server has now, which says how it is made.
+    """
+    ledger, table = workspace.ledger, plan.table
+    ddl = read_ddl(connection, table.database, table.name) if held else None
+
+    def record_ddl() -> None:
+        if ddl is not None:
+            ledger.record_definition(ddl_name(plan.name, plan.version), ddl)
+
+    ledger.together(
+        lambda: record_known(workspace, plan),
+        lambda: ledger.record_schema_version(plan.name, plan.version),
+        record_ddl,
+    )
+
+
+def record_known(workspace: Workspace, plan: ResolvedTable) -> None:
+    """Write down what is known of a table's columns; nothing where that is there already."""
+    ledger, contract = workspace.ledger, plan.contract
+    remember_columns(ledger, workspace.lake, contract, [exact.name for exact in plan.columns])
+    remember_renames(workspace, contract)
+    remember_lake_names(ledger, contract)
+    record_exchanged(ledger, contract, plan.exchanged)
+    columns = source_columns(plan.table, plan.columns)
+    record_source_columns(ledger, contract, columns, plan.table.comment)

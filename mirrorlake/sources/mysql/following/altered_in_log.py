@@ -1,0 +1,207 @@
+"""Statements in the log → what a table is after them, where what they did to its rows is known.
+
+A statement is followed if every value that a row had is the same value afterwards, and every row
+has the same value in a column that was added. Of any other the reason is said, and nothing is
+guessed: whoever follows the table reads it again as a whole.
+
+What belongs here: one table, one statement. What doesn't: reading it
+(`mirrorlake.sources.mysql.ddl`), and what becomes of a mirror by it.
+
+Source: MySQL 8.0 manual, 13.1.9 "ALTER TABLE Statement", 11.6 "Data Type Default Values".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from mirrorlake.errors import DdlRefused
+from mirrorlake.sources.mysql.binlog.statements import may_define
+from mirrorlake.sources.mysql.ddl.actions import (
+    Action,
+    AddColumn,
+    AddForeignKey,
+    AddIndex,
+    ChangeColumn,
+    ConvertCharset,
+    DefaultCharset,
+    DropIndex,
+    MoveRows,
+    RenameColumn,
+    RenameIndex,
+    RenameTable,
+    SetEngine,
+    Statement,
+    UseIndex,
+)
+from mirrorlake.sources.mysql.ddl.altered import Surroundings, alter
+from mirrorlake.sources.mysql.ddl.parser import parse_ddl
+from mirrorlake.sources.mysql.following.constants import constant_of
+from mirrorlake.sources.mysql.following.same_values import keeps_values
+from mirrorlake.sources.mysql.tables import SourceTable
+
+_THING: Final = re.compile(
+    r"\b(DATABASE|SCHEMA|TRIGGER|PROCEDURE|FUNCTION|EVENT|USER|ROLE|VIEW|SERVER|SEQUENCE|PACKAGE"
+    r"|TABLES?|INDEX)\b",
+    re.IGNORECASE,
+)
+_CASCADES: Final = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
+
+
+@dataclass(frozen=True)
+class AlteredInLog:
+    """A table after a statement of the log.
+
+    Attributes:
+        table: as it is then, as far as the statement tells.
+        emptied: whether all of its rows went.
+        origins: of each column its name before; None of one that was added.
+        filled: column that was added → the text of the value that all rows have in it; columns that
+            are NULL in all are left out.
+        why: why it is not known what the statement did to rows; '' where it is known.
+    """
+
+    table: SourceTable
+    emptied: bool = False
+    origins: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
+    filled: Mapping[str, str] = field(default_factory=dict[str, str])
+    why: str = ""
+
+
+def alter_by_log(
+    table: SourceTable, text: str, database: str, around: Surroundings
+) -> AlteredInLog | None:
+    """The table after a statement; None where it is about none of its name.
+
+    Args:
+        database: the default one of the statement's session.
+    """
+    thing = _THING.search(text)
+    if not may_define(text, [table.name]):
+        return None
+    if thing is not None and thing[1].upper() not in ("TABLE", "TABLES", "INDEX"):
+        return None
+    try:
+        statements = parse_ddl(text)
+    except DdlRefused as error:
+        return AlteredInLog(table, why=f"it can't be read ({error.message})")
+    found: AlteredInLog | None = None
+    for statement in statements:
+        if _renamed_to(statement, table, database):
+            return AlteredInLog(table, why="another table got its name")
+        if not _is_of(statement.database or database, statement.table, table):
+            continue
+        if statement.kind == "other" or (statement.kind == "create" and statement.if_missing):
+            continue
+        # One statement is about a table once, but for those that are refused anyway.
+        found = _after(table, statement, around)
+        if found.why:
+            return found
+    return found
+
+
+def _is_of(database: str | None, name: str, table: SourceTable) -> bool:
+    there = (database or "").lower(), name.lower()
+    return there == (table.database.lower(), table.name.lower())
+
+
+def _renamed_to(statement: Statement, table: SourceTable, database: str) -> bool:
+    here = statement.database or database
+    return any(
+        isinstance(action, RenameTable) and _is_of(action.database or here, action.name, table)
+        for action in statement.actions
+    )
+
+
+def _after(table: SourceTable, statement: Statement, around: Surroundings) -> AlteredInLog:
+    if statement.kind == "truncate":
+        return AlteredInLog(table, emptied=True)
+    if statement.kind != "alter":
+        why = "it was dropped" if statement.kind == "drop" else "it was made again"
+        return AlteredInLog(table, why=why)
+    if why := next(filter(None, map(_why_unknown, statement.actions)), ""):
+        return AlteredInLog(table, why=why)
+    try:
+        after = alter(table, [_lenient(action) for action in statement.actions], around)
+    except DdlRefused as error:
+        return AlteredInLog(table, why=error.message)
+    origins = _origins(table, after, statement.actions)
+    filled: dict[str, str] = {}
+    for column in after.columns:
+        before = origins[column.name]
+        if before is not None:
+            if not keeps_values(table.column(before), column):
+                was, now = table.column(before).column_type, column.column_type
+                return AlteredInLog(after, why=f"column {column.name} was {was} and is {now}")
+            continue
+        declared = _added(statement.actions, column.name)
+        constant = constant_of(column, declared)
+        if constant is None:
+            why = f"what rows have in column {column.name}, which was added, is not known"
+            return AlteredInLog(after, why=why)
+        if constant.text is not None:
+            filled[column.name] = constant.text
+    return AlteredInLog(after, origins=origins, filled=filled)
+
+
+def _lenient(action: Action) -> Action:
+    """An action that the server took: what is known here of indexes may be of before, or of later,
+    and decides about no value."""
+    if isinstance(action, AddIndex):
+        return replace(action, if_missing=True)
+    if isinstance(action, DropIndex | RenameIndex | UseIndex):
+        return replace(action, if_there=True)
+    return action
+
+
+def _why_unknown(action: Action) -> str:
+    """Why it is not known what an action did to rows, whatever the table; '' where it may be."""
+    match action:
+        case MoveRows(words):
+            return words
+        case RenameTable(_, name):
+            return f"it was renamed {name}"
+        case ConvertCharset() | DefaultCharset():
+            return "its charset was changed"
+        case SetEngine(name) if name.lower() != "innodb":
+            return f"its engine became {name}"
+        case AddForeignKey(_, on_update, on_delete) if _CASCADES & {on_update, on_delete}:
+            return "a foreign key that cascades was added: InnoDB logs none of what it does"
+        case AddColumn(column) if column.references is not None:
+            return _why_unknown(column.references)
+        case ChangeColumn(_, column) if column.counts:
+            return f"column {column.name} counts by itself: its zeros may have been numbered"
+        case _:
+            return ""
+
+
+def _origins(
+    before: SourceTable, after: SourceTable, actions: Sequence[Action]
+) -> dict[str, str | None]:
+    """Of each column its name before; None of one that was added."""
+    renamed: dict[str, str] = {}
+    added: set[str] = set()
+    there = {column.name.casefold() for column in before.columns}
+    for action in actions:
+        if isinstance(action, RenameColumn):
+            renamed[action.now.casefold()] = action.name
+        elif isinstance(action, ChangeColumn):
+            renamed[action.column.name.casefold()] = action.name
+        elif isinstance(action, AddColumn):
+            skipped = action.if_missing and action.column.name.casefold() in there
+            added |= set() if skipped else {action.column.name.casefold()}
+    return {
+        column.name: None
+        if column.name.casefold() in added
+        else renamed.get(column.name.casefold(), column.name)
+        for column in after.columns
+    }
+
+
+def _added(actions: Sequence[Action], name: str) -> AddColumn:
+    return next(
+        a for a in actions
+        if isinstance(a, AddColumn) and a.column.name.casefold() == name.casefold()
+    )  # fmt: skip
