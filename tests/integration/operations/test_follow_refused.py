@@ -1,0 +1,157 @@
+"""What a server has to log and does not: each is one clear error with what to run, and nothing of
+the mirror changed; where a single session logs otherwise, its table is read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from demo.embedded import EmbeddedServer
+from demo.mariadb import MariaDB
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.schema.own_columns import DELETED_AT
+from mirrorlake.workspace import Workspace
+from tests.integration.operations.test_follow_log import LOG, TABLE, assert_equal, kinds, sync_all
+from tests.integration.sources.mysql.binlog.test_binlog_mariadb import set_globally
+
+Sql = Callable[..., Any]
+EngineFor = Callable[..., Workspace]
+
+
+@pytest.fixture(scope="session")
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
+
+
+SETTINGS = {
+    "statement": ("binlog_format", "STATEMENT", "SET GLOBAL binlog_format = ROW"),
+    "mixed": ("binlog_format", "MIXED", "SET GLOBAL binlog_format = ROW"),
+    "minimal": ("binlog_row_image", "MINIMAL", "SET GLOBAL binlog_row_image = FULL"),
+    "noblob": ("binlog_row_image", "NOBLOB", "SET GLOBAL binlog_row_image = FULL"),
+    "names": ("binlog_row_metadata", "MINIMAL", "SET GLOBAL binlog_row_metadata = FULL"),
+    "json": ("binlog_row_value_options", "PARTIAL_JSON", "binlog_row_value_options = ''"),
+}
+
+
+@contextmanager
+def account(server: EmbeddedServer, workspace: Workspace, *grants: str) -> Iterator[Workspace]:
+    """The workspace by an account that may do this alone."""
+    name, password = "narrow", "narrow one"
+    server.create_user(name, password, ", ".join(grants))
+    config = workspace.config
+    source = config.sources["s"].model_copy(update={"user": name, "password": SecretStr(password)})
+    narrow = config.model_copy(update={"sources": {"s": source}})
+    try:
+        with Workspace.open(narrow, spark=workspace.spark) as other:
+            yield other
+    finally:
+        with server.admin() as admin, admin.cursor() as cursor:
+            cursor.execute(f"DROP USER '{name}'@'%'")
+
+
+def refused(workspace: Workspace, *words: str) -> None:
+    """A sync is refused in these words; the ledger has no load of it, and no mark."""
+    contract = workspace.config.table("t")
+    loads = len(workspace.ledger.successful_loads(contract.name, ever=True))
+    with pytest.raises(MirrorlakeError) as raised:
+        sync_table(workspace, contract)
+    text = str(raised.value)
+    assert all(word in text for word in words), text
+    assert len(workspace.ledger.successful_loads(contract.name, ever=True)) == loads
+    assert workspace.ledger.unproved(contract.name) is None
+
+
+def test_what_a_server_does_not_log_is_refused_and_then_followed(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    sql(TABLE.format("t"), "INSERT INTO t (id, name, data) VALUES (1, 'a', '{\"x\": 1}')")
+    workspace = engine_for({"t": LOG})
+    sync_all(workspace)
+    sql("INSERT INTO t (id) VALUES (2)")
+    for name, value, fix in SETTINGS.values():
+        if name == "binlog_row_value_options" and isinstance(server, MariaDB):
+            continue
+        with set_globally(server, **{name: value}):
+            refused(workspace, name, fix)
+    monitor = "BINLOG MONITOR" if isinstance(server, MariaDB) else "REPLICATION CLIENT"
+    with account(server, workspace, "SELECT", "PROCESS") as narrow:
+        refused(narrow, f"GRANT {monitor} ON *.* TO 'narrow'@'%'", "GRANT REPLICATION SLAVE")
+    with account(server, workspace, "SELECT", "PROCESS", monitor) as narrow:
+        refused(narrow, "GRANT REPLICATION SLAVE ON *.* TO 'narrow'@'%'")
+    sync_all(workspace)
+    assert_equal(workspace, server)
+    assert kinds(workspace, "t") == ["initial", "log"]
+
+
+SESSIONS = {
+    "statement": ("SET binlog_format = STATEMENT", "logged without the rows"),
+    "minimal": ("SET binlog_row_image = MINIMAL", "binlog_row_image is not FULL"),
+    "noblob": ("SET binlog_row_image = NOBLOB", "binlog_row_image is not FULL"),
+    "json": ("SET binlog_row_value_options = PARTIAL_JSON", "partial updates of JSON"),
+}
+
+
+def test_a_session_that_logs_otherwise_has_its_table_read_again(
+    server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
+) -> None:
+    sql(
+        TABLE.format("t"),
+        TABLE.format("other"),
+        "ALTER TABLE t ADD COLUMN note TEXT",
+        "INSERT INTO t (id, data, note) VALUES (1, '{\"x\": 1}', 'n')",
+    )
+    workspace = engine_for({"t": LOG, "other": LOG})
+    sync_all(workspace)
+    copies = 1
+    for name, (setting, words) in SESSIONS.items():
+        if name == "json" and isinstance(server, MariaDB):
+            continue
+        with server.admin(database) as admin, admin.cursor() as cursor:
+            cursor.execute(setting)
+            value = "data = JSON_SET(data, '$.x', 2)" if name == "json" else f"name = '{name}'"
+            cursor.execute(f"UPDATE t SET {value} WHERE id = 1")
+        sql("INSERT INTO t (id) VALUES (100) ON DUPLICATE KEY UPDATE amount = 9")
+        found = sync_all(workspace)
+        copies += 1
+        assert words in found["t"].changed, found["t"].changed
+        assert_equal(workspace, server, "t")
+        assert kinds(workspace, "t").count("initial") == copies
+        sql("UPDATE t SET data = '{\"x\": 1}' WHERE id = 1")
+
+
+@pytest.mark.parametrize("deletes", ["flag", "ignore"])
+def test_rows_that_went_unseen_stay_until_a_repair_where_deleted_ones_are_kept(
+    server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor, deletes: str
+) -> None:
+    sql(TABLE.format("t"), *(f"INSERT INTO t (id) VALUES ({n})" for n in (1, 2, 3)))
+    workspace = engine_for({"t": {**LOG, "deletes": deletes}})
+    contract = workspace.config.table("t")
+    sync_all(workspace)
+    sql("DELETE FROM t WHERE id = 1")
+    sync_all(workspace)
+    with server.admin(database) as admin, admin.cursor() as cursor:
+        cursor.execute("SET binlog_format = STATEMENT")
+        cursor.execute("DELETE FROM t WHERE id = 2")
+    assert "logged without the rows" in sync_all(workspace)["t"].changed
+
+    def flagged() -> dict[int, bool]:
+        deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "t"))
+        assert deduped is not None
+        rows = deduped.scan().to_arrow().to_pylist()
+        return {row["id"]: row.get(DELETED_AT) is not None for row in rows}
+
+    flags = deletes == "flag"
+    assert flagged() == {1: flags, 2: False, 3: False}
+    repair_table(workspace, contract, Ask("full"), only_deletes=True)
+    assert flagged() == {1: flags, 2: flags, 3: False}
+    sql("INSERT INTO t (id) VALUES (2)", "DELETE FROM t WHERE id = 3")
+    sync_all(workspace)
+    assert flagged() == {1: flags, 2: False, 3: flags}
