@@ -2,7 +2,8 @@
 
 Which modes it feeds: customers, orders and payments are incremental by modified_at (DATETIME(6) in
 UTC; TIMESTAMP(6) in orders), order_items follows the binary log, events grows by its key (a few are
-deleted), products is small and copied in full. The application sets modified_at itself, from the server's clock.
+deleted), products is small and copied in full. The application sets modified_at itself, from the
+server's clock.
 """
 
 from __future__ import annotations

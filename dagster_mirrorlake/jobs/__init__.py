@@ -1,5 +1,4 @@
-"""The jobs that a person on call starts from the UI: sync, follow, backfill, prove, repair,
-refold, hold.
+"""The jobs that a person starts from the UI: sync, follow, backfill, prove, repair, refold, hold.
 
 What belongs here: what a person can say in the launchpad, and what a run reports of each table.
 What doesn't: doing it (`mirrorlake.operations`), or what the steps of assets do

@@ -200,7 +200,7 @@ def _without_proofs(defs: dg.Definitions) -> dg.Definitions:
         assert isinstance(check, dg.AssetChecksDefinition)
         keys = {spec.key for spec in check.check_specs if spec.name not in PROOFS}
         if keys:
-            checks.append(check.subset_for(set(), keys))
+            checks.append(check if keys == set(check.check_keys) else check.subset_for(set(), keys))
     return dg.Definitions(
         assets=defs.assets, asset_checks=checks, resources=defs.resources, executor=defs.executor
     )

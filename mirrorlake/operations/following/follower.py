@@ -88,7 +88,7 @@ def followed_tables(config: Config, source: str) -> list[TableContract]:
     if not found:
         raise ConfigError(
             f"source {source}: no table of it has `mode: binlog`",
-            next_step="Write `mode: binlog` for one of them; docs/binlog.md says what its server needs",
+            next_step="Write `mode: binlog` for one of them (docs/binlog.md)",
         )
     return found
 
