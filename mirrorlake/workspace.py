@@ -98,7 +98,7 @@ class Workspace:
         with ExitStack() as closing:
             closing.callback(hold(config.lake.permissions))
             ledger = Ledger(config.ledger.url, config.ledger.wait)
-            lake = open_lake(config.lake, ledger)
+            lake = open_lake(config, ledger)
             if spark is None:
                 spark = LazySpark(config.spark, lake)
                 closing.callback(spark.stop)

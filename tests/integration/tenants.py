@@ -91,7 +91,7 @@ class Tenants:
         text = {
             "version": 1,
             **self.file,
-            "lake": {"warehouse": "lake"},
+            "lake": dict(self.place.settings),
             "ledger": {"url": "sqlite:///ledger.db"},
             "sources": {
                 name: {

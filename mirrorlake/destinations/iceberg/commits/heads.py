@@ -214,10 +214,15 @@ def find_foreign(table: Table) -> int | None:
 def is_anothers(ledger: Ledger, identifier: Identifier, table: Table) -> bool:
     """Whether a table has rows, and nothing says that a commit of ours wrote any: it stands in the
     place of something of ours."""
-    if table.current_snapshot() is None or any(_is_ours(one) for one in table.snapshots()):
+    if table.current_snapshot() is None or has_our_commits(table):
         return False
     uuid = str(table.metadata.table_uuid)
     return not any(h.name == identifier.path and h.uuid == uuid for h in ledger.lake_heads())
+
+
+def has_our_commits(table: Table) -> bool:
+    """Whether a table has a version that a commit of ours left."""
+    return any(_is_ours(one) for one in table.snapshots())
 
 
 def read_head(table: Table, contract_name: str, identifier: Identifier) -> LakeHead:
