@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -96,7 +95,7 @@ class OrphanTerms:
     before: datetime
     kept: frozenset[str] = frozenset()
     indexes: frozenset[str] = frozenset()
-    loaded: Mapping[str, str] = MappingProxyType({})
+    loaded: Mapping[str, str] = field(default_factory=dict[str, str])
     layer: str = ""
 
 
