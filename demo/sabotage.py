@@ -46,6 +46,7 @@ from mirrorlake.destinations.iceberg.commits.branches import roll_back
 from mirrorlake.destinations.iceberg.commits.commit import head_of
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.errors import ConfigError, LakeError, LedgerError, MachineError, MirrorlakeError
+from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.other_writers.moved_lake import find_all_moved
 from mirrorlake.operations.repairing.refold import refold_table
@@ -177,7 +178,7 @@ class Victim:
             return "; ".join(sync_table(self.workspace, self.contract).put_right)
         except LedgerError as refused:
             config = self.workspace.config
-            rebuild_tables(config, self.workspace.ledger, config.tables)
+            rebuild_tables(config, Ledger(config.ledger.url), config.tables)
             sync_table(self.workspace, self.contract)
             return str(refused)
 
