@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Final
 from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
-from mirrorlake.destinations.iceberg.warehouse.lake_location import check_place
+from mirrorlake.destinations.iceberg.warehouse.lake_location import (
+    check_place,
+    is_catalog_missing,
+)
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS, LakeHead
@@ -98,7 +101,8 @@ def find_all_moved(
         LedgerError: the ledger can't be read.
     """
     look = check_place(config.lake, ledger)
-    if ledger.lake() is None and metadata_locations(config.lake) != {}:
+    no_catalog = is_catalog_missing(config.lake) or metadata_locations(config.lake) == {}
+    if ledger.lake() is None and not no_catalog:
         # PyIceberg takes seconds to import.
         from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
 
