@@ -137,9 +137,11 @@ DROPPED_BY_OTHERS = "other hands: dropped from the catalog"
 RAW_SET_BACK_BY_OTHERS = "other hands: an older version of raw shown"
 CATALOG_SET_BACK_BY_OTHERS = "other hands: an older copy of the catalog"
 VIEW_DROPPED_BY_OTHERS = "other hands: clean's view dropped"
+OLDER_LEDGER, LOST_LEDGER = "other hands: an older copy of the ledger", "other hands: no ledger"
 HAND_FAULTS = (
     *(DELETED_BY_OTHERS, ADDED_BY_OTHERS, SET_BACK_BY_OTHERS, DROPPED_BY_OTHERS),
     *(RAW_SET_BACK_BY_OTHERS, CATALOG_SET_BACK_BY_OTHERS, VIEW_DROPPED_BY_OTHERS),
+    *(OLDER_LEDGER, LOST_LEDGER),
 )
 """What a colleague with a Spark of his own does: no commit of it carries a word of ours."""
 DELETED = ROWS

@@ -5,15 +5,22 @@ What belongs here: doing it. What doesn't: what finds it, and what puts it right
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any, Protocol
+
+from sqlalchemy import make_url
 
 from demo.faults import (
     ADDED_BY_OTHERS,
     CATALOG_SET_BACK_BY_OTHERS,
     DELETED_BY_OTHERS,
     DROPPED_BY_OTHERS,
+    LOST_LEDGER,
+    OLDER_LEDGER,
     RAW_SET_BACK_BY_OTHERS,
     SET_BACK_BY_OTHERS,
     VIEW_DROPPED_BY_OTHERS,
@@ -54,8 +61,25 @@ def plant_hand(victim: _Victim, name: str, row: int) -> None:
         change_and_sync(victim)
         if table is not None:
             lake.name_metadata(at, table.metadata_location)
+    elif name in (OLDER_LEDGER, LOST_LEDGER):
+        _put_ledger_back(victim, lost=name == LOST_LEDGER)
     else:
         _by_spark(victim, name, row)
+
+
+def _put_ledger_back(victim: _Victim, *, lost: bool) -> None:
+    """Put the ledger's copy from before a sync in its place, or none. It is a file of SQLite."""
+    file = Path(str(make_url(victim.workspace.ledger.url).database))
+    copy = file.with_name(f"{file.name}.older")
+    with closing(sqlite3.connect(file)) as ledger, closing(sqlite3.connect(copy)) as older:
+        ledger.backup(older)
+    change_and_sync(victim)
+    for end in ("-wal", "-shm", ""):
+        file.with_name(f"{file.name}{end}").unlink(missing_ok=True)
+    if lost:
+        copy.unlink()
+    else:
+        copy.rename(file)
 
 
 def _by_spark(victim: _Victim, name: str, row: int) -> None:

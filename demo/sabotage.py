@@ -45,11 +45,13 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.branches import roll_back
 from mirrorlake.destinations.iceberg.commits.commit import head_of
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
-from mirrorlake.errors import ConfigError, LakeError, MachineError, MirrorlakeError
+from mirrorlake.errors import ConfigError, LakeError, LedgerError, MachineError, MirrorlakeError
+from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.other_writers.moved_lake import find_all_moved
 from mirrorlake.operations.repairing.refold import refold_table
 from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.operations.repairing.restore_ledger import rebuild_tables
 from mirrorlake.proof.comparing.counts import count_rows
 from mirrorlake.proof.comparing.evidence import formatter_of, prove_table
 from mirrorlake.proof.comparing.report import Ask
@@ -61,6 +63,8 @@ NAMES = (*(fault.name for fault in ROW_FAULTS), CELL, *HAND_FAULTS, *FILE_FAULTS
 """Every fault; the altered cell is of any type."""
 EVERY = (*NAMES, *(altered(column).name for column in TYPES))
 """Every fault, and an altered cell of each type."""
+LEDGER = "sabotage-ledger.db"
+"""Where the ledger of the damaged tables is, in the demo's folder."""
 Sql = Callable[..., Any]
 
 
@@ -81,7 +85,8 @@ class Sabotaged:
         said: its first words about it.
         seconds: how long it took.
         repaired: whether everything was equal after the repair (of what heads find, after one
-            sync); ``repair_seconds``: its time.
+            sync; of a ledger's hands, after `mirrorlake ledger rebuild` and one);
+            ``repair_seconds``: its time.
     """
 
     table: str
@@ -158,10 +163,24 @@ class Victim:
             roll_back(self.workspace.lake, self.deduped, before, head)
 
     def find_moved(self) -> str:
-        """What the heads that the ledger remembers say."""
+        """What the heads that the ledger remembers say; or that it remembers none."""
         parts = self.workspace.config, self.workspace.ledger, [self.contract]
-        found = find_all_moved(*parts).get(self.contract.name, [])
+        try:
+            found = find_all_moved(*parts).get(self.contract.name, [])
+        except LedgerError as lost:
+            return str(lost)
         return "; ".join(one.said for one in found)
+
+    def heal(self) -> str:
+        """Sync the table: what was put right. Of a ledger that was lost, or is an older copy, after
+        the step that the refusal names."""
+        try:
+            return "; ".join(sync_table(self.workspace, self.contract).put_right)
+        except LedgerError as refused:
+            config = self.workspace.config
+            rebuild_tables(config, Ledger(config.ledger.url), config.tables)
+            sync_table(self.workspace, self.contract)
+            return str(refused)
 
     def check(self) -> str:
         """The exact check of the whole table: its verdict, or ``error``; `lines` are its words."""
@@ -227,7 +246,7 @@ def _by_other_hands(victim: Victim, name: str, row: int) -> Sabotaged:
     seconds = time.monotonic() - started
     counts = victim.count()
     started = time.monotonic()
-    healed = "; ".join(sync_table(victim.workspace, victim.contract).put_right)
+    healed = victim.heal()
     took = time.monotonic() - started
     return Sabotaged(
         table=victim.contract.table,
@@ -291,6 +310,8 @@ def victims(folder: Path) -> Iterator[list[Victim]]:
                 finally:
                     _purge(found)
         finally:
+            for left in folder.glob(f"{LEDGER}*"):
+                left.unlink()
             sql(f"DROP DATABASE {database}")
 
 
@@ -307,7 +328,9 @@ def contract_of(port: int, database: str, **source: Any) -> dict[str, Any]:
         **source,
         "databases": {database: {"tables": tables}},
     }
-    return {"version": 1, "sources": {"demo": server}}
+    # A ledger of their own: hands put an older one back, and take it away.
+    ledger = {"url": f"sqlite:///{LEDGER}"}
+    return {"version": 1, "ledger": ledger, "sources": {"demo": server}}
 
 
 def read_marker(folder: Path) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from mirrorlake.destinations.iceberg.commits.heads import (
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
+from mirrorlake.destinations.iceberg.warehouse.lost_ledger import refuse_lost_ledger
 from mirrorlake.errors import LeaseHeld, MirrorlakeError
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.store import Ledger
@@ -98,7 +99,7 @@ class Workspace:
         with ExitStack() as closing:
             closing.callback(hold(config.lake.permissions))
             ledger = Ledger(config.ledger.url, config.ledger.wait)
-            lake = open_lake(config.lake, ledger)
+            lake = open_lake(config, ledger)
             if spark is None:
                 spark = LazySpark(config.spark, lake)
                 closing.callback(spark.stop)
@@ -127,6 +128,7 @@ class Workspace:
         Raises:
             LeaseHeld: another run has it.
             LakeError: the lake can't be read.
+            LedgerError: the ledger was lost.
             RuntimeError: the workspace is closed.
         """
         if self._closed.is_set():
@@ -146,6 +148,8 @@ class Workspace:
             if not isinstance(contract, TableContract | TenantTable | ModelTable):
                 yield replace(self, lease=lease)
                 return
+            # One that was lost since the lake was opened; by a single look, where it is there.
+            refuse_lost_ledger(self.config, self.ledger, self.lake)
             moved = tuple(find_moved_tables(self.config.lake, self.lake, self.ledger, contract))
             fresh: dict[str, Any] = {"changes": [], "holding": [], "views": [], "_accepted": set()}
             leased = replace(self, lease=lease, moved=moved, **fresh)

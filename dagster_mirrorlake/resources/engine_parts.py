@@ -66,7 +66,7 @@ class LakeResource(_Part):
             self._hold_permissions()
             contracts = self.contracts
             ledger = Ledger(contracts.ledger.url, contracts.ledger.wait)
-            self._lake = open_lake(contracts.lake, ledger)
+            self._lake = open_lake(contracts, ledger)
         return self._lake
 
 

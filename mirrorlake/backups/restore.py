@@ -305,7 +305,7 @@ def _count_on(config: Config, found: BackupManifest) -> None:
 def _find_loads(config: Config) -> int:
     """Write down the loads that were committed between the ledger's moment and the catalog's."""
     ledger = Ledger(config.ledger.url, config.ledger.wait)
-    lake = open_lake(config.lake, ledger)
+    lake = open_lake(config, ledger)
     return sum(
         rebuild_table(ledger, lake, contract, uuid.uuid4().hex[:12]).loads
         for contract in config.tables

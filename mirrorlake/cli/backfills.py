@@ -214,7 +214,7 @@ def _planned(
     from mirrorlake.operations.planning.computed import NamedPartitions, is_computed, open_computed
     from mirrorlake.operations.planning.declare import plan_declaration
 
-    lake = open_lake(config.lake, ledger)
+    lake = open_lake(config, ledger)
     needs_models = downstream != "none" or is_computed(config, target)
     computed = open_computed(config, ledger, lake) if needs_models else []
     meant = NamedPartitions(target, show.as_values(values), *days)

@@ -289,7 +289,7 @@ def plan_backfill(
 
     config = open_contract(config_path)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
-    lake = open_lake(config.lake, ledger)
+    lake = open_lake(config, ledger)
     refuse_moved_lake(config, ledger, recorded_tables(config, ledger))
     request = request_of(config, targets, which=which, **options)
     needs_models = not targets or bool(request.models) or which == "invalid"

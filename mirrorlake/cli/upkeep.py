@@ -303,18 +303,14 @@ def rebuild(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
     again changes nothing. Of loads that only their files name, the range is unknown: if nothing is
     left to continue from, the table is read once more.
     """
-    from mirrorlake.destinations.iceberg.warehouse.identity import claim_lake
-    from mirrorlake.operations.repairing.restore_ledger import rebuild_table, set_damaged_aside
-    from mirrorlake.workspace import Workspace
+    from mirrorlake.ledger import Ledger
+    from mirrorlake.operations.repairing.restore_ledger import rebuild_tables, set_damaged_aside
 
     config = open_contract(config_path)
-    chosen = config.chosen(tables)
+    # Landed snapshots and tenants are read again by what works on them.
+    chosen = config.chosen(tables) if tables or config.tables else ()
     aside = set_damaged_aside(config)
-    with Workspace.open(config) as workspace:
-        done = [
-            rebuild_table(workspace.ledger, workspace.lake, c, workspace.run_id) for c in chosen
-        ]
-        claim_lake(config.lake, workspace.ledger, workspace.lake)
+    done = rebuild_tables(config, Ledger(config.ledger.url, config.ledger.wait), chosen)
     if as_json:
         moved = None if aside is None else str(aside)
         show.print_json({"damaged": moved, "tables": [asdict(one) for one in done]})

@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 # Spark 4.1 runs on these two; Source: https://spark.apache.org/docs/4.1.0/
 VERSIONS = (17, 21)
+SECONDS = 30.0
+"""How long a Java is waited for that is asked which it is."""
 # A trust store holds no secret, but Java opens a PKCS12 file only with a password.
 TRUST_PASSWORD = "mirrorlake"  # noqa: S105
 ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
@@ -96,7 +98,7 @@ def ask_version(command: Path) -> int | None:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=30,
+            timeout=SECONDS,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -135,7 +137,7 @@ def real_home(command: Path) -> Path:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=30,
+            timeout=SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,18 @@ HASH_KEY = "a key for the tests, sixteen or more"
 
 @dataclass(frozen=True)
 class Place:
-    """Where all tests mirror to, and the session over it."""
+    """Where all tests mirror to, and the session over it.
+
+    Attributes:
+        settings: what a contract file in the folder says of the lake.
+        database: the SQLite file that has the catalog's rows, below the folder.
+    """
 
     folder: Path
     lake: Lake
     spark: LazySpark
+    settings: Mapping[str, Any] = field(default_factory=lambda: {"warehouse": "lake"})
+    database: str = "lake/catalog.db"
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ class LakePart:
     Attributes:
         before: the metadata file that the catalog named before our last commits.
         key: a whole number column of it that no two rows share.
-        database: the catalog's, below the place's folder; of a server, its name.
+        database: the catalog's on a server; by default it is the place's.
         postgres: the server that has it.
     """
 
@@ -34,7 +34,7 @@ class LakePart:
     identifier: Identifier
     before: str = ""
     key: str = "id"
-    database: str = "lake/catalog.db"
+    database: str = ""
     postgres: Postgres | None = None
 
     def load(self) -> Any:
@@ -54,7 +54,9 @@ class LakePart:
         if self.postgres is not None:
             with self.postgres.admin(self.database) as server:
                 return server.execute(statement.replace("?", "%s").encode(), given).fetchall()
-        with closing(sqlite3.connect(self.place.folder / self.database)) as file:
+        with closing(
+            sqlite3.connect(self.place.folder / (self.database or self.place.database))
+        ) as file:
             found = file.execute(statement, given).fetchall()
             file.commit()
             return found

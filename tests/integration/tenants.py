@@ -22,6 +22,7 @@ from mirrorlake.operations.tenants.results import SyncTerms, TenantsSynced
 from mirrorlake.operations.tenants.sync import sync_tenants
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place
+from tests.support.rest_catalog import CREDENTIAL
 
 
 @dataclass
@@ -49,7 +50,11 @@ class Tenants:
     others: dict[str, int] = field(default_factory=dict[str, int])
     file: dict[str, Any] = field(default_factory=dict[str, Any])
     environment: dict[str, str] = field(
-        default_factory=lambda: {"TEST_PASSWORD": PASSWORD, "TEST_HASH_KEY": HASH_KEY}
+        default_factory=lambda: {
+            "TEST_PASSWORD": PASSWORD,
+            "TEST_HASH_KEY": HASH_KEY,
+            "CATALOG_CREDENTIAL": CREDENTIAL,
+        }
     )
 
     def sql(self, *statements: str, database: str | None = None) -> Any:
@@ -91,7 +96,7 @@ class Tenants:
         text = {
             "version": 1,
             **self.file,
-            "lake": {"warehouse": "lake"},
+            "lake": dict(self.place.settings),
             "ledger": {"url": "sqlite:///ledger.db"},
             "sources": {
                 name: {

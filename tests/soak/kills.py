@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
+from typing import TypeVar
 
 from mirrorlake.failpoints import FAILPOINTS
-from tests.soak.moves import MOVES
+from tests.soak.moves import HANDS, MOVES
 from tests.soak.moves import TABLES as MOVED
 
+T = TypeVar("T")
 KINDS = {
     "step": "the run, at a named step of the protocol (a failpoint)",
     "run": "the run's process alone, at a random moment; the JVM that it used lives on",
@@ -27,6 +29,8 @@ WEIGHTS = {
 ONLY_PROVED = "cities"
 ONLY_RELOADS = "reload.looked_up"
 TABLES = ("orders", "visits", "clicks", "cities")
+BY_HAND = 0.4
+"""In so many rounds somebody else writes to the lake after the kill."""
 FRESH = "fresh"
 """A table of the round's own, whose first load has several chunks."""
 
@@ -47,6 +51,8 @@ class Kill:
     pause: float
     move: str = ""
     """What was changed before: one of `tests.soak.moves.MOVES`."""
+    hand: tuple[str, str] | None = None
+    """What other hands do between the kill and the next run: one of `tests.soak.moves.HANDS`."""
 
 
 def deal(rounds: int, seed: int, kinds: dict[str, int] | None = None) -> list[Kill]:
@@ -56,11 +62,17 @@ def deal(rounds: int, seed: int, kinds: dict[str, int] | None = None) -> list[Ki
     names = _evenly(rng, [k for k, n in weights.items() for _ in range(n)], rounds)
     points = iter(_evenly(rng, list(FAILPOINTS), names.count("step")))
     moves = iter(_evenly(rng, list(MOVES), names.count("move")))
-    return [
+    kills = [
         _moved(rng, next(moves))
         if kind == "move"
         else _kill(rng, kind, next(points) if kind == "step" else "")
         for kind in names
+    ]
+    hands = iter(_evenly(rng, list(HANDS), rounds))
+    by_hand = [kill.kind != "move" and rng.random() < BY_HAND for kill in kills]
+    return [
+        replace(kill, hand=next(hands)) if by else kill
+        for kill, by in zip(kills, by_hand, strict=True)
     ]
 
 
@@ -68,8 +80,8 @@ def _moved(rng: Random, move: str) -> Kill:
     return Kill("move", MOVED[move], "sync", "", rng.random(), 0.0, move)
 
 
-def _evenly(rng: Random, deck: list[str], number: int) -> list[str]:
-    dealt: list[str] = []
+def _evenly(rng: Random, deck: list[T], number: int) -> list[T]:
+    dealt: list[T] = []
     while len(dealt) < number:
         dealt += rng.sample(deck, len(deck))
     return dealt[:number]

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import pymysql
+from pyiceberg.exceptions import CommitFailedException
 from pymysql.connections import Connection
 
 from tests.soak.steps import Watcher
@@ -103,26 +104,29 @@ HANDS = (
     ("deduped", "append"),
     ("clean", "drop"),
 )
-"""What other hands do to the lake tables of `names`, one after the other."""
+"""What other hands do to a table's lake tables: in which layer (where clean is a view, in deduped),
+and what."""
 
 
-def by_other_hands(watcher: Watcher, number: int) -> None:
-    """The ``number``-th thing that a colleague does past the engine; nothing before the table's
-    first sync."""
-    layer, act = HANDS[number % len(HANDS)]
-    table = watcher.layer(layer)
+def by_other_hands(watcher: Watcher, layer: str, act: str) -> bool:
+    """What a colleague does past the engine; nothing, and false, before the table's first fold."""
+    table = watcher.layer(layer) or watcher.layer("deduped")
     shown = table.current_snapshot() if table is not None else None
     if table is None or shown is None:
-        return
-    if act == "delete":
-        table.delete("v >= 0")
-    elif act == "append":
-        table.append(table.scan().to_arrow().slice(0, 3))
-    elif act == "drop":
-        watcher.lake.catalog.drop_table(table.name())
-    elif shown.parent_snapshot_id is not None:
-        before = shown.parent_snapshot_id
-        table.manage_snapshots().set_current_snapshot(snapshot_id=before).commit()
+        return False
+    before = shown.parent_snapshot_id
+    try:
+        if act == "delete":
+            table.delete()
+        elif act == "append":
+            table.append(table.scan().to_arrow().slice(0, 3))
+        elif act == "drop":
+            watcher.lake.catalog.drop_table(table.name())
+        elif before is not None:
+            table.manage_snapshots().set_current_snapshot(snapshot_id=before).commit()
+    except CommitFailedException:
+        return False  # the JVM of a killed run was quicker
+    return act != "set back" or before is not None
 
 
 def _patiently(connection: Connection[Any], statement: str) -> None:

@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 from mirrorlake.failpoints import FAILPOINTS
 from tests.soak.kills import KINDS
-from tests.soak.moves import MOVES
+from tests.soak.moves import HANDS, MOVES
 from tests.soak.soak import Soak
 from tests.soak.steps import FINISHED, STEPS
 
@@ -37,6 +37,8 @@ FAULTS = {
     "orphans": "orphan files after maintenance",
     "unexpected": "errors that are none of ours, and other surprises",
 }
+ACTS = tuple(dict.fromkeys(act for _, act in HANDS))
+"""What other hands do."""
 MUST_COVER = 50
 """From so many rounds on, a step that nothing was killed at fails the soak."""
 
@@ -74,6 +76,13 @@ def result_of(soak: Soak, rounds: int, seed: int, seconds: float) -> dict[str, A
             "second_tries": sum(k.tries > 1 for k in soak.killed),
         },
         "moves": {name: sum(k.kill.move == name for k in soak.killed) for name in MOVES},
+        "hands": {
+            step: {
+                act: sum((k.step, k.hand and k.hand[1]) == (step, act) for k in soak.killed)
+                for act in ACTS
+            }
+            for step in (*STEPS, FINISHED)
+        },
         "changes": dict(sorted(soak.changes.items())),
         "rows": soak.rows,
         "faults": {name: getattr(soak.findings, name) for name in FAULTS},
@@ -210,6 +219,7 @@ def _figures(result: Mapping[str, Any]) -> list[str]:
         ),
         "",
         *_moves(result),
+        *_hands(result),
         "What became of the run:",
         "",
         *_markdown(
@@ -234,6 +244,26 @@ def _moves(result: Mapping[str, Any]) -> list[str]:
         "What was changed before a run that was killed:",
         "",
         *_markdown(("", "times"), rows),
+        "",
+    ]
+
+
+def _hands(result: Mapping[str, Any]) -> list[str]:
+    """What other hands did to the lake between a kill and the next run."""
+    made: Mapping[str, Mapping[str, int]] = result.get("hands") or {}
+    done = {step: acts for step, acts in made.items() if sum(acts.values())}
+    if not done:
+        return []
+    return [
+        "What other hands did to the lake between the kill and the next run, by where the run was:",
+        "",
+        *_markdown(
+            ("step of the protocol", *ACTS, "all"),
+            [
+                (step, *(str(n) for n in acts.values()), str(sum(acts.values())))
+                for step, acts in done.items()
+            ],
+        ),
         "",
     ]
 

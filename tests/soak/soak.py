@@ -81,6 +81,8 @@ class Killed:
     tries: int
     seconds: float
     recovery: float
+    hand: tuple[str, str] | None = None
+    """What other hands did after it."""
 
 
 @dataclass
@@ -243,6 +245,11 @@ class Episode:
                 admin.query(f"INSERT INTO {table} (name) VALUES ('before a kill')")
         run, step = self._killed_run(kill, self.watchers[table])
         outcome = self._outcome(kill, run, step)
+        hand = (
+            kill.hand
+            if kill.hand and moves.by_other_hands(self.watchers[table], *kill.hand)
+            else None
+        )
         if table in self.fresh:
             with contextlib.closing(self.soak.source.connect(self.database)) as admin:
                 admin.query(f"UPDATE {table} SET v = v + 1 WHERE id % 7 = 0")
@@ -257,6 +264,7 @@ class Episode:
             tries,
             round(now - started, 2),
             round(now - recovering, 2),
+            hand,
         )
 
     def _refuse_other_zone(self, table: str) -> None:
@@ -285,7 +293,8 @@ class Episode:
             self._contract()
             return
         if move == "hands":
-            moves.by_other_hands(self.watchers[moves.TABLES[move]], number)
+            hand = moves.HANDS[number % len(moves.HANDS)]
+            moves.by_other_hands(self.watchers[moves.TABLES[move]], *hand)
             return
         with contextlib.closing(self.soak.source.connect(self.database)) as connection:
             if move == "truncate":
@@ -435,4 +444,5 @@ def _line(done: Killed) -> str:
         f"{done.number:4} {what:24} {kill.act:6} {kill.table:7} {done.outcome:13} {done.step:28} "
         f"{done.seconds:5.1f} s, recovered in {done.recovery:4.1f} s"
         + (f" ({done.tries} tries)" if done.tries > 1 else "")
+        + (f", by other hands: {' '.join(done.hand)}" if done.hand else "")
     )

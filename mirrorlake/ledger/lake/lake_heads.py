@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from mirrorlake.ledger.database.database import Database, utc_now
 from mirrorlake.ledger.records import Load
 from mirrorlake.ledger.tables import (
+    CHANGE_STAMPS,
+    HOLDS,
     LAKE_HEADS,
     LAKES,
     LEASES,
@@ -19,6 +21,7 @@ from mirrorlake.ledger.tables import (
     META,
     METADATA,
     RAW_FILES,
+    REFUSALS,
     ROW_COUNTS,
     WINDOWS,
 )
@@ -26,6 +29,8 @@ from mirrorlake.ledger.tables import (
 OF_MODELS = "model "
 """How the names of models' leases begin."""
 _AT_ONCE = 500
+_BEFORE_COMMITS = (CHANGE_STAMPS, HOLDS, REFUSALS)
+"""What is written before anything is committed."""
 
 
 @dataclass(frozen=True)
@@ -87,16 +92,21 @@ class LakeHeads:
             row = connection.execute(LAKES.select()).first()
         return None if row is None else (row.lake_id, row.warehouse)
 
-    def filled_table(self) -> str | None:
-        """A table of the ledger that has rows, but for what every new ledger has; None: it is
-        new."""
+    def filled_table(self, besides: Collection[sa.Table] = ()) -> str | None:
+        """A table of the ledger that has rows, but for what every new ledger has, and for some
+        others; None: it is new."""
         with self._database.read() as connection:
             for table in METADATA.sorted_tables:
-                if table not in (META, LEASES):
+                if table not in (META, LEASES, *besides):
                     some = sa.select(sa.literal(1)).select_from(table).limit(1)
                     if connection.execute(some).first() is not None:
                         return table.name
         return None
+
+    def knows_commits(self) -> bool:
+        """Whether anything in it came of a commit to a lake. A new ledger, and one that was lost,
+        know of none, whatever was looked at since."""
+        return self.filled_table(besides=_BEFORE_COMMITS) is not None
 
     def claim_lake(self, lake_id: str, warehouse: str) -> str:
         """This ledger is of this lake, unless another run has just said of which; its id."""

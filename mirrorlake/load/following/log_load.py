@@ -7,6 +7,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from mirrorlake.destinations.iceberg.commits.heads import refuse_unknown_load
 from mirrorlake.destinations.iceberg.tables.schemas import raw_schema
 from mirrorlake.destinations.iceberg.tables.tables import ensure_raw_table
 from mirrorlake.ledger import Load, Window
@@ -14,7 +15,6 @@ from mirrorlake.load.chunks.chunk_task import load_chunk
 from mirrorlake.load.chunks.plans import chunk_plans
 from mirrorlake.load.following.log_rows import LogRows
 from mirrorlake.load.protocol.load_run import LoadRun
-from mirrorlake.load.protocol.protocol import refuse_unknown
 from mirrorlake.load.protocol.receipts import summed
 from mirrorlake.load.protocol.table_held import check_table_held
 from mirrorlake.sources.mysql.following.log_state import LogPlace
@@ -57,7 +57,7 @@ def load_changes(workspace: Workspace, terms: LogTerms, rows: LogRows) -> Load:
     plan, ledger, seen = terms.plan, workspace.ledger, rows.seen
     schema = raw_schema(plan.columns, with_key=False, with_events=True)
     table = ensure_raw_table(workspace.lake, plan.raw, schema, plan.name, plan.version)
-    refuse_unknown(ledger, plan, table)
+    refuse_unknown_load(ledger, plan.name, plan.raw, table)
     window = Window("log", None, None, seen.clock.date())
     run, paths = LoadRun.begin(workspace, plan.name, plan.raw, window), ()
     try:

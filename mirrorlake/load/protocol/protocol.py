@@ -16,14 +16,13 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.destinations.base import Commit
-from mirrorlake.destinations.iceberg.commits.commit import commit_load, newest_load
-from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.commits.commit import commit_load
+from mirrorlake.destinations.iceberg.commits.heads import refuse_unknown_load
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.destinations.iceberg.tables.schemas import raw_schema
 from mirrorlake.destinations.iceberg.tables.tables import ensure_raw_table
-from mirrorlake.errors import LedgerError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger import Ledger, Load, Receipt, Window
+from mirrorlake.ledger import Load, Receipt, Window
 from mirrorlake.load.attempt import Attempt, LoadTerms
 from mirrorlake.load.chunks.chunk_task import without_delta
 from mirrorlake.load.chunks.planner import batch_rows
@@ -106,7 +105,7 @@ def load_window(
         plan.columns, plan.keeps_aliases, plan.entity is not None, with_events=events
     )
     table = ensure_raw_table(lake, plan.raw, schema, plan.name, plan.version)
-    refuse_unknown(ledger, plan, table)
+    refuse_unknown_load(ledger, plan.name, plan.raw, table)
     rows = form_of_rows(connection, plan, table) if is_verified(plan, window) else None
     basis = basis_of(connection, plan, window, table, terms.server)
     found = find_cut(ledger, lake, plan, basis, table) if reread is None else None
@@ -277,26 +276,6 @@ def _expected(plan: ResolvedTable, cut: ChunkCut) -> int | None:
     if cut.can_be_resumed:
         return min(plan.table.estimated_rows, len(cut.bounds) * ROWS_PER_CHUNK)
     return None if any(cut.bounds) else plan.table.estimated_rows
-
-
-def refuse_unknown(ledger: Ledger, plan: ResolvedTable, table: LakeTable) -> None:
-    """See that the ledger is the one that this raw table was loaded with.
-
-    Another one would give out numbers that the table's rows carry already, and what is newer would
-    not be known any more.
-
-    Raises:
-        LedgerError: it does not know the newest load.
-    """
-    load_id = newest_load(table)
-    if load_id is not None and not ledger.knows(load_id):
-        raise LedgerError(
-            f"lake table {plan.raw} holds load {load_id}, which the ledger does not know",
-            table=plan.name,
-            next_step="This ledger was lost or is an old copy, or another one's project (such as a "
-            "copy of this one) loads into this lake: give that a lake of its own. Then run "
-            "`mirrorlake ledger rebuild`",
-        )
 
 
 def _replacement(

@@ -59,7 +59,7 @@ def generate_command(
     terms = GenerateTerms(dataset, not no_streams, force, dry_run)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     contracts = _chosen(config, tables)
-    found = generate_models(config, open_lake(config.lake, ledger), ledger, contracts, terms)
+    found = generate_models(config, open_lake(config, ledger), ledger, contracts, terms)
     if as_json:
         shown.print_json([asdict(one) for one in found])
     else:

@@ -58,7 +58,7 @@ def show_command(
     wanted = shown.as_values(values)
     config = open_contract(config_path)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
-    lake = open_lake(config.lake, ledger)
+    lake = open_lake(config, ledger)
     project, catalogue = compile_project(config, lake)
     external = show_external(project, lake, config, model)
     if external is not None:

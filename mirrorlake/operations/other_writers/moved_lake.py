@@ -14,9 +14,9 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
 from mirrorlake.destinations.iceberg.warehouse.lake_location import (
     check_place,
-    says_which,
+    is_catalog_missing,
 )
-from mirrorlake.errors import LakeDamaged, LakeError, LedgerError
+from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS, LakeHead
 
@@ -61,7 +61,7 @@ class HeadsInTurn:
             # PyIceberg takes seconds to import.
             from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
 
-            lake = open_lake(config.lake, ledger, looks_only=True)
+            lake = open_lake(config, ledger, looks_only=True)
             later = [head for head in heads if head.name > self._last]
             for head in [*later, *heads][: min(IN_TURN, len(heads))]:
                 self._last = head.name
@@ -101,7 +101,12 @@ def find_all_moved(
         LedgerError: the ledger can't be read.
     """
     look = check_place(config.lake, ledger)
-    _refuse_forgotten(config, ledger)
+    no_catalog = is_catalog_missing(config.lake) or metadata_locations(config.lake) == {}
+    if ledger.lake() is None and not no_catalog:
+        # PyIceberg takes seconds to import.
+        from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
+
+        open_lake(config, ledger, looks_only=True)
     moved, known = look.moved, {head.table for head in look.heads}
     if moved is not None:
         contracts = [c for c in contracts if c.name in moved or c.name not in known]
@@ -113,26 +118,11 @@ def find_all_moved(
         from mirrorlake.destinations.iceberg.commits.heads import find_moved_tables
         from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
 
-        lake = open_lake(config.lake, ledger)
+        lake = open_lake(config, ledger)
         for contract in chosen:
             if there := find_moved_tables(config.lake, lake, ledger, contract):
                 found[contract.name] = there
     return found
-
-
-def _refuse_forgotten(config: Config, ledger: Ledger) -> None:
-    """See that the ledger is not a new one beside a lake that another ledger filled.
-
-    Raises:
-        LedgerError: it is.
-    """
-    if ledger.lake() is None and (at := says_which(config.lake)):
-        raise LedgerError(
-            f"the ledger {Ledger.shown_url(ledger.url)} knows nothing of the lake that is there "
-            f"({at}): it was lost, or is another project's",
-            next_step="Put the ledger back from a backup, set ledger.url to it, or run "
-            "`mirrorlake ledger rebuild`, which writes down what the lake holds",
-        )
 
 
 def refuse_moved_lake(config: Config, ledger: Ledger, contracts: Sequence[Recorded]) -> None:

@@ -46,9 +46,10 @@ from mirrorlake.destinations.iceberg.model import (
     snapshot_property,
 )
 from mirrorlake.destinations.iceberg.storage.folder_metadata import (
+    RETIRED,
     last_sequence,
+    mark,
     read_folder,
-    retire_uuids,
 )
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint
@@ -196,7 +197,7 @@ def _retire(workspace: Workspace, identifier: Identifier, uuid: str) -> None:
     if is_elsewhere(workspace, identifier):
         return
     with lake.translated(identifier):
-        retire_uuids(open_storage(lake.catalog.properties, at), at, [uuid])
+        mark(open_storage(lake.catalog.properties, at), at, [uuid], RETIRED)
 
 
 # --- raw ------------------------------------------------------------------------------------------

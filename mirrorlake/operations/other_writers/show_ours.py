@@ -13,7 +13,7 @@ from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
 from mirrorlake.destinations.iceberg.commits.heads import MovedTable, only_foreign_since
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable, history, open_storage
-from mirrorlake.destinations.iceberg.storage.folder_metadata import mark_renamed, read_folder
+from mirrorlake.destinations.iceberg.storage.folder_metadata import RENAMED, mark, read_folder
 from mirrorlake.destinations.iceberg.storage.listing import listed_path
 from mirrorlake.destinations.iceberg.tables.altered_columns import set_columns_back
 from mirrorlake.ledger.lake.lake_heads import LakeHead
@@ -44,7 +44,7 @@ def show_ours(workspace: Workspace, one: MovedTable, *, register: bool = False) 
     if gone is not None and is_elsewhere(workspace, one.identifier):
         lake, at = workspace.lake, workspace.lake.location(one.identifier)
         with lake.translated(one.identifier):
-            mark_renamed(open_storage(lake.catalog.properties, at), at, gone.uuid)
+            mark(open_storage(lake.catalog.properties, at), at, [gone.uuid], RENAMED)
     elif gone is not None and _name_recorded(workspace.lake, one.identifier, gone):
         workspace.accept(one.identifier)
         return "it is registered again"

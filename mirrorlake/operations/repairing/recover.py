@@ -25,6 +25,7 @@ from mirrorlake.operations.repairing.refold import drop_beside
 from mirrorlake.operations.upkeep.maintain import list_tables
 from mirrorlake.operations.upkeep.orphans import (
     GRACE,
+    OrphanTerms,
     loaded_files,
     refuse_short_grace,
     remove_orphans,
@@ -97,8 +98,8 @@ def recover_table(
                 continue
             by_ledger = layer == "raw" and isinstance(contract, TableContract)
             loaded = loaded_files(leased.ledger, contract, identifier.name) if by_ledger else {}
-            parts = (workspace.lake, table, before, kept, indexes, loaded)
-            removed += remove_orphans(*parts, layer=layer)
+            terms = OrphanTerms(before, kept, indexes, loaded, layer)
+            removed += remove_orphans(workspace.lake, table, terms)
     return Recovered(
         table=contract.name,
         repairs=repairs,

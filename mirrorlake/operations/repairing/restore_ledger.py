@@ -16,6 +16,7 @@ import json
 import logging
 import re
 import sqlite3
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -46,11 +47,13 @@ from mirrorlake.destinations.iceberg.model import (
 )
 from mirrorlake.destinations.iceberg.tables.integrity import layers_of
 from mirrorlake.destinations.iceberg.tables.schemas import COLUMNS, OF
+from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import LOOKING_BACK, Ledger, Load, Receipt, Window
 from mirrorlake.load.protocol.verify import load_branches
 from mirrorlake.load.row_hashes.delta import SUFFIX
 from mirrorlake.merge.reshape import mark_for_rewrite
+from mirrorlake.runtime.permissions import held
 from mirrorlake.schema.own_columns import SEQ
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.table.chains import UNKNOWN_DELTA
@@ -111,6 +114,24 @@ def _is_damaged(path: Path) -> bool:
         return False  # locked, or not readable by us: that is no damage
     except sqlite3.DatabaseError:
         return True
+
+
+def rebuild_tables(
+    config: Config, ledger: Ledger, contracts: Sequence[TableContract]
+) -> list[Rebuilt]:
+    """Write down the loads of some tables that the lake holds and the ledger does not know. Once
+    none of the contract file's tables is unknown to a ledger that was lost, it is of this lake.
+
+    Raises:
+        LakeError, LeaseHeld, LedgerError: as `rebuild_table`, and as `open_lake`.
+    """
+    run_id = uuid.uuid4().hex[:12]
+    with held(config.lake.permissions):
+        lake = open_lake(config, ledger, looks_only=True, lost_ledger=True)
+        done = [rebuild_table(ledger, lake, contract, run_id) for contract in contracts]
+    if {one.name for one in contracts} >= {one.name for one in config.tables}:
+        open_lake(config, ledger, lost_ledger=True)
+    return done
 
 
 def rebuild_table(ledger: Ledger, lake: Lake, contract: TableContract, run_id: str) -> Rebuilt:

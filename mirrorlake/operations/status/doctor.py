@@ -113,7 +113,7 @@ class _Parts:
             refuse_no_folder(config)
         if missing := self.missing_lake():
             return Lake(config.model_copy(update=missing))
-        return open_lake(config, ledger, looks_only=True)
+        return open_lake(self.config, ledger, looks_only=True)
 
 
 def _pieces(path: Path, parts: _Parts) -> list[Diagnosis]:
@@ -332,7 +332,7 @@ def _agreement(parts: _Parts) -> tuple[str, str]:
     """Whether the lake's tables are as the ledger's last commits left them."""
     config, ledger = parts.config, parts.ledger()
     if not parts.missing_lake():
-        check_served_catalog(config.lake, ledger)
+        check_served_catalog(config, ledger)
     refuse_moved_lake(config, ledger, recorded_tables(config, ledger))
     refuse_lost_views(config, ledger)
     return (

@@ -373,5 +373,5 @@ class _Counts:
         from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
 
         if self._lake is None:
-            self._lake = open_lake(self.config.lake, self.ledger)
+            self._lake = open_lake(self.config, self.ledger)
         return count_rows(self._lake, self.ledger, contract)

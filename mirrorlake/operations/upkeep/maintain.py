@@ -9,10 +9,9 @@ files of small windows out by name.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from mirrorlake.capabilities import Seam
@@ -41,6 +40,7 @@ from mirrorlake.operations.other_writers.moved_layers import refuse_removal
 from mirrorlake.operations.upkeep.orphans import (
     GRACE,
     Orphan,
+    OrphanTerms,
     find_orphans,
     loaded_files,
     refuse_short_grace,
@@ -114,6 +114,10 @@ class Ages:
     grace: timedelta = GRACE
     dry_run: bool = False
 
+    def orphans(self) -> OrphanTerms:
+        """Files are orphans that are older than the grace now."""
+        return OrphanTerms(datetime.now(UTC) - self.grace)
+
 
 class ModeUpkeep(Protocol):
     """What else the tables of a mode have that a capability adds."""
@@ -160,13 +164,14 @@ def maintain_table(
     refuse_short_grace(workspace.config, ages.grace)
     with workspace.leased(contract, wait=wait) as leased:
         refuse_removal(leased, contract)
-        kept, indexes = frozenset[str](), frozenset[str]()
+        terms = ages.orphans()
         held = held_versions(workspace.lake, contract)
         if not contract.landed:
             if not ages.dry_run:
                 settle_loads(leased, contract)
             kept = files_of(workspace.ledger.chunked_load(contract.name))
             indexes = kept_indexes(workspace.ledger, contract.name)
+            terms = replace(terms, kept=kept, indexes=indexes)
         found: list[Maintained] = []
         # Other versions of the same rows: an unchanged table stays one.
         with stamp_kept(workspace.config, workspace.ledger, contract):
@@ -179,8 +184,9 @@ def maintain_table(
                             drop_old_copies(leased, contract, identifier)
                     elif layer == "raw":
                         loaded = loaded_files(workspace.ledger, contract, identifier.name)
-                    parts = (ages, kept, indexes, held, loaded)
-                    found.append(maintain_lake_table(workspace, identifier, layer, *parts))
+                    of_layer = replace(terms, loaded=loaded, layer=layer)
+                    parts = (workspace, identifier, layer, ages, of_layer, held)
+                    found.append(maintain_lake_table(*parts))
         if ages.dry_run or isinstance(contract, TenantTable):
             return found
         if contract.mode in OF_MODES.added:
@@ -209,22 +215,20 @@ def maintain_lake_table(
     identifier: Identifier,
     layer: str,
     ages: Ages,
-    kept: frozenset[str] = frozenset(),
-    indexes: frozenset[str] = frozenset(),
+    terms: OrphanTerms | None = None,
     held: frozenset[int] = frozenset(),
-    loaded: Mapping[str, str] = MappingProxyType({}),
 ) -> Maintained:
     """Compact one lake table (not raw), expire its old versions and remove its orphans; what failed
     is in ``error``.
 
     Args:
-        kept, indexes: files that no version names and that are needed.
-        loaded: files that are in it by the ledger's word: see `remove_orphans`.
+        terms: which files are orphans; by default all old ones that no version names.
         held: versions that a view is held at: of a table that has one, nothing expires until its
             next fold.
     """
+    terms = terms or ages.orphans()
     if ages.dry_run:
-        return _planned(workspace.lake, identifier, layer, ages, kept, indexes, loaded)
+        return _planned(workspace.lake, identifier, layer, terms)
     lake, spark = workspace.lake, workspace.spark.get()
     before, orphans, error = _size(lake, identifier), [], None
     try:
@@ -240,10 +244,11 @@ def maintain_lake_table(
                 _expire(spark, lake, identifier, layer, ages)
         failpoint("maintain.expired")
         table = table.refresh()
-        before_grace = datetime.now(UTC) - ages.grace
-        orphans = remove_orphans(lake, table, before_grace, kept, indexes, loaded, layer=layer)
+        # What has expired just now may be an orphan at once, where there is no grace.
+        terms = replace(terms, before=ages.orphans().before)
+        orphans = remove_orphans(lake, table, terms)
         for of_mode in OF_MODES if beside is None else ():
-            orphans += of_mode.remove_files(lake, table, datetime.now(UTC) - ages.grace)
+            orphans += of_mode.remove_files(lake, table, terms.before)
     except LakeError as failed:
         logger.warning("table %s was not maintained: %s", identifier, failed)
         error = str(failed)
@@ -251,21 +256,12 @@ def maintain_lake_table(
     return Maintained(str(identifier), layer, before, after, len(orphans), sum(orphans), error)
 
 
-def _planned(
-    lake: Lake,
-    identifier: Identifier,
-    layer: str,
-    ages: Ages,
-    kept: frozenset[str],
-    indexes: frozenset[str],
-    loaded: Mapping[str, str],
-) -> Maintained:
+def _planned(lake: Lake, identifier: Identifier, layer: str, terms: OrphanTerms) -> Maintained:
     """The orphans that a lake table has now. What expires leaves others."""
-    size, before = _size(lake, identifier), datetime.now(UTC) - ages.grace
+    size = _size(lake, identifier)
     files, error = list[Orphan](), None
     try:
-        parts = (lake, _unshared(lake, identifier), before, kept, indexes, loaded)
-        files = find_orphans(*parts, layer=layer)
+        files = find_orphans(lake, _unshared(lake, identifier), terms)
     except LakeError as failed:
         error = str(failed)
     found = (len(files), sum(file.bytes for file in files), error, tuple(files))

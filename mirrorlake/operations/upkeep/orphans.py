@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -26,7 +25,7 @@ from mirrorlake.destinations.iceberg.commits.removed_files import (
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.storage.durable import local_path
-from mirrorlake.destinations.iceberg.storage.folder_metadata import RETIRED, refuse_unknown_metadata
+from mirrorlake.destinations.iceberg.storage.folder_metadata import MARKS, refuse_unknown_metadata
 from mirrorlake.destinations.iceberg.storage.listing import (
     ListedFile,
     ListedFolder,
@@ -79,31 +78,40 @@ class Orphan:
     for_good: bool
 
 
-def remove_orphans(
-    lake: Lake,
-    table: LakeTable,
-    before: datetime,
-    kept: frozenset[str] = frozenset(),
-    indexes: frozenset[str] = frozenset(),
-    loaded: Mapping[str, str] = MappingProxyType({}),
-    *,
-    layer: str = "",
-) -> list[int]:
+@dataclass(frozen=True)
+class OrphanTerms:
+    """Which of the files of a lake table that no snapshot of it names are orphans.
+
+    Attributes:
+        before: those that were last written before this moment.
+        kept: paths that no snapshot names yet: the chunks of a load that can be resumed.
+        indexes: the names of row indexes that are needed.
+        loaded: names of files below the folder of data that the ledger says are in the table → the
+            load that wrote each.
+        layer: of clean nothing is set aside: its files may show what a rule takes away, and raw has
+            every row.
+    """
+
+    before: datetime
+    kept: frozenset[str] = frozenset()
+    indexes: frozenset[str] = frozenset()
+    loaded: Mapping[str, str] = field(default_factory=dict[str, str])
+    layer: str = ""
+
+
+def remove_orphans(lake: Lake, table: LakeTable, terms: OrphanTerms) -> list[int]:
     """Remove the orphans of a table, as `find_orphans` finds them; their sizes in bytes. On this
     machine's disk they are set aside first
     (`mirrorlake.destinations.iceberg.commits.removed_files`), and those go for good whose time is
     over. The caller holds the table's lease.
 
-    ``layer``: of clean nothing is set aside: its files may show what a rule takes away, and raw has
-    every row.
-
     Raises:
         LakeError: as `find_orphans`. Nothing is removed.
     """
     with lake.translated(".".join(table.name())):
-        old = list(_find_orphans(table, before, kept, indexes, loaded))
+        old = _find_orphans(table, terms)
         for listing, file in old:
-            if layer == _SHOWN:
+            if terms.layer == _SHOWN:
                 listing.remove(file)
             else:
                 remove_file(table, listing, file)
@@ -112,26 +120,11 @@ def remove_orphans(
         return [file.bytes for _, file in old]
 
 
-def find_orphans(
-    lake: Lake,
-    table: LakeTable,
-    before: datetime,
-    kept: frozenset[str] = frozenset(),
-    indexes: frozenset[str] = frozenset(),
-    loaded: Mapping[str, str] = MappingProxyType({}),
-    *,
-    layer: str = "",
-) -> list[Orphan]:
+def find_orphans(lake: Lake, table: LakeTable, terms: OrphanTerms) -> list[Orphan]:
     """The files of a table that none of its snapshots names (data and delete files, and what
     a commit that failed left beside its metadata) and that were last written before a moment; and
     those that were set aside, and whose time is over. The catalog's word alone is not enough: see
-    Raises.
-
-    ``kept`` are files that no snapshot names yet: the chunks of a load that can be resumed.
-    ``indexes``: the names of row indexes that are needed.
-    ``loaded``: names of files below the folder of data that the ledger says are in the table → the
-    load that wrote each.
-    The caller holds the table's lease.
+    Raises. The caller holds the table's lease.
 
     Raises:
         LakeError: the table's own files are not among those that its folders list, its folder holds
@@ -139,19 +132,13 @@ def find_orphans(
             which no snapshot names.
     """
     with lake.translated(".".join(table.name())):
-        old = _find_orphans(table, before, kept, indexes, loaded)
-        at_once = layer == _SHOWN or local_path(table.location()) is None
+        old = _find_orphans(table, terms)
+        at_once = terms.layer == _SHOWN or local_path(table.location()) is None
         found = [Orphan(file.path, file.bytes, for_good=at_once) for _, file in old]
         return found + [Orphan(f.path, f.bytes, for_good=True) for f in overdue_files(table)]
 
 
-def _find_orphans(
-    table: LakeTable,
-    before: datetime,
-    kept: frozenset[str],
-    indexes: frozenset[str],
-    loaded: Mapping[str, str],
-) -> list[tuple[ListedFolder, ListedFile]]:
+def _find_orphans(table: LakeTable, terms: OrphanTerms) -> list[tuple[ListedFolder, ListedFile]]:
     if beside := refuse_unknown_metadata(table):
         logger.warning(
             "lake table %s: no orphan is looked for in its folder: %s is of a table that was "
@@ -159,12 +146,12 @@ def _find_orphans(
             ".".join(table.name()[-2:]), beside,
         )  # fmt: skip
         return []
-    data = _orphans(table, "data", _named(table), kept)
-    _refuse_loaded(table, [file for _, file in data], loaded)
-    manifests = _metadata_orphans(table)
-    used = [index_path(table.location(), name) for name in indexes]
+    data = _orphans(table, "data", _named(table), terms.kept)
+    _refuse_loaded(table, [file for _, file in data], terms.loaded)
+    metadata = _metadata_orphans(table, terms.before)
+    used = [index_path(table.location(), name) for name in terms.indexes]
     unused = _orphans(table, FOLDER, (), used)
-    return [(listing, f) for listing, f in (*data, *manifests, *unused) if f.written < before]
+    return [(place, f) for place, f in (*data, *unused, *metadata) if f.written < terms.before]
 
 
 def loaded_files(ledger: Ledger, contract: Mirrored, raw_table: str) -> dict[str, str]:
@@ -215,13 +202,14 @@ def _orphans(
     return [(listing, file) for path, file in listed.items() if _owner(path) not in used]
 
 
-def _metadata_orphans(table: LakeTable) -> list[tuple[ListedFolder, ListedFile]]:
-    """What of a table's folder of metadata is not needed to read it; what says of a table that was
-    taken away that it was goes after that table's own metadata."""
+def _metadata_orphans(table: LakeTable, before: datetime) -> list[tuple[ListedFolder, ListedFile]]:
+    """What of a table's folder of metadata is not needed to read it. What marks a table that was
+    taken away goes with the last of that table's own metadata, and after it."""
     found = _orphans(table, "metadata", _manifests(table), _versions(table))
-    marks = [one for one in found if one[1].path.endswith(RETIRED)]
+    marks = [one for one in found if one[1].path.endswith(MARKS)]
     others = [one for one in found if one not in marks]
-    return others or marks
+    stays = any(file.written >= before for _, file in others)
+    return others if stays else [*others, *marks]
 
 
 def _manifests(table: LakeTable) -> set[str]:

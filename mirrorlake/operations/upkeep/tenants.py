@@ -8,7 +8,7 @@ import uuid
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import Commit, Identifier
-from mirrorlake.destinations.iceberg.commits.commit import LOAD_ID
+from mirrorlake.destinations.iceberg.commits.commit import LOAD_ID, UPKEEP
 from mirrorlake.destinations.iceberg.tables.tenants import bucket_of
 from mirrorlake.load.reloads.reload import load_of
 from mirrorlake.workspace import Workspace
@@ -38,7 +38,7 @@ def drop_old_copies(workspace: Workspace, table: TenantTable, identifier: Identi
         identifier=identifier,
         parent=head.snapshot_id,
         paths=(),
-        properties={LOAD_ID: f"maintain-{uuid.uuid4().hex}"},
+        properties={LOAD_ID: f"{UPKEEP}{uuid.uuid4().hex}"},
         removes=frozenset(unused),
     )
     workspace.check_lease()

@@ -8,6 +8,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,16 +68,14 @@ class Kinds:
         for name in ("copy", "joined", "shown"):
             project.ok("run", f"m.{name}")
 
-    def assert_exact(self, project: Project) -> None:
-        project.assert_exact({"w": ["id"]})
-        config = load_config(project.config)
-        lake = Lake(config.lake)
+    @staticmethod
+    def rows(project: Project, namespace: str, name: str) -> list[dict[str, Any]]:
+        found = Lake(load_config(project.config).lake).load(Identifier(namespace, name))
+        assert found is not None, f"{namespace}.{name}"
+        return found.scan().to_arrow().to_pylist()
 
-        def rows(namespace: str, name: str) -> list[dict[str, Any]]:
-            found = lake.load(Identifier(namespace, name))
-            assert found is not None, f"{namespace}.{name}"
-            return found.scan().to_arrow().to_pylist()
-
+    def assert_tenants_and_landed(self, project: Project) -> None:
+        config, rows = load_config(project.config), partial(self.rows, project)
         orders = config.tenant_table("orders")
         found: dict[str, list[tuple[Any, ...]]] = {}
         for row in rows(orders.namespaces.deduped, "orders"):
@@ -86,6 +85,11 @@ class Kinds:
         assert {row["id"]: row["v"] for row in rows(deduped, "t")} == self.landed
         missing = set(self.landed) - set(range(self.number, self.number + 3))
         assert {row["id"] for row in rows(f"{deduped}__side", "t__missing")} == missing
+
+    def assert_exact(self, project: Project) -> None:
+        project.assert_exact({"w": ["id"]})
+        self.assert_tenants_and_landed(project)
+        config, rows = load_config(project.config), partial(self.rows, project)
         in_mysql = dict(self.sql("SELECT id, v FROM w"))
         assert {row["id"]: row["v"] for row in rows("m", "copy")} == in_mysql
         both = {row["id"]: row["n"] for row in rows("m", "joined")}
@@ -211,4 +215,83 @@ def test_a_ledger_that_is_older_than_the_catalog_of_all_kinds(
     for _ in range(2):
         kinds.bring(copy)
         kinds.assert_exact(copy)
+        kinds.change()
+
+
+def lake_files(project: Project) -> dict[str, bytes]:
+    return {str(p): p.read_bytes() for p in project.lake.rglob("*") if p.is_file()}
+
+
+@pytest.mark.full
+def test_every_command_refuses_where_the_ledger_was_lost(kinds: Kinds, tmp_path: Path) -> None:
+    """Whatever was run before it; nothing in the lake changes, and what is named helps."""
+    project = kinds.project
+    for _ in range(2):
+        kinds.change()
+        kinds.bring(project)
+    config, before = load_config(project.config), lake_files(project)
+    w, t, orders = (one[0].name for one in (config.tables, config.snapshots, config.tenants))
+    days = ("--from", str(START), "--to", str(START))
+    commands = (
+        *(("sync",), ("sync", orders), ("land",), ("run", "m.copy"), ("run", "m.joined")),
+        *(("check",), ("check", t), ("repair", "--yes"), ("maintain",), ("recover",)),
+        *(("refold", w), ("refold", t), ("backup", str(tmp_path / "b")), ("plan", "sync")),
+        *(("backfill", "--all", w), ("invalidate", w, *days), ("clone", w, "x.y"), ("rekey",)),
+        *(("publish", t), ("show", "m.copy"), ("schema", w), ("gaps",), ("status",)),
+    )
+    for words in commands:
+        for path in project.folder.glob("ledger.db*"):
+            path.unlink()
+        for command in (words, ("status",)):
+            said = str(project.run(*command).exception)
+            assert "knows nothing of the lake that is there" in said, (words, said)
+            assert "`mirrorlake ledger rebuild`" in said, (words, said)
+        assert lake_files(project) == before, words
+    project.ok("ledger", "rebuild")
+    for _ in range(2):
+        kinds.bring(project)
+        kinds.assert_exact(project)
+        kinds.change()
+
+
+@pytest.mark.full
+def test_two_ledgers_that_were_one(kinds: Kinds, tmp_path: Path) -> None:
+    """As two copies of a project have, on two machines or with the lake in a bucket: once one has
+    loaded, the other one is refused before it reads, writes or removes anything of a mirrored
+    table. Tenants, landings and models need nothing that it does not know."""
+    project = kinds.project
+    kinds.change()
+    kinds.bring(project)
+    shutil.copy(project.folder / "ledger.db", tmp_path / "second.db")
+    for _ in range(2):
+        kinds.change()
+        kinds.bring(project)
+    first, second = project.folder / "ledger.db", tmp_path / "second.db"
+    config = load_config(project.config)
+    w, t, orders = (one[0].name for one in (config.tables, config.snapshots, config.tenants))
+    first.rename(tmp_path / "first.db")
+    shutil.copy(second, first)
+    kinds.change()
+    before = lake_files(project)
+    commands = (
+        *(("sync", w), ("maintain", w), ("recover", w), ("refold", w), ("status",)),
+        *(("gaps",), ("plan", "sync"), ("backfill", "--all", w)),
+    )
+    for words in commands:
+        result = project.run(*words)
+        said = f"{result.exception} {result.output}"
+        assert "which the ledger does not know" in said, (words, said)
+        assert "`mirrorlake ledger rebuild`" in said, (words, said)
+        assert result.exit_code != 0, words
+    assert lake_files(project) == before
+    assert project.run("sync", orders).exit_code == 0
+    assert project.ok("land")["errors"] == []
+    kinds.assert_tenants_and_landed(project)
+    assert project.run("maintain", orders, "--grace", "0").exit_code == 0
+    assert project.run("maintain", t, "--grace", "0").exit_code == 0
+    # The first one is the second one now, of tenants and landings.
+    (tmp_path / "first.db").rename(first)
+    for _ in range(2):
+        kinds.bring(project)
+        kinds.assert_exact(project)
         kinds.change()

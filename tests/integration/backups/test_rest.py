@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from mirrorlake.backups import make
 from mirrorlake.config import load_config
@@ -81,6 +82,32 @@ def test_lost_with_its_server_and_put_back(
     assert len(served.rows("t", "raw")) == 5
     sql("INSERT INTO t VALUES (6, 1)")
     assert served.load() == 6
+
+
+def test_a_lost_ledger_is_told_from_a_new_project(served: RawProject, sql: Sql) -> None:
+    """By the names that the server lists: no database names the tables here."""
+    rows = served.rows("t", "raw")
+    for path in served.folder.glob("ledger.db*"):
+        path.unlink()
+    for _ in range(2):
+        assert "knows nothing of the lake" in served.fails_to_load()
+        assert "knows nothing of the lake" in str(served.run("status").exception)
+    sql("CREATE TABLE u (id INT PRIMARY KEY)", "INSERT INTO u VALUES (7)")
+    other = served.beside("other")
+    other.set_warehouse(str(served.lake))
+    other.set(sources=with_tables(other, {"u": {"mode": "full"}}))
+    assert other.run("status").exit_code == 0
+    assert other.load() == 1
+    served.ok("ledger", "rebuild")
+    assert served.rows("t", "raw") == rows
+    assert served.load() == 5
+
+
+def with_tables(project: RawProject, tables: dict[str, Any]) -> Any:
+    """The sources of a project's contract file, with other tables."""
+    sources = yaml.safe_load(project.config.read_text(encoding="utf-8"))["sources"]
+    sources["s"]["databases"][project.database]["tables"] = tables
+    return sources
 
 
 def test_beside_the_original_and_on_sqlite_and_back(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -100,3 +101,35 @@ def test_from_a_bucket_to_a_bucket_and_to_a_folder(
         assert other.ok("lake", "move", "gs://company-lake/third", "--yes")["copied"]
         other.set(lake={"warehouse": "gs://company-lake/third", "catalog": catalog})
         assert other.load() == 5
+
+
+def test_two_copies_of_a_project_over_one_bucket(
+    place: Place, sql: Sql, raw_project: RawProject
+) -> None:
+    """As on two machines: neither can see the other one's ledger. Whichever loads second is refused
+    before it reads, writes or removes anything."""
+    assert place
+    with emulator_process("company-lake") as host:
+        client = gcs_client(host)
+        shared = raw_project.folder.parent / "shared.db"
+        catalog = {"uri": f"sqlite:///{shared}", "properties": {"gcs.service.host": host}}
+        original = raw_project.beside("first machine")
+        original.set(lake={"warehouse": "gs://company-lake/lake", "catalog": catalog})
+        assert original.load() == 4
+        copy = original.beside("second machine")
+        shutil.copy(original.folder / "ledger.db", copy.folder / "ledger.db")
+        sql("INSERT INTO t VALUES (5, 1)")
+        assert copy.load() == 5
+        before = {blob.name: blob.generation for blob in client.list_blobs("company-lake")}
+        for command in (("sync",), ("status",), ("gaps",), ("maintain",), ("plan", "sync")):
+            result = original.run(*command)
+            said = f"{result.exception} {result.output}"
+            assert "which the ledger does not know" in said, (command, said)
+            assert "such as a copy of this one" in said, (command, said)
+            assert result.exit_code != 0, command
+        after = {blob.name: blob.generation for blob in client.list_blobs("company-lake")}
+        assert after == before
+        # The copy is stopped, and the original goes on.
+        original.ok("ledger", "rebuild")
+        assert original.load() == 5
+        assert len(original.rows("t", "raw")) == 5

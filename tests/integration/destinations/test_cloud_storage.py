@@ -25,7 +25,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.storage.durable import IMPLEMENTATION
 from mirrorlake.errors import LakeError
-from mirrorlake.operations.upkeep.orphans import remove_orphans
+from mirrorlake.operations.upkeep.orphans import OrphanTerms, remove_orphans
 from mirrorlake.sources.files.gcs_store import gcs_client
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
@@ -205,8 +205,8 @@ def test_orphans_of_a_bucket_are_found_by_their_names_as_they_are_written(
     bucket.blob(f"{folder}/data/left.parquet").upload_from_string(b"left")
     bucket.blob(f"{folder}-other/data/left.parquet").upload_from_string(b"left")
     now = datetime.now(UTC)
-    assert remove_orphans(lake, table, now - timedelta(hours=1)) == []
-    assert remove_orphans(lake, table, now + timedelta(hours=1)) == [4]
+    assert remove_orphans(lake, table, OrphanTerms(now - timedelta(hours=1))) == []
+    assert remove_orphans(lake, table, OrphanTerms(now + timedelta(hours=1))) == [4]
     assert bucket.blob(f"{folder}-other/data/left.parquet").exists()
     assert sorted(table.scan().to_arrow()["a"].to_pylist()) == [1, 2]
 
@@ -214,7 +214,7 @@ def test_orphans_of_a_bucket_are_found_by_their_names_as_they_are_written(
     bucket.blob(paths[0].removeprefix(f"gs://{BUCKET}/")).delete()
     bucket.blob(f"{folder}/data/left.parquet").upload_from_string(b"left")
     with pytest.raises(LakeError, match="1 of its files are not where it says"):
-        remove_orphans(lake, table, now + timedelta(hours=1))
+        remove_orphans(lake, table, OrphanTerms(now + timedelta(hours=1)))
     assert bucket.blob(f"{folder}/data/left.parquet").exists()
 
 

@@ -72,7 +72,7 @@ class Feed:
         self.folder = place.folder / f"feed {name}"
         text = {
             "version": 1,
-            "lake": {"warehouse": "lake"},
+            "lake": dict(place.settings),
             "ledger": {"url": "sqlite:///ledger.db"},
             "sources": {name: {"landing": {"url": self.folder.name}, "databases": {"d": {"tables": {
                 "t": {"mode": "snapshot", "key": ["id"], "columns": rules,

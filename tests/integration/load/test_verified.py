@@ -25,7 +25,7 @@ from mirrorlake.load.protocol import protocol, verify
 from mirrorlake.operations.loading.resolve import resolve_table
 from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.operations.repairing.recover import recover_table
-from mirrorlake.operations.upkeep.orphans import remove_orphans
+from mirrorlake.operations.upkeep.orphans import OrphanTerms, remove_orphans
 from mirrorlake.sources.mysql.reading import reader
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
@@ -291,7 +291,9 @@ def leftovers(workspace: Workspace, table: str) -> list[int]:
     """Sizes of files that no snapshot of raw names."""
     found = workspace.lake.load(raw(workspace, table))
     assert found is not None
-    return remove_orphans(workspace.lake, found, datetime.now(UTC) + timedelta(hours=1))
+    return remove_orphans(
+        workspace.lake, found, OrphanTerms(datetime.now(UTC) + timedelta(hours=1))
+    )
 
 
 def test_a_small_load_takes_one_commit(

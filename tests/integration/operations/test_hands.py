@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from dagster_mirrorlake.checks.exact import exact_verdict
 from dagster_mirrorlake.table import MirroredTable
-from demo.mariadb import MariaDB
+from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
@@ -62,7 +62,7 @@ SCHEMA = "CREATE TABLE {} (id INT PRIMARY KEY, v INT, at DATETIME(6) NOT NULL, K
 class World:
     """Tables that are mirrored into the session's lake, each in namespaces of the test's own."""
 
-    server: MariaDB
+    server: EmbeddedServer
     place: Place
     database: str
     sql: Sql
@@ -128,24 +128,29 @@ class World:
 
 @pytest.fixture
 def world(
-    server: MariaDB,
+    server: EmbeddedServer,
     place: Place,
     database: str,
     sql: Sql,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., World]:
     share_session(place, monkeypatch)
+    return lambda **tables: make_world(server, place, database, sql, tables)
 
-    def make(**tables: Any) -> World:
-        for name in tables:
-            rows = ", ".join(f"({n}, 0, '{START} 01:00')" for n in range(1, 11))
-            sql(SCHEMA.format(name), f"INSERT INTO {name} VALUES {rows}")
-        config = write_contract(
-            place.folder / f"{database}.yaml", server.port, {database: {"tables": tables}}
-        )
-        return World(server, place, database, sql, config)
 
-    return make
+def make_world(
+    server: EmbeddedServer, place: Place, database: str, sql: Sql, tables: Mapping[str, Any]
+) -> World:
+    for name in tables:
+        rows = ", ".join(f"({n}, 0, '{START} 01:00')" for n in range(1, 11))
+        sql(SCHEMA.format(name), f"INSERT INTO {name} VALUES {rows}")
+    config = write_contract(
+        place.folder / f"{database}.yaml",
+        server.port,
+        {database: {"tables": tables}},
+        lake=dict(place.settings),
+    )
+    return World(server, place, database, sql, config)
 
 
 ALL = "raw deduped clean"

@@ -27,6 +27,7 @@ from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LakeError, LedgerError
+from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.operations.repairing.recover import recover_table
 from mirrorlake.workspace import Workspace
@@ -161,16 +162,26 @@ def test_the_catalog_and_the_ledger_are_lost_together(project: Project) -> None:
     assert project.load() == 4
 
 
-def test_a_lost_ledger_is_said_by_what_only_looks(project: Project) -> None:
+def lose_ledger(project: Project) -> None:
     for path in project.folder.glob("ledger.db*"):
         path.unlink()
+
+
+def test_a_lost_ledger_is_refused_by_whatever_comes_first(project: Project) -> None:
+    """`test_kinds` has every command, and tables of every kind."""
+    before = {str(path): path.read_bytes() for path in project.lake.rglob("*.*")}
+    for act in (project.load, project.recover, project.raw_rows):
+        lose_ledger(project)
+        for _ in range(2):
+            with pytest.raises(LedgerError, match=r"knows nothing of the lake .*t_v_.*rebuild`"):
+                act()
     for command in ("status", "gaps", "status"):
         result = project.run(command)
         assert isinstance(result.exception, LedgerError), result.output
         assert "knows nothing of the lake" in str(result.exception)
         assert "mirrorlake ledger rebuild" in str(result.exception)
-    for path in project.folder.glob("ledger.db*"):
-        path.unlink()
+    assert {str(path): path.read_bytes() for path in project.lake.rglob("*.*")} == before
+    lose_ledger(project)
     before = project.files()
     assert project.run("doctor").exit_code == 3
     (project.lake / "mirrorlake-lake.json").rename(project.folder / "identity")
@@ -180,6 +191,62 @@ def test_a_lost_ledger_is_said_by_what_only_looks(project: Project) -> None:
     assert project.run("ledger", "rebuild").exit_code == 0
     assert project.run("status").exit_code == 0
     assert project.load() == 4
+
+
+def test_a_ledger_that_is_lost_while_a_workspace_is_open(project: Project) -> None:
+    config = load_config(project.config)
+    with Workspace.open(config) as workspace:
+        load_table(workspace, config.tables[0])
+        lose_ledger(project)
+        with pytest.raises(LedgerError, match="is not there any more"):
+            load_table(workspace, config.tables[0])
+        assert not (project.folder / "ledger.db").exists()
+        Ledger(config.ledger.url)  # as another process makes it
+        with pytest.raises(LedgerError, match="knows nothing of the lake"):
+            load_table(workspace, config.tables[0])
+
+
+def test_a_new_project_in_a_lake_that_others_fill(project: Project, sql: Sql) -> None:
+    """Its ledger knows nothing either, and none of its own tables is there."""
+    sql("CREATE TABLE u (id INT PRIMARY KEY)", "INSERT INTO u VALUES (7), (8)")
+    other = Project(project.folder.parent / "other")
+    other.folder.mkdir()
+    text = yaml.safe_load(project.config.read_text(encoding="utf-8"))
+    (section,) = text["sources"]["s"]["databases"].values()
+    section["tables"] = {"u": {"mode": "full"}}
+    text["lake"] = {"warehouse": str(project.lake)}
+    other.config.write_text(yaml.safe_dump(text), encoding="utf-8")
+    assert other.run("status").exit_code == 0
+    assert other.load() == 2
+    assert project.load() == 4
+    lose_ledger(other)
+    with pytest.raises(LedgerError, match=r"knows nothing of the lake .*u_v_"):
+        other.load()
+    assert project.load() == 4
+    assert other.run("ledger", "rebuild").exit_code == 0
+    assert other.load() == 2
+
+
+def test_an_older_ledger_is_refused_by_whatever_comes_first(project: Project, sql: Sql) -> None:
+    """As the second one of two copies of a project is, on two machines or in a bucket: before it
+    reads, writes or removes anything."""
+    kept = (project.folder / "ledger.db").read_bytes()
+    sql("INSERT INTO t VALUES (5, 1)")
+    assert project.load() == 5
+    lose_ledger(project)
+    (project.folder / "ledger.db").write_bytes(kept)
+    before = {str(path): path.read_bytes() for path in project.lake.rglob("*.*")}
+    for act in (project.load, project.recover):
+        with pytest.raises(LedgerError, match=r"holds load .* which the ledger does not know"):
+            act()
+    for command in (("status",), ("gaps",), ("maintain",), ("refold", "t")):
+        result = project.run(*command)
+        assert result.exit_code != 0, command
+        said = f"{result.exception} {result.output}"
+        assert "which the ledger does not know" in said, (command, said)
+    assert {str(path): path.read_bytes() for path in project.lake.rglob("*.*")} == before
+    assert project.run("ledger", "rebuild").exit_code == 0
+    assert project.load() == 5
 
 
 def test_nothing_of_a_lost_catalog_is_removed_as_an_orphan(project: Project) -> None:

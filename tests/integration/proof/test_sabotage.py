@@ -38,9 +38,11 @@ from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from demo.run import MARKER
 from demo.sabotage import NAMES, Sabotaged, Victim, contract_of, sabotage
+from mirrorlake.config import load_config
 from mirrorlake.errors import ConfigError
 from mirrorlake.workspace import Workspace
-from tests.integration.conftest import PASSWORD, USER
+from tests.integration.conftest import PASSWORD, USER, Place
+from tests.integration.contract_files import write_contract
 
 FEW = (altered("c_decimal"), altered("c_timestamp"), *ROW_FAULTS)
 EVERY = (*(altered(column) for column in TYPES), *ROW_FAULTS)
@@ -48,11 +50,23 @@ EVERY = (*(altered(column) for column in TYPES), *ROW_FAULTS)
 
 @pytest.fixture
 def victim_of(
-    engine_for: Callable[..., Workspace], sql: Callable[..., Any], database: str, tmp_path: Path
+    place: Place,
+    server: EmbeddedServer,
+    sql: Callable[..., Any],
+    database: str,
+    tmp_path: Path,
 ) -> Callable[[str], Victim]:
+    """Victims in the session's lake, with a ledger of their own."""
+
     def make(table: str) -> Victim:
         tables = contract_of(1, database)["sources"]["demo"]["databases"][database]["tables"]
-        workspace = engine_for({table: tables[table]})
+        config = write_contract(
+            tmp_path / "mirrorlake.yaml",
+            server.port,
+            {database: {"tables": {table: tables[table]}}},
+            lake={"warehouse": str(place.folder / "lake")},
+        )
+        workspace = Workspace.open(load_config(config), spark=place.spark)
         victim = Victim(workspace, workspace.config.table(table), tmp_path, sql)
         victim.prepare()
         return victim

@@ -59,7 +59,7 @@ def at(name: str) -> Identifier:
 @pytest.fixture
 def lake(config: Config) -> Lake:
     ledger = Ledger(config.ledger.url)
-    made = open_lake(config.lake, ledger)
+    made = open_lake(config, ledger)
     made.make_namespace("space")
     for name in TABLES:
         table = made.catalog.create_table(at(name).path, ROWS.schema)

@@ -185,8 +185,9 @@ COMMANDS = {
     "mirrorlake run … --rebuild computes all of them again, and then shows the new table in its "
     "place": CHANGED,
     "Put the ledger back from a backup, set ledger.url to it, or run `mirrorlake ledger rebuild`, "
-    "which writes down what the lake holds": (
-        f"{OPERATIONS}/test_lake_identity.py::test_a_lost_ledger_is_said_by_what_only_looks"
+    "which writes down what the lake holds. A second project with tables of the same names needs a "
+    "lake of its own (lake.warehouse, lake.catalog)": (
+        f"{OPERATIONS}/test_lake_identity.py::test_a_lost_ledger_is_refused_by_whatever_comes_first"
     ),
     "`mirrorlake sync …` reads it again": HANDS,
     "`mirrorlake sync` (of a landing `land`, of a model `run`) puts it right, or says what does": (

@@ -219,7 +219,7 @@ def test_the_doctor_of_a_contract_says_it_and_makes_nothing(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == [path]
     config = load_config(path)
     with held(config.lake.permissions):
-        open_lake(config.lake, Ledger(config.ledger.url))
+        open_lake(config, Ledger(config.ledger.url))
     pieces = {piece.name: piece for piece in diagnose_contract(path)}
     assert pieces["permissions of the lake"].state == "ok"
     assert pieces["lake"].version == "format 2"

@@ -40,9 +40,10 @@ from mirrorlake.destinations.iceberg.storage.cloud_client import SCHEME, in_clou
 from mirrorlake.destinations.iceberg.storage.cloud_storage import check_writable, storage_error
 from mirrorlake.destinations.iceberg.storage.durable import IMPLEMENTATION
 from mirrorlake.destinations.iceberg.storage.folder_metadata import (
+    RETIRED,
+    mark,
     read_folder,
     retire,
-    retire_uuids,
 )
 from mirrorlake.destinations.iceberg.storage.folders import table_uri, warehouse_uri
 from mirrorlake.errors import CatalogFailed, CommitUnknown, LakeDamaged, LakeError
@@ -290,7 +291,7 @@ class Connection:
             io = open_storage(self.catalog.properties, at)
             left = read_folder(io, at, str(identifier))
             stays = str(successor.metadata.table_uuid) if successor is not None else ""
-            retire_uuids(io, at, [one.uuid for one in left if one.uuid != stays])
+            mark(io, at, [one.uuid for one in left if one.uuid != stays], RETIRED)
 
     def rename(self, old: Identifier, new: Identifier) -> None:
         """Give a table another name; its files stay where they are."""

@@ -41,6 +41,8 @@ ATTEMPT = "mirrorlake.attempt"
 RECEIPT = "mirrorlake.receipt"
 WINDOW = "mirrorlake.window"
 NUMBER = "mirrorlake.seq"
+UPKEEP = "maintain-"
+"""How the load id begins of a commit that took files out, and that no load made."""
 FOLDED = "mirrorlake.folded-through"
 """On commits of deduped and clean: the highest number of a load that they hold."""
 BY = "mirrorlake.by"
@@ -198,8 +200,8 @@ def newest_load(table: Table) -> str | None:
     What only a branch holds was never published, and nobody publishes what a dead run left.
     """
     shown = ancestors_of(table.current_snapshot(), table.metadata)
-    ids = (snapshot_property(snapshot, LOAD_ID) for snapshot in shown)
-    return next((load_id for load_id in ids if load_id is not None), None)
+    ids = (snapshot_property(snapshot, LOAD_ID) or UPKEEP for snapshot in shown)
+    return next((load_id for load_id in ids if not load_id.startswith(UPKEEP)), None)
 
 
 def find_load(

@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
@@ -23,10 +22,11 @@ from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import SIDES, Identifier
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
 from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
-from mirrorlake.destinations.iceberg.commits.commit import BASE
+from mirrorlake.destinations.iceberg.commits.commit import BASE, newest_load
+from mirrorlake.destinations.iceberg.metadata.row_counts import count_by_manifests
 from mirrorlake.destinations.iceberg.model import history, is_rewrite, snapshot_property
 from mirrorlake.destinations.iceberg.tables.altered_columns import has_other_columns
-from mirrorlake.errors import LakeDamaged
+from mirrorlake.errors import LakeDamaged, LedgerError
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS, LakeHead
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.store import Ledger
@@ -36,9 +36,6 @@ How: TypeAlias = Literal["written", "altered", "set back", "another", "gone"]
 taken away, renamed or given another type; main shows an older version; another table has its name;
 or none has."""
 _OURS = "mirrorlake."
-_FILE_PATH = 2147483546
-"""The field of a file of deletes that names data files (Iceberg specification, "Reserved Field
-IDs")."""
 _CHANGES = ("added-data-files", "deleted-data-files", "added-delete-files", "removed-delete-files")
 
 
@@ -120,7 +117,8 @@ def find_moved_tables(
     named by the same metadata file costs no look at it.
 
     Raises:
-        LakeError, LedgerError: they can't be read.
+        LakeError: they can't be read.
+        LedgerError: nor can it; or raw holds a load that it does not know.
     """
     heads = {head.name: head for head in ledger.lake_heads(contract.name)}
     layers = layers_of_table(ledger, contract)
@@ -136,6 +134,9 @@ def find_moved_tables(
             table = lake.load(identifier)
         except LakeDamaged:
             continue  # who reads it names the file, and the way out
+        # A tenant's copies are whole: what is not known is read again.
+        if layer == "raw" and table is not None and isinstance(contract, TableContract):
+            refuse_unknown_load(ledger, contract.name, identifier, table)
         how = _unrecorded(ledger, contract, layer, identifier, table) if head is None else None
         if head is not None:
             with lake.translated(identifier):
@@ -149,6 +150,26 @@ def find_moved_tables(
             now = table.metadata.current_snapshot_id if table is not None else None
             found.append(MovedTable(identifier, layer, how, head, now))
     return found
+
+
+def refuse_unknown_load(ledger: Ledger, name: str, identifier: Identifier, table: Table) -> None:
+    """See that the ledger is the one that a raw table was loaded with.
+
+    Another one, such as an older copy, would give out numbers that the table's rows carry already,
+    and fold what is left without what it does not know.
+
+    Raises:
+        LedgerError: it does not know the newest load.
+    """
+    load_id = newest_load(table)
+    if load_id is not None and not ledger.knows(load_id):
+        raise LedgerError(
+            f"lake table {identifier} holds load {load_id}, which the ledger does not know",
+            table=name,
+            next_step="This ledger was lost or is an old copy, or another one's project (such as a "
+            "copy of this one) loads into this lake: give that a lake of its own. Then run "
+            "`mirrorlake ledger rebuild`",
+        )
 
 
 def how_moved(
@@ -214,10 +235,15 @@ def find_foreign(table: Table) -> int | None:
 def is_anothers(ledger: Ledger, identifier: Identifier, table: Table) -> bool:
     """Whether a table has rows, and nothing says that a commit of ours wrote any: it stands in the
     place of something of ours."""
-    if table.current_snapshot() is None or any(_is_ours(one) for one in table.snapshots()):
+    if table.current_snapshot() is None or has_our_commits(table):
         return False
     uuid = str(table.metadata.table_uuid)
     return not any(h.name == identifier.path and h.uuid == uuid for h in ledger.lake_heads())
+
+
+def has_our_commits(table: Table) -> bool:
+    """Whether a table has a version that a commit of ours left."""
+    return any(_is_ours(one) for one in table.snapshots())
 
 
 def read_head(table: Table, contract_name: str, identifier: Identifier) -> LakeHead:
@@ -354,38 +380,11 @@ def _keeps_rows(table: Table, snapshot: Snapshot, *, leased: bool) -> bool:
     try:
         if leased or before is None:
             return leased
-        rows = _rows(table, before)
-        return rows is not None and rows == _rows(table, snapshot)
+        rows = count_by_manifests(table, before)
+        return rows is not None and rows == count_by_manifests(table, snapshot)
     except FileNotFoundError:
         return False
 
 
 def _changes_files(snapshot: Snapshot) -> bool:
     return any(int(snapshot_property(snapshot, name) or 0) for name in _CHANGES)
-
-
-def _rows(table: Table, snapshot: Snapshot) -> int | None:
-    """The rows that a version shows, by its manifests; None where deletes by value hide that."""
-    files = [*_data_files(table, snapshot)]
-    live = {one.file_path for one in files if one.content == DataFileContent.DATA}
-    count = 0
-    for one in files:
-        if one.content == DataFileContent.EQUALITY_DELETES:
-            return None
-        if one.content == DataFileContent.DATA:
-            count += one.record_count
-        elif _deletes_from(one) in {None, *live}:  # else: of a file that was written again since
-            count -= one.record_count
-    return count
-
-
-def _deletes_from(deletes: DataFile) -> str | None:
-    """The one data file that a file of deletes by position is of; None where it is of several."""
-    first, last = (b.get(_FILE_PATH) for b in (deletes.lower_bounds, deletes.upper_bounds))
-    return first.decode() if first is not None and first == last else None
-
-
-def _data_files(table: Table, snapshot: Snapshot) -> Iterator[DataFile]:
-    for manifest in snapshot.manifests(table.io):
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-            yield entry.data_file

@@ -5,14 +5,19 @@ Source: Iceberg specification, "Position Delete Files".
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import FileScanTask
 
-from mirrorlake.destinations.iceberg.model import LakeTable, Storage
+from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, Storage
+
+_FILE_PATH = 2147483546
+"""The field of a file of deletes that names data files (Iceberg specification, "Reserved Field
+IDs")."""
 
 
 def count_shown(table: LakeTable) -> int:
@@ -66,3 +71,30 @@ def _count_deleted(task: FileScanTask, deleted: dict[str, dict[str, Any]]) -> in
     found = [deleted[file.file_path].get(path) for file in task.delete_files]
     positions = [each for each in found if each is not None]
     return len(np.unique(np.concatenate(positions))) if positions else 0
+
+
+def count_by_manifests(table: LakeTable, snapshot: LakeSnapshot) -> int | None:
+    """The rows that a version shows, by its manifests; None where deletes by value hide that."""
+    files = [*_data_files(table, snapshot)]
+    live = {one.file_path for one in files if one.content == DataFileContent.DATA}
+    count = 0
+    for one in files:
+        if one.content == DataFileContent.EQUALITY_DELETES:
+            return None
+        if one.content == DataFileContent.DATA:
+            count += one.record_count
+        elif _deletes_from(one) in {None, *live}:  # else: of a file that was written again since
+            count -= one.record_count
+    return count
+
+
+def _deletes_from(deletes: DataFile) -> str | None:
+    """The one data file that a file of deletes by position is of; None where it is of several."""
+    first, last = (b.get(_FILE_PATH) for b in (deletes.lower_bounds, deletes.upper_bounds))
+    return first.decode() if first is not None and first == last else None
+
+
+def _data_files(table: LakeTable, snapshot: LakeSnapshot) -> Iterator[DataFile]:
+    for manifest in snapshot.manifests(table.io):
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            yield entry.data_file

@@ -23,10 +23,10 @@ from mirrorlake.destinations.iceberg.model import Storage
 from mirrorlake.destinations.iceberg.storage.listing import list_folder, listed_path
 from mirrorlake.errors import LakeError
 
-RETIRED = ".retired"
-"""How the name of the file ends that says of a table's uuid that we took the table away."""
-RENAMED = ".renamed"
-"""The same of a table that has another name now: its files stay, beside its successor's."""
+RETIRED, RENAMED = ".retired", ".renamed"
+"""How the name of a file ends that marks a table, by its uuid: as one that we took away, or that
+has another name now, so that its files stay beside its successor's."""
+MARKS = (RETIRED, RENAMED)
 _OURS = "mirrorlake."
 _METADATA = (".metadata.json", ".metadata.json.gz")
 
@@ -95,24 +95,14 @@ def last_sequence(table: Table) -> int:
 def retire(table: Table) -> None:
     """Write down in a table's folder that the table is taken away on purpose: maintenance may then
     remove what only its metadata names."""
-    retire_uuids(table.io, table.location(), [str(table.metadata.table_uuid)])
+    mark(table.io, table.location(), [str(table.metadata.table_uuid)], RETIRED)
 
 
-def retire_uuids(io: Storage, location: str, uuids: Iterable[str]) -> None:
-    """`retire` for tables that can't be read any more."""
+def mark(io: Storage, location: str, uuids: Iterable[str], how: str) -> None:
+    """Write one of `MARKS` into a folder, for tables that are, or were, in it."""
     for uuid in sorted(set(uuids)):
-        _mark(io, f"{location}/metadata/{uuid}{RETIRED}")
-
-
-def mark_renamed(io: Storage, location: str, uuid: str) -> None:
-    """Write down in a table's folder that the table has another name now, and another one will be
-    made in the folder."""
-    _mark(io, f"{location}/metadata/{uuid}{RENAMED}")
-
-
-def _mark(io: Storage, path: str) -> None:
-    with io.new_output(path).create(overwrite=True) as stream:
-        stream.write(b"{}")
+        with io.new_output(f"{location}/metadata/{uuid}{how}").create(overwrite=True) as stream:
+            stream.write(b"{}")
 
 
 def read_folder(io: Storage, location: str, name: str) -> list[FolderMetadata]:
@@ -132,8 +122,9 @@ def read_folder(io: Storage, location: str, name: str) -> list[FolderMetadata]:
 def read_files(io: Storage, paths: Sequence[str]) -> list[FolderMetadata]:
     """`read_folder` of the files that one folder lists."""
     names = [path.rpartition("/")[2] for path in paths]
-    retired = {one.removesuffix(RETIRED) for one in names if one.endswith(RETIRED)}
-    renamed = {one.removesuffix(RENAMED) for one in names if one.endswith(RENAMED)}
+    retired, renamed = (
+        {name.removesuffix(how) for name in names if name.endswith(how)} for how in MARKS
+    )
     found: list[FolderMetadata] = []
     for path in paths:
         if path.endswith(_METADATA):

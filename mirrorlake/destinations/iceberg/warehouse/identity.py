@@ -15,13 +15,14 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from pyiceberg.exceptions import NoSuchNamespaceError
 from sqlalchemy.exc import SQLAlchemyError
 
+from mirrorlake.config.configuration import Config
 from mirrorlake.config.fields import hide_url
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import Identifier
@@ -41,6 +42,7 @@ from mirrorlake.destinations.iceberg.warehouse.lake_location import (
     real_place,
     unfinished_lake,
 )
+from mirrorlake.destinations.iceberg.warehouse.lost_ledger import refuse_lost_ledger
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.runtime.permissions import held
@@ -71,30 +73,46 @@ class LakeIdentity:
     ledger: str = ""
 
 
-def open_lake(config: LakeConfig, ledger: Ledger, *, looks_only: bool = False) -> Lake:
+def open_lake(
+    contracts: Config, ledger: Ledger, *, looks_only: bool = False, lost_ledger: bool = False
+) -> Lake:
     """The lake that a config names, which is the one that the ledger knows.
 
     Args:
         looks_only: what warehouse or ledger lacks is not written down.
+        lost_ledger: whether a ledger may know nothing of tables that are filled: it is made again.
 
     Raises:
         LakeError: it can't be opened, or is another one; nothing was made.
+        LedgerError: the ledger was lost.
     """
+    config = contracts.lake
     look = check_place(config, ledger)
     with held(config.permissions):
         lake = Lake(config)
-        _agree(config, ledger, lake, look, looks_only=looks_only)
+        check = None if lost_ledger else lambda: refuse_lost_ledger(contracts, ledger, lake)
+        _agree(config, ledger, lake, look, check, looks_only=looks_only)
     return lake
 
 
 def _agree(
-    config: LakeConfig, ledger: Ledger, lake: Lake, look: LakeLook, *, looks_only: bool
+    config: LakeConfig,
+    ledger: Ledger,
+    lake: Lake,
+    look: LakeLook,
+    check: Callable[[], None] | None,
+    *,
+    looks_only: bool,
 ) -> None:
     """See that warehouse, catalog and ledger say the same lake; what one of them lacks is written
     down.
 
+    Args:
+        check: sees that a ledger which knows no lake was not lost.
+
     Raises:
         LakeError: they say two.
+        LedgerError: (what checks) the ledger was lost.
     """
     known, here = ledger.lake(), place_of(config)
     said = read_identity(lake) if writes_itself(config) else None
@@ -105,6 +123,8 @@ def _agree(
         _refuse_other_catalog(lake, look, lake_id, named or {})
     if known is None and said is not None and (left := _left_folder(lake)):
         raise lost_together(config, ledger, left)
+    if known is None and check is not None:
+        check()
     if looks_only:
         return
     if known is None:
@@ -121,18 +141,18 @@ def _agree(
     _name_lake(ledger, lake, look, named)
 
 
-def check_served_catalog(config: LakeConfig, ledger: Ledger) -> None:
+def check_served_catalog(contracts: Config, ledger: Ledger) -> None:
     """See that a catalog is this lake's which must be asked for each of our namespaces; of a SQL
     database, opening the lake has seen it.
 
     Raises:
         LakeError: it is another lake's, or it failed.
     """
-    known = ledger.lake()
+    known, config = ledger.lake(), contracts.lake
     if known is None or lakes_named(config) is not None:
         return
     look, named = check_place(config, ledger), dict[str, str]()
-    lake = open_lake(config, ledger, looks_only=True)
+    lake = open_lake(contracts, ledger, looks_only=True)
     for space in _spaces(look):
         with lake.translated(space), suppress(NoSuchNamespaceError):
             if of := lake.catalog.load_namespace_properties((space,)).get(LAKE):
@@ -263,17 +283,6 @@ def _names_any(lake: Lake) -> bool:
     with lake.translated("catalog"):
         catalog = lake.catalog
         return any(catalog.list_tables(space) for space in catalog.list_namespaces())
-
-
-def claim_lake(config: LakeConfig, ledger: Ledger, lake: Lake) -> None:
-    """The ledger was made again from what this lake says: it is of this lake.
-
-    Raises:
-        LakeError: the storage failed.
-        LedgerError: the ledger can't be written.
-    """
-    if ledger.lake() is None and (said := read_identity(lake)) is not None:
-        ledger.claim_lake(said.lake, place_of(config))
 
 
 def _knows_any(config: LakeConfig, ledger: Ledger) -> bool:
