@@ -275,7 +275,7 @@ def test_two_ledgers_that_were_one(kinds: Kinds, tmp_path: Path) -> None:
     before = lake_files(project)
     commands = (
         *(("sync", w), ("maintain", w), ("recover", w), ("refold", w), ("status",)),
-        *(("gaps",), ("plan", "sync"), ("backfill", "--all", w)),
+        *(("gaps",), ("plan", "sync")),
     )
     for words in commands:
         result = project.run(*words)
