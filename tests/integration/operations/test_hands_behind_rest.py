@@ -34,7 +34,8 @@ OFTEN = {
 
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalogServer]:
-    with running_catalog(tmp_path_factory.mktemp("läke behind rest"), "unused") as server:
+    folder = tmp_path_factory.mktemp("läke behind rest")
+    with running_catalog(folder, str(folder / "unused")) as server:
         yield server
 
 
