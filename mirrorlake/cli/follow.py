@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mirrorlake.operations.following.rounds import FollowedRound
 
 
-@click.command(short_help="Keep the tables of SOURCE that follow its log some seconds behind it.")
+@click.command(short_help="Keep tables of mode binlog seconds behind their SOURCE.")
 @click.argument("source")
 @show.config_option
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each round.")

@@ -85,7 +85,7 @@ def config_schema_command() -> None:
 
 _CORE: dict[str, tuple[click.Command, ...]] = {
     "Start": (plan, doctor),
-    "Every day": (sync, follow, status, gaps, backfill, hold),
+    "Every day": (sync, status, follow, gaps, backfill, hold),
     "Prove and repair": (check, repair, proof, readers, refold, recover),
     "Look": (schema, tenants),
     "Models": (invalidate,),

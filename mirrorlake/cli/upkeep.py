@@ -322,5 +322,6 @@ def rebuild(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
         counts = (one.loads, one.unknown, one.folded, one.dropped)
         table.add_row(escape(one.table), *map(str, counts))
     show.console.print(table)
-    words = "`mirrorlake sync`, then `mirrorlake check`: what checks found is not known any more"
+    taken = "`mirrorlake land`" if config.snapshots and not chosen else "`mirrorlake sync`"
+    words = f"{taken}, then `mirrorlake check`: what checks found is not known any more"
     show.console.print(f"Next: {words}", highlight=False, soft_wrap=True)

@@ -23,14 +23,15 @@ from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.errors import ConfigError, SchemaError, SourceError
+from mirrorlake.errors import ConfigError, LedgerError, SchemaError, SourceError
+from mirrorlake.ledger import Ledger
 from mirrorlake.operations.checking.check_layers import prove_raw_layer
 from mirrorlake.operations.loading import log_stream
 from mirrorlake.operations.loading.follow_log import follow_tables
 from mirrorlake.operations.loading.sync import reload_days, sync_table
 from mirrorlake.operations.loading.sync_tables import sync_tables
 from mirrorlake.operations.repairing.repair import repair_table
-from mirrorlake.operations.repairing.restore_ledger import rebuild_table
+from mirrorlake.operations.repairing.restore_ledger import rebuild_tables
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.schema.own_columns import DELETED_AT
@@ -440,8 +441,10 @@ def test_a_ledger_that_was_lost_knows_from_where_to_read_on(
     url = f"sqlite:///{tmp_path / 'other.db'}"
     ledger = workspace.config.ledger.model_copy(update={"url": url})
     config = workspace.config.model_copy(update={"ledger": ledger})
+    with pytest.raises(LedgerError, match="it was lost"):
+        Workspace.open(config, spark=workspace.spark)
+    rebuild_tables(config, Ledger(url), config.tables)
     with Workspace.open(config, spark=workspace.spark) as other:
-        rebuild_table(other.ledger, other.lake, contract, "rebuilt")
         sql("DELETE FROM t WHERE id = 1", "INSERT INTO t (id) VALUES (3)")
         sync_table(other, contract)
         assert_equal(other, server)

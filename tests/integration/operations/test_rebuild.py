@@ -18,10 +18,11 @@ from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LedgerError
+from mirrorlake.ledger import Ledger
 from mirrorlake.operations.days.gaps import find_stretches
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import reload_days, sync_table
-from mirrorlake.operations.repairing.restore_ledger import rebuild_table
+from mirrorlake.operations.repairing.restore_ledger import rebuild_tables
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
@@ -74,11 +75,8 @@ class World:
             sync_table(self.workspace(), self.contract(table))
 
     def rebuild(self) -> dict[str, Any]:
-        workspace = self.workspace()
-        found = [
-            rebuild_table(workspace.ledger, workspace.lake, c, "rebuild")
-            for c in workspace.config.tables
-        ]
+        config = load_config(self.config)
+        found = rebuild_tables(config, Ledger(config.ledger.url), config.tables)
         return {one.table.rsplit(".", 1)[1]: one for one in found}
 
     def assert_equal(self) -> None:

@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from mirrorlake.config import Config, TableContract, load_config
+from mirrorlake.destinations.iceberg.warehouse.lake_location import place_of
 from mirrorlake.ledger import Ledger, Stamp, Window
 from mirrorlake.ledger.records import Receipt
 from mirrorlake.operations.loading import unchanged
@@ -61,6 +62,7 @@ def filled(folder: Path, count: int) -> tuple[Config, Ledger]:
     config = config_of(folder, count)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     (folder / "lake").mkdir()
+    ledger.claim_lake("one", place_of(config.lake))
     with sqlite3.connect(folder / "lake" / "catalog.db") as catalog:
         catalog.execute(
             "CREATE TABLE iceberg_tables (catalog_name, table_namespace, table_name,"
