@@ -15,7 +15,7 @@ from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract
-from tests.integration.hands import Hand, LakePart, out_of_catalog, row_deleted, set_back
+from tests.integration.hands import Hand, LakePart, out_of_catalog
 from tests.integration.operations import test_hands as by_table
 from tests.integration.operations.test_hands import WINDOWS, World, make_world
 from tests.integration.operations.test_hands_of_kinds import CASES, KINDS, assert_put_right
@@ -25,8 +25,6 @@ from tests.support.rest_catalog import CREDENTIAL, RestCatalogServer, running_ca
 Sql = Callable[..., Any]
 pytestmark = pytest.mark.timeout(1200)
 OFTEN = {
-    ("tenants raw", set_back),
-    ("landing deduped", row_deleted),
     ("model model", out_of_catalog),
 }
 """Those of `make test`; every one is in `make test-full`."""

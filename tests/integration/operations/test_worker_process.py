@@ -198,6 +198,7 @@ def test_an_end_ends_the_worker(workspace: Workspace, workers: list[Worker]) -> 
     assert all(one.result for one in _sync(workspace).values())
 
 
+@pytest.mark.full
 def test_a_worker_ends_with_the_sync_that_started_it(
     workspace: Workspace, workers: list[Worker]
 ) -> None:

@@ -106,7 +106,7 @@ def test_rows_of_a_transaction_that_outlived_the_server_are_read(
         assert raw_keys(workspace, name) == {1, 2}, name
 
 
-@pytest.mark.parametrize("kind", [MariaDB, MySQL8])
+@pytest.mark.parametrize("kind", [MariaDB, pytest.param(MySQL8, marks=pytest.mark.full)])
 def test_an_account_that_may_not_look_is_told_so_once_after_a_restart(
     kind: type[EmbeddedServer], tmp_path: Path, place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
