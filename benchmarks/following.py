@@ -209,7 +209,7 @@ def _wait_for(
 
 
 def _write(server: MariaDB, rate: int, marks: _Marks) -> None:
-    """Changes at a steady rate; whoever falls behind does not catch up at once."""
+    """Changes at a steady rate; a writer that is late makes up for one second at most."""
     each = rate // TRANSACTIONS
     inserts, few = each * 3 // 5, each // 5
     with server.admin("shop") as admin, admin.cursor() as cursor:

@@ -74,9 +74,9 @@ class LogPlaces:
             else LogProgress(table, row.seq, row.place, row.at.replace(tzinfo=UTC))
         )
 
-    def standing_progress(self) -> dict[str, LogProgress]:
-        """The same of every table of which it says still how far raw has its changes: none was
-        loaded since, and no load of it is open or failed."""
+    def standing_progress(self, table: str | None = None) -> dict[str, LogProgress]:
+        """The same of every table, or of one, of which it says still how far raw has its changes:
+        none was loaded since, and no load of it is open or failed."""
         joined = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
         later = (
             sa.select(LOADS.c.seq)
@@ -88,8 +88,11 @@ class LogPlaces:
             )
             .correlate(LOG_PROGRESS)
         )
+        wanted = LOG_PROGRESS.select().where(~sa.exists(later))
+        if table is not None:
+            wanted = wanted.where(LOG_PROGRESS.c.table_name == table)
         with self._database.read() as connection:
-            rows = connection.execute(LOG_PROGRESS.select().where(~sa.exists(later))).all()
+            rows = connection.execute(wanted).all()
         return {
             row.table_name: LogProgress(
                 row.table_name, row.seq, row.place, row.at.replace(tzinfo=UTC)

@@ -20,12 +20,12 @@ from mirrorlake.ledger import Load, LogProgress
 from mirrorlake.operations.loading.following_table import FollowingTable, Leased
 from mirrorlake.operations.loading.held_changes import LoggedPiece
 from mirrorlake.operations.loading.log_stream import LogStream, OpenLog
-from mirrorlake.operations.loading.quiet_log import names_in
 from mirrorlake.sources.mysql.binlog.log_batches import (
     BatchLimits,
     LogBatch,
 )
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
+from mirrorlake.sources.mysql.binlog.statements import names_in
 from mirrorlake.sources.mysql.following.log_state import LogEnd, LogPlace
 from mirrorlake.sources.mysql.sessions.connect import SourcePosition
 from mirrorlake.workspace import Workspace

@@ -8,8 +8,7 @@ What belongs here: that look, for a sensor's tick and for a sync. What doesn't: 
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +29,6 @@ logger = logging.getLogger(__name__)
 
 MOST_BYTES: Final = 4 * 2**20
 """So much of a log is looked through; of more its tables are taken to have moved."""
-_NAMES: Final = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
 
 
 @dataclass(frozen=True)
@@ -180,6 +178,8 @@ class _Look:
         return LogPlace(reader.position, files.made.get(log.file, 0))
 
     def _take(self, batch: LogBatch) -> None:
+        from mirrorlake.sources.mysql.binlog.statements import names_in
+
         for stop in batch.stopped:
             self._move((stop.database, stop.table))
         for changes in batch.tables:
@@ -199,17 +199,3 @@ class _Look:
     def _move(self, one: tuple[str, str]) -> None:
         if self._wanted.pop(one, None) is not None:
             self.moved.add(self._names[one])
-
-
-def names_in(text: str) -> set[str]:
-    """The words of a statement that may be names, in small letters.
-
-    >>> sorted(names_in("ALTER TABLE `A``b` ADD c INT"))
-    ['a`b', 'add', 'alter', 'c', 'int', 'table']
-    """
-    return {(quoted.replace("``", "`") or bare).lower() for quoted, bare in _NAMES.findall(text)}
-
-
-def quiet_contracts(found: QuietLog, contracts: Sequence[TableContract]) -> list[TableContract]:
-    """Those of these contracts of which the log has nothing new."""
-    return [contract for contract in contracts if contract.name in found.tables]

@@ -25,7 +25,7 @@ from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import LEDGER_VERSION, Ledger, Load, Stamp
 from mirrorlake.ledger.sources.log_progress import BY_LOG
-from mirrorlake.operations.loading.quiet_log import find_quiet, note_quiet, quiet_contracts
+from mirrorlake.operations.loading.quiet_log import find_quiet, note_quiet
 from mirrorlake.schema.masking import fingerprint_of
 from mirrorlake.sources.mysql.changes.change_stamps import ChangeStamp, read_stamps, why_unchanged
 from mirrorlake.sources.mysql.changes.replica import read_reach
@@ -138,7 +138,7 @@ def _by_their_logs(
         if noted:
             note_quiet(ledger, found)
         loads = ledger.newest_attempts([*found.tables])
-        for contract in quiet_contracts(found, mine):
+        for contract in (one for one in mine if one.name in found.tables):
             at = found.tables[contract.name].at
             unchanged[contract.name] = Unchanged(contract, loads[contract.name], BY_LOG, at)
     return unchanged
@@ -147,7 +147,7 @@ def _by_their_logs(
 def stamp_followed(config: Config, contract: TableContract, ledger: Ledger) -> Stamp | None:
     """What the next look needs to know of a table that was followed and folded; None where its
     place in the log is not written down. The caller has the table's lease."""
-    progress = ledger.standing_progress().get(contract.name)
+    progress = ledger.standing_progress(contract.name).get(contract.name)
     load = ledger.newest_attempts([contract.name]).get(contract.name)
     lake = _state_now(config, contract, load) if progress is not None and load else None
     if progress is None or lake is None:

@@ -76,6 +76,15 @@ def test_who_moved_is_seen_and_nobody_else(sql: Sql, engine_for: EngineFor) -> N
     assert quiet(workspace) == {"t": True, "u": True}
 
 
+def test_a_name_between_double_quotes_is_a_name(sql: Sql, engine_for: EngineFor) -> None:
+    sql(TABLE.format("`my table`"))
+    workspace = engine_for({"my table": LOG})
+    sync_all(workspace)
+    assert quiet(workspace) == {"my table": True}
+    sql("SET sql_mode = 'ANSI_QUOTES'", """ALTER TABLE "my table" COMMENT 'x'""")
+    assert quiet(workspace) == {"my table": False}
+
+
 def test_what_is_not_known_is_not_quiet(
     sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,8 @@ def names_in(text: str) -> frozenset[str]:
 
     >>> sorted(names_in("DROP TABLE `a``b`, Shop.c"))
     ['a`b', 'c', 'drop', 'shop', 'table']
+    >>> "my table" in names_in('ALTER TABLE "my table" ADD c INT')  # under ANSI_QUOTES
+    True
     """
     found = _NAMES.findall(text)
     return frozenset(
