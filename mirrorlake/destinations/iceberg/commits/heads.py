@@ -338,7 +338,7 @@ def _was_elsewhere(ledger: Ledger, contract: Recorded) -> bool:
     if not isinstance(contract, TableContract):
         return False
     receipt = ledger.newest_receipt(contract.name)
-    said = receipt.meaning if receipt is not None else None
+    said = receipt.meaning if receipt else None
     return said is not None and said.get("raw", contract.namespaces.raw) != contract.namespaces.raw
 
 
