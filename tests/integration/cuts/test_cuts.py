@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -24,11 +24,14 @@ from mirrorlake.cuts.ledger import Cut, Cuts
 from mirrorlake.cuts.make import CutTerms, make_cut
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, LeaseHeld, LedgerError
+from mirrorlake.failpoints import OF_CUTS
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.loading.sync_tables import sync_tables
 from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session
+from tests.integration.operations.test_follower import following
+from tests.soak.runs import Order, Runner
 
 pc: Any = _compute
 Sql = Callable[..., Any]
@@ -218,7 +221,7 @@ def command(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resu
 
 
 def test_commands(
-    sql: Sql, bank: Workspace, command: Callable[..., Result], tmp_path: Path
+    sql: Sql, bank: Workspace, command: Callable[..., Result]
 ) -> None:
     made = command("cut", "s", "--name", "first", "--prove", "--lock", workspace=bank)
     assert (made.exit_code, "equal" in made.output) == (0, True), made.exception or made.output
@@ -252,7 +255,7 @@ def test_commands(
 
 
 def test_what_is_not_in_a_cut_is_said(
-    sql: Sql, bank: Workspace, command: Callable[..., Result], server: EmbeddedServer
+    sql: Sql, bank: Workspace, command: Callable[..., Result]
 ) -> None:
     for one in sync_tables(bank, bank.config.tables):
         assert one.error is None
@@ -265,3 +268,39 @@ def test_what_is_not_in_a_cut_is_said(
         refused = command("cut", "s", workspace=bank)
     assert isinstance(refused.exception, LeaseHeld)
     assert "Stop `mirrorlake follow`" in str(refused.exception)
+
+
+def test_a_follower_leaves_the_log_to_a_cut_and_goes_on(
+    server: EmbeddedServer, database: str, bank: Workspace
+) -> None:
+    with following(bank) as running, transfers(server, database):
+        running.caught_up(220)
+        made = make_cut(bank, "s", CutTerms(prove=True, lock=True), said)
+        assert made.left_out == {}
+        assert {o.proved for o in made.cut.tables if o.layer == "deduped"} == {"equal"}
+        refuse_torn(bank, made.cut)
+        running.caught_up(1)
+    assert any("takes the log" in words for words in running.waits)
+
+
+@pytest.mark.parametrize("point", [*OF_CUTS, "fold.recorded", "log.table"])
+def test_a_cut_that_dies_is_none_and_the_next_one_is_whole(
+    sql: Sql, bank: Workspace, runner: Runner, point: str
+) -> None:
+    for one in sync_tables(bank, bank.config.tables):
+        assert one.error is None
+    sql("UPDATE current SET amount = amount - 1 WHERE id = 1")
+    sql("UPDATE savings SET amount = amount + 1 WHERE id = 1")
+    arguments = ("cut", "s", "--prove", "--lock")
+    parts = {"act": "command", "arguments": arguments, "failpoint": point}
+    run = runner.run(Order(bank.config.path, **parts, lease_seconds=2))
+    assert run.code == -signal.SIGKILL, run.error
+    assert mine(bank) == []
+    made = make_cut(bank, "s", CutTerms(prove=True, lock=True), said)
+    assert {o.proved for o in made.cut.tables if o.layer == "deduped"} == {"equal"}
+    refuse_torn(bank, made.cut)
+    assert mine(bank, made=False) == []
+    for contract in bank.config.tables:
+        table = bank.lake.load(Identifier(contract.namespaces.deduped, contract.table))
+        assert table is not None
+        assert sorted(table.metadata.refs) == [made.cut.tag, "main"]
