@@ -50,6 +50,7 @@ class CutTable:
     Attributes:
         table: whose it is, as the contract calls it.
         layer: ``deduped``, or ``clean`` where that is a table.
+        namespace, lake_table: its name in the lake.
         snapshot_id: what the cut's tag names; None of a table that never had a row, which has none.
         rows: how many it has there; None where its metadata don't say.
         proved: whether it was compared with MySQL at the cut's place, and found equal.
@@ -71,11 +72,15 @@ class Cut:
     """A source's tables at one place in its log.
 
     Attributes:
+        name: its versions in the lake have the tag ``cut_`` and that name.
+        source: whose log it is of.
         place: in the source's log, as file:offset: what was committed before it is in the cut, and
             nothing else.
         gtid: the transactions before it, as the source writes them; None where it does not say.
         at: up to when (UTC, by the source) all that was committed is in it.
+        made_at: when it was made (UTC).
         keep_until: when it is dropped by the next cut of its source; None: by hand.
+        tables: what it has of each.
     """
 
     name: str

@@ -220,9 +220,7 @@ def command(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resu
     return run
 
 
-def test_commands(
-    sql: Sql, bank: Workspace, command: Callable[..., Result]
-) -> None:
+def test_commands(sql: Sql, place: Place, bank: Workspace, command: Callable[..., Result]) -> None:
     made = command("cut", "s", "--name", "first", "--prove", "--lock", workspace=bank)
     assert (made.exit_code, "equal" in made.output) == (0, True), made.exception or made.output
     again = command("cut", "s", "--name", "first", workspace=bank)
@@ -236,7 +234,12 @@ def test_commands(
     shown = command(
         "at", "first", "s." + bank.config.tables[0].database + ".current", workspace=bank
     )
-    assert "VERSION AS OF 'cut_first'" in shown.output
+    (read,) = (line for line in shown.output.splitlines() if "  Spark" in line)
+    query = read.split("Spark", 1)[1].strip().replace("*", "sum(amount)")
+    assert "VERSION AS OF 'cut_first'" in query
+    now = query.partition(" VERSION")[0]
+    spark = place.spark.get()
+    assert [spark.sql(one).collect()[0][0] for one in (query, now)] == [10_000, 10_001]
     for refused in (("at", "nothing"), ("cut", "s", "--name", "No!"), ("cut", "nowhere")):
         assert isinstance(command(*refused, workspace=bank).exception, ConfigError)
     third = command("cut", "s", "--name", "third", workspace=bank)
