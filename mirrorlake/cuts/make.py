@@ -315,8 +315,8 @@ def _create_tag(workspace: Workspace, one: CutTable, tag: str) -> None:
 
 def _plain(source: str) -> str:
     """A source's name as the beginning of a cut's."""
-    text = re.sub(r"[^a-z0-9]+", "_", source.lower()).strip("_")[:40]
-    return text if text[:1].isalpha() else f"cut_{text}".rstrip("_")
+    text = re.sub(r"[^a-z0-9]+", "_", source.lower()).strip("_")
+    return (text if text[:1].isalpha() else f"cut_{text}")[:40].strip("_")
 
 
 # --- dropping -------------------------------------------------------------------------------------

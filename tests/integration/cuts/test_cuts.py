@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -28,6 +29,8 @@ from mirrorlake.failpoints import OF_CUTS
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.loading.sync_tables import sync_tables
 from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.operations.upkeep import maintain
+from mirrorlake.operations.upkeep.maintain import Ages
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session
 from tests.integration.operations.test_follower import following
@@ -129,7 +132,7 @@ def mine(workspace: Workspace, *, made: bool = True) -> list[str]:
 
 
 def test_cuts_are_of_one_moment_and_every_row_is_proved_while_rows_change(
-    server: EmbeddedServer, database: str, bank: Workspace
+    server: EmbeddedServer, database: str, bank: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cuts: list[Cut] = []
     with transfers(server, database) as done:
@@ -150,8 +153,12 @@ def test_cuts_are_of_one_moment_and_every_row_is_proved_while_rows_change(
         refuse_torn(bank, cut)
     # They are three moments, and stay readable after syncs and upkeep.
     assert len({cut.place for cut in cuts}) == 3
-    for _ in sync_tables(bank, bank.config.tables):
-        pass
+    monkeypatch.setattr(maintain, "RETAIN", 1)
+    for contract in bank.config.tables:
+        for done in maintain.maintain_table(bank, contract, Ages(keep=timedelta(0))):
+            assert done.error is None
+    for one in sync_tables(bank, bank.config.tables):
+        assert one.error is None
     for cut in cuts:
         refuse_torn(bank, cut)
     assert mine(bank) == [f"{database}_{number}" for number in range(3)]
