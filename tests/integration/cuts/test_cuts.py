@@ -227,37 +227,38 @@ def command(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resu
     return run
 
 
-def test_commands(sql: Sql, place: Place, bank: Workspace, command: Callable[..., Result]) -> None:
-    made = command("cut", "s", "--name", "first", "--prove", "--lock", workspace=bank)
+def test_commands(
+    sql: Sql, place: Place, database: str, bank: Workspace, command: Callable[..., Result]
+) -> None:
+    first, third = f"{database}_1", f"{database}_3"
+    made = command("cut", "s", "--name", first, "--prove", "--lock", workspace=bank)
     assert (made.exit_code, "equal" in made.output) == (0, True), made.exception or made.output
-    again = command("cut", "s", "--name", "first", workspace=bank)
+    again = command("cut", "s", "--name", first, workspace=bank)
     assert isinstance(again.exception, LedgerError)
     sql("UPDATE current SET amount = amount + 1 WHERE id = 1")
     second = command("cut", "s", "--keep", "0s", "--json", workspace=bank)
     found = json.loads(second.stdout)
     assert (second.exit_code, found["left_out"], found["keep_until"] is None) == (0, {}, False)
     listed = json.loads(command("cuts", "--json", workspace=bank).stdout)
-    assert [one["name"] for one in listed][:2] == [found["name"], "first"]
-    shown = command(
-        "at", "first", "s." + bank.config.tables[0].database + ".current", workspace=bank
-    )
-    (read,) = (line for line in shown.output.splitlines() if "  Spark" in line)
+    assert [one["name"] for one in listed][:2] == [found["name"], first]
+    shown = command("at", first, f"s.{database}.current", workspace=bank)
+    read, _ = (line for line in shown.output.splitlines() if "  Spark" in line)
     query = read.split("Spark", 1)[1].strip().replace("*", "sum(amount)")
-    assert "VERSION AS OF 'cut_first'" in query
+    assert f"VERSION AS OF 'cut_{first}'" in query
     now = query.partition(" VERSION")[0]
     spark = place.spark.get()
     assert [spark.sql(one).collect()[0][0] for one in (query, now)] == [10_000, 10_001]
     for refused in (("at", "nothing"), ("cut", "s", "--name", "No!"), ("cut", "nowhere")):
         assert isinstance(command(*refused, workspace=bank).exception, ConfigError)
-    third = command("cut", "s", "--name", "third", workspace=bank)
-    assert (third.exit_code, "Nothing was compared" in third.output) == (0, True), third.output
+    made = command("cut", "s", "--name", third, workspace=bank)
+    assert (made.exit_code, "Nothing was compared" in made.output) == (0, True), made.output
     names = [one["name"] for one in json.loads(command("cuts", "--json", workspace=bank).stdout)]
-    assert names[:2] == ["third", "first"]  # the second was kept no longer
-    assert command("cuts", "--drop", "first", workspace=bank).exit_code == 0
+    assert names[:2] == [third, first]  # the second was kept no longer
+    assert command("cuts", "--drop", first, workspace=bank).exit_code == 0
     contract = bank.config.tables[0]
     table = bank.lake.load(Identifier(contract.namespaces.deduped, contract.table))
     assert table is not None
-    assert sorted(table.metadata.refs) == ["cut_third", "main"]
+    assert sorted(table.metadata.refs) == [f"cut_{third}", "main"]
     # What a cut tags is no work of other hands, and its tables are unchanged.
     synced = json.loads(command("sync", "--json", workspace=bank).stdout)
     assert {one["unchanged"] for one in synced["tables"]} == {"log"}
