@@ -14,7 +14,7 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.database.database import utc_now, waits_for_server
 from mirrorlake.ledger.tables import METADATA
 
-Proved: TypeAlias = Literal["equal", "different", "not compared"]
+CutVerdict: TypeAlias = Literal["equal", "different", "not compared"]
 CUTS = sa.Table(
     "cuts",
     METADATA,
@@ -63,7 +63,7 @@ class CutTable:
     lake_table: str
     snapshot_id: int | None
     rows: int | None
-    proved: Proved = "not compared"
+    proved: CutVerdict = "not compared"
     words: str = ""
 
 

@@ -47,7 +47,7 @@ TRIES: Final = 3
 WAITS: Final = WANTED_FOR.total_seconds()
 _PAUSE: Final = 0.5
 NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,58}")
-OnStep = Callable[[str], None]
+OnCutStep = Callable[[str], None]
 """Told what is done next, in words."""
 
 
@@ -86,7 +86,7 @@ class _MovedOn(MirrorlakeError):
     """Another run brought a table beyond the cut's place."""
 
 
-def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnStep) -> MadeCut:
+def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep) -> MadeCut:
     """Bring the tables that follow a source's log to one place of it, and tag them there.
 
     Raises:
@@ -115,7 +115,7 @@ def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnStep) ->
 
 
 @contextmanager
-def _alone(workspace: Workspace, source: str, say: OnStep) -> Iterator[None]:
+def _alone(workspace: Workspace, source: str, say: OnCutStep) -> Iterator[None]:
     """No other process follows the log while the block lasts: one that does leaves it for so long
     when its round ends.
 
@@ -156,7 +156,7 @@ class _Making:
     workspace: Workspace
     source: str
     terms: CutTerms
-    say: OnStep
+    say: OnCutStep
     cuts: Cuts = field(init=False)
 
     def __post_init__(self) -> None:
