@@ -78,6 +78,9 @@ written down what a statement made of it, after the load that says from where on
 is written down how far all of them were followed."""
 OF_FOLLOWERS = ("follow.loaded", "follow.folded")
 """In a round of the process that follows a log: before and after what was loaded is folded."""
+OF_RECORDS = ("records.begun", "records.file", "records.manifest", "records.sent")
+"""On the way of records out of the lake: a batch was written down; a file, its manifest is there, a
+queue has taken some, and the ledger does not know it yet."""
 OF_MODELS = ("model.staged", "model.before_publish", "model.published", "model.recorded")
 """On the way of each partition of a model."""
 OF_EXPECTATIONS = ("model.looked_at", "model.checked")
