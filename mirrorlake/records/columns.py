@@ -27,6 +27,8 @@ from mirrorlake.table.new_columns import held_by, held_columns, hidden_name
 from mirrorlake.workspace import Workspace
 
 _TIMES: Final = ("date", "timestamp", "timestamptz")
+_NUMBERS: Final[Mapping[str, Callable[[str], Any]]] = {"int": int, "float": float, "double": float}
+"""The types whose values are numbers in JSON."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,11 @@ class ShownColumns:
         """Of columns that were added with one value for all rows, what that is as it leaves."""
         found: dict[str, Any] = {}
         for name, text in filled.items():
-            if name in self.types:
-                rule = self.rules.get(name)
-                [held] = self.written(name, [text if rule == "mask" else None], [{name: text}])
-                found[name] = text if rule is None else held
+            if name in self.rules:
+                value = text if self.rules[name] == "mask" else None
+                [found[name]] = self.written(name, [value], [{name: text}])
+            elif name in self.types:
+                found[name] = _NUMBERS.get(self.types[name], str)(text)
         return found
 
     def schema(self, *, originals: bool) -> bytes:

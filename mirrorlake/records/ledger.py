@@ -145,4 +145,5 @@ def _progress(row: dict[str, Any]) -> RecordProgress:
         name: row[name].replace(tzinfo=UTC) if row[name] else None
         for name in ("published_at", "failed_at")
     }
-    return RecordProgress(**{"table": row.pop("table_name"), **row, **times})
+    fields: dict[str, Any] = {**row, **times}
+    return RecordProgress(table=fields.pop("table_name"), **fields)

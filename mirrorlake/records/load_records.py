@@ -114,7 +114,7 @@ class LoadRecords:
         """What a statement made of the table between two loads; empty if nothing."""
         filled = (load.receipt.filled if load.receipt is not None else None) or {}
         known = (before.receipt.filled if before.receipt is not None else None) or {}
-        if load.raw_table == before.raw_table and filled == known:
+        if load.raw_table == before.raw_table and filled.items() <= known.items():
             return {}
         shown = self._columns(load, version, self._table(load))
         types = {n: shown.stored[n].mysql or kind for n, kind in shown.types.items()}
@@ -147,7 +147,7 @@ class LoadRecords:
         return RecordsError(
             f"table {name}: the records of load {load.seq} can't be made: {why}",
             table=name,
-            next_step=f"`mirrorlake records {name} --restart` begins again with its current history",
+            next_step=f"`mirrorlake records {name} --restart` begins with its current history",
         )
 
 
