@@ -179,7 +179,8 @@ def _hash(
             f"table {contract.name}: privacy.hash_key is not the key under which {clean} was "
             "hashed: one value would have two hashes among its records",
             table=contract.name,
-            next_step="Set the old key again, or run `mirrorlake rekey`",
+            next_step="Set the old key again, or run `mirrorlake rekey`, which rewrites the clean "
+            "tables under the new one",
         )
     return keyed_hash(key.get_secret_value().encode())
 

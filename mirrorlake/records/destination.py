@@ -11,7 +11,7 @@ from mirrorlake.records.load_records import LoadRecords
 
 
 @dataclass(frozen=True)
-class Batch:
+class LoadBatch:
     """Loads that are published together, in their order.
 
     Attributes:
@@ -41,7 +41,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Published:
+class BatchPublished:
     """What became of a batch.
 
     Attributes:
@@ -55,7 +55,7 @@ class Published:
     position: str | None = None
 
 
-class Destination(Protocol):
+class RecordDestination(Protocol):
     """Where records of one table go.
 
     Attributes:
@@ -70,7 +70,7 @@ class Destination(Protocol):
         ids. Asked where the ledger does not know how far it came."""
         ...
 
-    def publish(self, records: LoadRecords, batch: Batch) -> Published:
+    def publish(self, records: LoadRecords, batch: LoadBatch) -> BatchPublished:
         """Publish a batch; once it returned, it is there whole.
 
         Raises:

@@ -24,7 +24,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.landing.files.writer import ChunkFile
 from mirrorlake.ledger import Load
 from mirrorlake.records.config import DestinationConfig
-from mirrorlake.records.destination import Batch, Published
+from mirrorlake.records.destination import BatchPublished, LoadBatch
 from mirrorlake.records.load_records import LoadRecords
 from mirrorlake.sources.files.layout import MANIFEST, escape
 from mirrorlake.sources.files.store import Store
@@ -47,7 +47,7 @@ class RecordFiles:
         """Nothing is open between two batches."""
 
     def known(self) -> Mapping[int, str]:
-        """See `Destination.known`: the loads of all manifests."""
+        """See `RecordDestination.known`: the loads of all manifests."""
         found: dict[int, str] = {}
         with self._translated():
             try:
@@ -62,14 +62,14 @@ class RecordFiles:
                         found.update(self._manifest(f"{self._folder}/{day}/{name}")[0])
         return found
 
-    def _manifest(self, path: str) -> tuple[dict[int, str], Published]:
+    def _manifest(self, path: str) -> tuple[dict[int, str], BatchPublished]:
         """The loads of a manifest, and what it says was published."""
         with self._store.open(path) as stream:
             text = stream.read()
         try:
             found = cast("dict[str, Any]", json.loads(text))
             loads = {int(seq): str(load_id) for seq, load_id in found["loads"]}
-            return loads, Published(int(found["records"]), len(found["files"]))
+            return loads, BatchPublished(int(found["records"]), len(found["files"]))
         except (ValueError, KeyError, TypeError) as error:
             raise self._others(path, "is no manifest of records") from error
 
@@ -80,8 +80,8 @@ class RecordFiles:
             next_step="Give the records a folder of their own",
         )
 
-    def publish(self, records: LoadRecords, batch: Batch) -> Published:
-        """See `Destination.publish`."""
+    def publish(self, records: LoadRecords, batch: LoadBatch) -> BatchPublished:
+        """See `RecordDestination.publish`."""
         place = f"{self._folder}/{batch.first.window.day:%Y%m%d}"
         with self._translated():
             if batch.again and (done := self._find(place, batch)) is not None:
@@ -97,12 +97,12 @@ class RecordFiles:
                 files.cancel()
                 raise
             if not files.done:
-                return Published(0)
+                return BatchPublished(0)
             self._write_manifest(f"{place}/{_stem(batch)}{MANIFEST}", batch, files)
         failpoint("records.manifest")
-        return Published(files.records, len(files.done), files.position)
+        return BatchPublished(files.records, len(files.done), files.position)
 
-    def _find(self, place: str, batch: Batch) -> Published | None:
+    def _find(self, place: str, batch: LoadBatch) -> BatchPublished | None:
         """What an earlier attempt published of this batch, where it did so whole; what one left
         that died is removed."""
         left = [n for n in self._store.names(place) if n.startswith(f"{_stem(batch)}_")]
@@ -133,7 +133,7 @@ class RecordFiles:
         with self._store.open(path) as stream:
             return stream.read()
 
-    def _write_manifest(self, path: str, batch: Batch, files: _Files) -> None:
+    def _write_manifest(self, path: str, batch: LoadBatch, files: _Files) -> None:
         batch.check()
         found = {
             "version": 1,
@@ -165,7 +165,9 @@ class _Files:
         done: their entries in the manifest.
     """
 
-    def __init__(self, store: Store, place: str, batch: Batch, settings: DestinationConfig) -> None:
+    def __init__(
+        self, store: Store, place: str, batch: LoadBatch, settings: DestinationConfig
+    ) -> None:
         self._store, self._stem, self._packed = store, f"{place}/{_stem(batch)}", settings.gzip
         self._rows, self._bytes = settings.max_rows, int(settings.max_megabytes * 10**6)
         self._check: Callable[[], None] = batch.check
@@ -206,9 +208,9 @@ class _Files:
             self._open.cancel()
 
 
-def _stem(batch: Batch) -> str:
+def _stem(batch: LoadBatch) -> str:
     return f"{batch.first.seq:014d}"
 
 
-def _loads(batch: Batch) -> dict[int, str]:
+def _loads(batch: LoadBatch) -> dict[int, str]:
     return {load.seq: load.load_id for _, load in batch.loads}

@@ -16,7 +16,7 @@ from mirrorlake.errors import RecordsError
 from mirrorlake.landing.files.written import texts_of, written_rows
 from mirrorlake.ledger import Load
 from mirrorlake.records.columns import ShownColumns, shown_columns
-from mirrorlake.records.record import Operation, Record, RecordForm, key_text
+from mirrorlake.records.record import ChangeRecord, Operation, RecordForm, key_text
 from mirrorlake.schema.own_columns import (
     COMMITTED_AT,
     DELETED,
@@ -51,7 +51,7 @@ class LoadRecords:
         self._raw: tuple[Identifier, LakeTable] | None = None
         self._shown: dict[str, ShownColumns] = {}
 
-    def records(self, load: Load, before: Load | None, *, copies: bool) -> Iterator[Record]:
+    def records(self, load: Load, before: Load | None, *, copies: bool) -> Iterator[ChangeRecord]:
         """What a load says: of its table, then of rows.
 
         Args:
@@ -120,7 +120,7 @@ class LoadRecords:
         types = {n: shown.stored[n].mysql or kind for n, kind in shown.types.items()}
         return {"columns": types, "filled": shown.filled(filled)}
 
-    def _rows(self, load: Load, version: SchemaVersion, form: RecordForm) -> Iterator[Record]:
+    def _rows(self, load: Load, version: SchemaVersion, form: RecordForm) -> Iterator[ChangeRecord]:
         table = self._table(load)
         shown, there = self._columns(load, version, table), table.schema().column_names
         own = [n for n in (*OF_EVENTS, POSITION, DELETED, ORIGINAL) if n in there]
@@ -161,7 +161,7 @@ def _in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _records(
     form: RecordForm, shown: ShownColumns, batch: pa.RecordBatch, before: int
-) -> Iterator[Record]:
+) -> Iterator[ChangeRecord]:
     """Records of some rows.
 
     Args:

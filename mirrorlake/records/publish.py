@@ -19,13 +19,13 @@ from mirrorlake.errors import ConfigError, LeaseHeld, LedgerError, MirrorlakeErr
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Lease, Load
 from mirrorlake.records.config import DestinationConfig, RecordsConfig
-from mirrorlake.records.destination import Batch, Destination, Published
+from mirrorlake.records.destination import BatchPublished, LoadBatch, RecordDestination
 from mirrorlake.records.files import RecordFiles
 from mirrorlake.records.ledger import RecordPlaces, RecordProgress
 from mirrorlake.records.load_records import LoadRecords
 from mirrorlake.records.pubsub import Topic
 from mirrorlake.records.queue import RecordQueue
-from mirrorlake.records.spool import Spool
+from mirrorlake.records.spool import SpoolQueue
 from mirrorlake.sources.files.folder_store import FolderStore
 from mirrorlake.sources.files.layout import escape
 from mirrorlake.sources.files.stores import store_of
@@ -130,13 +130,15 @@ def publish_table(
                     RecordPlaces(workspace.ledger).fail(contract.name, name, str(error))
                     failures.append(error)
     except LeaseHeld:
-        return [RecordsPublished(contract.name, name, "busy") for name in chosen], []
+        there = {one.destination for one in done}
+        left = [name for name in chosen if name not in there]
+        done += [RecordsPublished(contract.name, name, "busy") for name in left]
     return done, failures
 
 
 def open_destination(
     config: Config, contract: TableContract, name: str, settings: DestinationConfig
-) -> Destination:
+) -> RecordDestination:
     """A table's part of a destination.
 
     Raises:
@@ -151,7 +153,7 @@ def open_destination(
     _refuse_in_lake(config, name, place)
     if settings.kind == "spool":
         folder = "/".join(map(escape, (contract.source, contract.database, contract.table)))
-        return RecordQueue(Spool(FolderStore(place), folder, contract.name), contract)
+        return RecordQueue(SpoolQueue(FolderStore(place), folder, contract.name), contract)
     return RecordFiles(store_of(place, settings.endpoint), settings, contract)
 
 
@@ -213,7 +215,7 @@ class _Publishing:
 
     def _batches(
         self, loads: Sequence[tuple[Load | None, Load]], most_rows: int
-    ) -> Iterator[Batch]:
+    ) -> Iterator[LoadBatch]:
         fresh = not self._progress.seq
         begun, left = self._progress.begun, list(loads)
         while left:
@@ -227,7 +229,7 @@ class _Publishing:
                 if following.seq > begun if again else rows > most_rows:
                     break
                 some.append(left.pop(0))
-            yield Batch(
+            yield LoadBatch(
                 loads=some,
                 event=self._progress.event,
                 again=again or fresh,
@@ -237,7 +239,7 @@ class _Publishing:
             )
 
     def _without_known(
-        self, loads: Sequence[tuple[Load | None, Load]], destination: Destination
+        self, loads: Sequence[tuple[Load | None, Load]], destination: RecordDestination
     ) -> list[tuple[Load | None, Load]]:
         """Those of some loads that are not there by the destination's own word; a ledger that was
         rebuilt has it from there."""
@@ -252,7 +254,7 @@ class _Publishing:
         self._progress = self._places.reach(self._progress, event, records)
         self._count(records)
 
-    def _finish(self, batch: Batch, done: Published) -> None:
+    def _finish(self, batch: LoadBatch, done: BatchPublished) -> None:
         parts = (done.records, done.files, done.position)
         self._progress = self._places.finish(self._progress, batch.last.seq, *parts)
         self._loads += len(batch.loads)

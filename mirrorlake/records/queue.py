@@ -12,9 +12,9 @@ from typing import Final, Protocol
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.failpoints import failpoint
-from mirrorlake.records.destination import Batch, Published
+from mirrorlake.records.destination import BatchPublished, LoadBatch
 from mirrorlake.records.load_records import LoadRecords
-from mirrorlake.records.record import Record
+from mirrorlake.records.record import ChangeRecord
 
 _MESSAGES: Final = 500
 _BYTES: Final = 4_000_000
@@ -68,11 +68,11 @@ class RecordQueue:
         self._queue.close()
 
     def known(self) -> Mapping[int, str]:
-        """See `Destination.known`: a queue does not say what it took."""
+        """See `RecordDestination.known`: a queue does not say what it took."""
         return {}
 
-    def publish(self, records: LoadRecords, batch: Batch) -> Published:
-        """See `Destination.publish`."""
+    def publish(self, records: LoadRecords, batch: LoadBatch) -> BatchPublished:
+        """See `RecordDestination.publish`."""
         sent, position = 0, None
         for before, load in batch.loads:
             found = records.records(load, before, copies=batch.copies)
@@ -86,9 +86,9 @@ class RecordQueue:
                     batch.reached(some[-1].event, len(some))
                 else:  # rows of a copy have no order that stays: it is sent again as a whole
                     sent += len(some)
-        return Published(sent, position=position)
+        return BatchPublished(sent, position=position)
 
-    def _message(self, record: Record) -> Message:
+    def _message(self, record: ChangeRecord) -> Message:
         contract = self._contract
         of_key = f":{hashlib.sha256(record.key.encode()).hexdigest()[:32]}" if record.key else ""
         attributes = {
@@ -103,8 +103,8 @@ class RecordQueue:
         return Message(record.id, f"{contract.name}{of_key}", attributes, record.line.encode())
 
 
-def _bounded(records: Iterator[Record]) -> Iterator[list[Record]]:
-    some: list[Record] = []
+def _bounded(records: Iterator[ChangeRecord]) -> Iterator[list[ChangeRecord]]:
+    some: list[ChangeRecord] = []
     size = 0
     for record in records:
         if some and (len(some) >= _MESSAGES or size + len(record.line) > _BYTES):

@@ -21,7 +21,7 @@ _FILE_AND_OFFSET: Final = re.compile(r"(.*\.\d{6,}):(\d+)", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Record:
+class ChangeRecord:
     """One event.
 
     Attributes:
@@ -68,7 +68,7 @@ class RecordForm:
         key: str,
         position: str | None,
         committed_at: datetime | None,
-    ) -> Record:
+    ) -> ChangeRecord:
         """The record of a row.
 
         Args:
@@ -83,11 +83,11 @@ class RecordForm:
         )
         line = f'{{"data":{_json(data)},"metadata":{{{metadata}}}}}'
         record_id = f"{load.load_id}-{own}"
-        return Record(record_id, operation, load.seq, event, key, line, position)
+        return ChangeRecord(record_id, operation, load.seq, event, key, line, position)
 
     def of_table(
         self, operation: Operation, method: Method, more: Mapping[str, Any] | None = None
-    ) -> Record:
+    ) -> ChangeRecord:
         """The record of what happened to the table as a whole, before the load's rows.
 
         Args:
@@ -96,7 +96,9 @@ class RecordForm:
         metadata = self._metadata(method, operation, 0, None, None)
         added = f",{_json(more)[1:-1]}" if more else ""
         line = f'{{"data":null,"metadata":{{{metadata}{added}}}}}'
-        return Record(f"{self._load.load_id}-{operation}", operation, self._load.seq, 0, "", line)
+        return ChangeRecord(
+            f"{self._load.load_id}-{operation}", operation, self._load.seq, 0, "", line
+        )
 
     def _metadata(
         self,

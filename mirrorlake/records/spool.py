@@ -13,7 +13,7 @@ from mirrorlake.records.queue import Message
 from mirrorlake.sources.files.folder_store import FolderStore
 
 
-class Spool:
+class SpoolQueue:
     """The messages of one table below a folder.
 
     Args:
