@@ -27,6 +27,7 @@
     │   │   └── CommitUnknown  nobody said whether a commit was made
     │   ├── ReaderMissing  an engine that was to read a table is not installed here
     │   ├── BigQueryError  BigQuery or its bucket refused, failed, or can't be reached
+    │   ├── RecordsError   a destination of records refused or failed, or raw lacks what they say
     │   └── LakeDamaged    a file that a lake table names is not there, or is cut
     ├── LedgerError        the ledger's database
     │   ├── LedgerLost     its connection was lost in a transaction, and nothing of that was applied
@@ -252,6 +253,11 @@ class ReaderMissing(LakeError):
 class BigQueryError(LakeError):
     """BigQuery or its bucket refused, failed or can't be reached. What was there before is as it
     was, and so is the lake."""
+
+
+class RecordsError(LakeError):
+    """Records of a table could not be published. What a destination has is as it was, or is
+    published again under the same ids; nothing was left out."""
 
 
 class LakeDamaged(LakeError):

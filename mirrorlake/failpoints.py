@@ -80,6 +80,9 @@ OF_FOLLOWERS = ("follow.loaded", "follow.folded")
 """In a round of the process that follows a log: before and after what was loaded is folded."""
 OF_CUTS = ("cut.begun", "cut.tagged")
 """On the way of a cut: before its first table is tagged, and before it is listed."""
+OF_RECORDS = ("records.begun", "records.file", "records.manifest", "records.sent")
+"""On the way of records out of the lake: a batch was written down; a file, its manifest is there, a
+queue has taken some, and the ledger does not know it yet."""
 OF_MODELS = ("model.staged", "model.before_publish", "model.published", "model.recorded")
 """On the way of each partition of a model."""
 OF_EXPECTATIONS = ("model.looked_at", "model.checked")

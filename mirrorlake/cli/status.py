@@ -138,7 +138,7 @@ def _print_published(name: str, published: Mapping[str, PublicationStatus | None
         if load is None:
             continue
         if load.state == "success":
-            words = "loaded, not compared, or not equal"
+            words = load.words or "loaded, not compared, or not equal"
             words = load.proved.words if load.proved is not None else words
             line = f"{title}: {escape(show.named(name, words))}"
         else:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
-from typing import Any, cast
+from datetime import date
 
 import pyarrow as pa
 
@@ -19,6 +16,7 @@ from mirrorlake.destinations.iceberg.tables.schemas import raw_schema
 from mirrorlake.errors import ConfigError
 from mirrorlake.landing.files.columns import schema_text
 from mirrorlake.landing.files.writer import MOST_BYTES, SnapshotWriter
+from mirrorlake.landing.files.written import texts_of, written_rows, written_values
 from mirrorlake.load.chunks.planner import batch_rows, brings_many, widest_columns
 from mirrorlake.load.chunks.select_rows import SELECT
 from mirrorlake.load.chunks.statements import ChunkPlan
@@ -142,35 +140,11 @@ def _chunk_plan(plan: ResolvedTable, server: str, day: date) -> ChunkPlan:
 
 def _lines(plan: ResolvedTable, batch: pa.Table) -> Iterator[bytes]:
     types = {column.name: column.iceberg for column in plan.columns}
-    names = list(types)
-    columns = [batch.column(name).to_pylist() for name in names]
+    columns = {n: written_values(batch.column(n).to_pylist(), k) for n, k in types.items()}
     there = ORIGINAL in batch.schema.names
-    originals = batch.column(ORIGINAL).to_pylist() if there else [None] * batch.num_rows
-    for row, values in enumerate(zip(*columns, strict=True)):
-        record = {n: _written(v, types[n]) for n, v in zip(names, values, strict=True)}
-        texts = {
-            e["column"]: e["text"] for e in cast("list[Mapping[str, str]]", originals[row] or [])
-        }
-        # A date without a place in the calendar is written as itself.
-        record |= {name: texts.pop(name) for name in list(texts) if types[name] in _TIMES}
-        if texts:
-            record[ORIGINAL] = texts
+    texts = texts_of(batch.column(ORIGINAL).to_pylist() if there else [None] * batch.num_rows)
+    for record in written_rows(columns, types, texts):
         yield json.dumps(record, ensure_ascii=False).encode() + b"\n"
-
-
-def _written(value: Any, kind: str) -> Any:
-    """A value as the landing reads it: 64-bit integers and decimals as texts."""
-    if value is None or isinstance(value, bool | str | float):
-        return value
-    if isinstance(value, int):
-        return value if kind == "int" else str(value)
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=None).isoformat(sep=" ") + ("Z" if value.tzinfo else "")
-    return value.isoformat()
 
 
 def _schema(plan: ResolvedTable) -> bytes:

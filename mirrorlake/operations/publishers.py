@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mirrorlake.capabilities import Seam
@@ -38,6 +38,7 @@ class PublicationStatus:
         submitted, completed: when it began, and ended (UTC, ISO).
         proved: what the newest check found equal to the lake (``as_of`` by our clock); None where
             it did not, or there was none.
+        words: what people read of one that is there; None: whether it was compared.
     """
 
     state: str
@@ -49,6 +50,20 @@ class PublicationStatus:
     completed: str | None
     error: str | None
     proved: ProofStatus | None = None
+    words: str | None = None
+
+
+@dataclass(frozen=True)
+class RoundPublished:
+    """What became of tables after a round of a follower.
+
+    Attributes:
+        failures: what failed, by table.
+        waiting: tables of which something is left for a later round.
+    """
+
+    failures: FailedTables = field(default_factory=FailedTables)
+    waiting: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -85,6 +100,15 @@ class Publisher(ABC):
     ) -> tuple[Sequence[Any], FailedTables]:
         """Publish those of some tables that are to be published; what became of each, a dataclass.
         One that fails does not stop the others."""
+
+    def publish_round(self, workspace: Workspace, chosen: Sequence[Leasable]) -> RoundPublished:  # noqa: ARG002 - for who does
+        """Publish what a round of a follower loaded of some tables; by default that is left to
+        syncs.
+
+        Raises:
+            LedgerError: the ledger failed.
+        """
+        return RoundPublished()
 
     @abstractmethod
     def print_published(self, done: Sequence[Any]) -> None:
@@ -142,6 +166,19 @@ def publish_all(config: Config, chosen: Sequence[Leasable]) -> tuple[Loaded, Fai
         if done:
             loaded[name] = done
     return loaded, failures
+
+
+def publish_round(workspace: Workspace, chosen: Sequence[Leasable]) -> RoundPublished:
+    """Publish what a round of a follower loaded, wherever that is done by round.
+
+    Raises:
+        LedgerError: the ledger failed.
+    """
+    found = [one.publish_round(workspace, chosen) for one in PUBLISHERS] if chosen else []
+    return RoundPublished(
+        [failure for one in found for failure in one.failures],
+        [name for one in found for name in one.waiting],
+    )
 
 
 def print_published(loaded: Loaded) -> None:

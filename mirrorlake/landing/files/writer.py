@@ -40,7 +40,7 @@ class SnapshotWriter:
         self._compression: Compression = "gz" if packed else ""
         self._most = most
         self._made: list[str] = []
-        self._open: _Chunk | None = None
+        self._open: ChunkFile | None = None
         self.files: list[dict[str, Any]] = []
 
     @property
@@ -74,7 +74,7 @@ class SnapshotWriter:
 
     def _next(self) -> None:
         name = self._folder.chunk_name(self._snapshot, len(self.files), self._compression)
-        self._open = _Chunk(self._store, f"{self._place}/{name}", packed=bool(self._compression))
+        self._open = ChunkFile(self._store, f"{self._place}/{name}", packed=bool(self._compression))
 
     def add(self, line: bytes) -> None:
         """One record, with its line end."""
@@ -114,13 +114,18 @@ class SnapshotWriter:
                 self._store.remove(path)
 
 
-class _Chunk:
-    """One file: its records' bytes, and the digests of what is stored."""
+class ChunkFile:
+    """One file, which is there once it is closed: its records' bytes, and the digests of what is
+    stored.
 
-    def __init__(self, store: Store, path: str, *, packed: bool) -> None:
+    Args:
+        replace: whether one of this name may be there.
+    """
+
+    def __init__(self, store: Store, path: str, *, packed: bool, replace: bool = False) -> None:
         self.path, self.size = path, 0
         self._stack = ExitStack()
-        inner: AbstractContextManager[BinaryIO] = store.create(path)
+        inner: AbstractContextManager[BinaryIO] = store.create(path, replace=replace)
         self._stored = _Digested(self._stack.enter_context(inner))
         self._stream: Any = self._stored
         if packed:

@@ -37,6 +37,7 @@ from mirrorlake.operations.loading.following_table import FollowingTable
 from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync_tables import Synced, default_jobs, sync_tables
 from mirrorlake.operations.loading.unchanged import Look
+from mirrorlake.operations.publishers import publish_round
 from mirrorlake.operations.upkeep.maintain import Ages, maintain_table
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.sources.mysql.following.log_state import LogEnd, read_end, refuse_unfollowable
@@ -109,6 +110,8 @@ class Rounds:
         self._contracts = {contract.name: contract for contract in contracts}
         self._stream: LiveStream | None = None
         self._retries: dict[str, _Retry] = {}
+        # First what an earlier process left.
+        self._unpublished = dict.fromkeys(self._contracts, _Retry())
         self._versions: Counter[str] = Counter()
         self._server = ""
 
@@ -194,6 +197,7 @@ class Rounds:
         done = self._sync(read)
         failpoint("follow.folded")
         failed = {one.contract.name: one.error for one in done if one.error is not None}
+        failed = self._publish(done) | failed
         self._maintain(done)
         return self._report(began, loaded, read, done, failed)
 
@@ -244,6 +248,25 @@ class Rounds:
             self._follow(again)
         for name in set(again).difference(self._followed()):
             self._retries[name] = self._retries.get(name, _Retry()).next()
+
+    def _publish(self, done: Sequence[Synced]) -> dict[str, MirrorlakeError]:
+        """Publish what was loaded, where that is done by round, and what is left of earlier ones;
+        what failed, by table. It is tried again, whether or not its table changes."""
+        now = time.monotonic()
+        synced = {one.contract.name for one in done}
+        names = {n for n in self._contracts if n in synced and n not in self._unpublished}
+        names |= {n for n, retry in self._unpublished.items() if retry.at <= now}
+        if not names:
+            return {}
+        found = publish_round(self._workspace, [self._contracts[name] for name in sorted(names)])
+        failed = dict(found.failures)
+        for name in names:
+            retry = self._unpublished.pop(name, _Retry())
+            if name in failed:
+                self._unpublished[name] = retry.next()
+            elif name in found.waiting:
+                self._unpublished[name] = _Retry().next()
+        return failed
 
     def _maintain(self, done: Sequence[Synced]) -> None:
         """Let versions expire now and then: each round adds some, and all are written again with

@@ -246,6 +246,7 @@ CLASSES = {
     "SchemaError": EDITS,
     "LakeError": OF_TENANTS,
     "SnapshotRefused": LAND,
+    "RecordsError": "tests/integration/records/test_record_kills.py::test_a_follower_publishes_within_its_rounds",
     "LakeDamaged": f"{OPERATIONS}/test_refold.py::test_every_kind_of_table",
     "LedgerError": COMMANDS[
         "This ledger was lost or is an old copy, or another one's project (such as a copy of this "
