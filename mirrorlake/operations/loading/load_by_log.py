@@ -49,7 +49,8 @@ def load_by_log(
     Raises:
         MirrorlakeError: see the errors of loading and following.
     """
-    from mirrorlake.sources.mysql.following.log_state import read_copy_start, refuse_unfollowable
+    from mirrorlake.sources.mysql.following.copy_start import read_copy_start
+    from mirrorlake.sources.mysql.following.log_state import refuse_unfollowable
 
     if window.kind == "log":
         found = followed or follow_copied(workspace, plan.contract)
@@ -94,7 +95,7 @@ def follow_in_doubt(
         MirrorlakeError: see the errors of planning and following.
     """
     server = read_position(connection).server
-    refuse_other_server(workspace, plan, server)
+    refuse_other_server(workspace, connection, plan, server)
     if not find_next_load(connection, workspace, plan, server).doubt:
         return plan, followed
     found = follow_copied(workspace, plan.contract)
