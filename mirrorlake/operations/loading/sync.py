@@ -32,6 +32,7 @@ from mirrorlake.operations.loading.load_by_log import (
     follow_in_doubt,
     followed_unchanged,
     load_by_log,
+    refuse_log,
 )
 from mirrorlake.operations.loading.next_load import plan_next_load
 from mirrorlake.operations.loading.resolve import resolve_table
@@ -57,7 +58,6 @@ from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.left_out import note_left_out
-from mirrorlake.table.log_place import refuse_unlogged
 from mirrorlake.table.new_columns import gone_words, why_held
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
@@ -360,7 +360,7 @@ def _load(
     seen = read_position(connection)
     refuse_other_server(workspace, connection, plan, seen.server)
     if plan.contract.by_log:
-        refuse_unlogged(plan)  # before anything of it is written down: a column may be left out yet
+        refuse_log(connection, plan, followed)  # before anything of the table is written down
     upcoming = plan_next_load(connection, workspace, plan, seen.server)
     fresh, last = upcoming.fresh, upcoming.last
     if fresh:

@@ -225,7 +225,7 @@ def test_a_follower_goes_on_once_the_other_server_is_accepted(
                 f"INSERT INTO t (id, name) VALUES ({at}, 'n{at}'), ({at + 1}, NULL)",
                 f"UPDATE t SET amount = {at} WHERE id = {at - 2}",
                 f"DELETE FROM t WHERE id = {at - 7}",
-                database="d",
+                database=database,
             )
             written[0] += 2
 
