@@ -233,7 +233,7 @@ def compare_on_the_way(workspace: Workspace, pair: Pair, running: Following) -> 
             found = [held_now(workspace, workspace.config.table(name)) for name in TABLES]
             return [one for one in found if one is not None and one.number > least]
 
-        running.until(lambda: len(newest()) == len(TABLES))
+        running.until(lambda: len(newest()) == len(TABLES), SETTLED)
         for held in sorted(newest(), key=lambda one: one.number):
             assert_was_equal(workspace, pair, held)
             done[held.table] += 1
@@ -248,6 +248,7 @@ def test_it_is_its_source_at_every_place(pair: Pair, place: Place) -> None:
     application.fill()
     config = write_config(place.folder, pair.primary, {pair.database: {"tables": TABLES}})
     workspace = Workspace.open(config, spark=place.spark)
+    place.spark.get()
     sync_all(workspace)
     with following(workspace) as running:
         with writing(application):

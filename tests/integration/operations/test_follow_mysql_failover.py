@@ -230,6 +230,7 @@ def test_a_follower_goes_on_once_the_other_server_is_accepted(
             written[0] += 2
 
     workspace = on(pair["a"])
+    sync_all(workspace)
     writer = threading.Thread(target=write)
     with following(workspace) as running:
         writer.start()
