@@ -24,7 +24,8 @@ from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPositio
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
 from mirrorlake.sources.mysql.following.log_state import LogFiles, new_server_id
 
-_HEARTBEAT: Final = 0.01
+_HEARTBEAT: Final = 1.0
+"""Where it is shorter, MySQL sends one for each event that it leaves out."""
 _PATIENCE: Final = 30.0
 """Seconds without an event that moves on."""
 
