@@ -248,8 +248,9 @@ def test_it_is_its_source_at_every_place(pair: Pair, place: Place) -> None:
     application.fill()
     config = write_config(place.folder, pair.primary, {pair.database: {"tables": TABLES}})
     workspace = Workspace.open(config, spark=place.spark)
-    place.spark.get()
     sync_all(workspace)
+    pair.run(pair.primary, "UPDATE t SET flags = 1", "UPDATE u SET f = 1")
+    sync_all(workspace)  # Spark has folded something
     with following(workspace) as running:
         with writing(application):
             places = compare_on_the_way(workspace, pair, running)

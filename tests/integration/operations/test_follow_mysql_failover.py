@@ -231,6 +231,8 @@ def test_a_follower_goes_on_once_the_other_server_is_accepted(
 
     workspace = on(pair["a"])
     sync_all(workspace)
+    run(pair["a"], "UPDATE t SET amount = 1", database=database)
+    sync_all(workspace)  # Spark has folded something
     writer = threading.Thread(target=write)
     with following(workspace) as running:
         writer.start()
