@@ -279,6 +279,26 @@ def test_a_replica_is_a_source(pair: Cluster, database: str, on: OpenOn) -> None
     assert_once(workspace)
 
 
+def test_a_replica_that_logs_none_of_what_it_replicates(
+    cluster: Cluster, database: str, on: OpenOn
+) -> None:
+    """Its log looks as if nothing ever changed."""
+    cluster.start("a")
+    b = cluster.start("b", "--log-slave-updates=OFF")
+    cluster.replicate("b", of="a")
+    run(cluster["a"], f"CREATE DATABASE {database}")
+    run(cluster["a"], TABLE.format("t"), "INSERT INTO t (id) VALUES (1)", database=database)
+    cluster.wait("b", of="a")
+    workspace = on(b)
+    contract = workspace.config.table("t")
+    with pytest.raises(SourceError, match=r"log_replica_updates: .*nothing of what it replicates"):
+        sync_table(workspace, contract)
+    assert workspace.ledger.schema_versions(contract.name) == []
+    cluster.promote("b")
+    sync_all(workspace)
+    assert_equal(workspace, b)
+
+
 def refused(workspace: Workspace, *words: str) -> None:
     """A sync is refused in these words, and changes nothing."""
     contract = workspace.config.table("t")
