@@ -28,7 +28,7 @@ WEIGHTS = {
 # Passed by the tables that are named, and not by others.
 ONLY_PROVED = "cities"
 ONLY_RELOADS = "reload.looked_up"
-TABLES = ("orders", "visits", "clicks", "cities")
+TABLES = ("orders", "visits", "clicks", "cities", "parcels", "stocks")
 BY_HAND = 0.4
 """In so many rounds somebody else writes to the lake after the kill."""
 FRESH = "fresh"
@@ -88,7 +88,7 @@ def _evenly(rng: Random, deck: list[T], number: int) -> list[T]:
 
 
 def _kill(rng: Random, kind: str, point: str) -> Kill:
-    table = rng.choices((*TABLES, FRESH), (50, 13, 13, 13, 11))[0]
+    table = rng.choices((*TABLES, FRESH), (40, 10, 10, 12, 10, 7, 11))[0]
     act = "reload" if table == "orders" and rng.random() < 0.25 else "sync"
     failpoint = point
     if failpoint == ONLY_RELOADS:

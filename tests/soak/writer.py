@@ -27,6 +27,9 @@ SCHEMA = (
     "created_at DATETIME(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6), KEY (created_at))",
     "CREATE TABLE clicks (id BIGINT AUTO_INCREMENT PRIMARY KEY, what VARCHAR(20))",
     "CREATE TABLE cities (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(40))",
+    "CREATE TABLE parcels (id INT AUTO_INCREMENT PRIMARY KEY, what VARCHAR(40), n INT)",
+    "CREATE TABLE stocks (shelf INT NOT NULL, item VARCHAR(20) NOT NULL, n INT, "
+    "UNIQUE (shelf, item))",
 )
 LOCKS, LOCK_SECONDS = 0.001, 6.5
 """The share of steps that lock a table, and how long: longer than the windows of the soak
@@ -128,7 +131,7 @@ class Writer:
         self._late = self._connect()
         self._late.begin()
         with self._late.cursor() as cursor:
-            for table in ("orders", "visits", "clicks"):
+            for table in ("orders", "visits", "clicks", "parcels"):
                 cursor.execute(self._insert(table))
         self._due = time.monotonic() + self._rng.uniform(0.5, 4.0)
 
@@ -154,13 +157,14 @@ class Writer:
             "visits": f"INSERT INTO visits (page) VALUES ('/{n % 5}')",
             "clicks": f"INSERT INTO clicks (what) VALUES ('{n}')",
             "cities": f"INSERT INTO cities (name) VALUES ('Łódź {n}')",
+            "parcels": f"INSERT INTO parcels (what, n) VALUES ('Łódź {n}', {n})",
         }[table]
 
     def _draw(self, cursor: Any) -> tuple[str, str]:
         rng = self._rng
         kind = rng.choices(
-            ("insert", "update", "delete", "moved back", "cities", "names", "shapes"),
-            (40, 30, 8, 10, 12, 6, 6),
+            ("insert", "update", "delete", "moved back", "cities", "names", "shapes", "logged"),
+            (40, 30, 8, 10, 12, 6, 6, 20),
         )[0]
         n = rng.randrange(1_000_000)
         if kind == "insert":
@@ -168,6 +172,8 @@ class Writer:
         if kind in ("names", "shapes"):
             where = f"INSERT INTO {kind} (code, v) VALUES ('Ä{n % 300}', {n})"
             return kind, f"{where} ON DUPLICATE KEY UPDATE v = {n}"
+        if kind == "logged":
+            return self._draw_logged(cursor, n)
         if kind == "cities":
             return self._draw_city(self._pick(cursor, "cities", 10), n)
         one = self._pick(cursor, "orders", 60)
@@ -189,6 +195,24 @@ class Writer:
             f"WHERE id = {city}",
             "full delete": f"DELETE FROM cities WHERE id = {city}",
         }[kind]
+
+    def _draw_logged(self, cursor: Any, n: int) -> tuple[str, str]:
+        """A change of a table that follows the log: of keys, too, and no cursor tells of it."""
+        one = self._pick(cursor, "parcels", 40)
+        stock = f"shelf = {n % 20} AND item = 'ü{n % 7}'"
+        return "logged", self._rng.choice(
+            (
+                self._insert("parcels"),
+                self._insert("parcels"),
+                f"UPDATE parcels SET n = {n} WHERE id = {one}",
+                f"UPDATE IGNORE parcels SET id = id + 3 WHERE id = {one}",
+                f"DELETE FROM parcels WHERE id = {one}",
+                f"INSERT INTO stocks VALUES ({n % 20}, 'ü{n % 7}', {n}) "
+                f"ON DUPLICATE KEY UPDATE n = {n}",
+                f"UPDATE IGNORE stocks SET item = 'Ü{n % 5}' WHERE {stock}",
+                f"DELETE FROM stocks WHERE {stock}",
+            )
+        )
 
     def _pick(self, cursor: Any, table: str, among: int) -> int:
         """One of the newest rows that are committed; found without a lock on its neighbours."""

@@ -3,6 +3,7 @@ changed there is no load to say so."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC
 
@@ -99,3 +100,16 @@ class LogPlaces:
             )
             for row in rows
         }
+
+    def followed_elsewhere(self, server: str) -> set[str]:
+        """The tables whose places are in the log of another server than this one."""
+        # As `Receipt.to_json` has it. A set of GTIDs in a receipt may name other servers, too.
+        named = json.dumps({"server": server})[1:-1]
+        of_server = sa.func.coalesce(LOADS.c.receipt, "").contains(named, autoescape=True)
+        wanted = (
+            sa.select(LOG_PROGRESS.c.table_name)
+            .select_from(LOG_PROGRESS.join(LOADS, LOADS.c.seq == LOG_PROGRESS.c.seq))
+            .where(~of_server)
+        )
+        with self._database.read() as connection:
+            return set(connection.scalars(wanted))

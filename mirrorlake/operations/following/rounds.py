@@ -34,6 +34,7 @@ from mirrorlake.operations.following.lag import age_at
 from mirrorlake.operations.following.live_stream import LiveStream, Round, distance
 from mirrorlake.operations.loading.follow_log import Followed, resolve_following
 from mirrorlake.operations.loading.following_table import FollowingTable
+from mirrorlake.operations.loading.moved_server import move_to_server, moved_tables
 from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync_tables import Synced, default_jobs, sync_tables
 from mirrorlake.operations.loading.unchanged import Look
@@ -144,10 +145,18 @@ class Rounds:
     def _follow(self, names: Iterable[str]) -> None:
         """Have tables followed from where they stand; the others need a sync first."""
         found: list[FollowingTable] = []
+        seen, moved = read_position(self._connection), moved_tables(self._workspace.ledger)
         for name in names:
+            contract = self._contracts[name]
             try:
-                parts = (self._workspace, self._contracts[name], self._connection, self._server)
+                if name in moved:
+                    with self._workspace.leased(contract, wait=False) as own:
+                        move_to_server(own, self._connection, contract, seen)
+                parts = (self._workspace, contract, self._connection, self._server)
                 table = resolve_following(*parts)
+            except LeaseHeld as error:
+                logger.info("table %s: its log is not followed: %s", name, error)
+                continue
             except (SourceError, LedgerError):
                 raise
             except MirrorlakeError as error:

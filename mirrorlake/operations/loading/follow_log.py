@@ -104,18 +104,18 @@ def _follow_source(
     alone: bool = False,
 ) -> dict[str, Followed]:
     from mirrorlake.operations.loading.log_stream import LogStream
-    from mirrorlake.operations.loading.moved_server import MOVED, move_to_server
+    from mirrorlake.operations.loading.moved_server import move_to_server, moved_tables
     from mirrorlake.sources.mysql.following.log_state import read_end, refuse_unfollowable
 
     source = workspace.config.sources[contracts[0].source]
     with session(source) as connection:
         seen = read_position(connection)
         tables: list[FollowingTable] = []
-        moved = workspace.ledger.definitions(MOVED)
+        moved = moved_tables(workspace.ledger)
         for contract in contracts:
             try:
                 refuse_held(workspace.ledger, contract.source)
-                if MOVED + contract.name in moved:
+                if contract.name in moved:
                     with leased(contract) as own:
                         move_to_server(own, connection, contract, seen)
                 table = resolve_following(workspace, contract, connection, seen.server)
@@ -153,7 +153,7 @@ def resolve_following(
     if last is None:
         return None
     plan = resolve_table(workspace, contract, connection)
-    refuse_other_server(workspace, plan, server)
+    refuse_other_server(workspace, connection, plan, server)
     upcoming = find_next_load(connection, workspace, plan, server)
     place = place_of(workspace.ledger, plan.name, last)
     if place is None or (upcoming.whole and not upcoming.doubt):

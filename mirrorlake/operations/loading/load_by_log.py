@@ -26,6 +26,7 @@ from mirrorlake.operations.loading.resolve import resolve_table
 from mirrorlake.operations.loading.unchanged import Unchanged
 from mirrorlake.sources.mysql.introspection.introspect import read_table
 from mirrorlake.sources.mysql.sessions.connect import read_position
+from mirrorlake.table.log_place import refuse_unlogged
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.shape_at_place import record_shape
 from mirrorlake.workspace import Workspace
@@ -49,7 +50,7 @@ def load_by_log(
     Raises:
         MirrorlakeError: see the errors of loading and following.
     """
-    from mirrorlake.sources.mysql.following.log_state import read_copy_start, refuse_unfollowable
+    from mirrorlake.sources.mysql.following.copy_start import read_copy_start
 
     if window.kind == "log":
         found = followed or follow_copied(workspace, plan.contract)
@@ -62,7 +63,6 @@ def load_by_log(
             )
         workspace.changes.extend(found.changes)
         return list(found.loads)
-    refuse_unfollowable(connection, plan.source, {plan.table.database})
     # Before the copy, which sees that the table is the one that was planned when it commits.
     there = read_table(connection, plan.table.database, plan.table.name)
     place = read_copy_start(connection, plan.source, terms.server)
@@ -76,6 +76,23 @@ def load_by_log(
         return [copied]
     workspace.changes.extend(found.changes)
     return [copied, *found.loads]
+
+
+def refuse_log(connection: Connection[Any], plan: ResolvedTable, followed: Followed | None) -> None:
+    """See that a table can be followed, and that its server logs all that is needed for it.
+
+    Args:
+        followed: what of its log was loaded just before, which has seen to the server.
+
+    Raises:
+        SchemaError: not all that changes the table is logged.
+        SourceError: the server does not log it; what it lacks, with what to run.
+    """
+    from mirrorlake.sources.mysql.following.log_state import refuse_unfollowable
+
+    refuse_unlogged(plan)
+    if followed is None:
+        refuse_unfollowable(connection, plan.source, {plan.table.database})
 
 
 def follow_in_doubt(
@@ -94,7 +111,7 @@ def follow_in_doubt(
         MirrorlakeError: see the errors of planning and following.
     """
     server = read_position(connection).server
-    refuse_other_server(workspace, plan, server)
+    refuse_other_server(workspace, connection, plan, server)
     if not find_next_load(connection, workspace, plan, server).doubt:
         return plan, followed
     found = follow_copied(workspace, plan.contract)

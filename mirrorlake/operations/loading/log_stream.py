@@ -30,7 +30,7 @@ from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.binlog.charsets import read_server_forms
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits, LogBatch, LoggedStatement
 from mirrorlake.sources.mysql.binlog.log_reader import LogReader
-from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
+from mirrorlake.sources.mysql.binlog.positions import Gtids, LogPosition, StreamPosition
 from mirrorlake.sources.mysql.binlog.statements import may_define
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
@@ -181,7 +181,7 @@ class LogStream:
         with (
             LogTransport(
                 self._source,
-                StreamPosition(start, gtids or gtids_at(self._connection, start)),
+                StreamPosition(start, gtids or self._gtids_at(start)),
                 new_server_id(self._connection),
                 follow=follow,
                 server=self._seen.server,
@@ -197,6 +197,9 @@ class LogStream:
                 limits=self._limits,
             )
             yield OpenLog(start, files, reader, files.packets(), held)
+
+    def _gtids_at(self, start: LogPosition) -> Gtids | None:
+        return gtids_at(self._connection, self._source, self._seen.server, start)
 
     def _read_on(self, log: OpenLog) -> bool:
         """Read to the end, or until enough was read; False: the log went no further."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config import SourceConfig, TableContract
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger
 from mirrorlake.load.following.log_load import LogTerms, load_changes
@@ -33,29 +33,46 @@ from mirrorlake.table.log_place import place_of, refuse_unlogged
 from mirrorlake.table.shape_at_place import record_shape, same_columns, shape_at
 from mirrorlake.workspace import Workspace
 
-MOVED: Final = "moved server "
+_MOVED: Final = "moved server "
 """How the names begin of what the ledger keeps of tables that go on with another server."""
 
 
-def accept_place(
-    connection: Connection[Any],
-    config: Config,
-    ledger: Ledger,
-    contract: TableContract,
-    server: str,
-) -> None:
-    """Write down where a table's log goes on, on the server that answers now.
+def moved_tables(ledger: Ledger) -> set[str]:
+    """The tables that are to go on with another server."""
+    return {name.removeprefix(_MOVED) for name in ledger.definitions(_MOVED)}
 
-    Raises:
-        SourceError: it can't be followed on there; why.
+
+class AcceptedPlaces:
+    """Where tables of a source go on in the log of the server that answers now.
+
+    Args:
+        server: its identity.
     """
-    source, was = config.sources[contract.source], place_of(ledger, contract.name)
-    if was is None:
-        raise SourceError("from where on its log has to be read is not known")
-    refuse_unfollowable(connection, source, {contract.database})
-    place = find_same_place(connection, source, server, was)
-    parts = {"server": server, "was": was.to_text(), "place": place.to_text()}
-    ledger.record_definition(MOVED + contract.name, json.dumps(parts))
+
+    def __init__(
+        self, connection: Connection[Any], source: SourceConfig, ledger: Ledger, server: str
+    ) -> None:
+        self._connection, self._source = connection, source
+        self._ledger, self._server = ledger, server
+        self._found: dict[str, LogPlace] = {}
+
+    def accept(self, contract: TableContract) -> None:
+        """Write down where a table goes on.
+
+        Raises:
+            SourceError: it can't be followed on there; why.
+        """
+        was = place_of(self._ledger, contract.name)
+        if was is None:
+            raise SourceError("from where on its log has to be read is not known")
+        refuse_unfollowable(self._connection, self._source, {contract.database})
+        # Most tables are at one place.
+        place = self._found.get(was.to_text())
+        if place is None:
+            parts = (self._connection, self._source, self._server)
+            place = self._found[was.to_text()] = find_same_place(*parts, was)
+        said = {"server": self._server, "was": was.to_text(), "place": place.to_text()}
+        self._ledger.record_definition(_MOVED + contract.name, json.dumps(said))
 
 
 def move_to_server(
@@ -71,14 +88,14 @@ def move_to_server(
         MirrorlakeError: see the errors of planning and loading.
     """
     ledger, name = workspace.ledger, contract.name
-    said = json.loads(ledger.definition(MOVED + name) or "{}")
+    said = json.loads(ledger.definition(_MOVED + name) or "{}")
     if said.get("server") != seen.server:
         return
     settle_loads(workspace, contract)
     last = ledger.last_load(name, "success", moving=True)
     was = place_of(ledger, name, last)
     if last is None or last.receipt is None or last.receipt.server == seen.server:
-        ledger.forget_definition(MOVED + name)
+        ledger.forget_definition(_MOVED + name)
         return
     place, there = LogPlace.parse(said["place"]), read_table(connection, *_name(contract))
     shape = shape_at(ledger, name, was) if was is not None else None
@@ -86,7 +103,7 @@ def move_to_server(
     if not known or shape is None or not same_columns(shape[1], there):
         why = "its source became another server, where it has other columns by now"
         ledger.mark_unproved(name, seen.server, why if known else "it was followed elsewhere since")
-        ledger.forget_definition(MOVED + name)
+        ledger.forget_definition(_MOVED + name)
         return
     plan = resolve_as(workspace, contract, there)
     refuse_unlogged(plan)
@@ -97,7 +114,7 @@ def move_to_server(
     record_shape(ledger, name, place, there)
     load_changes(workspace, LogTerms(connection, plan, continuity, place), rows)
     note_definition(plan, ledger)
-    ledger.forget_definition(MOVED + name)
+    ledger.forget_definition(_MOVED + name)
 
 
 def _name(contract: TableContract) -> tuple[str, str]:

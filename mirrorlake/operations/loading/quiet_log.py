@@ -23,6 +23,7 @@ from mirrorlake.sources.mysql.sessions.connect import read_position
 
 if TYPE_CHECKING:  # the decoder is imported once a log has something to read
     from mirrorlake.sources.mysql.binlog.log_batches import LogBatch
+    from mirrorlake.sources.mysql.binlog.positions import StreamPosition
     from mirrorlake.sources.mysql.following.log_state import LogEnd, LogPlace
 
 logger = logging.getLogger(__name__)
@@ -51,8 +52,8 @@ def find_quiet(
     ledger: Ledger,
 ) -> QuietLog:
     """Of which tables that follow a source's log it has nothing new, neither a row nor a statement
-    that names them. One whose place is not known, of which a load is open, or that is to be read
-    again is not among them.
+    that names them. One whose place is not known, or is another server's, of which a load is open,
+    or that is to be read again is not among them.
 
     Raises:
         SourceError: the server was lost, or does not show its log.
@@ -64,7 +65,8 @@ def find_quiet(
     if not mine:
         return QuietLog({})
     known = ledger.standing_progress()
-    doubted = {*ledger.unproved_tables(), *ledger.refusals()}
+    server = read_position(connection).server
+    doubted = {*ledger.unproved_tables(), *ledger.refusals(), *ledger.followed_elsewhere(server)}
     standing = {n: p for n, p in known.items() if n in mine and n not in doubted}
     if not standing:
         return QuietLog({})
@@ -73,7 +75,7 @@ def find_quiet(
     waiting = {n: places[p.place] for n, p in standing.items()}
     if all(place.log == end.position for place in places.values()):
         return QuietLog(_up_to(standing, end, None))
-    look = _Look(connection, source, end, {n: mine[n] for n in waiting}, waiting)
+    look = _Look(connection, source, server, end, {n: mine[n] for n in waiting}, waiting)
     place = look.read()
     quiet = {n: p for n, p in standing.items() if n not in look.moved}
     return QuietLog(_up_to(quiet, end, place), moved_on=bool(quiet)) if place else QuietLog({})
@@ -106,6 +108,7 @@ class _Look:
         self,
         connection: Connection[Any],
         source: SourceConfig,
+        server: str,
         end: LogEnd,
         contracts: dict[str, TableContract],
         places: dict[str, LogPlace],
@@ -113,6 +116,7 @@ class _Look:
         from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
 
         self._connection, self._source, self._end = connection, source, end
+        self._server = server
         self._places = {(c.database, c.table): places[n] for n, c in contracts.items()}
         self._names = {(c.database, c.table): n for n, c in contracts.items()}
         self._wanted = dict.fromkeys(self._places, FollowedTable())
@@ -126,30 +130,30 @@ class _Look:
         lowest = min(p.position.start.log or p.log for p in self._places.values())
         made = {p.log.file: p.made for p in self._places.values()}
         files, end = self._end.files, self._end.position
-        from mirrorlake.sources.mysql.binlog.positions import LogPosition
+        from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
 
+        starts = [p.position.start for p in self._places.values()]
+        gtids = next((s.gtids for s in starts if s.log == lowest and s.gtids), None)
         between = [f for f in files if not LogPosition(f, 0) < LogPosition(lowest.file, 0)]
         size = sum(files[f] for f in between) - lowest.offset
         if lowest.file not in files or not lowest < end or size > MOST_BYTES:
             return None
         try:
-            return self._read(lowest, made)
+            return self._read(StreamPosition(lowest, gtids), made)
         except SourceError as error:
             logger.info("source %s: its log was not looked through: %s", self._source.name, error)
             return None
 
-    def _read(self, start: Any, made: dict[str, int]) -> LogPlace | None:
+    def _read(self, start: StreamPosition, made: dict[str, int]) -> LogPlace | None:
         from mirrorlake.sources.mysql.binlog.charsets import read_server_forms
         from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
         from mirrorlake.sources.mysql.binlog.log_reader import LogReader
-        from mirrorlake.sources.mysql.binlog.positions import StreamPosition
         from mirrorlake.sources.mysql.binlog.transport import LogTransport
         from mirrorlake.sources.mysql.following.log_state import LogFiles, LogPlace, new_server_id
 
         forms, number = read_server_forms(self._connection), new_server_id(self._connection)
-        server = read_position(self._connection).server
         with LogTransport(
-            *(self._source, StreamPosition(start), number), follow=False, server=server
+            *(self._source, start, number), follow=False, server=self._server
         ) as transport:
             files = LogFiles(transport)
             reader = LogReader(

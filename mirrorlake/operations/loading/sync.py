@@ -32,6 +32,7 @@ from mirrorlake.operations.loading.load_by_log import (
     follow_in_doubt,
     followed_unchanged,
     load_by_log,
+    refuse_log,
 )
 from mirrorlake.operations.loading.next_load import plan_next_load, warn_of_set_back
 from mirrorlake.operations.loading.resolve import resolve_table
@@ -56,7 +57,6 @@ from mirrorlake.sources.mysql.changes.replica import read_reach
 from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.lake_tables import raw_tables
-from mirrorlake.table.log_place import refuse_unlogged
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
 from mirrorlake.table.shape import change_words
@@ -356,9 +356,9 @@ def _load(
     bounded = by_time(plan) or plan.source.primary is not None
     reach = read_reach(connection, plan.source) if bounded else None
     seen = read_position(connection)
-    refuse_other_server(workspace, plan, seen.server)
+    refuse_other_server(workspace, connection, plan, seen.server)
     if plan.contract.by_log:
-        refuse_unlogged(plan)  # before anything of it is written down: a column may be left out yet
+        refuse_log(connection, plan, followed)  # before anything of the table is written down
     upcoming = plan_next_load(connection, workspace, plan, seen.server)
     fresh, last = upcoming.fresh, upcoming.last
     if fresh:

@@ -4,8 +4,10 @@ the mirror changed; where a single session logs otherwise, its table is read aga
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +22,10 @@ from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.workspace import Workspace
+from tests.integration.conftest import PASSWORD, USER, Place, write_config
 from tests.integration.operations.test_follow_log import LOG, TABLE, assert_equal, kinds, sync_all
 from tests.integration.sources.mysql.binlog.test_binlog_mariadb import set_globally
+from tests.support.mysql8 import MySQL8
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Workspace]
@@ -75,6 +79,12 @@ def test_what_a_server_does_not_log_is_refused_and_then_followed(
 ) -> None:
     sql(TABLE.format("t"), "INSERT INTO t (id, name, data) VALUES (1, 'a', '{\"x\": 1}')")
     workspace = engine_for({"t": LOG})
+    for name in ("statement", "minimal", "names"):
+        setting, value, fix = SETTINGS[name]
+        with set_globally(server, **{setting: value}):
+            refused(workspace, setting, fix)
+    name = workspace.config.table("t").name
+    assert workspace.ledger.schema_versions(name) == [], "nothing is known of it yet"
     sync_all(workspace)
     sql("INSERT INTO t (id) VALUES (2)")
     for name, value, fix in SETTINGS.values():
@@ -111,10 +121,11 @@ def test_a_session_that_logs_otherwise_has_its_table_read_again(
     )
     workspace = engine_for({"t": LOG, "other": LOG})
     sync_all(workspace)
-    copies = 1
+    copies, tried = 1, set[str]()
     for name, (setting, words) in SESSIONS.items():
         if name == "json" and isinstance(server, MariaDB):
             continue
+        tried.add(name)
         with server.admin(database) as admin, admin.cursor() as cursor:
             cursor.execute(setting)
             value = "data = JSON_SET(data, '$.x', 2)" if name == "json" else f"name = '{name}'"
@@ -125,6 +136,8 @@ def test_a_session_that_logs_otherwise_has_its_table_read_again(
         assert words in found["t"].changed, found["t"].changed
         assert_equal(workspace, server, "t")
         assert kinds(workspace, "t").count("initial") == copies
+        # A statement may have changed any table; images are of one.
+        assert kinds(workspace, "other").count("initial") == 1 + ("statement" in tried)
         sql("UPDATE t SET data = '{\"x\": 1}' WHERE id = 1")
 
 
@@ -158,3 +171,68 @@ def test_rows_that_went_unseen_stay_until_a_repair_where_deleted_ones_are_kept(
     sql("INSERT INTO t (id) VALUES (2)", "DELETE FROM t WHERE id = 3")
     sync_all(workspace)
     assert flagged() == {1: flags, 2: False, 3: flags}
+
+
+def test_what_servers_log_beside_rows_changes_none(
+    server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
+) -> None:
+    """The statement's text (``binlog_rows_query_log_events``, ``binlog_annotate_row_events``)."""
+    sql(TABLE.format("t"), "INSERT INTO t (id) VALUES (1)")
+    workspace = engine_for({"t": LOG})
+    sync_all(workspace)
+    mariadb = isinstance(server, MariaDB)
+    name = "binlog_annotate_row_events" if mariadb else "binlog_rows_query_log_events"
+    for value in (1, 0):
+        with server.admin(database) as admin, admin.cursor() as cursor:
+            cursor.execute(f"SET SESSION {name} = {value}")
+            cursor.execute(f"INSERT INTO t (id) VALUES ({10 + value}), ({20 + value})")
+            cursor.execute(f"UPDATE t SET amount = {value}")
+    sync_all(workspace)
+    assert_equal(workspace, server)
+    assert kinds(workspace, "t") == ["initial", "log"]
+
+
+def test_an_account_that_needs_tls_is_refused_without(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    sql(TABLE.format("t"))
+    workspace = engine_for({"t": LOG})
+    sync_all(workspace)
+    grants = ("SELECT", "PROCESS", "REPLICATION SLAVE", "REPLICATION CLIENT")
+    with account(server, workspace, *grants) as narrow:
+        sql("ALTER USER 'narrow'@'%' REQUIRE SSL", "INSERT INTO t (id) VALUES (1)")
+        refused(narrow, "source s")
+    sync_all(workspace)
+    assert_equal(workspace, server)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("option", ["--binlog-ignore-db", "--binlog-do-db"])
+@pytest.mark.parametrize("kind", [MariaDB, MySQL8])
+def test_a_database_that_is_not_logged_is_refused(
+    kind: type[EmbeddedServer], option: str, place: Place, tmp_path: Path
+) -> None:
+    """Its rows would never change: the other database is followed."""
+    logged, left = (f"{name}{uuid.uuid4().hex[:8]}" for name in ("kept", "left"))
+    named = left if "ignore" in option else logged
+    with kind.start(tmp_path, extra_args=(f"{option}={named}",)) as own:
+        own.create_user(USER, PASSWORD)
+        for database in (logged, left):
+            with own.admin() as admin, admin.cursor() as cursor:
+                cursor.execute(f"CREATE DATABASE {database}")
+                cursor.execute(f"USE {database}")
+                cursor.execute(TABLE.format("t"))
+                cursor.execute("INSERT INTO t (id) VALUES (1)")
+        for database in (left, logged):
+            config = write_config(place.folder, own, {database: {"tables": {"t": LOG}}})
+            workspace = Workspace.open(config, spark=place.spark)
+            if database == left:
+                refused(workspace, f"its binary log has nothing of {left}", "binlog-ignore-db")
+                continue
+            sync_all(workspace)
+            with own.admin(database) as admin, admin.cursor() as cursor:
+                cursor.execute("DELETE FROM t")
+                cursor.execute("INSERT INTO t (id) VALUES (2)")
+            sync_all(workspace)
+            assert_equal(workspace, own)
+            assert kinds(workspace, "t") == ["initial", "log"]

@@ -44,7 +44,7 @@ from tests.support.postgres import running_postgres
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Workspace]
-SECONDS = 150.0
+SECONDS = 300.0
 PROGRAM = [sys.executable, "-c", "from mirrorlake.cli.main import main; main()"]
 
 
@@ -76,8 +76,8 @@ class Following:
         if self.error is not None:
             raise self.error
 
-    def until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + SECONDS
+    def until(self, holds: Callable[[], bool], seconds: float = SECONDS) -> None:
+        deadline = time.monotonic() + seconds
         while not holds():
             assert self.error is None
             assert time.monotonic() < deadline, (self.rounds[-3:], self.waits)

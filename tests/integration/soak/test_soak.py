@@ -38,6 +38,18 @@ BY_HANDS = [
 ]
 
 
+LOGGED = [
+    Kill("step", "parcels", "sync", "commit.after", 0.0, 0.0),
+    Kill("server", "stocks", "sync", "", 0.3, 0.3),
+    Kill("step", "stocks", "sync", "ledger.success", 0.0, 0.0),
+    Kill("connection", "parcels", "sync", "", 0.2, 0.3),
+    Kill("run", "stocks", "sync", "", 0.6, 0.0),
+    Kill("step", "parcels", "sync", "fold.committed", 0.0, 0.0),
+    Kill("step", "stocks", "sync", "commit.before", 0.0, 0.0, "", ("deduped", "delete")),
+]
+"""Tables that follow the log."""
+
+
 @pytest.fixture
 def soak(place: Place, runner: Runner, tmp_path: Path) -> Iterator[Soak]:
     """A soak in the session's lake, over a server of its own that may be killed."""
@@ -54,6 +66,15 @@ def test_a_few_rounds(soak: Soak) -> None:
     assert soak.findings.none, soak.findings
     assert len(soak.killed) == len(FEW)
     assert soak.rows > 10
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1200)
+def test_tables_that_follow_the_log(soak: Soak) -> None:
+    soak.tables, soak.episodes = ("parcels", "stocks"), 3
+    soak.episode(LOGGED, 5, print)
+    assert soak.findings.none, soak.findings
+    assert len(soak.killed) == len(LOGGED)
 
 
 @pytest.mark.full

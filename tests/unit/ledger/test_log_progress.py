@@ -58,3 +58,18 @@ def test_it_stands_while_no_load_came_after_it(tmp_path: Path) -> None:
         assert set(ledger.standing_progress()) == {"s.d.u"}
         ledger.finish_load(again, None, RECEIPT)
         assert ledger.standing_progress()["s.d.t"] == first
+
+
+def test_a_place_is_in_the_log_of_the_server_that_its_load_read(tmp_path: Path) -> None:
+    ledger = Ledger(f"sqlite:///{tmp_path}/ledger.db")
+    window = Window("initial", None, None, NOON.date())
+    # Sets of GTIDs name other servers, too.
+    place = '{"mysql": "other:1-5", "server": "other"}'
+    with ledger.lease("s.d.t", "run") as lease:
+        load = ledger.start_load(ledger.create_load("s.d.t", window), lease, "run", "t_v_0", None)
+        ledger.record_log_progress([replace(FIRST, seq=load.seq)])
+        assert ledger.followed_elsewhere("mine") == {"s.d.t"}, "it has no receipt yet"
+        ledger.finish_load(load, None, replace(RECEIPT, server="mine", log_place=place))
+    assert ledger.followed_elsewhere("mine") == set()
+    assert ledger.followed_elsewhere("other") == {"s.d.t"}
+    assert ledger.followed_elsewhere("min_") == {"s.d.t"}

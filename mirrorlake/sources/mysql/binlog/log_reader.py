@@ -17,7 +17,6 @@ from mirrorlake.sources.mysql.binlog.events.framing import (
     IGNORABLE,
     Framing,
     LogEvent,
-    read_rotate,
     unknown_event,
 )
 from mirrorlake.sources.mysql.binlog.events.gtid_events import TransactionStart, read_start
@@ -29,6 +28,7 @@ from mirrorlake.sources.mysql.binlog.log_batches import (
     LoggedStatement,
     LogTransaction,
 )
+from mirrorlake.sources.mysql.binlog.log_offsets import LogOffsets
 from mirrorlake.sources.mysql.binlog.open_transactions import (
     OpenTransaction,
     PreparedTransaction,
@@ -50,8 +50,6 @@ from mirrorlake.sources.mysql.binlog.statements import (
 )
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
 
-_WRAP: Final = 0xFFFFFFFF
-_NEAR: Final = 1 << 31
 _BEGIN: Final = b"\0BEGIN"
 _NOTHING: Final = ()
 _ROW_KINDS: Final = frozenset({*CHANGE_OF, kinds.TABLE_MAP, kinds.PARTIAL_UPDATE_ROWS})
@@ -81,7 +79,7 @@ class LogReader:
         self._server, self._tables = server, tables
         self._framing = Framing(checksums)
         self._gatherer = RowGatherer(tables, server)
-        self._file, self._offset, self._began = "", 0, 0
+        self._at = LogOffsets()
         self._done: tuple[str, int] | None = None
         self._gtids = start.start.gtids
         self._catching_up = start.since is not None
@@ -140,7 +138,8 @@ class LogReader:
                 yield from self._rest()
                 continue
             event = self._framing.read(packet)
-            self._place(event)
+            if event.kind not in (kinds.ROTATE, kinds.HEARTBEAT):  # these are more than places
+                self._at.note(event)
             self._written_at = event.timestamp or self._written_at
             if event.kind == kinds.TRANSACTION_PAYLOAD:
                 for inner in read_payload(event):
@@ -148,15 +147,15 @@ class LogReader:
             elif (found := self._event(event)) is not _NOTHING:
                 yield from found
             if self._open is None:
-                self._done = (self._file, self._offset)
+                self._done = (self._at.file, self._at.offset)
                 if self._is_due():
                     yield self._take()
-                if until is not None and self._offset and self._reached(until):
+                if until is not None and self._at.offset and self._reached(until):
                     break
         yield from self._rest(void=True)
 
     def _reached(self, until: LogPosition) -> bool:
-        return LogPosition(self._file, self._offset) >= until
+        return LogPosition(self._at.file, self._at.offset) >= until
 
     def _is_due(self) -> bool:
         return self._due is not None and time.monotonic() >= self._due
@@ -169,15 +168,6 @@ class LogReader:
             yield from self._void()
         if not self._gatherer.is_empty or self._statements or self.position != self._reported:
             yield self._take()
-
-    def _place(self, event: LogEvent) -> None:
-        """Where the event is, and where the next one will be: a header's offsets wrap at 4 GB."""
-        if not event.placed or event.kind in (kinds.ROTATE, kinds.HEARTBEAT):
-            return
-        step = (event.end - self._offset) & _WRAP
-        if step < event.size:
-            raise unreadable(f"An event ({event.name})", f"it ends before it begins: {event.end}")
-        self._began, self._offset = self._offset + step - event.size, self._offset + step
 
     def _event(self, event: LogEvent) -> Iterable[LogBatch]:
         """Take in an event; what is full then is to be given out."""
@@ -236,7 +226,7 @@ class LogReader:
 
     def _begin(self, start: TransactionStart) -> OpenTransaction:
         self._located = True
-        at = LogPosition(self._file, self._began)
+        at = LogPosition(self._at.file, self._at.began)
         mark = LogTransaction(at, start.gtid, start.committed_at)
         opened = OpenTransaction(
             mark, start, self._was_given_out(mark), begun=start.standalone is False
@@ -351,8 +341,8 @@ class LogReader:
         self._open = None
 
     def _on_rotate(self, event: LogEvent) -> Iterator[LogBatch]:
-        self._located = self._located or bool(self._file)
-        self._file, self._offset = read_rotate(event)
+        self._located = self._located or bool(self._at.file)
+        self._at.note(event)
         if self._open is not None:
             yield from self._void()
 
@@ -370,10 +360,9 @@ class LogReader:
             yield self._take(void=True)
 
     def _on_heartbeat(self, event: LogEvent) -> Iterator[LogBatch]:
-        step = (event.end - self._offset) & _WRAP
-        if self._open is None and event.body.decode(errors="replace") == self._file:
-            self._offset += step if step < _NEAR else 0
-            self._located, self._done = True, (self._file, self._offset)
+        if self._open is None and event.body.decode(errors="replace") == self._at.file:
+            self._at.note(event)
+            self._located, self._done = True, (self._at.file, self._at.offset)
         return self._rest()
 
     def _on_incident(self, event: LogEvent) -> None:

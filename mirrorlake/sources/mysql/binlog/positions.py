@@ -152,13 +152,14 @@ class StreamPosition:
 
 
 def with_gtid(gtids: Gtids | None, gtid: Gtid | None) -> Gtids | None:
-    """The transactions, and one more.
+    """The transactions, and one more. None: MySQL numbered it not, so that no set has all that are
+    before a place.
 
     Raises:
         SourceError: the one is of another kind of server.
     """
     if gtid is None or gtids is None:
-        return gtids
+        return gtids if gtid is not None or isinstance(gtids, GtidList) else None
     if isinstance(gtids, GtidSet) and isinstance(gtid, MysqlGtid):
         return gtids.add(gtid)
     if isinstance(gtids, GtidList) and isinstance(gtid, MariadbGtid):

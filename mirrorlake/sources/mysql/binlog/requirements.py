@@ -14,6 +14,7 @@ from typing import Any, Final
 from pymysql.connections import Connection
 
 from mirrorlake.errors import SourceError
+from mirrorlake.sources.mysql.changes.replica import replicates
 from mirrorlake.sources.mysql.sessions.connect import is_mariadb, rows_of
 from mirrorlake.sources.mysql.tables import quoted_text
 
@@ -57,6 +58,7 @@ def find_missing(
     mariadb = is_mariadb(connection)
     return [
         *_format(variables, mariadb=mariadb),
+        *_replica(connection, variables),
         *_advice(variables, retention),
         *_grants(connection, mariadb=mariadb),
     ]
@@ -88,17 +90,31 @@ def _format(variables: Mapping[str, str], *, mariadb: bool) -> Iterator[LogRequi
             "changes of JSON are logged in part",
             "SET GLOBAL binlog_row_value_options = ''",
         )
-    if variables.get("log_slave_updates", "ON").upper() == "OFF" and _may_replicate(variables):
+
+
+def _replica(connection: Connection[Any], values: Mapping[str, str]) -> Iterator[LogRequirement]:
+    """Whether its log lacks what it replicates: it would look as if nothing ever changed."""
+    names = "log_replica_updates", "log_slave_updates"
+    logged = next((values[name] for name in names if name in values), "ON")
+    if not _is_on(values.get("log_bin", "OFF")) or _is_on(logged):
+        return
+    try:
+        replica, words = replicates(connection), "this is a replica: "
+    except SourceError as error:
+        if error.retryable or not _is_refused(error):
+            raise
+        # Who may not see it is told where it is likely.
+        replica, words = False, "if this is a replica, "
+        if not _is_on(values.get("read_only", "OFF")):
+            return
+    if replica or words.startswith("if"):
         yield LogRequirement(
             "log_replica_updates",
-            "if this is a replica, its log has nothing of what it replicates",
-            "[mysqld] log_replica_updates = ON (log_slave_updates) and a restart",
-            needed=False,
+            f"{words}its log has nothing of what it replicates",
+            "[mysqld] log_replica_updates = ON (log_slave_updates) and a restart; or RESET REPLICA "
+            "ALL, if it replicates nothing any more",
+            needed=replica,
         )
-
-
-def _may_replicate(variables: Mapping[str, str]) -> bool:
-    return _is_on(variables.get("read_only", "OFF"))
 
 
 def _is_on(value: str) -> bool:
@@ -175,10 +191,14 @@ def _may(connection: Connection[Any], statement: str) -> bool:
     try:
         rows_of(connection, statement)
     except SourceError as error:
-        if error.retryable or not any(f"[{code}]" in str(error) for code in _REFUSED):
+        if error.retryable or not _is_refused(error):
             raise
         return False
     return True
+
+
+def _is_refused(error: SourceError) -> bool:
+    return any(f"[{code}]" in str(error) for code in _REFUSED)
 
 
 def _may_replicate_from(connection: Connection[Any]) -> bool:

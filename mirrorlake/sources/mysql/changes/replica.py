@@ -245,6 +245,15 @@ def read_lag(connection: Connection[Any]) -> Lag | None:
     )
 
 
+def replicates(connection: Connection[Any]) -> bool:
+    """Whether the server applies what another one logs, or is set to.
+
+    Raises:
+        SourceError: the account may not see (REPLICATION CLIENT; in MariaDB SLAVE MONITOR).
+    """
+    return bool(_status(connection))
+
+
 def _status(connection: Connection[Any]) -> list[dict[str, Any]]:
     """One mapping a channel, by the new names in lower case."""
     if is_mariadb(connection):

@@ -4,34 +4,29 @@ What belongs here: what a server says of its log. What doesn't: its events
 (`mirrorlake.sources.mysql.binlog`).
 
 Source: MySQL 8.0 manual, 13.7.7.1 "SHOW BINARY LOGS", 17.1.6.4 "Binary Logging Options and
-Variables"; MariaDB knowledge base, "Enhancements for START TRANSACTION WITH CONSISTENT SNAPSHOT".
+Variables".
 """
 
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from pymysql.connections import Connection
 
 from mirrorlake.config.server import SourceConfig
-from mirrorlake.errors import SourceBusy, SourceError
+from mirrorlake.errors import SourceError
 from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
 from mirrorlake.sources.mysql.binlog.events.framing import Framing, read_rotate
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
 from mirrorlake.sources.mysql.binlog.requirements import find_missing
 from mirrorlake.sources.mysql.binlog.server_logs import choose_server_id
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
-from mirrorlake.sources.mysql.changes.open_writes import NO_CONNECTION, read_open_writes
-from mirrorlake.sources.mysql.sessions.connect import is_mariadb, read_clock, rows_of
-
-_COMMITTING_SECONDS: Final = 30.0
-_PAUSE: Final = 0.1
+from mirrorlake.sources.mysql.sessions.connect import read_clock, rows_of
 
 
 @dataclass(frozen=True)
@@ -92,87 +87,9 @@ def read_end(connection: Connection[Any], source: SourceConfig) -> LogEnd:
     clock = read_clock(connection)
     files = {str(row[0]): int(row[1]) for row in rows_of(connection, "SHOW BINARY LOGS")}
     if not files:
-        raise _without_log(source)
+        raise without_log(source)
     file = list(files)[-1]
     return LogEnd(clock, LogPosition(file, files[file]), files)
-
-
-def read_copy_start(connection: Connection[Any], source: SourceConfig, server: str) -> LogPlace:
-    """A place in the log before which all is visible to whatever is read from now on.
-
-    A transaction is in the log a moment before others see its rows: a copy that began in between
-    would lack them, and so would what follows. MariaDB says where its log was when a snapshot was
-    taken. MySQL does not: every transaction that may be in that moment is waited for.
-
-    Raises:
-        SourceBusy: one does not end.
-        SourceError: the log, or what is being committed, can't be seen.
-    """
-    if is_mariadb(connection):
-        rows_of(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
-        try:
-            said = dict(rows_of(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'"))
-        finally:
-            rows_of(connection, "ROLLBACK")
-        found = {str(name).lower(): str(value) for name, value in said.items()}
-        if not found.get("binlog_snapshot_file"):
-            raise _without_log(source)
-        position = LogPosition(
-            found["binlog_snapshot_file"], int(found["binlog_snapshot_position"])
-        )
-    else:
-        position = read_end(connection, source).position
-        _wait_for_commits(connection, source)
-    at = StreamPosition(position)
-    number = new_server_id(connection)
-    with LogTransport(source, at, number, follow=False, server=server) as transport:
-        files = LogFiles(transport)
-        for _ in files.packets():
-            if position.file in files.made:
-                return LogPlace(at, files.made[position.file])
-    raise SourceError(
-        f"source {source.name} did not send the beginning of {position.file}", source=source.name
-    )
-
-
-def _wait_for_commits(connection: Connection[Any], source: SourceConfig) -> None:
-    """Return once no transaction is left that may be between its place in the log and its end: one
-    that is open, and whose session is not asleep, since before this was called."""
-    deadline, first = time.monotonic() + _COMMITTING_SECONDS, None
-    while True:
-        found = read_open_writes(connection)
-        if found is None:
-            raise SourceError(
-                f"source {source.name}: this account can't see which transactions are being "
-                "committed, and what is copied must begin between two",
-                source=source.name,
-                next_step="Grant it PROCESS",
-            )
-        asleep = {
-            int(row[0])
-            for row in rows_of(
-                connection,
-                "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND = 'Sleep'",
-            )
-        }
-        now = {
-            (thread, began)
-            for thread, began in found.transactions.items()
-            if thread != NO_CONNECTION and thread not in asleep
-        }
-        first = now if first is None else first & now
-        if not first:
-            return
-        if time.monotonic() > deadline:
-            thread, began = min(first, key=lambda one: one[1])
-            raise SourceBusy(
-                f"source {source.name}: the transaction of connection {thread} runs since {began} "
-                "UTC, and may be about to be committed: no copy can begin that the log continues",
-                source=source.name,
-                next_step="Sync again once its statement ended",
-                retryable=True,
-            )
-        time.sleep(_PAUSE)
 
 
 class LogFiles:
@@ -262,7 +179,8 @@ def _filters(connection: Connection[Any]) -> tuple[set[str], set[str]]:
     return only, never
 
 
-def _without_log(source: SourceConfig) -> SourceError:
+def without_log(source: SourceConfig) -> SourceError:
+    """The error of a server that keeps no log."""
     return SourceError(
         f"source {source.name} keeps no binary log",
         source=source.name,

@@ -1,15 +1,15 @@
 """A place in one server's log, found in another's by its GTIDs: after a failover nothing has to be
 read again.
 
-Of MariaDB: a domain's transactions stand in each server's log in the order of their numbers, so one
-number says what is before. MySQL's sets say no order, and its servers don't say which transactions
-are before an offset.
+Of MariaDB a domain's transactions stand in each server's log in the order of their numbers, so one
+number says what is before. Of MySQL the set says it, where the other log has just these first.
 
 Source: MariaDB knowledge base, "Global Transaction ID", "gtid_binlog_state", "BINLOG_GTID_POS".
 """
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 from pymysql.connections import Connection
@@ -17,21 +17,19 @@ from pymysql.connections import Connection
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SourceError
 from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
-from mirrorlake.sources.mysql.binlog.events.framing import Framing, read_rotate
 from mirrorlake.sources.mysql.binlog.events.gtid_events import read_start
 from mirrorlake.sources.mysql.binlog.gtid_lists import GtidList, MariadbGtid
-from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition, has_gtid
-from mirrorlake.sources.mysql.binlog.transport import LogTransport
-from mirrorlake.sources.mysql.following.log_state import (
-    LogFiles,
-    LogPlace,
-    new_server_id,
-    read_end,
-)
+from mirrorlake.sources.mysql.binlog.gtid_sets import GtidSet
+from mirrorlake.sources.mysql.binlog.positions import Gtids, LogPosition, StreamPosition, has_gtid
+from mirrorlake.sources.mysql.following.executed_sets import find_after, set_before, why_lacking
+from mirrorlake.sources.mysql.following.log_state import LogPlace, read_end
+from mirrorlake.sources.mysql.following.log_walk import made_of, walk_log
 from mirrorlake.sources.mysql.sessions.connect import is_mariadb, rows_of
 
 
-def gtids_at(connection: Connection[Any], position: LogPosition) -> GtidList | None:
+def gtids_at(
+    connection: Connection[Any], source: SourceConfig, server: str, position: LogPosition
+) -> Gtids | None:
     """The transactions before a place between two, in this server's own log; None where it does not
     say.
 
@@ -39,7 +37,7 @@ def gtids_at(connection: Connection[Any], position: LogPosition) -> GtidList | N
         SourceError: the server could not be queried.
     """
     if not is_mariadb(connection):
-        return None
+        return set_before(connection, source, server, position)
     parts = (position.file, position.offset)
     [(text,)] = rows_of(connection, "SELECT BINLOG_GTID_POS(%s, %s)", parts)
     return None if text is None else GtidList.parse(str(text))
@@ -57,47 +55,58 @@ def find_same_place(
     Raises:
         SourceError: there is none, or that can't be told; why.
     """
-    last = _only_gtid(source, place)
+    if words := why_not_there(connection, server, place):
+        raise SourceError(words, source=source.name)
+    gtids = place.position.gtids
+    if isinstance(gtids, GtidSet):
+        return find_after(connection, source, server, gtids)
+    assert isinstance(gtids, GtidList)  # noqa: S101 (a place without is none)
+    return _find_after_last(connection, source, server, gtids)
+
+
+def why_not_there(connection: Connection[Any], server: str, place: LogPlace) -> str:
+    """Why a place of another server's log is not in that of the server that answers now, as far as
+    one query tells; '' where it may be.
+
+    Raises:
+        SourceError: the server was lost.
+    """
+    gtids, kind = place.position.gtids, "MariaDB" if is_mariadb(connection) else "MySQL"
+    lost = f"place {place.log} can't be found in another server's log: "
+    if place.position.since is not None:
+        return f"{lost}an XA transaction was prepared there, and is open"
+    if gtids is None or isinstance(gtids, GtidList) != is_mariadb(connection):
+        return f"{lost}its transactions have no GTIDs of {kind}'s"
+    if isinstance(gtids, GtidSet):
+        return why_lacking(connection, server, gtids)
+    if len(gtids.last) != 1:
+        return f"{lost}its transactions are of {len(gtids.last)} domains"
+    [last] = gtids.last.values()
     [(state,)] = rows_of(connection, "SELECT @@gtid_binlog_state")
     known = [MariadbGtid.parse(part) for part in str(state or "").split(",") if part.strip()]
     mine = [one for one in known if (one.domain, one.server) == (last.domain, last.server)]
     if not mine or mine[0].sequence < last.sequence:
-        raise SourceError(
+        return (
             f"server {server} does not have transaction {last}: it lags behind, or has another "
-            "history",
-            source=source.name,
+            "history"
         )
-    gtids = GtidList({last.domain: last})
-    end, number = read_end(connection, source), new_server_id(connection)
-    start = StreamPosition(None, gtids)
-    with LogTransport(source, start, number, follow=False, server=server) as transport:
-        files, framing, file = LogFiles(transport), Framing(transport.checksums), ""
-        for packet in files.packets():
-            event = framing.read(packet)
-            if event.kind == kinds.ROTATE:
-                file = read_rotate(event)[0]
-            elif event.kind == kinds.MARIADB_GTID:
-                found = read_start(event).gtid
+    return ""
+
+
+def _find_after_last(
+    connection: Connection[Any], source: SourceConfig, server: str, gtids: GtidList
+) -> LogPlace:
+    end = read_end(connection, source).position
+    with closing(walk_log(connection, source, server, StreamPosition(None, gtids))) as walk:
+        for one in walk:
+            if one.event.kind == kinds.MARIADB_GTID:
+                found = read_start(one.event).gtid
                 if has_gtid(gtids, found):
                     raise SourceError(
-                        f"server {server} has {found} after {last} in its log", source=source.name
+                        f"server {server} has {found} after {gtids} in its log", source=source.name
                     )
-                position = LogPosition(file, event.end - event.size)
-                return LogPlace(StreamPosition(position, gtids), files.made.get(file, 0))
-    position = end.position
-    return LogPlace(StreamPosition(position, gtids), files.made.get(position.file, 0))
-
-
-def _only_gtid(source: SourceConfig, place: LogPlace) -> MariadbGtid:
-    why, gtids = "", place.position.gtids
-    if place.position.since is not None:
-        why = "an XA transaction was prepared there, and is open"
-    elif not isinstance(gtids, GtidList):
-        why = "its transactions have no GTIDs of MariaDB's"
-    elif len(gtids.last) != 1:
-        why = f"its transactions are of {len(gtids.last)} domains"
-    else:
-        return next(iter(gtids.last.values()))
-    raise SourceError(
-        f"place {place.log} can't be found in another server's log: {why}", source=source.name
-    )
+                return LogPlace(StreamPosition(one.begin, gtids), one.made)
+            if not one.end < end:
+                break
+    made = made_of(connection, source, server, end.file)
+    return LogPlace(StreamPosition(end, gtids), made)

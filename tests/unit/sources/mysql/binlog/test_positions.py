@@ -130,3 +130,9 @@ def test_transactions_of_two_kinds_of_servers_are_not_mixed() -> None:
     assert with_gtid(None, MariadbGtid(0, 1, 2)) is None
     with pytest.raises(SourceError, match="different kinds"):
         with_gtid(gtids, MysqlGtid(SERVERS[0], "", 1))
+
+
+def test_a_transaction_without_a_number_ends_a_set() -> None:
+    """No set of MySQL's has all that are before a place then; MariaDB's say which is the last."""
+    assert with_gtid(GtidSet(), None) is None
+    assert with_gtid(GtidList.parse("0-1-1"), None) == GtidList.parse("0-1-1")
