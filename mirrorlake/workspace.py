@@ -11,9 +11,10 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from mirrorlake.config.configuration import Config
@@ -24,6 +25,7 @@ from mirrorlake.destinations.iceberg.commits.heads import (
     MovedTable,
     Recorded,
     find_moved_tables,
+    read_left,
     record_heads,
 )
 from mirrorlake.destinations.iceberg.lake import Lake
@@ -31,6 +33,7 @@ from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
 from mirrorlake.destinations.iceberg.warehouse.lost_ledger import refuse_lost_ledger
 from mirrorlake.errors import LeaseHeld, MirrorlakeError
+from mirrorlake.ledger.lake.lake_heads import LakeHead
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.runtime.permissions import hold
@@ -171,6 +174,21 @@ class Workspace:
             record_heads(*parts, self.moved, self._accepted)
         except MirrorlakeError as error:
             logger.info("table %s: what it holds now was not recorded: %s", contract.name, error)
+
+    def left(self, name: str, layer: str, identifier: Identifier) -> Callable[[], None]:
+        """What records a lake table as a commit of ours has just left it. It belongs into the
+        transaction that records what was committed: other hands that come before this run's end,
+        and a run that dies before it, must not make that older than it is.
+
+        Raises:
+            LakeError: the lake can't be read.
+        """
+        heads: list[LakeHead] = []
+        if identifier in self._accepted or not any(o.identifier == identifier for o in self.moved):
+            recorded = {head.name: head for head in self.ledger.lake_heads(name)}
+            head = read_left(self.lake, identifier, layer, name, recorded.get(identifier.path))
+            heads += [head] if head is not None else []
+        return partial(self.ledger.record_lake_heads, heads)
 
     def accept(self, identifier: Identifier) -> None:
         """A lake table that other hands had moved is what it must be again."""

@@ -153,8 +153,11 @@ def _carry_out(
     scan = apply() if todo.loads else Scan()
     failpoint("fold.committed")
     ledger, name, compacts = workspace.ledger, layer.name, bool(todo.loads) and at is not None
+    # One that is to take another's name is recorded once it has it.
+    shown = layer.identifier in (plan.deduped, plan.clean)
     ledger.together(
         lambda: ledger.record_folds(plan.name, name, todo.held, workspace.run_id),
+        *([workspace.left(plan.name, name, layer.identifier)] if shown else []),
         *([lambda: record_as_made(workspace, plan, layer)] if fresh else []),
         *([] if compacts else [_cost(workspace, plan, layer, todo, scan, at, begun)]),
     )

@@ -89,6 +89,19 @@ class Watcher:
             return STEPS[0]
         return self._of_fold()
 
+    def left_by(self, point: str) -> tuple[str, ...]:
+        """What a kill at a failpoint must have left of the table's newest attempt."""
+        left = LEFT_BY[point]
+        if point == "commit.before":
+            # Files are written down right before. Where a lock held back what was new, there are
+            # no rows, and none is written.
+            query = (
+                "SELECT 1 FROM raw_files f WHERE table_name = ? AND f.seq = (SELECT MAX(seq) FROM "
+                "loads l WHERE l.table_name = f.table_name)"
+            )
+            left += () if self.ask(query) else ("attempt pending",)
+        return left
+
     def is_leased(self) -> bool:
         return self.ask("SELECT owner FROM leases WHERE table_name = ?") not in ([], [("",)])
 

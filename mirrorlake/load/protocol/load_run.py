@@ -172,9 +172,11 @@ class LoadRun:
     def _record(self, snapshot: int | None, receipt: Receipt) -> None:
         ledger, load = self.workspace.ledger, self.load
         replaced = replaced_files(self.workspace.lake, self.raw, snapshot)
+        left = [self.workspace.left(load.table, "raw", self.raw)] if snapshot is not None else []
         ledger.together(
             lambda: ledger.forget_raw_files(load.table, replaced),
             lambda: ledger.finish_load(load, snapshot, receipt),
+            *left,
         )
 
     def settle(self) -> bool:

@@ -314,8 +314,11 @@ class _Refold:
     def _record(self, layer: Layer, scanned: int | None, head: int | None) -> None:
         ledger, plan = self._workspace.ledger, self._plan
         run_id = self._workspace.run_id
-        ledger.record_folds(plan.name, layer.name, self._todo.held, run_id)
-        record_as_made(self._workspace, plan, layer)
+        ledger.together(
+            lambda: ledger.record_folds(plan.name, layer.name, self._todo.held, run_id),
+            self._workspace.left(plan.name, layer.name, layer.identifier),
+            lambda: record_as_made(self._workspace, plan, layer),
+        )
         seq = max(load.seq for load in self._todo.loads)
         written = written_since(self._lake.load(layer.identifier), head)
         ledger.record_cost(plan.name, layer.name, seq, scanned, written)

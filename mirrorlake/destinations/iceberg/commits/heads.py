@@ -222,8 +222,7 @@ def only_foreign_since(table: Table, left: int) -> bool:
 
 
 def find_foreign(table: Table) -> int | None:
-    """The newest version in a table's history that others wrote and that changed rows; None where
-    none did."""
+    """The newest version in a table's history by which others changed rows; None: they didn't."""
     written = (
         one.snapshot_id
         for one in _without_branches(table)
@@ -246,8 +245,7 @@ def has_our_commits(table: Table) -> bool:
     return any(_is_ours(one) for one in table.snapshots())
 
 
-def read_head(table: Table, contract_name: str, identifier: Identifier) -> LakeHead:
-    """A lake table as it is now, to be recorded."""
+def _head(table: Table, contract_name: str, identifier: Identifier) -> LakeHead:
     shown = table.current_snapshot()
     return LakeHead(
         namespace=identifier.namespace,
@@ -258,6 +256,22 @@ def read_head(table: Table, contract_name: str, identifier: Identifier) -> LakeH
         sequence=(shown.sequence_number or 0) if shown else 0,
         metadata_location=table.metadata_location,
     )
+
+
+def read_left(
+    lake: Connection, identifier: Identifier, layer: str, name: str, head: LakeHead | None
+) -> LakeHead | None:
+    """What a commit of ours, under a table's lease, left of a lake table; ``head`` is what is
+    recorded of it. None where others wrote to it since, or it is not there.
+
+    Raises:
+        LakeError: the lake can't be read.
+    """
+    table = lake.load(identifier)
+    if table is None:
+        return None
+    with lake.translated(identifier):
+        return _head(table, name, identifier) if _is_known(table, head, layer) else None
 
 
 def record_heads(
@@ -304,13 +318,10 @@ def record_heads(
         with lake.translated(identifier):
             # A fold sets those beside the rows back to what the rows name.
             if identifier in accepted or layer == "side" or _is_known(table, head, layer):
-                new.append(read_head(table, contract.name, identifier))
+                new.append(_head(table, contract.name, identifier))
     if gone or new:
-        ledger.give_back(
-            lease,
-            lambda: ledger.forget_lake_heads(gone),
-            lambda: ledger.record_lake_heads(new),
-        )
+        forget, record = ledger.forget_lake_heads, ledger.record_lake_heads
+        ledger.give_back(lease, lambda: forget(gone), lambda: record(new))
 
 
 def _is_known(table: Table, head: LakeHead | None, layer: str) -> bool:
@@ -327,7 +338,7 @@ def _was_elsewhere(ledger: Ledger, contract: Recorded) -> bool:
     if not isinstance(contract, TableContract):
         return False
     receipt = ledger.newest_receipt(contract.name)
-    said = receipt.meaning if receipt is not None else None
+    said = receipt.meaning if receipt else None
     return said is not None and said.get("raw", contract.namespaces.raw) != contract.namespaces.raw
 
 
