@@ -134,13 +134,19 @@ FILE_FAULTS = (TRUNCATED, UNDONE)
 DELETED_BY_OTHERS, ADDED_BY_OTHERS = "other hands: a row deleted", "other hands: a row added"
 SET_BACK_BY_OTHERS = "other hands: an older version shown"
 DROPPED_BY_OTHERS = "other hands: dropped from the catalog"
+PURGED_BY_OTHERS = "other hands: gone with its files"
+REPLACED_BY_OTHERS = "other hands: renamed, and another in its place"
 RAW_SET_BACK_BY_OTHERS = "other hands: an older version of raw shown"
+RAW_ADDED_BY_OTHERS = "other hands: a row added to raw"
+RAW_DROPPED_BY_OTHERS = "other hands: raw dropped from the catalog"
 CATALOG_SET_BACK_BY_OTHERS = "other hands: an older copy of the catalog"
 VIEW_DROPPED_BY_OTHERS = "other hands: clean's view dropped"
 OLDER_LEDGER, LOST_LEDGER = "other hands: an older copy of the ledger", "other hands: no ledger"
 HAND_FAULTS = (
     *(DELETED_BY_OTHERS, ADDED_BY_OTHERS, SET_BACK_BY_OTHERS, DROPPED_BY_OTHERS),
-    *(RAW_SET_BACK_BY_OTHERS, CATALOG_SET_BACK_BY_OTHERS, VIEW_DROPPED_BY_OTHERS),
+    *(PURGED_BY_OTHERS, REPLACED_BY_OTHERS),
+    *(RAW_SET_BACK_BY_OTHERS, RAW_ADDED_BY_OTHERS, RAW_DROPPED_BY_OTHERS),
+    *(CATALOG_SET_BACK_BY_OTHERS, VIEW_DROPPED_BY_OTHERS),
     *(OLDER_LEDGER, LOST_LEDGER),
 )
 """What a colleague with a Spark of his own does: no commit of it carries a word of ours."""

@@ -1,12 +1,16 @@
-"""What other hands do to the lake tables of a victim: past the engine, with no word of ours.
+"""What other hands do to the lake tables of a victim: past the engine, with no word of ours; and
+what puts it right.
 
-What belongs here: doing it. What doesn't: what finds it, and what puts it right (`demo.sabotage`).
+What belongs here: doing it, and one sync after it. What doesn't: what finds it (`demo.sabotage`).
 """
 
 from __future__ import annotations
 
+import re
+import shutil
 import sqlite3
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -21,7 +25,11 @@ from demo.faults import (
     DROPPED_BY_OTHERS,
     LOST_LEDGER,
     OLDER_LEDGER,
+    PURGED_BY_OTHERS,
+    RAW_ADDED_BY_OTHERS,
+    RAW_DROPPED_BY_OTHERS,
     RAW_SET_BACK_BY_OTHERS,
+    REPLACED_BY_OTHERS,
     SET_BACK_BY_OTHERS,
     VIEW_DROPPED_BY_OTHERS,
 )
@@ -31,7 +39,11 @@ from mirrorlake.destinations.iceberg.commits.branches import roll_back
 from mirrorlake.destinations.iceberg.commits.commit import BY
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.destinations.iceberg.spark.settings import activate
+from mirrorlake.errors import LakeError, LedgerError
+from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.repairing.find_tables import find_tables
+from mirrorlake.operations.repairing.restore_ledger import rebuild_tables
 from mirrorlake.workspace import Workspace
 
 
@@ -49,13 +61,12 @@ class _Victim(Protocol):
 def plant_hand(victim: _Victim, name: str, row: int) -> None:
     """Do what other hands do, by the fault's name; ``row`` is deleted, or added twice."""
     lake, at = victim.workspace.lake, victim.deduped
-    if name == DROPPED_BY_OTHERS:
-        lake.catalog.drop_table(at.path)
-    elif name == SET_BACK_BY_OTHERS:
-        _set_back(victim, at)
-    elif name == RAW_SET_BACK_BY_OTHERS:
-        version = victim.workspace.ledger.schema_versions(victim.contract.name)[-1]
-        _set_back(victim, Identifier(victim.contract.namespaces.raw, version.raw_table))
+    if name in (DROPPED_BY_OTHERS, RAW_DROPPED_BY_OTHERS):
+        lake.catalog.drop_table((at if name == DROPPED_BY_OTHERS else _raw_of(victim)).path)
+    elif name in (SET_BACK_BY_OTHERS, RAW_SET_BACK_BY_OTHERS):
+        _set_back(victim, at if name == SET_BACK_BY_OTHERS else _raw_of(victim))
+    elif name in (PURGED_BY_OTHERS, REPLACED_BY_OTHERS):
+        _take_away(victim, at, purged=name == PURGED_BY_OTHERS)
     elif name == CATALOG_SET_BACK_BY_OTHERS:
         table = lake.load(at)
         change_and_sync(victim)
@@ -65,6 +76,25 @@ def plant_hand(victim: _Victim, name: str, row: int) -> None:
         _put_ledger_back(victim, lost=name == LOST_LEDGER)
     else:
         _by_spark(victim, name, row)
+
+
+def _raw_of(victim: _Victim) -> Identifier:
+    version = victim.workspace.ledger.schema_versions(victim.contract.name)[-1]
+    return Identifier(victim.contract.namespaces.raw, version.raw_table)
+
+
+def _take_away(victim: _Victim, at: Identifier, *, purged: bool) -> None:
+    """Drop a table with its files; or rename it, and have an empty one take its name."""
+    catalog, table = victim.workspace.lake.catalog, victim.workspace.lake.load(at)
+    if table is None:
+        return
+    if purged:
+        catalog.drop_table(at.path)
+        shutil.rmtree("/" + table.location().removeprefix("file:").lstrip("/"))
+        return
+    catalog.rename_table(at.path, (at.namespace, f"{at.name}_of_old"))
+    location = f"{table.location()}_of_others"
+    catalog.create_table(at.path, table.schema(), location=location)
 
 
 def _put_ledger_back(victim: _Victim, *, lost: bool) -> None:
@@ -84,9 +114,11 @@ def _put_ledger_back(victim: _Victim, *, lost: bool) -> None:
 
 def _by_spark(victim: _Victim, name: str, row: int) -> None:
     at, clean = victim.deduped, Identifier(victim.contract.namespaces.clean, victim.contract.table)
+    raw = _raw_of(victim)
     statements = {
         DELETED_BY_OTHERS: f"DELETE FROM {at.sql} WHERE id = {row}",  # noqa: S608
         ADDED_BY_OTHERS: f"INSERT INTO {at.sql} SELECT * FROM {at.sql} WHERE id = {row}",  # noqa: S608
+        RAW_ADDED_BY_OTHERS: f"INSERT INTO {raw.sql} SELECT * FROM {raw.sql} WHERE id = {row}",  # noqa: S608
         VIEW_DROPPED_BY_OTHERS: f"DROP VIEW {clean.sql}",
     }
     session = victim.workspace.spark.get().newSession()
@@ -113,3 +145,28 @@ def change_and_sync(victim: _Victim) -> None:
     if not victim.contract.key:
         time.sleep(2.1)  # MySQL records a table's changes in whole seconds
     sync_table(victim.workspace, victim.contract)
+
+
+def heal(victim: _Victim) -> str:
+    """Sync the table: what was put right. Where that is refused, take the step that it names, and
+    sync again: what it was refused for."""
+    workspace = victim.workspace
+    config = workspace.config
+    try:
+        return "; ".join(sync_table(workspace, victim.contract).put_right)
+    except LedgerError as error:
+        refused = str(error)
+        rebuild_tables(config, Ledger(config.ledger.url), config.tables)
+    except LakeError as error:
+        refused = str(error)
+        if found := re.search(r"set its main back to version (\d+)", refused):
+            table = workspace.lake.load(_raw_of(victim))
+            if table is not None:
+                back = table.manage_snapshots().set_current_snapshot(snapshot_id=int(found[1]))
+                back.commit()
+        elif "`mirrorlake lake find`" in refused:
+            find_tables(config, workspace.ledger, uuid.uuid4().hex[:12])
+        else:
+            raise
+    sync_table(workspace, victim.contract)
+    return refused

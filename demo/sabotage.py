@@ -38,7 +38,7 @@ from demo.faults import (
     change_sql,
     create_sql,
 )
-from demo.hands import change_and_sync, plant_hand
+from demo.hands import change_and_sync, heal, plant_hand
 from demo.run import MARKER, USER
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
@@ -46,12 +46,10 @@ from mirrorlake.destinations.iceberg.commits.branches import roll_back
 from mirrorlake.destinations.iceberg.commits.commit import head_of
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.errors import ConfigError, LakeError, LedgerError, MachineError, MirrorlakeError
-from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.other_writers.moved_lake import find_all_moved
 from mirrorlake.operations.repairing.refold import refold_table
 from mirrorlake.operations.repairing.repair import repair_table
-from mirrorlake.operations.repairing.restore_ledger import rebuild_tables
 from mirrorlake.proof.comparing.counts import count_rows
 from mirrorlake.proof.comparing.evidence import formatter_of, prove_table
 from mirrorlake.proof.comparing.report import Ask
@@ -85,8 +83,7 @@ class Sabotaged:
         said: its first words about it.
         seconds: how long it took.
         repaired: whether everything was equal after the repair (of what heads find, after one
-            sync; of a ledger's hands, after `mirrorlake ledger rebuild` and one);
-            ``repair_seconds``: its time.
+            sync, or after the step that it named and one more); ``repair_seconds``: its time.
     """
 
     table: str
@@ -171,17 +168,6 @@ class Victim:
             return str(lost)
         return "; ".join(one.said for one in found)
 
-    def heal(self) -> str:
-        """Sync the table: what was put right. Of a ledger that was lost, or is an older copy, after
-        the step that the refusal names."""
-        try:
-            return "; ".join(sync_table(self.workspace, self.contract).put_right)
-        except LedgerError as refused:
-            config = self.workspace.config
-            rebuild_tables(config, Ledger(config.ledger.url), config.tables)
-            sync_table(self.workspace, self.contract)
-            return str(refused)
-
     def check(self) -> str:
         """The exact check of the whole table: its verdict, or ``error``; `lines` are its words."""
         try:
@@ -239,14 +225,15 @@ def sabotage(victim: Victim, name: str, rng: Random) -> Sabotaged:
 
 
 def _by_other_hands(victim: Victim, name: str, row: int) -> Sabotaged:
-    """Let other hands write to the lake; the heads find it, and one sync puts it right."""
+    """Let other hands write to the lake; the heads find it, and one sync puts it right, or the
+    step that it names and one more."""
     plant_hand(victim, name, row)
     started = time.monotonic()
     said = victim.find_moved()
     seconds = time.monotonic() - started
     counts = victim.count()
     started = time.monotonic()
-    healed = victim.heal()
+    healed = heal(victim)
     took = time.monotonic() - started
     return Sabotaged(
         table=victim.contract.table,

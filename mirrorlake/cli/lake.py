@@ -47,7 +47,7 @@ def find(config_path: Path, as_json: bool) -> None:
 
     After a catalog was lost, or put back from an old copy. It reads metadata and writes the catalog
     alone; the next sync makes the views again. Ends with 6 if a table was left: its name is taken,
-    or its metadata were written for another place.
+    the catalog has it by another name, or its metadata were written for another place.
     """
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.repairing.find_tables import find_tables, next_steps

@@ -27,6 +27,10 @@ from py4j.protocol import (  # pyright: ignore[reportMissingTypeStubs]
 from mirrorlake.errors import MachineError
 from mirrorlake.runtime.java import find_java, java_options, locale_name
 
+CONNECT_SECONDS, READ_SECONDS = 30.0, 60.0
+"""How long a repository is waited for: to connect, and for each piece of an answer."""
+_LIMIT = "mirrorlake"
+
 
 def spark_jars() -> Path:
     """Return the folder of Spark's own jars, in the PySpark of this environment.
@@ -61,6 +65,7 @@ def resolve_jar(coordinates: str, folder: Path) -> Path:
             settings = maven.buildIvySettings(
                 nothing, jvm.scala.Option.apply(str(folder)), False, printer
             )
+            _bound_waits(jvm, settings)
             paths = maven.resolveMavenCoordinates(
                 coordinates, settings, nothing, False, nobody, False, printer
             )
@@ -69,6 +74,20 @@ def resolve_jar(coordinates: str, folder: Path) -> Path:
         if paths.size() != 1:
             raise unresolved(coordinates, str(said.toString()))
         return Path(str(paths.head()))
+
+
+def _bound_waits(jvm: Any, settings: Any) -> None:
+    """Give each request of Ivy's a limit: it sets none itself, in place of Java's own settings."""
+    core = jvm.org.apache.ivy.core.settings
+    limit = core.NamedTimeoutConstraint(_LIMIT)
+    limit.setConnectionTimeout(int(CONNECT_SECONDS * 1000))
+    limit.setReadTimeout(int(READ_SECONDS * 1000))
+    settings.addConfigured(limit)
+    resolvers = settings.getResolvers().iterator()
+    while resolvers.hasNext():
+        resolver = resolvers.next()
+        resolver.setTimeoutConstraint(_LIMIT)
+        resolver.validate()  # which looks the name up
 
 
 def unresolved(coordinates: str, said: str) -> MachineError:
@@ -104,9 +123,6 @@ def bare_gateway(folder: Path) -> Generator[JavaGateway]:
     command = [
         str(java.command),
         *java_options(java),
-        # A registry that sends nothing: Java's own limit is none.
-        "-Dsun.net.client.defaultConnectTimeout=30000",
-        "-Dsun.net.client.defaultReadTimeout=60000",
         "-cp",
         f"{spark_jars()}/*",
         "py4j.GatewayServer",

@@ -22,6 +22,7 @@ from mirrorlake.operations.tenants.results import SyncTerms, TenantsSynced
 from mirrorlake.operations.tenants.sync import sync_tenants
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place
+from tests.support.postgres import PASSWORD as POSTGRES_PASSWORD
 from tests.support.rest_catalog import CREDENTIAL
 
 
@@ -54,6 +55,7 @@ class Tenants:
             "TEST_PASSWORD": PASSWORD,
             "TEST_HASH_KEY": HASH_KEY,
             "CATALOG_CREDENTIAL": CREDENTIAL,
+            "PG_PASSWORD": POSTGRES_PASSWORD,
         }
     )
 

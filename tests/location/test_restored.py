@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -55,6 +56,9 @@ class Storage:
         for path in self.home.rglob("*.db"):
             to = self.home.with_name("kept") / path.relative_to(self.home)
             to.parent.mkdir(parents=True, exist_ok=True)
+            if shell := shutil.which("sqlite3"):
+                subprocess.run([shell, str(path), f".backup '{to}'"], check=True)
+                continue
             with closing(sqlite3.connect(path)) as here, closing(sqlite3.connect(to)) as there:
                 here.backup(there)
 

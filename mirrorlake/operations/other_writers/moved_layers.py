@@ -56,7 +56,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.merge.reshape import mark_for_rewrite
 from mirrorlake.operations.other_writers.put_right import note_put_right
-from mirrorlake.operations.other_writers.show_ours import is_elsewhere, keep_theirs, show_ours
+from mirrorlake.operations.other_writers.show_ours import keep_theirs, other_name, show_ours
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.continuity import kept_words
 from mirrorlake.workspace import Workspace
@@ -194,7 +194,7 @@ def _retire(workspace: Workspace, identifier: Identifier, uuid: str) -> None:
     """Let the files of a layer go that is in the catalog no more; unless it is there by another
     name, as far as that can be told."""
     lake, at = workspace.lake, workspace.lake.location(identifier)
-    if is_elsewhere(workspace, identifier):
+    if other_name(lake, identifier, uuid):
         return
     with lake.translated(identifier):
         mark(open_storage(lake.catalog.properties, at), at, [uuid], RETIRED)
@@ -243,6 +243,12 @@ def _refuse_found(
             "its name, or by `mirrorlake lake find`",
         )
     newer = [m for m in there if m.sequence > sequence and uuid in (None, m.uuid)]
+    if newer and table is None and (name := other_name(lake, one.identifier, newer[0].uuid)):
+        raise LakeError(
+            f"{_words(contract, one)}; it is there as {name}",
+            table=contract.name,
+            next_step=f"Rename that table back to {one.identifier}",
+        )
     if newer:
         raise LakeError(
             f"{_words(contract, one)}; the catalog was lost, or is an old copy: {newer[0].path} is "

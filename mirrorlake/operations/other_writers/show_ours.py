@@ -6,6 +6,7 @@ What belongs here: how it is brought back. What doesn't: what follows where it i
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from mirrorlake.destinations.base import Identifier
@@ -16,6 +17,7 @@ from mirrorlake.destinations.iceberg.model import LakeTable, history, open_stora
 from mirrorlake.destinations.iceberg.storage.folder_metadata import RENAMED, mark, read_folder
 from mirrorlake.destinations.iceberg.storage.listing import listed_path
 from mirrorlake.destinations.iceberg.tables.altered_columns import set_columns_back
+from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger.lake.lake_heads import LakeHead
 from mirrorlake.operations.other_writers.put_right import KEPT
 from mirrorlake.workspace import Workspace
@@ -41,7 +43,7 @@ def show_ours(workspace: Workspace, one: MovedTable, *, register: bool = False) 
     if one.layer != "raw" and _take_back(workspace, one):
         return f"it shows that version again; theirs is kept for {KEPT.days} days"
     gone = one.recorded if register and one.how == "gone" else None
-    if gone is not None and is_elsewhere(workspace, one.identifier):
+    if gone is not None and other_name(workspace.lake, one.identifier, gone.uuid):
         lake, at = workspace.lake, workspace.lake.location(one.identifier)
         with lake.translated(one.identifier):
             mark(open_storage(lake.catalog.properties, at), at, [gone.uuid], RENAMED)
@@ -113,14 +115,24 @@ def _name_recorded(lake: Lake, identifier: Identifier, recorded: LakeHead) -> bo
     return True
 
 
-def is_elsewhere(workspace: Workspace, identifier: Identifier) -> bool:
-    """Whether a table that is gone from its name is in the catalog by another: two tables over the
-    same files would remove each other's."""
-    lake, at = workspace.lake, workspace.lake.location(identifier)
-    named = metadata_locations(workspace.config.lake)
-    if named is None:  # only the catalog itself can say
-        with lake.translated(identifier):
+def other_name(lake: Lake, identifier: Identifier, uuid: str, at: str = "") -> str | None:
+    """The name by which the catalog has a table that is gone from its own: two names over the same
+    files would remove each other's.
+
+    Args:
+        at: where its files are; by default where one of its name has them.
+    """
+    at = at or lake.location(identifier)
+    named = metadata_locations(lake.config)
+    with lake.translated(identifier):
+        if named is not None:
+            names = {Identifier(*name) for name, path in named.items() if path.startswith(f"{at}/")}
+        else:  # only the catalog itself can say
             paths = lake.catalog.list_tables(identifier.namespace)
-            others = (path for path in paths if tuple(path) != identifier.path)
-            return any(lake.catalog.load_table(path).location() == at for path in others)
-    return any(one.startswith(f"{at}/") for one in named.values())
+            names = {Identifier(path[0], path[-1]) for path in paths}
+    for name in sorted(names - {identifier}, key=str):
+        with suppress(LakeDamaged):
+            table = lake.load(name)
+            if table is not None and str(table.metadata.table_uuid) == uuid:
+                return str(name)
+    return None

@@ -36,6 +36,7 @@ from mirrorlake.destinations.iceberg.warehouse.lake_location import (
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.lake.lake_heads import LakeHead
+from mirrorlake.operations.other_writers.show_ours import other_name
 
 logger = logging.getLogger(__name__)
 _OURS: Final[Seam[str]] = Seam("lake.properties")
@@ -77,23 +78,26 @@ def find_tables(config: Config, ledger: Ledger, run_id: str) -> list[FoundTable]
     if check_warehouse(config.lake, ledger):
         refuse_no_folder(config.lake)
     lake = Lake(config.lake)
-    heads = {head.name: head for head in ledger.lake_heads()}
+    heads = {head.uuid: head for head in ledger.lake_heads()}
+    names = {head.name for head in heads.values()}
     namespaces = lake_namespaces(config, ledger)
     found: list[FoundTable] = []
-    for identifier, files in _folders(lake):
-        head = heads.pop(identifier.path, None)
-        chosen = _choose(identifier, files, head, namespaces)
-        if chosen is None:
-            continue
-        held = ledger.lease(head.table, run_id) if head is not None else nullcontext()
-        with held:
-            became = _register(lake, identifier, chosen)
-        if became is None and head is not None and chosen.sequence < head.sequence:
-            why = "the ledger knows a newer version: put it back, or sync to read it again"
-            became = FoundTable(str(identifier), "older", chosen.path, why)
-        if became is not None:
-            logger.info("lake table %s: %s %s", identifier, became.what, chosen.path)
-            found.append(became)
+    for folder, files in _folders(lake):
+        # A table that took another one's name lies in the folder that it was made in.
+        known = [heads.pop(uuid) for uuid in {one.uuid for one in files} if uuid in heads]
+        meant = [(Identifier(*head.name), head) for head in known]
+        for identifier, head in meant or ([] if folder.path in names else [(folder, None)]):
+            if (chosen := _choose(identifier, files, head, namespaces)) is None:
+                continue
+            held = ledger.lease(head.table, run_id) if head is not None else nullcontext()
+            with held:
+                became = _register(lake, identifier, chosen)
+            if became is None and head is not None and chosen.sequence < head.sequence:
+                why = "the ledger knows a newer version: put it back, or sync to read it again"
+                became = FoundTable(str(identifier), "older", chosen.path, why)
+            if became is not None:
+                logger.info("lake table %s: %s %s", identifier, became.what, chosen.path)
+                found.append(became)
     found += _gone(lake, heads.values())
     forget_lost_views(lake, ledger)
     return found
@@ -192,6 +196,9 @@ def _register(lake: Lake, identifier: Identifier, chosen: FolderMetadata) -> Fou
             return FoundTable(name, "left", chosen.path, "another table has its name: rename that")
         if there is not None and last_sequence(there) >= chosen.sequence:
             return None
+    if there is None and (other := other_name(lake, identifier, chosen.uuid, chosen.location)):
+        why = f"the catalog has it as {other}: rename that back to {identifier}"
+        return FoundTable(name, "left", chosen.path, why)
     lake.make_namespace(identifier.namespace)
     lake.name_metadata(identifier, chosen.path)
     return FoundTable(name, "registered" if there is None else "set forward", chosen.path)

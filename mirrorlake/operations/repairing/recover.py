@@ -84,14 +84,16 @@ def recover_table(
         published = settle_published(leased, contract)
         states = {load.load_id: load.state for load in workspace.ledger.loads(contract.name)}
         committed = sum(states[load_id] == "success" for load_id in pending)
-        before = datetime.now(UTC) - grace
+        long_ago = datetime.now(UTC) - grace
         for version in workspace.ledger.schema_versions(contract.name):
-            drop_kept(workspace.lake, Identifier(namespace, version.raw_table), before)
+            drop_kept(workspace.lake, Identifier(namespace, version.raw_table), long_ago)
         for _, identifier in layers_of(contract):
             drop_beside(workspace.lake, identifier)
         kept = files_of(workspace.ledger.chunked_load(contract.name))
         indexes = kept_indexes(workspace.ledger, contract.name)
         refuse_removal(leased, contract)
+        # After what died beside a layer was dropped: what marks that goes with its files.
+        before = datetime.now(UTC) - grace
         removed: list[int] = []
         for identifier, layer in list_tables(workspace, contract):
             if (table := workspace.lake.load(identifier)) is None:

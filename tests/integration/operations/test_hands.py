@@ -292,6 +292,33 @@ def test_a_table_that_was_renamed_stops_no_upkeep_and_loses_no_file(
     assert made.is_exact("t") == ""
 
 
+@pytest.mark.full
+def test_a_table_in_anothers_folder_is_found_by_its_own_name(world: Callable[..., World]) -> None:
+    """And only where the catalog lost it."""
+    made = world(t=WINDOWS)
+    assert made.sync() == {}
+    part = made.part("t", "deduped")
+    another(part)
+    made.change("t", 11, 20)
+    assert made.sync() == {}
+    assert part.folder.name == "t_elsewhere"
+
+    def find() -> dict[str, str]:
+        found = json.loads(made.run("lake", "find", "--json").stdout)
+        return {one["table"]: one["what"] for one in found if made.database in one["table"]}
+
+    def names() -> set[str]:
+        return {path[-1] for path in made.place.lake.catalog.list_tables(f"s_{made.database}")}
+
+    assert find() == {}
+    assert names() == {"t", "t_old"}
+    part.forget()
+    assert find() == {str(part.identifier): "registered"}
+    assert names() == {"t", "t_old"}
+    assert made.is_exact("t") == ""
+    assert made.sync() == {}
+
+
 def other_view(at: LakePart) -> None:
     at.spark(f"CREATE OR REPLACE VIEW {at.identifier.sql} AS SELECT 1 AS id")
 

@@ -351,6 +351,11 @@ def take_step(mirror: Mirror, layer: str, said: str, hand: Hand) -> None:
         catalog.drop_table((namespace, name))
         catalog.rename_table((namespace, f"{name}_old"), (namespace, name))
         return
+    if hand is renamed:
+        assert re.search("it is there as .*_old. Rename that table back", said), said
+        catalog, (namespace, name) = part.place.lake.catalog, part.identifier.path
+        catalog.rename_table((namespace, f"{name}_old"), (namespace, name))
+        return
     assert "mirrorlake lake find" in said, said
     config = mirror.tenants.write() if isinstance(mirror, TenantMirror) else None
     result = CliRunner().invoke(cli, ["lake", "find", "--config", str(config)])

@@ -1,5 +1,6 @@
-"""Other hands where catalog and ledger are on Postgres: what `test_hands` has of a lake with files
-of SQLite; ledgers of other ages; and two projects whose config names one another's databases."""
+"""Other hands where catalog and ledger are on Postgres: what `test_hands` and `test_hands_of_kinds`
+have of a lake with files of SQLite; ledgers of other ages; and two projects whose config names one
+another's databases."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.runtime.jars import ensure_jars
 from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract
-from tests.integration.hands import LakePart
+from tests.integration.hands import Hand, LakePart
 from tests.integration.operations.test_hands import (
     ALL,
     HEALED,
@@ -29,6 +30,7 @@ from tests.integration.operations.test_hands import (
     World,
     cases,
 )
+from tests.integration.operations.test_hands_of_kinds import CASES, KINDS, assert_put_right
 from tests.integration.projects import RawProject, SparkBeside
 from tests.support.postgres import PASSWORD, USER, Postgres, running_postgres
 
@@ -187,6 +189,55 @@ def test_a_ledger_of_another_age(world: Callable[..., World], postgres: Postgres
     assert made.sync() == {}
     assert {one: made.is_exact(one) for one in ("t", "u")} == {"t": "", "u": ""}
     assert made.load("t", "clean").scan().to_arrow().num_rows == 30
+
+
+# --- tenants, landings and models -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def served(
+    place: Place, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Place]:
+    """A lake with its catalog on the server, in the JVM of the tests' one; ``database`` is there."""
+    add_driver(place)
+    with postgres.admin() as admin:
+        admin.execute(b"CREATE DATABASE catalog_of_kinds")
+    settings = {
+        "warehouse": "lake",
+        "catalog": {"uri": on_postgres(postgres, "catalog_of_kinds")},
+    }
+    folder = tmp_path_factory.mktemp("läke on postgres")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PG_PASSWORD", PASSWORD)
+        config = load_config(write_contract(folder / "mirrorlake.yaml", 1, {}, lake=settings))
+        spark = SparkBeside(config, place.spark)
+        yield Place(folder, Lake(config.lake), spark, settings, "catalog_of_kinds")
+
+
+@pytest.mark.parametrize(
+    ("where", "hand"),
+    [pytest.param(*c, id=f"{c[0]} {c[1].__name__}".replace(" ", "-")) for c in CASES],
+)
+def test_one_command_puts_it_right_or_names_a_step_that_does(
+    where: str,
+    hand: Hand,
+    server: EmbeddedServer,
+    postgres: Postgres,
+    served: Place,
+    database: str,
+    sql: Sql,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    share_session(served, monkeypatch)
+    kind, _ = where.split()
+    mirror = KINDS[kind].make(server, served, sql, database)
+    found = mirror.part
+
+    def part(layer: str) -> LakePart:
+        return replace(found(layer), database=served.database, postgres=postgres)
+
+    monkeypatch.setattr(mirror, "part", part)
+    assert_put_right(mirror, where, hand)
 
 
 # --- two projects ---------------------------------------------------------------------------------

@@ -51,11 +51,12 @@ class Project:
     def lake(self) -> Path:
         return self.folder / "lake"
 
-    def load(self) -> int:
-        """Load the table, complete; the rows that were read."""
+    def load(self, table: str = "") -> int:
+        """Load a table (by default the first), complete; the rows that were read."""
         config = load_config(self.config)
         with Workspace.open(config) as workspace:
-            return load_table(workspace, config.tables[0]).rows
+            contract = config.table(table) if table else config.tables[0]
+            return load_table(workspace, contract).rows
 
     def raw_rows(self) -> int:
         config = load_config(self.config)
@@ -99,6 +100,13 @@ def project(server: MariaDB, place: Place, database: str, sql: Sql, tmp_path: Pa
     return made
 
 
+def add_table(project: Project, name: str, contract: dict[str, Any]) -> None:
+    text = yaml.safe_load(project.config.read_text(encoding="utf-8"))
+    (section,) = text["sources"]["s"]["databases"].values()
+    section["tables"][name] = contract
+    project.config.write_text(yaml.safe_dump(text), encoding="utf-8")
+
+
 def lose_catalog(project: Project) -> None:
     for path in project.lake.glob("catalog.db*"):
         path.unlink()
@@ -127,6 +135,32 @@ def test_a_lost_catalog_is_refused_before_one_is_made_and_the_tables_are_found(
     assert json.loads(project.run("lake", "find", "--json").stdout) == []
     assert project.load() == 4
     assert project.recover() == 0
+
+
+def test_raw_that_was_renamed_is_renamed_back_not_registered_twice(
+    project: Project, sql: Sql
+) -> None:
+    """Two names over the same files would remove each other's."""
+    lake, config = Lake(load_config(project.config).lake), load_config(project.config)
+    ((space, name),) = lake.catalog.list_tables(config.tables[0].namespaces.raw)
+    # A catalog that has none of our tables was lost.
+    sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    add_table(project, "u", {"mode": "full"})
+    assert project.load("u") == 0
+    lake.catalog.rename_table((space, name), (space, "theirs"))
+    said = rf"it is there as {space}\.theirs.*Rename that table back to {space}\.{name}"
+    for _ in range(2):
+        with pytest.raises(LakeError, match=said):
+            project.load()
+        result = project.run("lake", "find", "--json")
+        assert result.exit_code == 6
+        [found] = json.loads(result.stdout)
+        assert (found["table"], found["what"]) == (f"{space}.{name}", "left")
+        assert f"the catalog has it as {space}.theirs: rename that back" in found["why"]
+    assert (space, name) not in lake.catalog.list_tables(space)
+    lake.catalog.rename_table((space, "theirs"), (space, name))
+    assert json.loads(project.run("lake", "find", "--json").stdout) == []
+    assert project.load() == 4
 
 
 def test_an_empty_catalog_is_refused_as_a_lost_one_is(project: Project) -> None:

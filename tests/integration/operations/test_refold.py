@@ -330,6 +330,24 @@ def rows_in(workspace: Workspace, contract: TableContract) -> list[dict[str, Any
     return lake_rows(workspace, contract.namespaces.deduped, contract.table)
 
 
+def test_what_marks_a_dead_refolds_table_goes_with_its_files(
+    sql: Sql, engine_for: EngineFor
+) -> None:
+    """By one recovery: the mark is written by that very one."""
+    workspace = engine_for({"t": MASKED})
+    contract = changed(sql, workspace)
+    deduped = table_of(workspace, contract, "deduped")
+    name = (contract.namespaces.deduped, f"t__refold_{'0' * 32}")
+    beside = workspace.lake.catalog.create_table(name, deduped.schema(), deduped.location())
+    beside.append(deduped.scan().to_arrow())
+    files = {task.file.file_path for task in beside.refresh().scan().plan_files()}
+    assert recover_table(workspace, contract, timedelta(0)).orphans > len(files)
+    folder = local_path(f"{deduped.location()}/metadata")
+    assert folder is not None
+    assert list(folder.glob("*.retired")) == []
+    assert not any(path.is_file() for path in map(local_path, files) if path is not None)
+
+
 def test_what_has_nothing_to_be_made_of_is_refused(sql: Sql, engine_for: EngineFor) -> None:
     sql(CREATE)
     workspace = engine_for({"t": INCREMENTAL})

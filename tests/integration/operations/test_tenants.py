@@ -532,6 +532,76 @@ def test_a_tenant_that_is_locked_fails_alone(
 
 
 @pytest.mark.full
+def test_a_tenant_of_which_columns_are_hidden_later_keeps_its_rows(
+    tenants: Tenants, server: EmbeddedServer
+) -> None:
+    """What the account still sees of it is the shape of another tenant; the others go on."""
+    for name, columns in {
+        "narrow": "id INT PRIMARY KEY, name VARCHAR(20)",
+        "partly": COLUMNS,
+    }.items():
+        tenants.make(name, columns, *(["(1, 'a')"] if name == "narrow" else rows(1, 2)))
+    tenants.make("whole", COLUMNS, *rows(1, 2))
+    user = f"u{uuid.uuid4().hex[:8]}"
+    grants = {f"{tenants.name(name)}.*": "SELECT" for name in ("narrow", "whole")}
+    grants["*.*"] = "PROCESS, REPLICATION CLIENT"
+    partly = f"{tenants.name('partly')}.orders"
+    server.create_user(user, PASSWORD, {**grants, partly: "SELECT"})
+    tenants.user = user
+    assert tenants.sync().read == 3
+    before = tenants.deduped("id", "name", "amount")[tenants.name("partly")]
+    tenants.run("partly", "UPDATE orders SET name = 'hidden'")
+    tenants.run("whole", "INSERT INTO orders VALUES (9, 'n', NULL, 1)")
+    tenants.make("new", COLUMNS, *rows(3))
+    grants[f"{tenants.name('new')}.*"] = "SELECT"
+    server.create_user(user, PASSWORD, {**grants, partly: "SELECT (id, name)"})
+    for read in (2, 0):
+        done = tenants.sync()
+        [(name, words)] = done.failed.items()
+        assert (name, done.read) == (f"s.{tenants.name('partly')}", read)
+        assert "may not read every column" in words
+    found = tenants.deduped("id", "name", "amount")
+    assert found[tenants.name("partly")] == before
+    assert {name: len(of) for name, of in found.items()} == {
+        tenants.name(name): count
+        for name, count in {"narrow": 1, "partly": 2, "whole": 3, "new": 1}.items()
+    }
+    server.create_user(user, PASSWORD, {**grants, partly: "SELECT"})
+    assert tenants.sync().failed == {}
+    assert {name for _, name in tenants.deduped("id", "name")[tenants.name("partly")]} == {"hidden"}
+
+
+@pytest.mark.full
+def test_one_of_three_hundred_tenants_is_locked(
+    tenants: Tenants, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When they are read first, and when they moved: it is named, and every other one is read."""
+    monkeypatch.setattr("mirrorlake.sources.mysql.sessions.connect.LOCK_SECONDS", 1)
+    names = [f"n{number:03}" for number in range(300)]
+    with server.admin() as admin, admin.cursor() as cursor:
+        for name in names:
+            database = tenants.name(name)
+            cursor.execute(f"CREATE DATABASE {database}")
+            tenants.made.append(database)
+            cursor.execute(f"CREATE TABLE {database}.orders ({COLUMNS})")
+            cursor.execute(f"INSERT INTO {database}.orders VALUES {rows(1)[0]}")
+    for locked, moved in (("n150", names), ("n007", names[:20])):
+        with server.admin(tenants.name(locked)) as other, other.cursor() as cursor:
+            for name in moved:
+                tenants.run(name, "INSERT INTO orders (id) SELECT MAX(id) + 1 FROM orders")
+            cursor.execute("LOCK TABLES orders WRITE")
+            done = tenants.sync()
+        [(name, words)] = done.failed.items()
+        assert name == f"s.{tenants.name(locked)}"
+        assert f"{tenants.name(locked)}.orders: another session holds it locked" in words
+        expected = {name: rows for name, rows in tenants.mysql("id").items() if name not in words}
+        found = tenants.deduped("id")
+        assert {name: found.get(name) for name in expected} == expected
+    assert tenants.sync().failed == {}
+    assert tenants.deduped("id") == tenants.mysql("id")
+
+
+@pytest.mark.full
 def test_a_tenant_that_fails_later_keeps_its_rows(tenants: Tenants) -> None:
     for name in ("a", "b", "c"):
         tenants.make(name, COLUMNS, *rows(1, 2))
