@@ -35,7 +35,7 @@ from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
 from mirrorlake.operations.loading.unchanged import stamp_kept
 from mirrorlake.sources.mysql.following.log_state import LogPlace
 from mirrorlake.sources.mysql.following.same_place import gtids_at
-from mirrorlake.sources.mysql.sessions.connect import session
+from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.log_place import place_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -211,8 +211,10 @@ class _Making:
     def _begun(self, moment: Moment, first: TableContract) -> tuple[Cut, LogPlace]:
         place = place_of(self.workspace.ledger, first.name)
         assert place is not None  # noqa: S101 (it was followed just now)
-        with session(self.workspace.config.sources[self.source]) as connection:
-            gtids = place.position.gtids or gtids_at(connection, place.log)
+        source = self.workspace.config.sources[self.source]
+        with session(source) as connection:
+            server = read_position(connection).server
+            gtids = place.position.gtids or gtids_at(connection, source, server, place.log)
         now = datetime.now(UTC)
         at = moment.end.clock.replace(tzinfo=UTC)
         name = self.terms.name or f"{_plain(self.source)}_{now:%Y%m%d_%H%M%S}"
