@@ -203,6 +203,11 @@ COMMANDS = {
         f"{OPERATIONS}/test_upkeep.py"
         "::test_another_server_than_last_time_is_refused_until_it_is_accepted"
     ),
+    "If this is what the source is to be from now on, run `mirrorlake accept …`: what follows its "
+    "log is read again as a whole": (
+        f"{OPERATIONS}/test_follow_mysql_failover.py"
+        "::test_a_server_that_was_restored_from_an_older_backup"
+    ),
     "`mirrorlake sync` reads them": OF_TENANTS,
     "`mirrorlake tenants` lists them, by the names of their databases; `mirrorlake sync` finds new "
     "ones": f"{TENANTS}::test_only_what_moved_is_read_and_written",
