@@ -78,6 +78,8 @@ written down what a statement made of it, after the load that says from where on
 is written down how far all of them were followed."""
 OF_FOLLOWERS = ("follow.loaded", "follow.folded")
 """In a round of the process that follows a log: before and after what was loaded is folded."""
+OF_CUTS = ("cut.begun", "cut.tagged")
+"""On the way of a cut: before its first table is tagged, and before it is listed."""
 OF_MODELS = ("model.staged", "model.before_publish", "model.published", "model.recorded")
 """On the way of each partition of a model."""
 OF_EXPECTATIONS = ("model.looked_at", "model.checked")

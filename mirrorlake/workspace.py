@@ -33,7 +33,6 @@ from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
 from mirrorlake.destinations.iceberg.warehouse.lost_ledger import refuse_lost_ledger
 from mirrorlake.errors import LeaseHeld, MirrorlakeError
-from mirrorlake.ledger.lake.lake_heads import LakeHead
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.runtime.permissions import hold
@@ -183,12 +182,14 @@ class Workspace:
         Raises:
             LakeError: the lake can't be read.
         """
-        heads: list[LakeHead] = []
-        if identifier in self._accepted or not any(o.identifier == identifier for o in self.moved):
-            recorded = {head.name: head for head in self.ledger.lake_heads(name)}
+        recorded = {head.name: head for head in self.ledger.lake_heads(name)}
+        moved = any(one.identifier == identifier for one in self.moved)
+        # An older release recorded none: what it did record is looked at until all are known.
+        older = not recorded and bool(self.ledger.folded_loads(name, "deduped"))
+        head = None
+        if not older and (not moved or identifier in self._accepted):
             head = read_left(self.lake, identifier, layer, name, recorded.get(identifier.path))
-            heads += [head] if head is not None else []
-        return partial(self.ledger.record_lake_heads, heads)
+        return partial(self.ledger.record_lake_heads, [] if head is None else [head])
 
     def accept(self, identifier: Identifier) -> None:
         """A lake table that other hands had moved is what it must be again."""

@@ -95,8 +95,9 @@ def _look(
 ) -> dg.SensorResult | dg.SkipReason:
     from mirrorlake.operations.cursors import read_cursor
     from mirrorlake.operations.following.lag import read_lag
+    from mirrorlake.operations.following.log_owner import is_followed
     from mirrorlake.operations.loading.detect import Mark, find_moved
-    from mirrorlake.operations.loading.quiet_log import find_quiet, is_followed, note_quiet
+    from mirrorlake.operations.loading.quiet_log import find_quiet, note_quiet
 
     marks = read_cursor(dict[str, Mark], context.cursor, {})
     contracts = [table.contract for table in tables if table.contract.name not in busy]

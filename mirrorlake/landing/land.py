@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import as_sql_identifier, text_literal
+from mirrorlake.destinations.iceberg.commits.heads import layers_of_table
 from mirrorlake.destinations.iceberg.commits.older_versions import remove_all_files
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.errors import (
@@ -253,7 +254,11 @@ def _fold(
                 taken.check_files()  # a file that is gone is the reason, whatever Spark made of it
             raise
     failpoint("land.folded")
-    LandedSnapshots(workspace.ledger).publish_snapshots(contract.name, [taken.record.id])
+    ledger = workspace.ledger
+    ledger.together(
+        lambda: LandedSnapshots(ledger).publish_snapshots(contract.name, [taken.record.id]),
+        *(workspace.left(contract.name, *one) for one in layers_of_table(ledger, contract)),
+    )
     SnapshotNotices(workspace.ledger).drop_notices(contract.name, [taken.record.id])
     make_clean_view(workspace, contract, taken.reading.schema)
     return _arrived(workspace, taken, folded, time.monotonic() - begun)

@@ -128,10 +128,14 @@ def fold_tenants(
     failpoint("tenants.folded")
     flush_commits(workspace.lake.load(identifier), head)
     shown = workspace.lake.head(identifier)
-    workspace.ledger.record_definition(_made(identifier), _marks([shown], shapes))
+    ledger = workspace.ledger
     folded = {place: tenant.load_id for place, tenant in todo.rows.items()}
-    workspace.ledger.record_tenants_folded(
-        table.name, {**dict.fromkeys(todo.out - folded.keys()), **folded}
+    ledger.together(
+        lambda: ledger.record_definition(_made(identifier), _marks([shown], shapes)),
+        lambda: ledger.record_tenants_folded(
+            table.name, {**dict.fromkeys(todo.out - folded.keys()), **folded}
+        ),
+        workspace.left(table.name, "deduped", identifier),
     )
     failpoint("tenants.recorded")
     if not todo.whole:

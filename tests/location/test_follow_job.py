@@ -14,7 +14,7 @@ from dagster_mirrorlake.location import load_definitions
 from demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.following.lag import LogLag
-from mirrorlake.operations.loading.quiet_log import follower_lease
+from mirrorlake.operations.following.log_owner import follower_lease
 from tests.location.conftest import Location
 
 LOG = dg.AssetKey(["log", "s"])

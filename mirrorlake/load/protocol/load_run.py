@@ -39,8 +39,8 @@ from mirrorlake.errors import (
 )
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, Receipt, Window
+from mirrorlake.load.protocol.load_branches import drop_unpublished, is_named
 from mirrorlake.load.protocol.resume import files_of
-from mirrorlake.load.protocol.verify import drop_unpublished, is_named
 from mirrorlake.load.raw.raw_files import record_written, replaced_files
 from mirrorlake.workspace import Workspace
 

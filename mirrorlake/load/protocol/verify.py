@@ -17,7 +17,6 @@ import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -27,11 +26,9 @@ from mirrorlake.destinations.base import Commit, Identifier
 from mirrorlake.destinations.iceberg.commits.branches import (
     create_branch,
     drop_branch,
-    list_branches,
     publish_branch,
 )
 from mirrorlake.destinations.iceberg.commits.commit import (
-    LOAD_ID,
     StagedCommit,
     commit_load,
     discard_staged,
@@ -42,18 +39,14 @@ from mirrorlake.destinations.iceberg.commits.commit import (
 from mirrorlake.destinations.iceberg.commits.data_files import holds
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.metadata.metrics import rows_in
-from mirrorlake.destinations.iceberg.model import (
-    LakeTable,
-    changed_files,
-    history,
-    snapshot_property,
-)
+from mirrorlake.destinations.iceberg.model import LakeTable, changed_files
 from mirrorlake.destinations.iceberg.spark.cost import counted
 from mirrorlake.errors import CommitConflict, MirrorlakeError, NotProved
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger import Load, Window
+from mirrorlake.ledger import Window
 from mirrorlake.load.attempt import Attempt
 from mirrorlake.load.chunks.receipt import ChunkReceipt
+from mirrorlake.load.protocol.load_branches import branch_of, main_moved, same_loads
 from mirrorlake.proof.comparing.load_proof import (
     SaidOfChunks,
     Unseen,
@@ -76,7 +69,6 @@ ProveDelta = Callable[[Tally, int | None], None]
 """Called with what MySQL said of all rows, and the branch's head."""
 REBUILDS = 3
 """How often a branch is made again because main moved without any load."""
-_PREFIX = "load-"
 
 
 def is_verified(plan: ResolvedTable, window: Window) -> bool:
@@ -97,11 +89,6 @@ def form_of_rows(connection: Connection[Any], plan: ResolvedTable, table: LakeTa
     """
     fields = {f.name: str(f.field_type).replace(" ", "") for f in table.schema().fields}
     return load_form(connection, plan.table, plan.contract, fields, ORIGINAL)
-
-
-def branch_of(load: Load) -> str:
-    """The branch of an attempt of a load."""
-    return f"{_PREFIX}{load.load_id}-{load.attempt}"
 
 
 def commit_proved(
@@ -141,33 +128,51 @@ def commit_proved(
                 return shown
             compared = True
     except CommitConflict:
-        parent = _same_loads(lake, raw, parent)
+        parent = same_loads(lake, raw, parent)
     for _ in range(REBUILDS):
         if head_of(lake, raw) != parent:
-            raise _moved(raw, parent)
-        at = create_branch(lake, raw, branch, parent)
-        failpoint("branch.made")
-        snapshot = commit_load(lake, replace(commit, parent=at, branch=branch))
-        failpoint("branch.committed")
-        if prove_delta is None:
-            there = at if snapshot is None else snapshot
-            _prove(attempt, replace(unseen, snapshot=there), branch, compared=compared)
-        else:
-            with _dropped_if_not(lake, raw, branch):
-                prove_delta(_sum(chunks), at if snapshot is None else snapshot)
-        failpoint("branch.proved")
+            raise main_moved(raw, parent)
+        snapshot = _commit_to_branch(attempt, unseen, commit, parent, prove_delta, compared)
         workspace.check_lease()
         try:
             publish_branch(lake, raw, branch, parent)
         except CommitConflict:
             drop_branch(lake, raw, branch)
-            parent = _same_loads(lake, raw, parent)
-            logger.info(
-                "table %s load %s: main moved, the branch is made again", raw, attempt.load.load_id
-            )
+            parent = same_loads(lake, raw, parent)
+            words = "table %s load %s: main moved, the branch is made again"
+            logger.info(words, raw, attempt.load.load_id)
             continue
         return snapshot
-    raise _moved(raw, parent)
+    raise main_moved(raw, parent)
+
+
+def _commit_to_branch(
+    attempt: Attempt,
+    unseen: Unseen,
+    commit: Commit,
+    parent: int | None,
+    prove_delta: ProveDelta | None,
+    compared: bool,
+) -> int | None:
+    """Commit a load to its branch, which begins at main's head, and prove it there; the branch's
+    new snapshot, None where the load changed nothing.
+
+    Raises:
+        NotProved: the lake has other rows than MySQL said; the branch stays.
+    """
+    lake, raw, branch = attempt.workspace.lake, commit.identifier, branch_of(attempt.load)
+    at = create_branch(lake, raw, branch, parent)
+    failpoint("branch.made")
+    snapshot = commit_load(lake, replace(commit, parent=at, branch=branch))
+    failpoint("branch.committed")
+    there = at if snapshot is None else snapshot
+    if prove_delta is None:
+        _prove(attempt, replace(unseen, snapshot=there), branch, compared=compared)
+    else:
+        with _dropped_if_not(lake, raw, branch):
+            prove_delta(_sum(unseen.chunks), there)
+    failpoint("branch.proved")
+    return snapshot
 
 
 def _refuse_nothing(attempt: Attempt, chunks: SaidOfChunks) -> None:
@@ -241,48 +246,6 @@ def _dropped_if_not(lake: Lake, raw: Identifier, branch: str) -> Generator[None]
 
 def _sum(chunks: SaidOfChunks) -> Tally:
     return sum((tally for _, tally in chunks.values()), NOTHING)
-
-
-def drop_unpublished(lake: Lake, identifier: Identifier, load: Load) -> None:
-    """Drop the branches of a load that was never published; files and snapshots stay until they
-    expire."""
-    if lake.load(identifier) is None:
-        return
-    for name in list_branches(lake, identifier):
-        if name.startswith(f"{_PREFIX}{load.load_id}-"):
-            drop_branch(lake, identifier, name)
-
-
-def load_branches(lake: Lake, identifier: Identifier) -> list[tuple[str, str]]:
-    """The branches of loads that a table has, each with its load's id."""
-    names = [name for name in list_branches(lake, identifier) if name.startswith(_PREFIX)]
-    return [(name, name.removeprefix(_PREFIX).rpartition("-")[0]) for name in names]
-
-
-def drop_kept(lake: Lake, identifier: Identifier, before: datetime) -> list[str]:
-    """Drop the branches of loads that were last written before a moment; their names.
-
-    The caller holds the table's lease: a branch of a running load is not among them.
-    """
-    table = lake.load(identifier)
-    if table is None:
-        return []
-    dropped: list[str] = []
-    for name, head in list_branches(lake, identifier).items():
-        snapshot = table.snapshot_by_id(head)
-        old = snapshot is not None and snapshot.timestamp_ms < before.timestamp() * 1000
-        if name.startswith(_PREFIX) and old:
-            drop_branch(lake, identifier, name)
-            logger.info("lake table %s: branch %s was kept long enough: dropped", identifier, name)
-            dropped.append(name)
-    return dropped
-
-
-def is_named(lake: Lake, identifier: Identifier, load_id: str) -> bool:
-    """Whether any snapshot, of main or not, names the files of a load."""
-    table = lake.load(identifier)
-    snapshots = table.snapshots() if table else ()
-    return any(snapshot_property(snapshot, LOAD_ID) == load_id for snapshot in snapshots)
 
 
 # --- proving --------------------------------------------------------------------------------------
@@ -375,38 +338,3 @@ def _not_proved(
 
 def _no_snapshots(plan: ResolvedTable) -> str:
     return f" ({plan.table.engine} has no snapshots: rows may have changed before they were read)"
-
-
-# --- main that moved ------------------------------------------------------------------------------
-
-
-def _same_loads(lake: Lake, identifier: Identifier, parent: int | None) -> int | None:
-    """Main's head, if no load moved it there from ``parent``.
-
-    Raises:
-        CommitConflict: one did, or main was set back.
-    """
-    table = lake.load(identifier)
-    head = table.current_snapshot() if table else None
-    if table is None or head is None:
-        raise _moved(identifier, parent)
-    since = []
-    for snapshot in history(table):
-        if snapshot.snapshot_id == parent:
-            break
-        since.append(snapshot)
-    else:
-        if parent is not None:
-            raise _moved(identifier, parent)
-    if any(snapshot_property(snapshot, LOAD_ID) for snapshot in since):
-        raise _moved(identifier, parent)
-    return head.snapshot_id
-
-
-def _moved(identifier: Identifier, parent: int | None) -> CommitConflict:
-    return CommitConflict(
-        f"lake table {identifier} moved from snapshot {parent} during the load",
-        table=str(identifier),
-        next_step="Nothing of this load is visible: sync again",
-        retryable=True,
-    )

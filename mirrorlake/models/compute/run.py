@@ -184,7 +184,7 @@ def _show_rebuilt(
         return []
     show_next_table(workspace, checking.table, model_table(model))
     record_model(workspace.ledger, model)
-    ModelRecords(workspace.ledger).record_partitions(done)
+    _record(checking, done)
     states.made_again(model)
     return done
 
@@ -304,9 +304,19 @@ def _compute(
     seconds = round((time.monotonic() - begun) / len(batch), 3)
     found = [replace(one, seconds=seconds) for one in recorded_by(model, table, words, commit)]
     if not checking.is_beside:
-        ModelRecords(workspace.ledger).record_partitions(found)
+        _record(checking, found)
     failpoint("model.recorded")
     return found
+
+
+def _record(checking: Checking, found: Sequence[ModelPartition]) -> None:
+    """Write down what readers have of some partitions now, and the table as that left it."""
+    workspace, identifier = checking.workspace, model_table(checking.model)
+    held = ModelTable(checking.model.name, identifier)
+    workspace.ledger.together(
+        lambda: ModelRecords(workspace.ledger).record_partitions(found),
+        workspace.left(held.name, "model", identifier),
+    )
 
 
 def _publish(checking: Checking, batch: Sequence[ScopeValues], said: str) -> int:

@@ -1,10 +1,10 @@
 """A resident process over one source's log: what was committed is folded some seconds later.
 
 Each round reads what came since the last one over one connection that is held open, loads it, a
-load a table, and folds what was loaded; Spark, once a fold needed it, stays. What a round does not
-do itself
-What belongs here: rounds, what is waited for, and when it ends. What doesn't: loads
-and folds (`mirrorlake.operations.following.rounds`).
+load a table, and folds what was loaded; Spark, once a fold needed it, stays.
+
+What belongs here: rounds, what is waited for, and when it ends. What doesn't: loads and folds
+(`mirrorlake.operations.following.rounds`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from mirrorlake.errors import (
     SourceHeld,
 )
 from mirrorlake.ledger.records import Lease
+from mirrorlake.operations.following.log_owner import follower_lease, is_log_wanted
 from mirrorlake.operations.following.rounds import BACKOFF, FollowedRound, Rounds
-from mirrorlake.operations.loading.quiet_log import follower_lease
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
@@ -142,6 +142,8 @@ class _Following:
                 ):
                     if self._follow(connection, lease):
                         return
+                if is_log_wanted(self.workspace.ledger, self.source):
+                    self._pause(SHORTEST)
             except LeaseHeld as error:
                 self._wait(error, f"another process follows source {self.source}: {error.message}")
             except (SourceError, LedgerError, LakeError) as error:
@@ -166,6 +168,9 @@ class _Following:
                     self.on_round(done)
                 if self.terms.once and done.reached:
                     return True
+                if is_log_wanted(self.workspace.ledger, self.source):
+                    self.on_wait(f"another process takes the log of source {self.source} for now")
+                    return False
                 if (config := self.terms.reload()) is not None:
                     self._take(config)
                     return False

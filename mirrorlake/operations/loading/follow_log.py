@@ -35,6 +35,7 @@ from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:  # the decoder is imported once a table follows a log: each sync comes by here
     from mirrorlake.operations.loading.following_table import FollowingTable, Leased
+    from mirrorlake.sources.mysql.following.log_state import LogEnd
 
 logger = logging.getLogger(__name__)
 
@@ -54,11 +55,17 @@ class Followed:
     changes: tuple[str, ...] = ()
 
 
-def follow_tables(workspace: Workspace, contracts: Sequence[TableContract]) -> dict[str, Followed]:
+def follow_tables(
+    workspace: Workspace, contracts: Sequence[TableContract], *, end: LogEnd | None = None
+) -> dict[str, Followed]:
     """Load what the log says of tables that have their copy; what became of each, by name.
 
     A table that is not among them was not followed to the log's end: it has no copy yet, is to be
     read again as a whole, or something failed. Whoever syncs it next says which, and why.
+
+    Args:
+        end: where the log of their one source ended, and they are followed to; those that are
+            beyond it are left. By default each source's log as it ends now.
 
     Raises:
         LedgerError: the ledger failed.
@@ -67,9 +74,8 @@ def follow_tables(workspace: Workspace, contracts: Sequence[TableContract]) -> d
     mine = [contract for contract in contracts if contract.by_log]
     for source in dict.fromkeys(contract.source for contract in mine):
         try:
-            found |= _follow_source(
-                workspace, [c for c in mine if c.source == source], workspace.leased
-            )
+            tables = [c for c in mine if c.source == source]
+            found |= _follow_source(workspace, tables, workspace.leased, end)
         except SourceError as error:
             logger.warning("source %s: its log was not followed: %s", source, error)
     return found
@@ -93,6 +99,7 @@ def _follow_source(
     workspace: Workspace,
     contracts: Sequence[TableContract],
     leased: Leased,
+    end: LogEnd | None = None,
     *,
     alone: bool = False,
 ) -> dict[str, Followed]:
@@ -118,11 +125,13 @@ def _follow_source(
                 logger.info("table %s: its log is not followed: %s", contract.name, error)
                 continue
             tables += [table] if table is not None else []
+        if end is not None:
+            tables = [table for table in tables if not end.position < table.place.log]
         if not tables:
             return {}
         databases = {table.name[0] for table in tables}
         refuse_unfollowable(connection, source, databases)
-        end = read_end(connection, source)
+        end = end or read_end(connection, source)
         seen = replace(seen, clock=end.clock)
         stream = LogStream(workspace, connection, leased, seen, end, tables, raises=alone)
         stream.follow()

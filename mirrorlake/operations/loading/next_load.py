@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pymysql.connections import Connection
@@ -28,7 +28,7 @@ from mirrorlake.table.continuity import (
     mark_silent_changes,
 )
 from mirrorlake.table.log_place import place_of
-from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.table.resolve import ResolvedTable, by_time
 from mirrorlake.table.windows import plan_window
 from mirrorlake.workspace import Workspace
 
@@ -149,3 +149,13 @@ def _is_equal(workspace: Workspace, plan: ResolvedTable, continuity: Continuity)
         *(plan.name, continuity.reason),
     )
     return True
+
+
+def warn_of_set_back(plan: ResolvedTable, by: timedelta) -> None:
+    """Say by how much a server's clock was set back since the last load."""
+    if by > timedelta(minutes=1) and by_time(plan):
+        logger.warning(
+            "table %s: the clock of source %s was set back by %s since the last load: the window "
+            "reaches back as far",
+            *(plan.name, plan.source.name, timedelta(seconds=round(by.total_seconds()))),
+        )

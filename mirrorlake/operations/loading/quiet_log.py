@@ -87,16 +87,6 @@ def note_quiet(ledger: Ledger, found: QuietLog) -> None:
         ledger.record_unchanged({(n, p.seq): (p.at, BY_LOG) for n, p in found.tables.items()})
 
 
-def follower_lease(source: str) -> str:
-    """The name of the lease that a process which follows a source's log has."""
-    return f"the log of {source}"
-
-
-def is_followed(ledger: Ledger, source: str) -> bool:
-    """Whether a process follows a source's log now: nobody else need read on."""
-    return ledger.is_held(follower_lease(source))
-
-
 def _up_to(
     tables: dict[str, LogProgress], end: LogEnd, place: LogPlace | None
 ) -> dict[str, LogProgress]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from functools import cache, partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from mirrorlake.errors import (
     ReadGivenUp,
     SchemaError,
 )
-from mirrorlake.ledger import Ledger, Load
+from mirrorlake.ledger import Load
 from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.load.protocol.load_run import settle_loads
 from mirrorlake.load.protocol.protocol import load_window
@@ -33,10 +33,10 @@ from mirrorlake.operations.loading.load_by_log import (
     followed_unchanged,
     load_by_log,
 )
-from mirrorlake.operations.loading.next_load import plan_next_load
+from mirrorlake.operations.loading.next_load import plan_next_load, warn_of_set_back
 from mirrorlake.operations.loading.resolve import resolve_table
 from mirrorlake.operations.loading.results import SyncResult, result_of, unchanged_result
-from mirrorlake.operations.loading.taken_up import record_known, record_version
+from mirrorlake.operations.loading.taken_up import note_columns, record_known, record_version
 from mirrorlake.operations.loading.unchanged import (
     Look,
     Unchanged,
@@ -56,9 +56,7 @@ from mirrorlake.sources.mysql.changes.replica import read_reach
 from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.lake_tables import raw_tables
-from mirrorlake.table.left_out import note_left_out
 from mirrorlake.table.log_place import refuse_unlogged
-from mirrorlake.table.new_columns import gone_words, why_held
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
 from mirrorlake.table.shape import change_words
@@ -370,7 +368,7 @@ def _load(
         windows = plan_reload(plan, *days, seen.clock, ledger.successful_loads(plan.name))
     else:
         ahead = reach.ahead if reach else None
-        _warn_of_set_back(plan, set_back(last, ahead))
+        warn_of_set_back(plan, set_back(last, ahead))
         windows = (upcoming.window(plan, seen.clock, ahead),)
     changed = change_words(plan.contract, plan.version, ledger.schema_versions(plan.name))
     if fresh:
@@ -380,7 +378,7 @@ def _load(
     if words := "; ".join(filter(None, (changed or upcoming.silent, upcoming.again))):
         workspace.changes[:] = [words]
         logger.warning("table %s: %s", plan.name, words)
-    _note_columns(ledger, plan, fresh=fresh)
+    note_columns(ledger, plan, fresh=fresh)
     complete = terms.complete or upcoming.whole
     terms = replace(terms, server=seen.server, continuity=upcoming.continuity, complete=complete)
     if upcoming.whole:
@@ -396,21 +394,3 @@ def _load(
     if plan.contract.by_log:
         return load_by_log(workspace, connection, plan, windows[0], terms, followed)
     return [load_window(workspace, connection, plan, window, terms) for window in windows]
-
-
-def _note_columns(ledger: Ledger, plan: ResolvedTable, *, fresh: bool) -> None:
-    """Write down, and say, which columns are not read, are gone, or wait for a decision."""
-    note_left_out(ledger, plan.name, plan.left_out)
-    if plan.gone:
-        logger.warning("table %s: %s", plan.name, gone_words(plan.gone))
-    for words in why_held(ledger, plan.contract, plan.held) if fresh or plan.exchanged else ():
-        logger.warning("table %s: %s", plan.name, words)
-
-
-def _warn_of_set_back(plan: ResolvedTable, by: timedelta) -> None:
-    if by > timedelta(minutes=1) and by_time(plan):
-        logger.warning(
-            "table %s: the clock of source %s was set back by %s since the last load: the window "
-            "reaches back as far",
-            *(plan.name, plan.source.name, timedelta(seconds=round(by.total_seconds()))),
-        )

@@ -6,19 +6,24 @@ What belongs here: writing it down. What doesn't: what a version is loaded from
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from pymysql.connections import Connection
 
+from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.resolve import remember_renames
 from mirrorlake.operations.schema_changes.table_shapes import ddl_name
 from mirrorlake.sources.mysql.introspection.introspect import read_ddl
 from mirrorlake.table.exchanged import record_exchanged
 from mirrorlake.table.lake_names import remember_lake_names
-from mirrorlake.table.new_columns import remember_columns
+from mirrorlake.table.left_out import note_left_out
+from mirrorlake.table.new_columns import gone_words, remember_columns, why_held
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.source_columns import record_source_columns, source_columns
 from mirrorlake.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 
 def record_version(
@@ -52,3 +57,12 @@ def record_known(workspace: Workspace, plan: ResolvedTable) -> None:
     record_exchanged(ledger, contract, plan.exchanged)
     columns = source_columns(plan.table, plan.columns)
     record_source_columns(ledger, contract, columns, plan.table.comment)
+
+
+def note_columns(ledger: Ledger, plan: ResolvedTable, *, fresh: bool) -> None:
+    """Write down, and say, which columns are not read, are gone, or wait for a decision."""
+    note_left_out(ledger, plan.name, plan.left_out)
+    if plan.gone:
+        logger.warning("table %s: %s", plan.name, gone_words(plan.gone))
+    for words in why_held(ledger, plan.contract, plan.held) if fresh or plan.exchanged else ():
+        logger.warning("table %s: %s", plan.name, words)

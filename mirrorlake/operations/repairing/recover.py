@@ -16,9 +16,9 @@ from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.tables.integrity import layers_of
 from mirrorlake.load.copies.copies import kept_indexes
+from mirrorlake.load.protocol.load_branches import drop_kept
 from mirrorlake.load.protocol.load_run import settle_loads
 from mirrorlake.load.protocol.resume import files_of
-from mirrorlake.load.protocol.verify import drop_kept
 from mirrorlake.operations.other_writers.moved_layers import refuse_removal
 from mirrorlake.operations.publishers import settle_published
 from mirrorlake.operations.repairing.refold import drop_beside

@@ -50,7 +50,7 @@ from mirrorlake.destinations.iceberg.tables.schemas import COLUMNS, OF
 from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import LOOKING_BACK, Ledger, Load, Receipt, Window
-from mirrorlake.load.protocol.verify import load_branches
+from mirrorlake.load.protocol.load_branches import load_branches
 from mirrorlake.load.row_hashes.delta import SUFFIX
 from mirrorlake.merge.reshape import mark_for_rewrite
 from mirrorlake.runtime.permissions import held

@@ -24,8 +24,8 @@ from mirrorlake.errors import ConfigError
 from mirrorlake.operations.checking.check_layers import prove_raw_layer
 from mirrorlake.operations.following import follower
 from mirrorlake.operations.following.follower import FollowTerms, follow_source, followed_tables
+from mirrorlake.operations.following.log_owner import is_followed
 from mirrorlake.operations.following.rounds import FollowedRound
-from mirrorlake.operations.loading.quiet_log import is_followed
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits

@@ -5,11 +5,16 @@ there was written down with them, so nothing of it is taken for older than it is
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import mirrorlake.workspace
+from demo.mariadb import MariaDB
+from mirrorlake.destinations.iceberg.commits.heads import layers_of_table
+from tests.integration.conftest import Place, share_session
 from tests.integration.hands import (
+    Hand,
     old_catalog,
     old_lake,
     out_of_catalog,
@@ -18,8 +23,22 @@ from tests.integration.hands import (
     set_back,
 )
 from tests.integration.operations.test_hands import COPIES, WINDOWS, World, cases, world
+from tests.integration.operations.test_hands_of_kinds import KINDS, take_step
 
 __all__ = ["world"]
+
+OF_KINDS = [
+    (where, hand)
+    for where in (
+        "tenants deduped",
+        "tenants clean",
+        "landing deduped",
+        "side cells",
+        "model model",
+    )
+    for hand in (set_back, old_catalog, out_of_catalog, row_added)
+]
+QUICK = (("landing deduped", set_back), ("model model", out_of_catalog))
 
 HANDS = {
     "raw": (set_back, old_catalog, old_lake),
@@ -76,3 +95,43 @@ def test_what_only_a_person_puts_right_is_said_of_what_the_dead_run_left(
     assert made.run("lake", "find").exit_code == 0
     assert made.sync() == {}
     assert {name: made.is_exact(name) for name in tables} == dict.fromkeys(tables, "")
+
+
+@pytest.mark.parametrize(
+    ("where", "hand"),
+    [
+        pytest.param(*case, id=f"{case[0]} {case[1].__name__}".replace(" ", "-"), marks=marks)
+        for case in OF_KINDS
+        for marks in [[] if case in QUICK else [pytest.mark.full]]
+    ],
+)
+def test_so_is_it_of_tenants_landings_and_models(
+    where: str,
+    hand: Hand,
+    server: MariaDB,
+    place: Place,
+    database: str,
+    sql: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After one command it is exact, or refused by name with a step that then works."""
+    share_session(place, monkeypatch)
+    record = mirrorlake.workspace.record_heads
+
+    def first_alone(*parts: Any) -> None:
+        """Each run after the first dies when all is recorded but what it left."""
+        _, lake, ledger, contract, *_ = parts
+        known = {head.name for head in ledger.lake_heads(contract.name)}
+        layers = [at for layer, at in layers_of_table(ledger, contract) if layer != "raw"]
+        if not any(at.path in known for at in layers if lake.load(at) is not None):
+            record(*parts)
+
+    monkeypatch.setattr(mirrorlake.workspace, "record_heads", first_alone)
+    kind, layer = where.split()
+    mirror = KINDS[kind].make(server, place, sql, database)
+    monkeypatch.setattr(mirrorlake.workspace, "record_heads", record)
+    hand(mirror.part(layer))
+    if said := mirror.run():
+        take_step(mirror, layer, said, hand)
+        assert mirror.run() == ""
+    assert mirror.wrong() == ""

@@ -271,7 +271,8 @@ def read_left(
     if table is None:
         return None
     with lake.translated(identifier):
-        return _head(table, name, identifier) if _is_known(table, head, layer) else None
+        ours = layer == "side" or _is_known(table, head, layer)
+        return _head(table, name, identifier) if ours else None
 
 
 def record_heads(

@@ -1,0 +1,17 @@
+"""Cuts: a source's tables at one place in its log, under one name, and proved there.
+
+What belongs here: how tables are brought to one place, tagged, compared with MySQL at that place,
+listed and dropped. What doesn't: following the log (`mirrorlake.operations.loading.follow_log`).
+"""
+
+ADDS = {
+    "ledger.tables": {
+        "cuts": "mirrorlake.cuts.ledger:CUTS",
+        "cut_tables": "mirrorlake.cuts.ledger:CUT_TABLES",
+    },
+    "commands: Prove and repair": {
+        "cut": "mirrorlake.cuts.cli:cut",
+        "cuts": "mirrorlake.cuts.cli:cuts",
+        "at": "mirrorlake.cuts.cli:at",
+    },
+}

@@ -1,0 +1,220 @@
+"""`cut`, `cuts` and `at`: a source's tables at one place in its log.
+
+What belongs here: options and what is printed. What doesn't: how a cut is made
+(`mirrorlake.cuts.make`).
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+
+from mirrorlake.cli import show
+from mirrorlake.cli.attention import ATTENTION
+from mirrorlake.cli.contract import open_contract
+from mirrorlake.config.fields import parse_duration
+from mirrorlake.errors import ConfigError
+from mirrorlake.runtime.plural import plural
+
+if TYPE_CHECKING:
+    from mirrorlake.config import Config
+    from mirrorlake.cuts.ledger import Cut, CutTable
+
+DIFFERENT = 1
+"""The exit code where a table is not MySQL's at the cut's place."""
+
+
+@click.command(short_help="Tag a SOURCE's tables at one place in its log, and prove them there.")
+@click.argument("source")
+@show.config_option
+@show.json_option
+@click.option("--name", help="Of the cut: small letters, digits and _; by default its second's.")
+@click.option("--keep", help="Drop it with the first cut after this time, as 12h or 7d.")
+@click.option("--prove", is_flag=True, help="Compare every row with MySQL as it was there.")
+@click.option("--lock", is_flag=True, help="MySQL: --prove may hold up writers for milliseconds.")
+def cut(
+    source: str,
+    config_path: Path,
+    as_json: bool,
+    name: str | None,
+    keep: str | None,
+    prove: bool,
+    lock: bool,
+) -> None:
+    """Bring all tables of mode binlog of SOURCE to one place in its log, between two transactions,
+    and tag their versions there: reads of these are of one moment, foreign keys hold, and sums over
+    several tables are sums that MySQL had.
+
+    --prove compares every row with MySQL as it was at that place, while it is written to.
+
+    Ends with 1 if a table differs, with 7 if another process follows the log, and with 10 if a
+    table of the source is not in the cut or was not compared.
+    """
+    from mirrorlake.cli.bars import Bars
+    from mirrorlake.cuts.make import CutTerms, make_cut
+    from mirrorlake.operations.following.follower import followed_tables
+    from mirrorlake.workspace import Workspace
+
+    config = open_contract(config_path)
+    config.require_secrets(followed_tables(config, source), ())
+    kept = None if keep is None else _duration(keep)
+    terms = CutTerms(name, kept, prove, lock)
+    with Workspace.open(config) as workspace, Bars(show.errors, quiet=as_json) as bars:
+        made = make_cut(workspace, source, terms, bars.line)
+    compared = [one for one in made.cut.tables if one.layer == "deduped"]
+    if as_json:
+        show.print_json(_as_json(made.cut) | {"left_out": made.left_out, "tries": made.tries})
+    else:
+        _print_cut(made.cut, proved=prove)
+        for table, why in made.left_out.items():
+            show.errors.print(
+                f"[yellow]not in it[/]: {escape(table)}: {escape(why)}",
+                highlight=False,
+                soft_wrap=True,
+            )
+    if any(one.proved == "different" for one in compared):
+        sys.exit(DIFFERENT)
+    if made.left_out or (prove and any(one.proved != "equal" for one in compared)):
+        sys.exit(ATTENTION)
+
+
+@click.command(short_help="List cuts, or drop one.")
+@show.config_option
+@show.json_option
+@click.option("--drop", help="Drop this cut: its versions expire with the others.")
+def cuts(config_path: Path, as_json: bool, drop: str | None) -> None:
+    """List the cuts of all sources, newest first: where in the log, of when, how many tables, and
+    what was proved of them."""
+    config = open_contract(config_path)
+    if drop is not None:
+        from mirrorlake.cuts.make import drop_cut
+        from mirrorlake.workspace import Workspace
+
+        found = _named(config, drop)
+        with Workspace.open(config) as workspace:
+            drop_cut(workspace, found)
+        if as_json:
+            show.print_json({"dropped": drop})
+        else:
+            show.console.print(f"{escape(drop)} is dropped.", highlight=False)
+        return
+    found = _all(config)[::-1]
+    if as_json:
+        show.print_json([_as_json(one) for one in found])
+        return
+    table = show.table("cut", "source", "at (UTC)", "place", "tables", "rows", "proved", "kept")
+    for one in found:
+        rows = sum(t.rows or 0 for t in one.tables if t.layer == "deduped")
+        until = f"until {one.keep_until:%Y-%m-%d %H:%M}" if one.keep_until else "until dropped"
+        cells = (one.name, one.source, f"{one.at:%Y-%m-%d %H:%M:%S}", one.place)
+        table.add_row(*map(escape, cells), str(len(one.names)), f"{rows:,}", _proved(one), until)
+    show.console.print(table)
+
+
+@click.command(short_help="Say how the tables of a CUT are read.")
+@click.argument("name", metavar="CUT")
+@click.argument("table", required=False)
+@show.config_option
+@show.json_option
+def at(name: str, table: str | None, config_path: Path, as_json: bool) -> None:
+    """Say which versions CUT has of its tables (or of TABLE), and how engines read them."""
+    found = _named(open_contract(config_path), name)
+    tables = [one for one in found.tables if table in (None, one.table)]
+    if not tables:
+        raise ConfigError(
+            f"cut {name} has no table {table!r}",
+            next_step=f"It has {show.first_of(found.names)}",
+        )
+    if as_json:
+        show.print_json(_as_json(found) | {"tables": [_table_json(found, one) for one in tables]})
+        return
+    show.console.print(escape(_title(found)), highlight=False, soft_wrap=True)
+    for one in tables:
+        words = f" · {one.words}" if one.words else ""
+        rows = "?" if one.rows is None else f"{one.rows:,}"
+        head = f"\n{one.table} ({one.layer}): {rows} rows · {one.proved}{words}"
+        show.console.print(escape(head), highlight=False, soft_wrap=True)
+        for engine, text in _reads(found, one).items():
+            show.console.print(escape(f"  {engine:10} {text}"), highlight=False, soft_wrap=True)
+
+
+def _duration(text: str) -> Any:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--keep") from error
+
+
+def _all(config: Config) -> list[Cut]:
+    from mirrorlake.cuts.ledger import Cuts
+    from mirrorlake.ledger import Ledger
+
+    return Cuts(Ledger(config.ledger.url, config.ledger.wait)).all()
+
+
+def _named(config: Config, name: str) -> Cut:
+    found = {one.name: one for one in _all(config)}
+    if name not in found:
+        raise ConfigError(
+            f"there is no cut {name!r}",
+            next_step=f"There are {show.first_of([*found][::-1]) if found else 'none'}: mirrorlake "
+            "cut SOURCE makes one",
+        )
+    return found[name]
+
+
+def _reads(found: Cut, one: CutTable) -> dict[str, str]:
+    """How engines read a lake table at a cut."""
+    if one.snapshot_id is None:
+        return {"any": "it has no row there, and no version"}
+    name, version = f"{one.namespace}.{one.lake_table}", f"VERSION AS OF '{found.tag}'"
+    return {
+        "Spark": f"SELECT * FROM lake.{name} {version}",  # noqa: S608
+        "Trino": f"SELECT * FROM {name} FOR {version}",  # noqa: S608
+        "PyIceberg": f"catalog.load_table('{name}').scan(snapshot_id={one.snapshot_id})",
+        "DuckDB": f"iceberg_scan(…, snapshot_from_id = {one.snapshot_id})",
+    }
+
+
+def _as_json(found: Cut) -> dict[str, Any]:
+    return asdict(found) | {"tag": found.tag}
+
+
+def _table_json(found: Cut, one: CutTable) -> dict[str, Any]:
+    return asdict(one) | {"read": _reads(found, one)}
+
+
+def _proved(found: Cut) -> str:
+    deduped = [one for one in found.tables if one.layer == "deduped"]
+    counts = {state: sum(one.proved == state for one in deduped) for state in _STATES}
+    return ", ".join(f"{number} {state}" for state, number in counts.items() if number)
+
+
+_STATES = ("equal", "different", "not compared")
+
+
+def _title(found: Cut) -> str:
+    gtid = f", GTID {found.gtid}" if found.gtid else ""
+    return (
+        f"{found.name}: {found.source} at {found.place}{gtid}, as of {found.at:%Y-%m-%d %H:%M:%S} "
+        f"UTC · {plural(len(found.names), 'table')}"
+    )
+
+
+def _print_cut(found: Cut, *, proved: bool) -> None:
+    show.console.print(escape(_title(found)), highlight=False, soft_wrap=True)
+    table = show.table("table", "layer", "version", "rows", "proved", "")
+    for one in found.tables:
+        rows = "" if one.rows is None else f"{one.rows:,}"
+        cells = (one.table, one.layer, str(one.snapshot_id or "empty"), rows, one.proved, one.words)
+        table.add_row(*map(escape, cells))
+    show.console.print(table)
+    if not proved:
+        show.console.print("Nothing was compared: --prove compares every row.", highlight=False)
+    read = f"Read a table of it: VERSION AS OF '{found.tag}' (mirrorlake at {found.name})"
+    show.console.print(escape(read), highlight=False, soft_wrap=True)

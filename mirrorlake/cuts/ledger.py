@@ -1,0 +1,198 @@
+"""The cuts that one ledger knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from mirrorlake.errors import LedgerError
+from mirrorlake.ledger import Ledger
+from mirrorlake.ledger.database.database import utc_now, waits_for_server
+from mirrorlake.ledger.tables import METADATA
+
+CutVerdict: TypeAlias = Literal["equal", "different", "not compared"]
+CUTS = sa.Table(
+    "cuts",
+    METADATA,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("source", sa.String(64), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("place", sa.Text, nullable=False),
+    sa.Column("gtid", sa.Text),
+    sa.Column("at", sa.DateTime, nullable=False),
+    sa.Column("made_at", sa.DateTime, nullable=False),
+    sa.Column("keep_until", sa.DateTime),
+)
+CUT_TABLES = sa.Table(
+    "cut_tables",
+    METADATA,
+    sa.Column("cut", sa.String(64), primary_key=True),
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("layer", sa.String(16), primary_key=True),
+    sa.Column("namespace", sa.String(255), nullable=False),
+    sa.Column("lake_table", sa.String(255), nullable=False),
+    sa.Column("snapshot_id", sa.BigInteger),
+    sa.Column("row_count", sa.BigInteger),
+    sa.Column("proved", sa.String(16), nullable=False),
+    sa.Column("words", sa.Text, nullable=False),
+)
+_MAKING, _MADE = "making", "made"
+
+
+@dataclass(frozen=True)
+class CutTable:
+    """One lake table at a cut.
+
+    Attributes:
+        table: whose it is, as the contract calls it.
+        layer: ``deduped``, or ``clean`` where that is a table.
+        namespace, lake_table: its name in the lake.
+        snapshot_id: what the cut's tag names; None of a table that never had a row, which has none.
+        rows: how many it has there; None where its metadata don't say.
+        proved: whether it was compared with MySQL at the cut's place, and found equal.
+        words: what was found, or why it was not compared.
+    """
+
+    table: str
+    layer: str
+    namespace: str
+    lake_table: str
+    snapshot_id: int | None
+    rows: int | None
+    proved: CutVerdict = "not compared"
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A source's tables at one place in its log.
+
+    Attributes:
+        name: its versions in the lake have the tag ``cut_`` and that name.
+        source: whose log it is of.
+        place: in the source's log, as file:offset: what was committed before it is in the cut, and
+            nothing else.
+        gtid: the transactions before it, as the source writes them; None where it does not say.
+        at: up to when (UTC, by the source) all that was committed is in it.
+        made_at: when it was made (UTC).
+        keep_until: when it is dropped by the next cut of its source; None: by hand.
+        tables: what it has of each.
+    """
+
+    name: str
+    source: str
+    place: str
+    gtid: str | None
+    at: datetime
+    made_at: datetime
+    keep_until: datetime | None
+    tables: tuple[CutTable, ...] = field(default=())
+
+    @property
+    def tag(self) -> str:
+        """The tag of its versions in the lake."""
+        return f"cut_{self.name}"
+
+    @property
+    def names(self) -> list[str]:
+        """The tables that it has, as the contract calls them."""
+        return list(dict.fromkeys(one.table for one in self.tables))
+
+
+@waits_for_server
+class Cuts:
+    """The cuts in one ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._database = ledger.database
+
+    def begin(self, cut: Cut) -> None:
+        """A cut is about to be made: its tags are dropped if its run dies.
+
+        Raises:
+            LedgerError: there is one of this name.
+        """
+        row = {
+            **{"name": cut.name, "source": cut.source, "state": _MAKING, "place": cut.place},
+            **{"gtid": cut.gtid, "at": _plain(cut.at), "made_at": utc_now()},
+            "keep_until": None if cut.keep_until is None else _plain(cut.keep_until),
+        }
+        try:
+            with self._database.begin() as connection:
+                connection.execute(CUTS.insert().values(row))
+        except IntegrityError:
+            raise LedgerError(
+                f"there is a cut {cut.name} already",
+                next_step=f"Give it another name, or drop that one: mirrorlake cuts --drop "
+                f"{cut.name}",
+            ) from None
+
+    def add(self, cut: str, found: list[CutTable]) -> None:
+        """These tables are tagged; written before they are."""
+        with self._database.begin() as connection:
+            for one in found:
+                connection.execute(CUT_TABLES.delete().where(_key(cut, one)))
+                connection.execute(CUT_TABLES.insert().values(_row(cut, one)))
+
+    def finish(self, cut: str) -> None:
+        """A cut is made: readers are told of it."""
+        with self._database.begin() as connection:
+            connection.execute(CUTS.update().where(CUTS.c.name == cut).values(state=_MADE))
+
+    def forget(self, cut: str) -> None:
+        """A cut is no more."""
+        with self._database.begin() as connection:
+            connection.execute(CUT_TABLES.delete().where(CUT_TABLES.c.cut == cut))
+            connection.execute(CUTS.delete().where(CUTS.c.name == cut))
+
+    def all(self, source: str | None = None, *, made: bool = True) -> list[Cut]:
+        """The cuts, oldest first.
+
+        Args:
+            made: those that are whole; else those whose runs died, or go on.
+        """
+        wanted = CUTS.select().where(CUTS.c.state == (_MADE if made else _MAKING))
+        if source is not None:
+            wanted = wanted.where(CUTS.c.source == source)
+        with self._database.read() as connection:
+            found = connection.execute(wanted.order_by(CUTS.c.made_at, CUTS.c.name)).all()
+            rows = connection.execute(
+                CUT_TABLES.select().order_by(CUT_TABLES.c.table_name, CUT_TABLES.c.layer.desc())
+            ).all()
+        tables: dict[str, list[CutTable]] = {}
+        for row in rows:
+            part = (row.namespace, row.lake_table, row.snapshot_id, row.row_count)
+            one = CutTable(row.table_name, row.layer, *part, row.proved, row.words)
+            tables.setdefault(row.cut, []).append(one)
+        return [
+            Cut(
+                name=row.name,
+                source=row.source,
+                place=row.place,
+                gtid=row.gtid,
+                at=row.at.replace(tzinfo=UTC),
+                made_at=row.made_at.replace(tzinfo=UTC),
+                keep_until=row.keep_until and row.keep_until.replace(tzinfo=UTC),
+                tables=tuple(tables.get(row.name, ())),
+            )
+            for row in found
+        ]
+
+
+def _key(cut: str, one: CutTable) -> sa.ColumnElement[bool]:
+    mine = sa.and_(CUT_TABLES.c.cut == cut, CUT_TABLES.c.table_name == one.table)
+    return sa.and_(mine, CUT_TABLES.c.layer == one.layer)
+
+
+def _row(cut: str, one: CutTable) -> dict[str, object]:
+    found = dict(vars(one))
+    found |= {"cut": cut, "table_name": found.pop("table"), "row_count": found.pop("rows")}
+    return found
+
+
+def _plain(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(tzinfo=None)

@@ -1,0 +1,365 @@
+"""Making a cut: tables are followed to one place of their log, folded there, and tagged.
+
+A cut is listed once it is whole. A run that dies leaves tags, which the next cut of its source
+drops. No other process follows the log meanwhile: it would move tables on.
+
+What belongs here: which tables are at the place, and their tags. What doesn't: what is compared
+there (`mirrorlake.cuts.prove`).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from pymysql.connections import Connection
+
+from mirrorlake.config import TableContract
+from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
+from mirrorlake.cuts.moment import Moment, open_moment
+from mirrorlake.cuts.prove import prove_table
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.errors import ConfigError, LakeError, LeaseHeld, MirrorlakeError
+from mirrorlake.failpoints import failpoint
+from mirrorlake.operations.following.follower import followed_tables
+from mirrorlake.operations.following.log_owner import WANTED_FOR, follower_lease, has_log, want_log
+from mirrorlake.operations.loading.fold import fold_table
+from mirrorlake.operations.loading.follow_log import follow_tables
+from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
+from mirrorlake.operations.loading.unchanged import stamp_kept
+from mirrorlake.sources.mysql.following.log_state import LogPlace
+from mirrorlake.sources.mysql.following.same_place import gtids_at
+from mirrorlake.sources.mysql.sessions.connect import session
+from mirrorlake.table.log_place import place_of
+from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+TRIES: Final = 3
+"""How often a place is taken anew because another run moved a table beyond it."""
+WAITS: Final = WANTED_FOR.total_seconds()
+_PAUSE: Final = 0.5
+NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,58}")
+OnCutStep = Callable[[str], None]
+"""Told what is done next, in words."""
+
+
+@dataclass(frozen=True)
+class CutTerms:
+    """How a cut is made.
+
+    Attributes:
+        name: by default the source's and the second's.
+        keep: after which time the next cut of the source drops it; None: by hand.
+        prove: whether every row of it is compared with MySQL.
+        lock: whether writers of MySQL may be held up for that.
+    """
+
+    name: str | None = None
+    keep: timedelta | None = None
+    prove: bool = False
+    lock: bool = False
+
+
+@dataclass(frozen=True)
+class MadeCut:
+    """A cut that was made just now.
+
+    Attributes:
+        left_out: tables that follow the log and are not in it → why.
+        tries: how often a place was taken.
+    """
+
+    cut: Cut
+    left_out: dict[str, str]
+    tries: int
+
+
+class _MovedOn(MirrorlakeError):
+    """Another run brought a table beyond the cut's place."""
+
+
+def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep) -> MadeCut:
+    """Bring the tables that follow a source's log to one place of it, and tag them there.
+
+    Raises:
+        ConfigError: none follows it, or the name is none.
+        LeaseHeld: a process follows the log.
+        LedgerError: there is a cut of this name.
+        SourceError: the source can't be read, or does not say where its log is.
+        LakeError: no table could be brought there.
+    """
+    contracts = followed_tables(workspace.config, source)
+    if terms.name is not None and not NAME.fullmatch(terms.name):
+        raise ConfigError(
+            f"{terms.name!r} is no name of a cut",
+            next_step="Use small letters, digits and _, a letter first, up to 59 of them",
+        )
+    with _alone(workspace, source, say):
+        drop_old(workspace, source)
+        say(f"syncing {len(contracts)} tables")
+        failed = _sync(workspace, contracts)
+        making = _Making(workspace, source, terms, say)
+        for number in range(1, TRIES + 1):
+            made = making.attempt(contracts, failed, last=number == TRIES)
+            if made is not None:
+                return MadeCut(*made, tries=number)
+    raise AssertionError("unreachable")
+
+
+@contextmanager
+def _alone(workspace: Workspace, source: str, say: OnCutStep) -> Iterator[None]:
+    """No other process follows the log while the block lasts: one that does leaves it for so long
+    when its round ends.
+
+    Raises:
+        LeaseHeld: it does not.
+    """
+    ledger, deadline = workspace.ledger, time.monotonic() + WAITS
+    with ExitStack() as holding:
+        while True:
+            try:
+                holding.enter_context(ledger.lease(follower_lease(source), workspace.run_id))
+                break
+            except LeaseHeld as error:
+                if time.monotonic() > deadline:
+                    raise LeaseHeld(
+                        f"source {source}: another process follows its log, or makes a cut, and "
+                        f"did not leave it within {WAITS:.0f} s: {error.message}",
+                        source=source,
+                        next_step="Stop `mirrorlake follow` for it, then make the cut",
+                        retryable=True,
+                    ) from error
+                say(f"waiting for the process that follows {source}")
+                want_log(ledger, source)
+            time.sleep(_PAUSE)
+        has_log(ledger, source)
+        yield
+
+
+def _sync(workspace: Workspace, contracts: Sequence[TableContract]) -> dict[str, str]:
+    """Bring tables to about now, first copies and statements too; why one could not be."""
+    jobs = default_jobs(workspace.config, contracts)
+    done = list(sync_tables(workspace, contracts, jobs=jobs))
+    return {one.contract.name: str(one.error) for one in done if one.error is not None}
+
+
+@dataclass
+class _Making:
+    workspace: Workspace
+    source: str
+    terms: CutTerms
+    say: OnCutStep
+    cuts: Cuts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cuts = Cuts(self.workspace.ledger)
+
+    def attempt(
+        self, contracts: Sequence[TableContract], failed: dict[str, str], *, last: bool
+    ) -> tuple[Cut, dict[str, str]] | None:
+        """One cut at the log's end as it is now, and what is not in it; None where a table was
+        moved on by another run, and it is to be tried again."""
+        before = {c.name: _newest(self.workspace, c) for c in contracts}
+        config = self.workspace.config.sources[self.source]
+        with open_moment(config, seen=self.terms.prove, lock=self.terms.lock) as moment:
+            self.say(f"following the log to {moment.end.position}")
+            followed = follow_tables(self.workspace, contracts, end=moment.end)
+            there = [c for c in contracts if c.name in followed]
+            left = {c.name: failed.get(c.name, _NOT_THERE) for c in contracts if c not in there}
+            if not there:
+                raise LakeError(
+                    f"source {self.source}: no table could be followed to {moment.end.position}",
+                    source=self.source,
+                    next_step="`mirrorlake sync` says why",
+                )
+            cut, place = self._begun(moment, there[0])
+            failpoint("cut.begun")
+            tables: list[CutTable] = []
+            moved = False
+            for number, contract in enumerate(there, 1):
+                self.say(f"{number} of {len(there)}: {contract.name}")
+                try:
+                    found = self._tag(contract, cut, place, before[contract.name])
+                    tables += [self._proved(contract, moment, one) for one in found]
+                except MirrorlakeError as error:
+                    moved = moved or isinstance(error, _MovedOn)
+                    left[contract.name] = str(error)
+            cut = replace(cut, tables=tuple(tables))
+            if (moved and not last) or not tables:
+                drop_cut(self.workspace, cut)
+                if not tables and (last or not moved):
+                    name, why = next(iter(left.items()))
+                    raise LakeError(
+                        f"source {self.source}: no table is at {cut.place}: {name}: {why}",
+                        source=self.source,
+                        next_step="`mirrorlake sync` says why",
+                    )
+                return None
+            self.cuts.add(cut.name, tables)
+            failpoint("cut.tagged")
+            self.cuts.finish(cut.name)
+            return cut, left
+
+    def _begun(self, moment: Moment, first: TableContract) -> tuple[Cut, LogPlace]:
+        place = place_of(self.workspace.ledger, first.name)
+        assert place is not None  # noqa: S101 (it was followed just now)
+        with session(self.workspace.config.sources[self.source]) as connection:
+            gtids = place.position.gtids or gtids_at(connection, place.log)
+        now = datetime.now(UTC)
+        at = moment.end.clock.replace(tzinfo=UTC)
+        name = self.terms.name or f"{_plain(self.source)}_{now:%Y%m%d_%H%M%S}"
+        cut = Cut(
+            name=name,
+            source=self.source,
+            place=str(place.log),
+            gtid=None if gtids is None else str(gtids),
+            at=at,
+            made_at=now,
+            keep_until=None if self.terms.keep is None else now + self.terms.keep,
+        )
+        self.cuts.begin(cut)
+        return cut, place
+
+    def _tag(
+        self, contract: TableContract, cut: Cut, place: LogPlace, before: int
+    ) -> list[CutTable]:
+        """Fold a table to its place in the log, and tag what is shown there."""
+        found: list[CutTable] = []
+
+        def tag(leased: Workspace, _: Connection[Any], plan: ResolvedTable) -> None:
+            refuse_elsewhere(leased, contract, place, before)
+            layers = [("deduped", plan.deduped)]
+            layers += [("clean", plan.clean)] if contract.clean == "table" else []
+            found.extend(_as_shown(leased, contract, layer, at) for layer, at in layers)
+            self.cuts.add(cut.name, found)  # before: who dies in between leaves nothing unknown
+            with stamp_kept(leased.config, leased.ledger, contract):
+                for one in found:
+                    if one.snapshot_id is not None:
+                        _create_tag(leased, one, cut.tag)
+
+        fold_table(self.workspace, contract, tag)
+        return found
+
+    def _proved(self, contract: TableContract, moment: Moment, one: CutTable) -> CutTable:
+        if moment.connection is None or one.layer != "deduped":
+            return one
+        return prove_table(self.workspace, contract, moment.connection, one)
+
+
+_NOT_THERE = "its log was not followed to there: its next sync says why"
+
+
+def refuse_elsewhere(
+    workspace: Workspace, contract: TableContract, place: LogPlace, before: int
+) -> None:
+    """See that deduped has what was committed before a place of the log, and nothing else.
+
+    Args:
+        workspace: with the table's lease, under which it was just folded.
+        before: the number of its newest load before that place was taken.
+
+    Raises:
+        MirrorlakeError: it has not.
+    """
+    ledger = workspace.ledger
+    if (mark := ledger.unproved(contract.name)) is not None:
+        raise LakeError(f"it is to be read again: {mark.reason}", table=contract.name)
+    at = place_of(ledger, contract.name)
+    if at is None or at.log != place.log or at.made != place.made:
+        raise _MovedOn(f"it is at {at.log if at else 'no place'} of its log, not at {place.log}")
+    later = [x for x in ledger.successful_loads(contract.name) if x.seq > before]
+    if other := next((x.window.kind for x in later if x.window.kind != "log"), None):
+        # What such a load read was there when it read it, not at the place.
+        raise _MovedOn(f"a load of another kind came meanwhile ({other})")
+    if contract.name in ledger.unfolded_tables("deduped"):
+        raise _MovedOn("a load of it is not folded")
+
+
+def _newest(workspace: Workspace, contract: TableContract) -> int:
+    found = workspace.ledger.last_load(contract.name, "success")
+    return found.seq if found is not None else 0
+
+
+def _as_shown(
+    workspace: Workspace, contract: TableContract, layer: str, identifier: Identifier
+) -> CutTable:
+    table = workspace.lake.load(identifier)
+    shown = table.current_snapshot() if table is not None else None
+    counted = workspace.lake.statistics(identifier)
+    return CutTable(
+        table=contract.name,
+        layer=layer,
+        namespace=identifier.namespace,
+        lake_table=identifier.name,
+        snapshot_id=shown.snapshot_id if shown is not None else None,
+        rows=counted.rows if counted is not None else None,
+    )
+
+
+def _create_tag(workspace: Workspace, one: CutTable, tag: str) -> None:
+    identifier = Identifier(one.namespace, one.lake_table)
+    table = workspace.lake.load(identifier)
+    assert table is not None and one.snapshot_id is not None  # noqa: S101, PT018 (see callers)
+    workspace.check_lease()
+    with workspace.lake.translated(identifier):
+        table.manage_snapshots().create_tag(one.snapshot_id, tag).commit()
+
+
+def _plain(source: str) -> str:
+    """A source's name as the beginning of a cut's."""
+    text = re.sub(r"[^a-z0-9]+", "_", source.lower()).strip("_")
+    return (text if text[:1].isalpha() else f"cut_{text}")[:40].strip("_")
+
+
+# --- dropping -------------------------------------------------------------------------------------
+
+
+def drop_old(workspace: Workspace, source: str) -> list[str]:
+    """Drop a source's cuts that are kept no longer, and what dead runs left of others; the names of
+    the former. No other run makes one."""
+    cuts, now = Cuts(workspace.ledger), datetime.now(UTC)
+    for cut in cuts.all(source, made=False):
+        drop_cut(workspace, cut)
+    old = [c for c in cuts.all(source) if c.keep_until is not None and c.keep_until < now]
+    for cut in old:
+        drop_cut(workspace, cut)
+    return [cut.name for cut in old]
+
+
+def drop_cut(workspace: Workspace, cut: Cut) -> None:
+    """Take a cut's tags away: its versions expire with the others.
+
+    Raises:
+        LeaseHeld: a run holds one of its tables.
+        LakeError: a tag can't be taken away.
+    """
+    contracts = {contract.name: contract for contract in workspace.config.tables}
+    known = next((c for c in Cuts(workspace.ledger).all(made=False) if c.name == cut.name), cut)
+    for one in {*known.tables, *cut.tables}:
+        contract = contracts.get(one.table)
+        if contract is None:
+            _remove_tag(workspace, one, cut.tag)
+            continue
+        with (
+            workspace.leased(contract) as leased,
+            stamp_kept(leased.config, leased.ledger, contract),
+        ):
+            leased.check_lease()
+            _remove_tag(leased, one, cut.tag)
+    Cuts(workspace.ledger).forget(cut.name)
+
+
+def _remove_tag(workspace: Workspace, one: CutTable, tag: str) -> None:
+    identifier = Identifier(one.namespace, one.lake_table)
+    table = workspace.lake.load(identifier)
+    if table is not None and tag in table.metadata.refs:
+        with workspace.lake.translated(identifier):
+            table.manage_snapshots().remove_tag(tag).commit()

@@ -1,0 +1,102 @@
+"""A cut's tables compared with MySQL as it was at the cut's place, while it is written to.
+
+Both sides stand still: MySQL's is a session whose snapshot was taken at that place, the lake's the
+versions that the cut names. So every row is compared, none waits, and no difference can pass.
+
+What belongs here: the comparison. What doesn't: how rows are digested (`mirrorlake.proof.sides`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from pymysql.connections import Connection
+
+from mirrorlake.config import TableContract
+from mirrorlake.cuts.ledger import CutTable
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.proof.comparing.resolve import resolve_target
+from mirrorlake.proof.comparing.sides import Sides, sides_of
+from mirrorlake.proof.forms.rows import Key
+from mirrorlake.proof.ranges.keys import parts_of
+from mirrorlake.proof.ranges.ranges import NOTHING, Range, Tally, total
+from mirrorlake.proof.ranges.scope import ALL
+from mirrorlake.proof.sides.local_side import digest_locally
+from mirrorlake.runtime.plural import plural
+from mirrorlake.sources.mysql.reading.limits import reading
+from mirrorlake.workspace import Workspace
+
+MOST_ROWS = 400_000
+"""Of larger tables that differ, only how many rows each side has is said."""
+
+
+def prove_table(
+    workspace: Workspace, contract: TableContract, connection: Connection[Any], one: CutTable
+) -> CutTable:
+    """Compare every row of a table's deduped at a cut; what was found.
+
+    Args:
+        connection: a session that sees MySQL as it was at the cut's place.
+    """
+    try:
+        return _prove(workspace, contract, connection, one)
+    except MirrorlakeError as error:
+        return replace(one, proved="not compared", words=str(error))
+
+
+def _prove(
+    workspace: Workspace, contract: TableContract, connection: Connection[Any], one: CutTable
+) -> CutTable:
+    target = resolve_target(workspace, contract, connection)
+    mirror = replace(target.mirror, snapshot=one.snapshot_id)
+    target = replace(target, mirror=mirror, scope=ALL)
+    sides = sides_of(target, Ask())
+    with reading(target.source):
+        groups = sides.source.read_groups(connection, sides.source.groups_sql("0"))
+    ours = groups.get(0, NOTHING)
+    local = digest_locally(workspace.lake, target, parts_of(target), Range(), [])
+    theirs = local.tally if local is not None else _by_spark(workspace, sides)
+    if ours == theirs:
+        return replace(one, proved="equal", words=f"{plural(ours.rows, 'row')}, all compared")
+    # What DuckDB does not call equal is Spark's to say.
+    if local is not None and ours == (theirs := _by_spark(workspace, sides)):
+        return replace(one, proved="equal", words=f"{plural(ours.rows, 'row')}, all compared")
+    if max(ours.rows, theirs.rows) > MOST_ROWS:
+        found = f"{plural(ours.rows, 'row')} in MySQL, {theirs.rows:,} in the lake"
+        return replace(one, proved="different", words=found)
+    missing, extra, changed = _differences(workspace, connection, sides)
+    if contract.deletes == "ignore" and not missing and not changed:
+        kept = f"{plural(ours.rows, 'row')}, all compared; {extra:,} are only in the mirror"
+        return replace(one, proved="equal", words=f"{kept} (deletes: ignore)")
+    found = f"{missing:,} missing, {extra:,} extra, {changed:,} changed"
+    return replace(one, proved="different", words=f"{found} of {plural(ours.rows, 'row')}")
+
+
+def _by_spark(workspace: Workspace, sides: Sides) -> Tally:
+    with spark_errors(sides.target.name):
+        return total(sides.lake.read_groups(workspace.spark.get(), sides.lake.groups_sql("0")))
+
+
+def _differences(
+    workspace: Workspace, connection: Connection[Any], sides: Sides
+) -> tuple[int, int, int]:
+    """How many rows are missing in the lake, extra there, and others under the same key."""
+    with reading(sides.target.source):
+        ours = Counter(sides.source.read_digests(connection, sides.source.digests_sql()))
+    with spark_errors(sides.target.name):
+        spark = workspace.spark.get()
+        theirs = Counter(sides.lake.read_digests(spark, sides.lake.digests_sql()))
+    left, beyond = _by_key(ours - theirs), _by_key(theirs - ours)
+    changed = sum(min(number, beyond[key]) for key, number in left.items())
+    return left.total() - changed, beyond.total() - changed, changed
+
+
+def _by_key(rows: Counter[tuple[Key, int]]) -> Counter[Key]:
+    found: Counter[Key] = Counter()
+    for (key, _), number in rows.items():
+        found[key] += number
+    return found

@@ -1,0 +1,317 @@
+"""Cuts: all tables of a source at one moment, while it is written to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import pyarrow.compute as _compute
+import pytest
+from click.testing import CliRunner, Result
+
+from demo.embedded import EmbeddedServer
+from mirrorlake.cli.main import cli
+from mirrorlake.config import load_config
+from mirrorlake.cuts import make
+from mirrorlake.cuts.ledger import Cut, Cuts
+from mirrorlake.cuts.make import CutTerms, make_cut
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.errors import ConfigError, LeaseHeld, LedgerError
+from mirrorlake.failpoints import OF_CUTS
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.loading.sync_tables import sync_tables
+from mirrorlake.operations.repairing.repair import repair_table
+from mirrorlake.operations.upkeep import maintain
+from mirrorlake.operations.upkeep.maintain import Ages
+from mirrorlake.workspace import Workspace
+from tests.integration.conftest import Place, share_session
+from tests.integration.operations.test_follower import following
+from tests.soak.runs import Order, Runner
+
+pc: Any = _compute
+Sql = Callable[..., Any]
+EngineFor = Callable[..., Workspace]
+LOG: dict[str, Any] = {"mode": "binlog", "key": ["id"]}
+BANK = ("current", "savings")
+TOTAL = Decimal(20_000)
+
+
+@pytest.fixture(scope="session")
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
+
+
+@pytest.fixture
+def bank(sql: Sql, engine_for: EngineFor) -> Workspace:
+    """Accounts in two tables, the sum of which is constant; a booking refers to an account."""
+    for name in BANK:
+        sql(
+            f"CREATE TABLE {name} (id INT PRIMARY KEY, amount DECIMAL(12,2) NOT NULL, at DATETIME(6))",
+            f"INSERT INTO {name} VALUES "
+            + ", ".join(f"({number}, 100, NOW(6))" for number in range(100)),
+        )
+    sql(
+        "CREATE TABLE bookings (id INT AUTO_INCREMENT PRIMARY KEY, account INT NOT NULL,"
+        " amount DECIMAL(12,2), FOREIGN KEY (account) REFERENCES current (id))"
+    )
+    tables = {name: LOG | {"clean": "table"} for name in BANK} | {"bookings": LOG}
+    return engine_for(tables)
+
+
+@contextmanager
+def transfers(server: EmbeddedServer, database: str, pause: float = 0.002) -> Iterator[list[int]]:
+    """Money moves between the tables while the block runs, each time in a transaction that books
+    it; accounts come and go; how many transactions there were."""
+    stop, done = threading.Event(), [0]
+
+    def write() -> None:
+        rng, fresh = Random(7), 1000  # noqa: S311
+        with contextlib.closing(server.admin(database)) as connection:
+            cursor = connection.cursor()
+            while not stop.wait(pause):
+                connection.begin()
+                here, there = rng.sample(BANK, 2)
+                one, other, amount = rng.randrange(100), rng.randrange(100), rng.randrange(1, 50)
+                book = f"UPDATE {{}} SET amount = amount {{}} {amount}, at = NOW(6) WHERE id = {{}}"
+                cursor.execute(book.format(here, "-", one))
+                cursor.execute(book.format(there, "+", other))
+                if rng.random() < 0.2:
+                    fresh += 1
+                    cursor.execute(f"INSERT INTO current VALUES ({fresh}, 0, NOW(6))")
+                    cursor.execute(
+                        f"INSERT INTO bookings (account, amount) VALUES ({fresh}, {amount})"
+                    )
+                elif rng.random() < 0.1:
+                    cursor.execute("DELETE FROM bookings ORDER BY id LIMIT 1")
+                connection.commit()
+                done[0] += 1
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    try:
+        yield done
+    finally:
+        stop.set()
+        thread.join()
+
+
+def at_cut(workspace: Workspace, cut: Cut, table: str, layer: str = "deduped") -> Any:
+    """The rows of a table at a cut, found by its tag alone."""
+    (one,) = (o for o in cut.tables if o.table.endswith(f".{table}") and o.layer == layer)
+    found = workspace.lake.load(Identifier(one.namespace, one.lake_table))
+    assert found is not None
+    return found.scan(snapshot_id=found.metadata.refs[cut.tag].snapshot_id).to_arrow()
+
+
+def refuse_torn(workspace: Workspace, cut: Cut) -> None:
+    """See that what tables have at a cut is of one moment."""
+    for layer in ("deduped", "clean"):
+        rows = [at_cut(workspace, cut, name, layer) for name in BANK]
+        assert sum(pc.sum(one["amount"]).as_py() for one in rows) == TOTAL, (cut.name, layer)
+    accounts = set(at_cut(workspace, cut, "current")["id"].to_pylist())
+    booked = set(at_cut(workspace, cut, "bookings")["account"].to_pylist())
+    assert booked <= accounts
+
+
+def said(_: str) -> None: ...
+
+
+def mine(workspace: Workspace, *, made: bool = True) -> list[str]:
+    """The names of the cuts of this test's tables: the ledger is many tests'."""
+    database = workspace.config.tables[0].database
+    cuts = Cuts(workspace.ledger).all(made=made)
+    return [cut.name for cut in cuts if any(f".{database}." in name for name in cut.names)]
+
+
+def test_cuts_are_of_one_moment_and_every_row_is_proved_while_rows_change(
+    server: EmbeddedServer, database: str, bank: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuts: list[Cut] = []
+    with transfers(server, database) as done:
+        for number in range(3):
+            before = done[0]
+            made = make_cut(
+                bank, "s", CutTerms(f"{database}_{number}", prove=True, lock=True), said
+            )
+            assert made.left_out == {}
+            cuts.append(made.cut)
+            assert done[0] > before
+    for cut in cuts:
+        deduped = [one for one in cut.tables if one.layer == "deduped"]
+        assert [(one.table, one.proved) for one in deduped] == [
+            (one.table, "equal") for one in deduped
+        ], [one.words for one in deduped]
+        assert len(cut.names) == 3
+        refuse_torn(bank, cut)
+    # They are three moments, and stay readable after syncs and upkeep.
+    assert len({cut.place for cut in cuts}) == 3
+    monkeypatch.setattr(maintain, "RETAIN", 1)
+    for contract in bank.config.tables:
+        for done in maintain.maintain_table(bank, contract, Ages(keep=timedelta(0))):
+            assert done.error is None
+    for one in sync_tables(bank, bank.config.tables):
+        assert one.error is None
+    for cut in cuts:
+        refuse_torn(bank, cut)
+    assert mine(bank) == [f"{database}_{number}" for number in range(3)]
+
+
+def test_a_cut_that_another_run_tore_is_found_different(
+    server: EmbeddedServer, database: str, bank: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that is further than its cut: what `refuse_elsewhere` prevents, a proof finds."""
+    follow = make.follow_tables
+    monkeypatch.setattr(make, "follow_tables", lambda w, c, end: follow(w, c))
+    monkeypatch.setattr(make, "refuse_elsewhere", lambda *_: None)
+    with transfers(server, database):
+        made = make_cut(bank, "s", CutTerms(prove=True, lock=True), said)
+    assert "different" in {one.proved for one in made.cut.tables}
+
+
+def test_a_table_that_another_run_moves_on_is_tried_again(
+    server: EmbeddedServer,
+    sql: Sql,
+    database: str,
+    bank: Workspace,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whether the other run followed it, or repaired it: it has rows of after the cut's place."""
+    fold, meddled = make.fold_table, []
+
+    def meddle(workspace: Workspace, contract: Any, then: Any) -> int:
+        if contract.table == "savings" and len(meddled) < 2:
+            meddled.append(contract.name)
+            sql("INSERT INTO savings VALUES (7777, 0, NOW(6)) ON DUPLICATE KEY UPDATE at = NOW(6)")
+            if len(meddled) == 1:
+                sync_table(workspace, contract)
+            else:
+                # Of the lake's row alone: MySQL's is read now, at a later place.
+                sql("UPDATE savings SET amount = 0 WHERE id = 7777")
+                from mirrorlake.proof.comparing.report import Ask
+
+                repair_table(workspace, contract, Ask("full"))
+        return fold(workspace, contract, then)
+
+    for one in sync_tables(bank, bank.config.tables):
+        assert one.error is None
+    monkeypatch.setattr(make, "fold_table", meddle)
+    with transfers(server, database):
+        made = make_cut(bank, "s", CutTerms(prove=True, lock=True), said)
+    assert len(meddled) == 2
+    assert made.tries > 1
+    assert (made.left_out, {o.proved for o in made.cut.tables if o.layer == "deduped"}) == (
+        {},
+        {"equal"},
+    )
+    refuse_torn(bank, made.cut)
+    assert mine(bank) == [made.cut.name]
+    assert mine(bank, made=False) == []
+
+
+@pytest.fixture
+def command(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    share_session(place, monkeypatch)
+
+    def run(*arguments: str, workspace: Workspace) -> Result:
+        config = str(workspace.config.path)
+        return CliRunner().invoke(cli, [*arguments, "--config", config])
+
+    return run
+
+
+def test_commands(
+    sql: Sql, place: Place, database: str, bank: Workspace, command: Callable[..., Result]
+) -> None:
+    first, third = f"{database}_1", f"{database}_3"
+    made = command("cut", "s", "--name", first, "--prove", "--lock", workspace=bank)
+    assert (made.exit_code, "equal" in made.output) == (0, True), made.exception or made.output
+    again = command("cut", "s", "--name", first, workspace=bank)
+    assert isinstance(again.exception, LedgerError)
+    sql("UPDATE current SET amount = amount + 1 WHERE id = 1")
+    second = command("cut", "s", "--keep", "0s", "--json", workspace=bank)
+    found = json.loads(second.stdout)
+    assert (second.exit_code, found["left_out"], found["keep_until"] is None) == (0, {}, False)
+    listed = json.loads(command("cuts", "--json", workspace=bank).stdout)
+    assert [one["name"] for one in listed][:2] == [found["name"], first]
+    shown = command("at", first, f"s.{database}.current", workspace=bank)
+    read, _ = (line for line in shown.output.splitlines() if "  Spark" in line)
+    query = read.split("Spark", 1)[1].strip().replace("*", "sum(amount)")
+    assert f"VERSION AS OF 'cut_{first}'" in query
+    now = query.partition(" VERSION")[0]
+    spark = place.spark.get()
+    assert [spark.sql(one).collect()[0][0] for one in (query, now)] == [10_000, 10_001]
+    for refused in (("at", "nothing"), ("cut", "s", "--name", "No!"), ("cut", "nowhere")):
+        assert isinstance(command(*refused, workspace=bank).exception, ConfigError)
+    made = command("cut", "s", "--name", third, workspace=bank)
+    assert (made.exit_code, "Nothing was compared" in made.output) == (0, True), made.output
+    names = [one["name"] for one in json.loads(command("cuts", "--json", workspace=bank).stdout)]
+    assert names[:2] == [third, first]  # the second was kept no longer
+    assert command("cuts", "--drop", first, workspace=bank).exit_code == 0
+    contract = bank.config.tables[0]
+    table = bank.lake.load(Identifier(contract.namespaces.deduped, contract.table))
+    assert table is not None
+    assert sorted(table.metadata.refs) == [f"cut_{third}", "main"]
+    # What a cut tags is no work of other hands, and its tables are unchanged.
+    synced = json.loads(command("sync", "--json", workspace=bank).stdout)
+    assert {one["unchanged"] for one in synced["tables"]} == {"log"}
+    assert (synced["attention"], load_config(bank.config.path).path.exists()) == ([], True)
+
+
+def test_what_is_not_in_a_cut_is_said(
+    sql: Sql, bank: Workspace, command: Callable[..., Result]
+) -> None:
+    for one in sync_tables(bank, bank.config.tables):
+        assert one.error is None
+    sql("ALTER TABLE savings ENGINE = MyISAM")
+    made = command("cut", "s", "--json", workspace=bank)
+    found = json.loads(made.stdout)
+    assert made.exit_code == 10
+    assert [*found["left_out"]] == [c.name for c in bank.config.tables if c.table == "savings"]
+    with bank.ledger.lease("the log of s", "another"):
+        refused = command("cut", "s", workspace=bank)
+    assert isinstance(refused.exception, LeaseHeld)
+    assert "Stop `mirrorlake follow`" in str(refused.exception)
+
+
+def test_a_follower_leaves_the_log_to_a_cut_and_goes_on(
+    server: EmbeddedServer, database: str, bank: Workspace
+) -> None:
+    with following(bank) as running, transfers(server, database):
+        running.caught_up(220)
+        made = make_cut(bank, "s", CutTerms(prove=True, lock=True), said)
+        assert made.left_out == {}
+        assert {o.proved for o in made.cut.tables if o.layer == "deduped"} == {"equal"}
+        refuse_torn(bank, made.cut)
+        running.caught_up(1)
+    assert any("takes the log" in words for words in running.waits)
+
+
+@pytest.mark.parametrize("point", [*OF_CUTS, "fold.recorded", "log.table"])
+def test_a_cut_that_dies_is_none_and_the_next_one_is_whole(
+    sql: Sql, bank: Workspace, runner: Runner, point: str
+) -> None:
+    for one in sync_tables(bank, bank.config.tables):
+        assert one.error is None
+    sql("UPDATE current SET amount = amount - 1 WHERE id = 1")
+    sql("UPDATE savings SET amount = amount + 1 WHERE id = 1")
+    arguments = ("cut", "s", "--prove", "--lock")
+    parts = {"act": "command", "arguments": arguments, "failpoint": point}
+    run = runner.run(Order(bank.config.path, **parts, lease_seconds=2))
+    assert run.code == -signal.SIGKILL, run.error
+    assert mine(bank) == []
+    made = make_cut(bank, "s", CutTerms(prove=True, lock=True), said)
+    assert {o.proved for o in made.cut.tables if o.layer == "deduped"} == {"equal"}
+    refuse_torn(bank, made.cut)
+    assert mine(bank, made=False) == []
+    for contract in bank.config.tables:
+        table = bank.lake.load(Identifier(contract.namespaces.deduped, contract.table))
+        assert table is not None
+        assert sorted(table.metadata.refs) == [made.cut.tag, "main"]

@@ -1,0 +1,65 @@
+"""Cuts in a ledger: listed once they are whole, and never under two meanings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
+from mirrorlake.cuts.make import NAME, _plain
+from mirrorlake.errors import LedgerError
+from mirrorlake.ledger import Ledger
+
+NOW = datetime(2026, 11, 30, 8, 15, tzinfo=UTC)
+CUT = Cut("first", "shop", "bin.000003:81220", "0-1-4711", NOW, NOW, NOW + timedelta(days=7))
+TABLE = CutTable("shop.shop.orders", "deduped", "shop_shop", "orders", 8**20, 12)
+
+
+@pytest.fixture
+def cuts(tmp_path: Path) -> Cuts:
+    return Cuts(Ledger(f"sqlite:///{tmp_path}/ledger.db"))
+
+
+def test_a_cut_is_listed_once_it_is_whole(cuts: Cuts) -> None:
+    cuts.begin(CUT)
+    cuts.add("first", [TABLE])
+    assert cuts.all() == []
+    (begun,) = cuts.all("shop", made=False)
+    assert begun.tables == (TABLE,)
+    proved = replace(TABLE, proved="equal", words="12 rows, all compared")
+    cuts.add("first", [proved, replace(TABLE, layer="clean", snapshot_id=None, rows=None)])
+    cuts.finish("first")
+    (made,) = cuts.all()
+    assert [one.layer for one in made.tables] == ["deduped", "clean"]
+    assert made.tables[0] == proved
+    assert replace(made, tables=(), made_at=NOW) == CUT
+    assert (made.tag, made.names) == ("cut_first", ["shop.shop.orders"])
+    assert (cuts.all("other"), cuts.all(made=False)) == ([], [])
+    cuts.forget("first")
+    assert (cuts.all(), cuts.all(made=False)) == ([], [])
+
+
+def test_a_name_is_given_once(cuts: Cuts) -> None:
+    cuts.begin(CUT)
+    with pytest.raises(LedgerError, match="there is a cut first already"):
+        cuts.begin(replace(CUT, source="other"))
+
+
+def test_cuts_are_in_the_order_in_which_they_were_made(cuts: Cuts) -> None:
+    for name in ("b", "a", "c"):
+        cuts.begin(replace(CUT, name=name, keep_until=None))
+        cuts.finish(name)
+    assert [one.name for one in cuts.all()] == ["b", "a", "c"]
+    assert {one.keep_until for one in cuts.all()} == {None}
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [("shop", "shop"), ("Shop-EU", "shop_eu"), ("7", "cut_7"), ("läden", "l_den"), ("é", "cut")],
+)
+def test_a_source_without_a_plain_name_begins_one_that_is(source: str, name: str) -> None:
+    assert _plain(source) == name
+    assert NAME.fullmatch(f"{_plain(source * 40)}_20261130_081500")
