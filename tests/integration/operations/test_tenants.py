@@ -555,10 +555,9 @@ def test_a_tenant_of_which_columns_are_hidden_later_keeps_its_rows(
     tenants.make("new", COLUMNS, *rows(3))
     grants[f"{tenants.name('new')}.*"] = "SELECT"
     server.create_user(user, PASSWORD, {**grants, partly: "SELECT (id, name)"})
-    for read in (2, 0):
-        done = tenants.sync()
-        [(name, words)] = done.failed.items()
-        assert (name, done.read) == (f"s.{tenants.name('partly')}", read)
+    for _ in range(2):
+        [(name, words)] = tenants.sync().failed.items()
+        assert name == f"s.{tenants.name('partly')}"
         assert "may not read every column" in words
     found = tenants.deduped("id", "name", "amount")
     assert found[tenants.name("partly")] == before
