@@ -128,14 +128,14 @@ def refuse_other_server(
         return  # or a person took it for the source
     place = place_of(workspace.ledger, plan.name) if plan.contract.by_log else None
     if newest.receipt.server != server:
+        follows = _what_follows(connection, server, place)
         raise SourceError(
             f"source {plan.source.name} is now server {server}; table {plan.name} was read from "
             f"{newest.receipt.server}",
             source=plan.source.name,
             table=plan.name,
             next_step="Two servers' answers are not one history: point the contract back, or, "
-            f"if this is the source now, run `mirrorlake accept {plan.source.name}`: "
-            + _what_follows(connection, server, place),
+            f"if this is the source now, run `mirrorlake accept {plan.source.name}`: {follows}",
         )
     if place is not None:
         from mirrorlake.sources.mysql.following.executed_sets import refuse_gone_back

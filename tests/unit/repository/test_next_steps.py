@@ -199,7 +199,7 @@ COMMANDS = {
     "their newest metadata files": PERSON,
     "Set repair to ask or auto, or load the days again with mirrorlake backfill": STEPS,
     "Two servers' answers are not one history: point the contract back, or, if this is the source "
-    "now, run `mirrorlake accept …`: every table is read again": (
+    "now, run `mirrorlake accept …`: …": (
         f"{OPERATIONS}/test_upkeep.py"
         "::test_another_server_than_last_time_is_refused_until_it_is_accepted"
     ),
@@ -241,7 +241,7 @@ CLASSES = {
     "MachineError": "tests/unit/repository/test_bootstrap.py::test_a_python_without_pip_and_venv",
     "SourceError": COMMANDS[
         "Two servers' answers are not one history: point the contract back, or, "
-        "if this is the source now, run `mirrorlake accept …`: every table is read again"
+        "if this is the source now, run `mirrorlake accept …`: …"
     ],
     "LogPurged": f"{OPERATIONS}/test_follow_log.py::test_a_purged_log_has_its_tables_read_again",
     "SourceHeld": COMMANDS[
