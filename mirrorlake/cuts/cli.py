@@ -29,7 +29,7 @@ DIFFERENT = 1
 """The exit code where a table is not MySQL's at the cut's place."""
 
 
-@click.command(short_help="Tag a SOURCE's tables at one place in its log, and prove them there.")
+@click.command(short_help="Tag a SOURCE's tables at one place in its log.")
 @click.argument("source")
 @show.config_option
 @show.json_option

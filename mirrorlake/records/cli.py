@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mirrorlake.workspace import Workspace
 
 
-@click.command(short_help="Publish changes of tables of mode binlog as JSON outside the lake.")
+@click.command(short_help="Publish changes of tables as JSON outside the lake.")
 @click.argument("tables", nargs=-1)
 @show.config_option
 @show.json_option

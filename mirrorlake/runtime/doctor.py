@@ -31,6 +31,7 @@ ENOUGH_BYTES = 2 * 1024**3
 OPTIONAL = {
     "gcs": "a warehouse in Cloud Storage, or a catalog of Google's",
     "mariadb": "the demo and the tests",
+    "binlog-connector": "the tests",
     "mysql": "the tests",
     "postgres": "the tests",
     "postgres-jdbc": "the tests",

@@ -42,6 +42,11 @@ EngineFor = Callable[..., Workspace]
 LOG: dict[str, Any] = {"mode": "binlog", "key": ["id"]}
 BANK = ("current", "savings")
 TOTAL = Decimal(20_000)
+AT_OTHER_STEPS = [
+    *(point for point in OF_CUTS if point != "cut.tagged"),
+    "fold.recorded",
+    "log.table",
+]
 
 
 @pytest.fixture(scope="session")
@@ -136,7 +141,7 @@ def test_cuts_are_of_one_moment_and_every_row_is_proved_while_rows_change(
 ) -> None:
     cuts: list[Cut] = []
     with transfers(server, database) as done:
-        for number in range(3):
+        for number in range(2):
             before = done[0]
             made = make_cut(
                 bank, "s", CutTerms(f"{database}_{number}", prove=True, lock=True), said
@@ -151,8 +156,8 @@ def test_cuts_are_of_one_moment_and_every_row_is_proved_while_rows_change(
         ], [one.words for one in deduped]
         assert len(cut.names) == 3
         refuse_torn(bank, cut)
-    # They are three moments, and stay readable after syncs and upkeep.
-    assert len({cut.place for cut in cuts}) == 3
+    # They are two moments, and stay readable after syncs and upkeep.
+    assert len({cut.place for cut in cuts}) == 2
     monkeypatch.setattr(maintain, "RETAIN", 1)
     for contract in bank.config.tables:
         for done in maintain.maintain_table(bank, contract, Ages(keep=timedelta(0))):
@@ -161,7 +166,7 @@ def test_cuts_are_of_one_moment_and_every_row_is_proved_while_rows_change(
         assert one.error is None
     for cut in cuts:
         refuse_torn(bank, cut)
-    assert mine(bank) == [f"{database}_{number}" for number in range(3)]
+    assert mine(bank) == [f"{database}_{number}" for number in range(2)]
 
 
 def test_a_cut_that_another_run_tore_is_found_different(
@@ -176,6 +181,7 @@ def test_a_cut_that_another_run_tore_is_found_different(
     assert "different" in {one.proved for one in made.cut.tables}
 
 
+@pytest.mark.full
 def test_a_table_that_another_run_moves_on_is_tried_again(
     server: EmbeddedServer,
     sql: Sql,
@@ -266,7 +272,7 @@ def test_commands(
 
 
 def test_what_is_not_in_a_cut_is_said(
-    sql: Sql, bank: Workspace, command: Callable[..., Result]
+    sql: Sql, bank: Workspace, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for one in sync_tables(bank, bank.config.tables):
         assert one.error is None
@@ -275,12 +281,14 @@ def test_what_is_not_in_a_cut_is_said(
     found = json.loads(made.stdout)
     assert made.exit_code == 10
     assert [*found["left_out"]] == [c.name for c in bank.config.tables if c.table == "savings"]
+    monkeypatch.setattr(make, "WAITS", 0.1)
     with bank.ledger.lease("the log of s", "another"):
         refused = command("cut", "s", workspace=bank)
     assert isinstance(refused.exception, LeaseHeld)
     assert "Stop `mirrorlake follow`" in str(refused.exception)
 
 
+@pytest.mark.full
 def test_a_follower_leaves_the_log_to_a_cut_and_goes_on(
     server: EmbeddedServer, database: str, bank: Workspace
 ) -> None:
@@ -294,7 +302,10 @@ def test_a_follower_leaves_the_log_to_a_cut_and_goes_on(
     assert any("takes the log" in words for words in running.waits)
 
 
-@pytest.mark.parametrize("point", [*OF_CUTS, "fold.recorded", "log.table"])
+@pytest.mark.parametrize(
+    "point",
+    ["cut.tagged", *(pytest.param(p, marks=pytest.mark.full) for p in AT_OTHER_STEPS)],
+)
 def test_a_cut_that_dies_is_none_and_the_next_one_is_whole(
     sql: Sql, bank: Workspace, runner: Runner, point: str
 ) -> None:

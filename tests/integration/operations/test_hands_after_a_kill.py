@@ -45,15 +45,26 @@ HANDS = {
     "deduped": (set_back, old_catalog, old_lake, out_of_catalog, row_deleted, row_added),
     "clean": (set_back, old_catalog, old_lake, out_of_catalog, row_deleted, row_added),
 }
+FEW = {"raw": (set_back,), "deduped": (set_back, out_of_catalog), "clean": (old_lake,)}
 REFUSED = {"raw": (out_of_catalog, row_added)}
 
 
-@pytest.mark.parametrize("contract", [WINDOWS, pytest.param(COPIES, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    ("contract", "hands"),
+    [
+        pytest.param(WINDOWS, FEW, id="few"),
+        pytest.param(WINDOWS, HANDS, id="windows", marks=pytest.mark.full),
+        pytest.param(COPIES, HANDS, id="copies", marks=pytest.mark.full),
+    ],
+)
 def test_what_a_dead_run_left_is_put_right_like_what_others_did(
-    world: Callable[..., World], monkeypatch: pytest.MonkeyPatch, contract: dict[str, str]
+    world: Callable[..., World],
+    monkeypatch: pytest.MonkeyPatch,
+    contract: dict[str, str],
+    hands: dict[str, Any],
 ) -> None:
     """Nothing is new in MySQL: what is not put right now stays wrong."""
-    tables = cases(HANDS)
+    tables = cases(hands)
     made = world(**{name: {**contract, "clean": "table"} for name in tables})
     assert made.sync() == {}
     made.remember(tables)

@@ -75,4 +75,4 @@ def test_the_committed_pins_are_whole():
     for pin in read_pins():
         assert pin.coordinates.count(":") == 2
         assert len(bytes.fromhex(pin.sha256)) == 32
-        assert pin.size > 500_000
+        assert pin.size > 200_000

@@ -245,7 +245,7 @@ def has_our_commits(table: Table) -> bool:
     return any(_is_ours(one) for one in table.snapshots())
 
 
-def _head(table: Table, contract_name: str, identifier: Identifier) -> LakeHead:
+def read_head(table: Table, contract_name: str, identifier: Identifier) -> LakeHead:
     shown = table.current_snapshot()
     return LakeHead(
         namespace=identifier.namespace,
@@ -272,7 +272,7 @@ def read_left(
         return None
     with lake.translated(identifier):
         ours = layer == "side" or _is_known(table, head, layer)
-        return _head(table, name, identifier) if ours else None
+        return read_head(table, name, identifier) if ours else None
 
 
 def record_heads(
@@ -319,7 +319,7 @@ def record_heads(
         with lake.translated(identifier):
             # A fold sets those beside the rows back to what the rows name.
             if identifier in accepted or layer == "side" or _is_known(table, head, layer):
-                new.append(_head(table, contract.name, identifier))
+                new.append(read_head(table, contract.name, identifier))
     if gone or new:
         forget, record = ledger.forget_lake_heads, ledger.record_lake_heads
         ledger.give_back(lease, lambda: forget(gone), lambda: record(new))
