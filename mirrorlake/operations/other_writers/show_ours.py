@@ -6,7 +6,6 @@ What belongs here: how it is brought back. What doesn't: what follows where it i
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import UTC, datetime
 
 from mirrorlake.destinations.base import Identifier
@@ -131,8 +130,12 @@ def other_name(lake: Lake, identifier: Identifier, uuid: str, at: str = "") -> s
             paths = lake.catalog.list_tables(identifier.namespace)
             names = {Identifier(path[0], path[-1]) for path in paths}
     for name in sorted(names - {identifier}, key=str):
-        with suppress(LakeDamaged):
+        try:
             table = lake.load(name)
-            if table is not None and str(table.metadata.table_uuid) == uuid:
-                return str(name)
+        except LakeDamaged:
+            if named is not None:
+                return str(name)  # its metadata lies there, whichever table it is
+            continue
+        if table is not None and str(table.metadata.table_uuid) == uuid:
+            return str(name)
     return None
