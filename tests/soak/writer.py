@@ -205,7 +205,8 @@ class Writer:
                 self._insert("parcels"),
                 self._insert("parcels"),
                 f"UPDATE parcels SET n = {n} WHERE id = {one}",
-                f"UPDATE IGNORE parcels SET id = id + 3 WHERE id = {one}",
+                # Not to a key that the transaction which commits late may hold.
+                f"UPDATE IGNORE parcels SET id = -id WHERE id = {one}",
                 f"DELETE FROM parcels WHERE id = {one}",
                 f"INSERT INTO stocks VALUES ({n % 20}, 'ü{n % 7}', {n}) "
                 f"ON DUPLICATE KEY UPDATE n = {n}",
