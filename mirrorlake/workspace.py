@@ -25,9 +25,8 @@ from mirrorlake.destinations.iceberg.commits.heads import (
     MovedTable,
     Recorded,
     find_moved_tables,
-    read_left,
-    record_heads,
 )
+from mirrorlake.destinations.iceberg.commits.recorded_heads import read_left, record_heads
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.destinations.iceberg.warehouse.identity import open_lake

@@ -22,7 +22,6 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.config import Config
-from mirrorlake.config.fields import parse_duration
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.runtime.plural import plural
 
@@ -84,7 +83,8 @@ def follow(
 
     config = open_contract(config_path)
     config.require_secrets(followed_tables(config, source), ())
-    until = None if duration is None else time.monotonic() + _seconds(duration)
+    lasts = None if duration is None else show.as_duration(duration, "--for").total_seconds()
+    until = None if lasts is None else time.monotonic() + lasts
     shown = _Shown(as_json)
     terms = FollowTerms(
         limits=BatchLimits(rows, int(megabytes * 2**20), seconds),
@@ -96,13 +96,6 @@ def follow(
         follow_source(workspace, source, stop, shown.round, shown.wait, terms)
     if once and shown.failed:
         sys.exit(shown.failed[0].exit_code)
-
-
-def _seconds(text: str) -> float:
-    try:
-        return parse_duration(text).total_seconds()
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--for") from error
 
 
 class _Shown:

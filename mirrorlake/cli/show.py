@@ -22,6 +22,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from mirrorlake.config.fields import parse_duration
 from mirrorlake.runtime.plural import plural
 
 # In a file or a pipe nothing is wrapped for a screen that is not there, unless somebody says how
@@ -249,6 +250,18 @@ def as_values(texts: Sequence[str]) -> dict[str, str]:
                 raise click.UsageError(f"{name} is given twice")
             found[name] = value
     return found
+
+
+def as_duration(text: str, option: str) -> timedelta:
+    """What an option says as 30s, 10m or 8h.
+
+    Raises:
+        BadParameter: it is no duration.
+    """
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=option) from error
 
 
 def compressed(keys: Sequence[str]) -> str:

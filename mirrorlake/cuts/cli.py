@@ -17,16 +17,13 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.cli.attention import ATTENTION
 from mirrorlake.cli.contract import open_contract
-from mirrorlake.config.fields import parse_duration
+from mirrorlake.cli.reports import DIFFERENT
 from mirrorlake.errors import ConfigError
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.config import Config
     from mirrorlake.cuts.ledger import Cut, CutTable
-
-DIFFERENT = 1
-"""The exit code where a table is not MySQL's at the cut's place."""
 
 
 @click.command(short_help="Tag a SOURCE's tables at one place in its log.")
@@ -52,7 +49,7 @@ def cut(
 
     --prove compares every row with MySQL as it was at that place, while it is written to.
 
-    Ends with 1 if a table differs, with 7 if another process follows the log, and with 10 if a
+    Ends with 9 if a table differs, with 7 if another process follows the log, and with 10 if a
     table of the source is not in the cut or was not compared.
     """
     from mirrorlake.cli.bars import Bars
@@ -62,7 +59,7 @@ def cut(
 
     config = open_contract(config_path)
     config.require_secrets(followed_tables(config, source), ())
-    kept = None if keep is None else _duration(keep)
+    kept = None if keep is None else show.as_duration(keep, "--keep")
     terms = CutTerms(name, kept, prove, lock)
     with Workspace.open(config) as workspace, Bars(show.errors, quiet=as_json) as bars:
         made = make_cut(workspace, source, terms, bars.line)
@@ -141,13 +138,6 @@ def at(name: str, table: str | None, config_path: Path, as_json: bool) -> None:
         show.console.print(escape(head), highlight=False, soft_wrap=True)
         for engine, text in _reads(found, one).items():
             show.console.print(escape(f"  {engine:10} {text}"), highlight=False, soft_wrap=True)
-
-
-def _duration(text: str) -> Any:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--keep") from error
 
 
 def _all(config: Config) -> list[Cut]:

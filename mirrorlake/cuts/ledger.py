@@ -132,14 +132,14 @@ class Cuts:
             ) from None
 
     def add(self, cut: str, found: list[CutTable]) -> None:
-        """These tables are tagged; written before they are."""
+        """Write down tables of a cut, before they are tagged, and again with what was found."""
         with self._database.begin() as connection:
             for one in found:
                 connection.execute(CUT_TABLES.delete().where(_key(cut, one)))
                 connection.execute(CUT_TABLES.insert().values(_row(cut, one)))
 
     def finish(self, cut: str) -> None:
-        """A cut is made: readers are told of it."""
+        """A cut is complete: it is listed from now on."""
         with self._database.begin() as connection:
             connection.execute(CUTS.update().where(CUTS.c.name == cut).values(state=_MADE))
 
@@ -148,6 +148,21 @@ class Cuts:
         with self._database.begin() as connection:
             connection.execute(CUT_TABLES.delete().where(CUT_TABLES.c.cut == cut))
             connection.execute(CUTS.delete().where(CUTS.c.name == cut))
+
+    def leave_out(self, cut: str, table: str) -> None:
+        """A table is in a cut no more."""
+        mine = sa.and_(CUT_TABLES.c.cut == cut, CUT_TABLES.c.table_name == table)
+        with self._database.begin() as connection:
+            connection.execute(CUT_TABLES.delete().where(mine))
+
+    def tables(self, cut: str) -> dict[str, list[CutTable]]:
+        """What was written down of a cut, whether or not it is complete: by table."""
+        with self._database.read() as connection:
+            found = _tables(connection, CUT_TABLES.c.cut == cut).get(cut, [])
+        by_table: dict[str, list[CutTable]] = {}
+        for one in found:
+            by_table.setdefault(one.table, []).append(one)
+        return by_table
 
     def all(self, source: str | None = None, *, made: bool = True) -> list[Cut]:
         """The cuts, oldest first.
@@ -160,14 +175,7 @@ class Cuts:
             wanted = wanted.where(CUTS.c.source == source)
         with self._database.read() as connection:
             found = connection.execute(wanted.order_by(CUTS.c.made_at, CUTS.c.name)).all()
-            rows = connection.execute(
-                CUT_TABLES.select().order_by(CUT_TABLES.c.table_name, CUT_TABLES.c.layer.desc())
-            ).all()
-        tables: dict[str, list[CutTable]] = {}
-        for row in rows:
-            part = (row.namespace, row.lake_table, row.snapshot_id, row.row_count)
-            one = CutTable(row.table_name, row.layer, *part, row.proved, row.words)
-            tables.setdefault(row.cut, []).append(one)
+            tables = _tables(connection, sa.true())
         return [
             Cut(
                 name=row.name,
@@ -181,6 +189,19 @@ class Cuts:
             )
             for row in found
         ]
+
+
+def _tables(connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> dict[str, list[CutTable]]:
+    """By cut, in the order of their names; of one table deduped first."""
+    query = CUT_TABLES.select().where(wanted)
+    found: dict[str, list[CutTable]] = {}
+    for row in connection.execute(
+        query.order_by(CUT_TABLES.c.table_name, CUT_TABLES.c.layer.desc())
+    ):
+        part = (row.namespace, row.lake_table, row.snapshot_id, row.row_count)
+        one = CutTable(row.table_name, row.layer, *part, row.proved, row.words)
+        found.setdefault(row.cut, []).append(one)
+    return found
 
 
 def _key(cut: str, one: CutTable) -> sa.ColumnElement[bool]:

@@ -9,7 +9,6 @@ there (`mirrorlake.cuts.prove`).
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -34,16 +33,12 @@ from mirrorlake.operations.loading.follow_log import follow_tables
 from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
 from mirrorlake.operations.loading.unchanged import stamp_kept
 from mirrorlake.sources.mysql.following.log_state import LogPlace
-from mirrorlake.sources.mysql.following.same_place import gtids_at
-from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.log_place import place_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
-logger = logging.getLogger(__name__)
-
 TRIES: Final = 3
-"""How often a place is taken anew because another run moved a table beyond it."""
+"""How many places in the log are tried while other runs keep moving tables past them."""
 WAITS: Final = WANTED_FOR.total_seconds()
 _PAUSE: Final = 0.5
 NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,58}")
@@ -82,8 +77,8 @@ class MadeCut:
     tries: int
 
 
-class _MovedOn(MirrorlakeError):
-    """Another run brought a table beyond the cut's place."""
+class _MovedOn(Exception):
+    """Another run brought a table beyond the cut's place: no error, but a reason to try again."""
 
 
 def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep) -> MadeCut:
@@ -103,7 +98,7 @@ def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep)
             next_step="Use small letters, digits and _, a letter first, up to 59 of them",
         )
     with _alone(workspace, source, say):
-        drop_old(workspace, source)
+        _drop_old(workspace, source)
         say(f"syncing {len(contracts)} tables")
         failed = _sync(workspace, contracts)
         making = _Making(workspace, source, terms, say)
@@ -122,7 +117,7 @@ def _alone(workspace: Workspace, source: str, say: OnCutStep) -> Iterator[None]:
     Raises:
         LeaseHeld: it does not.
     """
-    ledger, deadline = workspace.ledger, time.monotonic() + WAITS
+    ledger, deadline, asked = workspace.ledger, time.monotonic() + WAITS, False
     with ExitStack() as holding:
         while True:
             try:
@@ -137,8 +132,10 @@ def _alone(workspace: Workspace, source: str, say: OnCutStep) -> Iterator[None]:
                         next_step="Stop `mirrorlake follow` for it, then make the cut",
                         retryable=True,
                     ) from error
-                say(f"waiting for the process that follows {source}")
-                want_log(ledger, source)
+                if not asked:
+                    say(f"waiting for the process that follows {source}")
+                    want_log(ledger, source)
+                    asked = True
             time.sleep(_PAUSE)
         has_log(ledger, source)
         yield
@@ -189,20 +186,24 @@ class _Making:
                 try:
                     found = self._tag(contract, cut, place, before[contract.name])
                     tables += [self._proved(contract, moment, one) for one in found]
-                except MirrorlakeError as error:
+                except (_MovedOn, MirrorlakeError) as error:
                     moved = moved or isinstance(error, _MovedOn)
                     left[contract.name] = str(error)
-            cut = replace(cut, tables=tuple(tables))
-            if (moved and not last) or not tables:
+                    if tagged := self.cuts.tables(cut.name).get(contract.name):
+                        _remove_tags(self.workspace, contract, tagged, cut.tag)
+                        self.cuts.leave_out(cut.name, contract.name)
+            cut, again = replace(cut, tables=tuple(tables)), moved and not last
+            if again or not tables:
                 drop_cut(self.workspace, cut)
-                if not tables and (last or not moved):
-                    name, why = next(iter(left.items()))
-                    raise LakeError(
-                        f"source {self.source}: no table is at {cut.place}: {name}: {why}",
-                        source=self.source,
-                        next_step="`mirrorlake sync` says why",
-                    )
+            if again:
                 return None
+            if not tables:
+                name, why = next(iter(left.items()))
+                raise LakeError(
+                    f"source {self.source}: no table is at {cut.place}: {name}: {why}",
+                    source=self.source,
+                    next_step="`mirrorlake sync` says why",
+                )
             self.cuts.add(cut.name, tables)
             failpoint("cut.tagged")
             self.cuts.finish(cut.name)
@@ -211,10 +212,7 @@ class _Making:
     def _begun(self, moment: Moment, first: TableContract) -> tuple[Cut, LogPlace]:
         place = place_of(self.workspace.ledger, first.name)
         assert place is not None  # noqa: S101 (it was followed just now)
-        source = self.workspace.config.sources[self.source]
-        with session(source) as connection:
-            server = read_position(connection).server
-            gtids = place.position.gtids or gtids_at(connection, source, server, place.log)
+        gtids = place.position.gtids
         now = datetime.now(UTC)
         at = moment.end.clock.replace(tzinfo=UTC)
         name = self.terms.name or f"{_plain(self.source)}_{now:%Y%m%d_%H%M%S}"
@@ -269,7 +267,8 @@ def refuse_elsewhere(
         before: the number of its newest load before that place was taken.
 
     Raises:
-        MirrorlakeError: it has not.
+        LakeError: it is to be read again.
+        _MovedOn: it has something else.
     """
     ledger = workspace.ledger
     if (mark := ledger.unproved(contract.name)) is not None:
@@ -324,16 +323,13 @@ def _plain(source: str) -> str:
 # --- dropping -------------------------------------------------------------------------------------
 
 
-def drop_old(workspace: Workspace, source: str) -> list[str]:
-    """Drop a source's cuts that are kept no longer, and what dead runs left of others; the names of
-    the former. No other run makes one."""
+def _drop_old(workspace: Workspace, source: str) -> None:
+    """Drop a source's cuts that are kept no longer, and what dead runs left of others. No other run
+    makes one."""
     cuts, now = Cuts(workspace.ledger), datetime.now(UTC)
-    for cut in cuts.all(source, made=False):
-        drop_cut(workspace, cut)
     old = [c for c in cuts.all(source) if c.keep_until is not None and c.keep_until < now]
-    for cut in old:
+    for cut in (*cuts.all(source, made=False), *old):
         drop_cut(workspace, cut)
-    return [cut.name for cut in old]
 
 
 def drop_cut(workspace: Workspace, cut: Cut) -> None:
@@ -343,25 +339,25 @@ def drop_cut(workspace: Workspace, cut: Cut) -> None:
         LeaseHeld: a run holds one of its tables.
         LakeError: a tag can't be taken away.
     """
-    contracts = {contract.name: contract for contract in workspace.config.tables}
-    known = next((c for c in Cuts(workspace.ledger).all(made=False) if c.name == cut.name), cut)
-    for one in {*known.tables, *cut.tables}:
-        contract = contracts.get(one.table)
-        if contract is None:
-            _remove_tag(workspace, one, cut.tag)
-            continue
-        with (
-            workspace.leased(contract) as leased,
-            stamp_kept(leased.config, leased.ledger, contract),
-        ):
-            leased.check_lease()
-            _remove_tag(leased, one, cut.tag)
-    Cuts(workspace.ledger).forget(cut.name)
+    contracts, cuts = {c.name: c for c in workspace.config.tables}, Cuts(workspace.ledger)
+    for table, found in cuts.tables(cut.name).items():
+        _remove_tags(workspace, contracts.get(table), found, cut.tag)
+    cuts.forget(cut.name)
 
 
-def _remove_tag(workspace: Workspace, one: CutTable, tag: str) -> None:
-    identifier = Identifier(one.namespace, one.lake_table)
-    table = workspace.lake.load(identifier)
-    if table is not None and tag in table.metadata.refs:
-        with workspace.lake.translated(identifier):
-            table.manage_snapshots().remove_tag(tag).commit()
+def _remove_tags(
+    workspace: Workspace, contract: TableContract | None, found: Sequence[CutTable], tag: str
+) -> None:
+    """Take a cut's tags from the lake tables of one table; of one that the file has no more,
+    without its lease."""
+    with ExitStack() as holding:
+        if contract is not None:
+            workspace = holding.enter_context(workspace.leased(contract))
+            holding.enter_context(stamp_kept(workspace.config, workspace.ledger, contract))
+            workspace.check_lease()
+        for one in found:
+            identifier = Identifier(one.namespace, one.lake_table)
+            table = workspace.lake.load(identifier)
+            if table is not None and tag in table.metadata.refs:
+                with workspace.lake.translated(identifier):
+                    table.manage_snapshots().remove_tag(tag).commit()

@@ -1,9 +1,7 @@
 """One moment of a server: where its log ends, and a session that sees what is before that.
 
-Source: MariaDB knowledge base, "Enhancements for START TRANSACTION WITH CONSISTENT SNAPSHOT" (the
-status variables `binlog_snapshot_file` and `binlog_snapshot_position`); MySQL 8.0 manual, 13.7.8.3
-"FLUSH Statement" (``FLUSH TABLES WITH READ LOCK`` waits for commits, and starting a transaction
-does not end it).
+Source: MySQL 8.0 manual, 13.7.8.3 "FLUSH Statement" (``FLUSH TABLES WITH READ LOCK`` waits for
+commits, and starting a transaction does not end it).
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceError
-from mirrorlake.sources.mysql.binlog.positions import LogPosition
+from mirrorlake.sources.mysql.following.copy_start import begin_snapshot
 from mirrorlake.sources.mysql.following.log_state import LogEnd, read_end
 from mirrorlake.sources.mysql.sessions.connect import is_mariadb, rows_of, session
 
@@ -74,21 +72,10 @@ def open_moment(source: SourceConfig, *, seen: bool, lock: bool) -> Iterator[Mom
 def _open_snapshot(connection: Connection[Any], source: SourceConfig) -> LogEnd:
     """Of MariaDB: its log as it was when this session's snapshot was taken."""
     before = read_end(connection, source)
-    rows_of(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
-    found = {
-        str(name).lower(): str(value)
-        for name, value in rows_of(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
-    }
-    if not found.get("binlog_snapshot_file"):
-        raise SourceError(
-            f"source {source.name} does not say where its log was when a snapshot was taken",
-            source=source.name,
-            next_step="Leave --prove out",
-        )
-    file, offset = found["binlog_snapshot_file"], int(found["binlog_snapshot_position"])
+    at = begin_snapshot(connection, source)
     # The clock was read before: what was committed until then is before that place.
-    files = {**before.files, file: max(before.files.get(file, 0), offset)}
-    return LogEnd(before.clock, LogPosition(file, offset), files)
+    files = {**before.files, at.file: max(before.files.get(at.file, 0), at.offset)}
+    return LogEnd(before.clock, at, files)
 
 
 def _open_locked(connection: Connection[Any], source: SourceConfig) -> LogEnd:

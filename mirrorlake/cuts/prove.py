@@ -18,6 +18,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.cuts.ledger import CutTable
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.proof.comparing.compare import MOST_ROWS
 from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.proof.comparing.resolve import resolve_target
 from mirrorlake.proof.comparing.sides import Sides, sides_of
@@ -30,14 +31,12 @@ from mirrorlake.runtime.plural import plural
 from mirrorlake.sources.mysql.reading.limits import reading
 from mirrorlake.workspace import Workspace
 
-MOST_ROWS = 400_000
-"""Of larger tables that differ, only how many rows each side has is said."""
-
 
 def prove_table(
     workspace: Workspace, contract: TableContract, connection: Connection[Any], one: CutTable
 ) -> CutTable:
-    """Compare every row of a table's deduped at a cut; what was found.
+    """Compare every row of a table's deduped at a cut; what was found. Of tables larger than
+    `MOST_ROWS` that differ, only how many rows each side has.
 
     Args:
         connection: a session that sees MySQL as it was at the cut's place.
@@ -59,21 +58,23 @@ def _prove(
         groups = sides.source.read_groups(connection, sides.source.groups_sql("0"))
     ours = groups.get(0, NOTHING)
     local = digest_locally(workspace.lake, target, parts_of(target), Range(), [])
-    theirs = local.tally if local is not None else _by_spark(workspace, sides)
-    if ours == theirs:
-        return replace(one, proved="equal", words=f"{plural(ours.rows, 'row')}, all compared")
     # What DuckDB does not call equal is Spark's to say.
-    if local is not None and ours == (theirs := _by_spark(workspace, sides)):
-        return replace(one, proved="equal", words=f"{plural(ours.rows, 'row')}, all compared")
+    alike = local is not None and local.tally == ours
+    theirs = ours if alike else _by_spark(workspace, sides)
+    rows, keeps = plural(ours.rows, "row"), contract.deletes == "ignore"
+    if ours == theirs:
+        return replace(one, proved="equal", words=f"{rows}, all compared")
     if max(ours.rows, theirs.rows) > MOST_ROWS:
-        found = f"{plural(ours.rows, 'row')} in MySQL, {theirs.rows:,} in the lake"
-        return replace(one, proved="different", words=found)
+        found = f"{rows} in MySQL, {theirs.rows:,} in the lake"
+        if keeps:
+            found += ": too many to tell which are only in the mirror (deletes: ignore)"
+        return replace(one, proved="not compared" if keeps else "different", words=found)
     missing, extra, changed = _differences(workspace, connection, sides)
-    if contract.deletes == "ignore" and not missing and not changed:
-        kept = f"{plural(ours.rows, 'row')}, all compared; {extra:,} are only in the mirror"
-        return replace(one, proved="equal", words=f"{kept} (deletes: ignore)")
+    if keeps and not missing and not changed:
+        kept = f"{rows}, all compared; {extra:,} are only in the mirror (deletes: ignore)"
+        return replace(one, proved="equal", words=kept)
     found = f"{missing:,} missing, {extra:,} extra, {changed:,} changed"
-    return replace(one, proved="different", words=f"{found} of {plural(ours.rows, 'row')}")
+    return replace(one, proved="different", words=f"{found} of {rows}")
 
 
 def _by_spark(workspace: Workspace, sides: Sides) -> Tally:

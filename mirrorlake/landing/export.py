@@ -14,7 +14,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.model import arrow_schema
 from mirrorlake.destinations.iceberg.tables.schemas import raw_schema
 from mirrorlake.errors import ConfigError
-from mirrorlake.landing.files.columns import schema_text
+from mirrorlake.landing.files.columns import TIMES, schema_text
 from mirrorlake.landing.files.writer import MOST_BYTES, SnapshotWriter
 from mirrorlake.landing.files.written import texts_of, written_rows, written_values
 from mirrorlake.load.chunks.planner import batch_rows, brings_many, widest_columns
@@ -30,8 +30,6 @@ from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
-
-_TIMES = ("date", "timestamp", "timestamptz")
 
 
 @dataclass(frozen=True)
@@ -151,7 +149,7 @@ def _schema(plan: ResolvedTable) -> bytes:
     def columns() -> Iterator[tuple[str, str, bool, str, bool]]:
         for exact in plan.columns:
             column = plan.table.column(exact.name)
-            original = exact.has_original and exact.iceberg not in _TIMES
+            original = exact.has_original and exact.iceberg not in TIMES
             yield exact.name, exact.iceberg, column.nullable, column.column_type, original
 
     return schema_text(columns()).encode()

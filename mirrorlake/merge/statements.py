@@ -9,11 +9,11 @@ from pydantic import SecretStr
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.tables.schemas import has_original
-from mirrorlake.errors import ConfigError
 from mirrorlake.merge.conversions import spark_type
 from mirrorlake.merge.ranks import GONE
 from mirrorlake.schema.masking import HASHABLE, mask_sql
 from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
+from mirrorlake.table.hash_key import unhashable, without_hash_key
 from mirrorlake.table.resolve import ResolvedTable
 
 
@@ -50,20 +50,9 @@ def check_rules(plan: ResolvedTable, hash_key: SecretStr | None) -> None:
         if rule != "hash":
             continue
         if types[column].split("(")[0] not in HASHABLE:
-            raise ConfigError(
-                f"table {plan.name}: `pii: hash` on {column}, which is {types[column]}: "
-                f"only {', '.join(HASHABLE)} have one text",
-                table=plan.name,
-                column=column,
-                next_step="Use drop or null",
-            )
+            raise unhashable(plan.name, column, types[column])
         if hash_key is None:
-            raise ConfigError(
-                f"table {plan.name}: `pii: hash` on {column} needs privacy.hash_key",
-                table=plan.name,
-                column=column,
-                next_step="Set privacy.hash_key to ${env:…}",
-            )
+            raise without_hash_key(plan.name, column)
 
 
 def deduped_layer(plan: ResolvedTable) -> Layer:

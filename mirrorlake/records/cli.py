@@ -19,7 +19,7 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.config import Config, TableContract
-from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.errors import ConfigError
 from mirrorlake.records.config import RecordsConfig
 from mirrorlake.runtime.plural import plural
 
@@ -48,7 +48,7 @@ def records(
     (`every`) are written at once. Ends with the first failure's code; a destination that fails does
     not stop the others.
     """
-    from mirrorlake.records.publish import publish_table
+    from mirrorlake.records.publish import publish_tables
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
@@ -58,17 +58,11 @@ def records(
             next_step="Name them: mirrorlake records TABLE --restart",
         )
     chosen = _chosen(config, tables)
-    done: list[RecordsPublished] = []
-    failures: list[tuple[str, MirrorlakeError]] = []
     with Workspace.open(config) as workspace, _watching(quiet=as_json) as report:
         if dry_run:
             _show_due(workspace, chosen, as_json=as_json)
             return
-        for contract in chosen:
-            parts = (workspace, contract, report)
-            published, failed = publish_table(*parts, restart=restart, wait=False)
-            done += published
-            failures += [(contract.name, error) for error in failed]
+        done, failures = publish_tables(workspace, chosen, report, restart=restart, wait=False)
     if as_json:
         errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
         show.print_json({"records": [asdict(one) for one in done], "errors": errors})

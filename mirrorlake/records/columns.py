@@ -13,20 +13,19 @@ from typing import Any, Final
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.iceberg.tables.schemas import StoredType
 from mirrorlake.errors import ConfigError
-from mirrorlake.landing.files.columns import schema_text
+from mirrorlake.landing.files.columns import TIMES, schema_text
 from mirrorlake.landing.files.written import Texts, written_values
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.schema.masking import HASHABLE, keyed_hash
 from mirrorlake.schema.versions import SchemaVersion, name_in
 from mirrorlake.table.clean_rules import rules_of
 from mirrorlake.table.exchanged import exchanged_name
-from mirrorlake.table.hash_key import has_hash_key, is_made_under
+from mirrorlake.table.hash_key import has_hash_key, is_made_under, unhashable, without_hash_key
 from mirrorlake.table.lake_tables import clean_of
 from mirrorlake.table.meaning import recorded_meaning
 from mirrorlake.table.new_columns import held_by, held_columns, hidden_name
 from mirrorlake.workspace import Workspace
 
-_TIMES: Final = ("date", "timestamp", "timestamptz")
 _NUMBERS: Final[Mapping[str, Callable[[str], Any]]] = {"int": int, "float": float, "double": float}
 """The types whose values are numbers in JSON."""
 
@@ -92,7 +91,7 @@ class ShownColumns:
         def entries() -> Any:
             for name, kind in self.types.items():
                 mysql = "" if name in self.rules else self.stored[name].mysql
-                kept = originals and kind not in _TIMES and name not in self.ruled
+                kept = originals and kind not in TIMES and name not in self.ruled
                 yield name, kind, True, mysql, kept
 
         return schema_text(entries()).encode()
@@ -117,7 +116,8 @@ def shown_columns(
         stored: the columns of its raw table.
 
     Raises:
-        ConfigError: a rule can't be kept, or leaves no key by which rows could be told apart.
+        ConfigError: a rule doesn't fit its column's type, or hides the key, without which rows
+            can't be told apart.
     """
     rules = rules_of(contract)
     held = {name.lower() for name in _held(workspace, contract, version, load.seq)}
@@ -136,8 +136,8 @@ def shown_columns(
     for column, name in zip(key, names, strict=True):
         if name is None or name not in types or kept.get(name) in ("null", "mask"):
             raise ConfigError(
-                f"table {contract.name}: its key column {column} is not shown in clean: records "
-                "of it could not be told apart",
+                f"table {contract.name}: clean does not show its key column {column}, without "
+                "which its records can't be told apart",
                 table=contract.name,
                 column=column,
                 next_step="Give it `pii: hash`, or leave the table out under records (`tables`)",
@@ -157,22 +157,12 @@ def _hash(
 ) -> Callable[[Any, str | None], str | None]:
     for name, column in columns.items():
         if column.iceberg.split("(")[0] not in HASHABLE:
-            raise ConfigError(
-                f"table {contract.name}: `pii: hash` on {name}, which is {column.iceberg}: only "
-                f"{', '.join(HASHABLE)} have one text",
-                table=contract.name,
-                column=name,
-                next_step="Use drop or null",
-            )
+            raise unhashable(contract.name, name, column.iceberg)
     key = workspace.config.privacy.hash_key
     if not columns:
         return lambda _value, _text: None
     if key is None:
-        raise ConfigError(
-            f"table {contract.name}: `pii: hash` needs privacy.hash_key",
-            table=contract.name,
-            next_step="Set privacy.hash_key to ${env:…}",
-        )
+        raise without_hash_key(contract.name, next(iter(columns)))
     clean, ledger = clean_of(contract), workspace.ledger
     if has_hash_key(ledger, clean) and not is_made_under(ledger, clean, key):
         raise ConfigError(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from mirrorlake.errors import LandingError, RecordsError
 from mirrorlake.ledger import Load
 from mirrorlake.records.load_records import LoadRecords
 
@@ -53,6 +55,21 @@ class BatchPublished:
     records: int
     files: int = 0
     position: str | None = None
+
+
+@contextmanager
+def store_errors(table: str) -> Iterator[None]:
+    """What a folder or a bucket says in the block, as an error about a table's records."""
+    try:
+        yield
+    except LandingError as error:
+        raise RecordsError(
+            f"table {table}: its records can't be published: {error.message}",
+            table=table,
+            next_step="Make sure that it can be reached and written to; the next run continues "
+            "from there",
+            retryable=error.retryable,
+        ) from error
 
 
 class RecordDestination(Protocol):

@@ -14,8 +14,7 @@ what an attempt left that died is removed, and the same names come again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from mirrorlake.config.contract import TableContract
@@ -24,7 +23,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.landing.files.writer import ChunkFile
 from mirrorlake.ledger import Load
 from mirrorlake.records.config import DestinationConfig
-from mirrorlake.records.destination import BatchPublished, LoadBatch
+from mirrorlake.records.destination import BatchPublished, LoadBatch, store_errors
 from mirrorlake.records.load_records import LoadRecords
 from mirrorlake.sources.files.layout import MANIFEST, escape
 from mirrorlake.sources.files.store import Store
@@ -49,7 +48,7 @@ class RecordFiles:
     def known(self) -> Mapping[int, str]:
         """See `RecordDestination.known`: the loads of all manifests."""
         found: dict[int, str] = {}
-        with self._translated():
+        with store_errors(self._table):
             try:
                 days = self._store.folders(self._folder, "")
             except LandingError:
@@ -83,7 +82,7 @@ class RecordFiles:
     def publish(self, records: LoadRecords, batch: LoadBatch) -> BatchPublished:
         """See `RecordDestination.publish`."""
         place = f"{self._folder}/{batch.first.window.day:%Y%m%d}"
-        with self._translated():
+        with store_errors(self._table):
             if batch.again and (done := self._find(place, batch)) is not None:
                 return done
             files = _Files(self._store, place, batch, self._settings)
@@ -143,19 +142,6 @@ class RecordFiles:
         }
         with self._store.create(path, replace=True) as stream:
             stream.write(json.dumps(found, indent=1).encode())
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """What a store says, of records."""
-        try:
-            yield
-        except LandingError as error:
-            raise RecordsError(
-                f"table {self._table}: its records can't be published: {error.message}",
-                table=self._table,
-                next_step="See that it can be reached and written; the next run goes on with it",
-                retryable=error.retryable,
-            ) from error
 
 
 class _Files:

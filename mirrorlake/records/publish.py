@@ -18,6 +18,7 @@ from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, LeaseHeld, LedgerError, MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Lease, Load
+from mirrorlake.operations.publishers import FailedTables
 from mirrorlake.records.config import DestinationConfig, RecordsConfig
 from mirrorlake.records.destination import BatchPublished, LoadBatch, RecordDestination
 from mirrorlake.records.files import RecordFiles
@@ -34,6 +35,10 @@ from mirrorlake.workspace import Workspace
 logger = logging.getLogger(__name__)
 OnRecords: TypeAlias = Callable[[str, str, int], None]
 """Called with a table, a destination, and how many records it got so far."""
+
+
+def _unwatched(_table: str, _destination: str, _records: int) -> None:
+    """For who does not watch."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +100,29 @@ def find_due(workspace: Workspace, contract: TableContract) -> list[RecordsDue]:
     return found
 
 
+def publish_tables(
+    workspace: Workspace,
+    contracts: Sequence[TableContract],
+    on_records: OnRecords = _unwatched,
+    *,
+    restart: bool = False,
+    wait: bool = True,
+) -> tuple[list[RecordsPublished], FailedTables]:
+    """`publish_table` of several, one after the other; what failed, by table."""
+    done: list[RecordsPublished] = []
+    failures: FailedTables = []
+    for contract in contracts:
+        parts = (workspace, contract, on_records)
+        published, failed = publish_table(*parts, restart=restart, wait=wait)
+        done += published
+        failures += [(contract.name, error) for error in failed]
+    return done, failures
+
+
 def publish_table(
     workspace: Workspace,
     contract: TableContract,
-    on_records: OnRecords = lambda _table, _destination, _records: None,
+    on_records: OnRecords = _unwatched,
     *,
     restart: bool = False,
     wait: bool = True,

@@ -39,32 +39,21 @@ class _Records(Publisher):
         tables = _with_records(config, chosen)
         if not tables:
             return (), []  # a sync of none imports nothing of what publishes
-        from mirrorlake.records.publish import publish_table
+        from mirrorlake.records.publish import publish_tables
         from mirrorlake.workspace import Workspace
 
-        done: list[RecordsPublished] = []
-        failures: FailedTables = []
         with Workspace.open(config) as workspace:
-            for contract in tables:
-                published, failed = publish_table(workspace, contract)
-                done += published
-                failures += [(contract.name, error) for error in failed]
-        return done, failures
+            return publish_tables(workspace, tables)
 
     @override
     def publish_round(self, workspace: Workspace, chosen: Sequence[Leasable]) -> RoundPublished:
         tables = _with_records(workspace.config, chosen)
         if not tables:
             return RoundPublished()
-        from mirrorlake.records.publish import publish_table
+        from mirrorlake.records.publish import publish_tables
 
-        failures: FailedTables = []
-        waiting: list[str] = []
-        for contract in tables:
-            published, failed = publish_table(workspace, contract)
-            failures += [(contract.name, error) for error in failed]
-            if any(one.state in ("waiting", "busy") for one in published):
-                waiting.append(contract.name)
+        done, failures = publish_tables(workspace, tables)
+        waiting = [one.table for one in done if one.state in ("waiting", "busy")]
         return RoundPublished(failures, waiting)
 
     @override

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from mirrorlake.errors import LandingError, RecordsError
+from mirrorlake.records.destination import store_errors
 from mirrorlake.records.queue import Message
 from mirrorlake.sources.files.folder_store import FolderStore
 
@@ -39,16 +39,11 @@ class SpoolQueue:
             )
             for one in messages
         )
-        try:
-            with self._store.create(f"{self._folder}/{name}", replace=True) as stream:
-                stream.write("".join(f"{line}\n" for line in lines).encode())
-        except LandingError as error:
-            raise RecordsError(
-                f"table {self._table}: its records can't be published: {error.message}",
-                table=self._table,
-                next_step="See that the folder can be written; the next run goes on with it",
-                retryable=error.retryable,
-            ) from error
+        with (
+            store_errors(self._table),
+            self._store.create(f"{self._folder}/{name}", replace=True) as stream,
+        ):
+            stream.write("".join(f"{line}\n" for line in lines).encode())
 
     def close(self) -> None:
         """Nothing is open between two files."""

@@ -44,7 +44,13 @@ from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
 from mirrorlake.serving.hiding import begin_hiding, finish_hiding, is_hiding
 from mirrorlake.serving.next_tables import has_view, next_table, show_next_table
 from mirrorlake.serving.tenant_clean_columns import CleanColumns, clean_columns_of, rules_of
-from mirrorlake.table.hash_key import forget_hash_key, has_hash_key, is_made_under, record_hash_key
+from mirrorlake.table.hash_key import (
+    forget_hash_key,
+    has_hash_key,
+    is_made_under,
+    record_hash_key,
+    unhashable,
+)
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.workspace import Workspace
 
@@ -66,13 +72,7 @@ def refuse_hashes(workspace: Workspace, table: TenantTable, shapes: TenantShapes
     for name in hashed:
         kind = shapes.columns[name].iceberg
         if kind.split("(")[0] not in HASHABLE:
-            raise ConfigError(
-                f"table {table.name}: `pii: hash` on {name}, which is {kind} over all shapes: only "
-                f"{', '.join(HASHABLE)} have one text",
-                table=table.name,
-                column=name,
-                next_step="Use drop or null",
-            )
+            raise unhashable(table.name, name, f"{kind} over all shapes")
     clean = clean_of(table)
     if not hashed or key is None or not has_hash_key(workspace.ledger, clean):
         return

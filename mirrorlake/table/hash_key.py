@@ -14,13 +14,34 @@ from pydantic import SecretStr
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
-from mirrorlake.schema.masking import fingerprint_of
+from mirrorlake.schema.masking import HASHABLE, fingerprint_of
 from mirrorlake.table.resolve import ResolvedTable
 
 
 def is_hashed(plan: ResolvedTable) -> bool:
     """Whether the contract keeps a clean table with hashed columns."""
     return plan.contract.clean == "table" and "hash" in plan.rules.values()
+
+
+def unhashable(table: str, column: str, kind: str) -> ConfigError:
+    """The error of a column that is to be hashed, and whose type has more than one text."""
+    return ConfigError(
+        f"table {table}: `pii: hash` on {column}, which is {kind}: only {', '.join(HASHABLE)} have "
+        "one text",
+        table=table,
+        column=column,
+        next_step="Use drop or null",
+    )
+
+
+def without_hash_key(table: str, column: str) -> ConfigError:
+    """The error of a column that is to be hashed, and no key is set for it."""
+    return ConfigError(
+        f"table {table}: `pii: hash` on {column} needs privacy.hash_key",
+        table=table,
+        column=column,
+        next_step="Set privacy.hash_key to ${env:…}",
+    )
 
 
 def refuse_other_hash_key(plan: ResolvedTable, ledger: Ledger, hash_key: SecretStr | None) -> None:

@@ -17,8 +17,9 @@ from mirrorlake.config.settings import BigQueryLayout
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable, arrow_schema
 from mirrorlake.errors import ConfigError
-from mirrorlake.schema.masking import HASHABLE, fingerprint_of, keyed_hash
+from mirrorlake.schema.masking import fingerprint_of, keyed_hash
 from mirrorlake.schema.own_columns import ORIGINAL, hash_column
+from mirrorlake.table.hash_key import unhashable, without_hash_key
 
 _MOST_CLUSTERED = 4
 _CLUSTERED = frozenset(
@@ -154,12 +155,7 @@ def form_of(terms: FormTerms, table: LakeTable, hash_key: SecretStr | None) -> P
     parts = tuple(one["name"] for one in named if one["type"] in LITERALS)
     hashed = tuple(name for name in kept.names if terms.rules.get(name.lower()) == "hash")
     if hashed and hash_key is None:
-        raise ConfigError(
-            f"table {terms.name}: `pii: hash` on {hashed[0]} needs privacy.hash_key",
-            table=terms.name,
-            column=hashed[0],
-            next_step="Set privacy.hash_key to ${env:…}",
-        )
+        raise without_hash_key(terms.name, hashed[0])
     return PublishedForm(
         [*columns, *(_hash_field(terms.name, kept.field(name)) for name in hashed)],
         tuple(exact) if len(exact) == len(key) else (),
@@ -199,13 +195,7 @@ def _hash_field(table: str, field: pa.Field) -> FieldJson:
     fits = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date)
     texts = (pa.types.is_string, pa.types.is_large_string)
     if not any(fit(kind) for fit in (*fits, *texts)):
-        raise ConfigError(
-            f"table {table}: `pii: hash` on {field.name}, which is {kind}: "
-            f"only {', '.join(HASHABLE)} have one text",
-            table=table,
-            column=field.name,
-            next_step="Use drop or null",
-        )
+        raise unhashable(table, field.name, str(kind))
     return FieldJson(name=hash_column(field.name), type="STRING", mode="NULLABLE")
 
 

@@ -27,7 +27,8 @@ from mirrorlake.schema.reserved_names import keeper_of
 ORIGINALS = "list<struct<column:string,text:string>>"
 """The type of `ORIGINAL` in a snapshot's columns."""
 _TYPES = {"int", "long", "float", "double", "string", "binary", "boolean"}
-_TIMES = {"date", "timestamp", "timestamptz"}
+TIMES = {"date", "timestamp", "timestamptz"}
+"""The types that have values without a place in the calendar, which land as texts."""
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
 _INTEGER = re.compile(r"(tiny|small|medium|big)?int(?:\(\d+\))?( unsigned)?( zerofill)?", re.I)
 _BITS = {"tiny": 8, "small": 16, "medium": 24, "": 32, "big": 64}
@@ -55,7 +56,7 @@ class LandedColumn:
     def has_original(self) -> bool:
         """Whether a value of it may have no place: a zero date, one that no calendar has, or what a
         record says."""
-        return self.iceberg in _TIMES or self.original
+        return self.iceberg in TIMES or self.original
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ def _column(entry: Mapping[str, Any]) -> LandedColumn:
         if not 1 <= precision <= 38 or scale > precision:
             raise ValueError(f"{kind} is no decimal of up to 38 digits")
         kind = f"decimal({precision},{scale})"
-    elif kind not in _TYPES | _TIMES:
+    elif kind not in _TYPES | TIMES:
         raise ValueError(f"{kind!r} is no type: int, long, decimal(p,s), string, date, …")
     nullable = entry.get("nullable", True)
     original = entry.get("original", False)

@@ -10,11 +10,11 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from mirrorlake.landing.files.columns import TIMES
 from mirrorlake.schema.own_columns import ORIGINAL
 
 Texts: TypeAlias = Mapping[str, str]
 """By column, the texts of one row's values that have no place in their columns."""
-_TIMES: Final = ("date", "timestamp", "timestamptz")
 
 
 def written_values(values: Sequence[Any], kind: str) -> list[Any]:
@@ -42,7 +42,7 @@ def written_rows(
         record = dict(zip(names, values, strict=True))
         if held:
             left = dict(held)
-            record |= {name: left.pop(name) for name in held if types.get(name) in _TIMES}
+            record |= {name: left.pop(name) for name in held if types.get(name) in TIMES}
             if left:
                 record[ORIGINAL] = left
         yield record

@@ -20,11 +20,11 @@ from click.testing import CliRunner, Result
 from demo.embedded import EmbeddedServer
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
-from mirrorlake.cuts import make
-from mirrorlake.cuts.ledger import Cut, Cuts
+from mirrorlake.cuts import make, prove
+from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
 from mirrorlake.cuts.make import CutTerms, make_cut
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.errors import ConfigError, LeaseHeld, LedgerError
+from mirrorlake.errors import ConfigError, LakeError, LeaseHeld, LedgerError
 from mirrorlake.failpoints import OF_CUTS
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.loading.sync_tables import sync_tables
@@ -154,7 +154,7 @@ def test_cuts_are_of_one_moment_and_every_row_is_proved_while_rows_change(
         assert [(one.table, one.proved) for one in deduped] == [
             (one.table, "equal") for one in deduped
         ], [one.words for one in deduped]
-        assert len(cut.names) == 3
+        assert (len(cut.names), bool(cut.gtid)) == (3, True)
         refuse_torn(bank, cut)
     # They are two moments, and stay readable after syncs and upkeep.
     assert len({cut.place for cut in cuts}) == 2
@@ -326,3 +326,43 @@ def test_a_cut_that_dies_is_none_and_the_next_one_is_whole(
         table = bank.lake.load(Identifier(contract.namespaces.deduped, contract.table))
         assert table is not None
         assert sorted(table.metadata.refs) == [made.cut.tag, "main"]
+
+
+def test_a_table_that_could_not_be_tagged_is_in_no_cut(
+    bank: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its deduped has a tag by then, its clean has none."""
+    create = make._create_tag  # pyright: ignore[reportPrivateUsage]
+
+    def fail(workspace: Workspace, one: CutTable, tag: str) -> None:
+        if (one.table.rsplit(".", 1)[1], one.layer) == ("savings", "clean"):
+            raise LakeError("the catalog failed")
+        create(workspace, one, tag)
+
+    monkeypatch.setattr(make, "_create_tag", fail)
+    made = make_cut(bank, "s", CutTerms(), said)
+    (left,) = made.left_out
+    assert left.endswith(".savings")
+    (listed,) = (cut for cut in Cuts(bank.ledger).all() if cut.name == made.cut.name)
+    assert sorted(listed.names) == sorted({c.name for c in bank.config.tables} - {left})
+    contract = bank.config.table(left)
+    table = bank.lake.load(Identifier(contract.namespaces.deduped, contract.table))
+    assert table is not None
+    assert list(table.metadata.refs) == ["main"]
+
+
+@pytest.mark.full
+def test_rows_that_only_the_mirror_keeps_are_no_difference(
+    sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large table it is not known which these are: nothing is said of it."""
+    sql("CREATE TABLE kept (id INT PRIMARY KEY)", "INSERT INTO kept VALUES (1), (2), (3)")
+    workspace = engine_for({"kept": LOG | {"deletes": "ignore"}})
+    for one in sync_tables(workspace, workspace.config.tables):
+        assert one.error is None
+    sql("DELETE FROM kept WHERE id = 2")
+    (one,) = make_cut(workspace, "s", CutTerms(prove=True, lock=True), said).cut.tables
+    assert (one.proved, "1 are only in the mirror" in one.words) == ("equal", True)
+    monkeypatch.setattr(prove, "MOST_ROWS", 1)
+    (one,) = make_cut(workspace, "s", CutTerms(prove=True, lock=True), said).cut.tables
+    assert one.proved == "not compared"

@@ -23,7 +23,7 @@ from tests.integration.hands import (
     set_back,
 )
 from tests.integration.operations.test_hands import COPIES, WINDOWS, World, cases, world
-from tests.integration.operations.test_hands_of_kinds import KINDS, take_step
+from tests.integration.operations.test_hands_of_kinds import KINDS, each, take_step
 
 __all__ = ["world"]
 
@@ -108,14 +108,7 @@ def test_what_only_a_person_puts_right_is_said_of_what_the_dead_run_left(
     assert {name: made.is_exact(name) for name in tables} == dict.fromkeys(tables, "")
 
 
-@pytest.mark.parametrize(
-    ("where", "hand"),
-    [
-        pytest.param(*case, id=f"{case[0]} {case[1].__name__}".replace(" ", "-"), marks=marks)
-        for case in OF_KINDS
-        for marks in [[] if case in QUICK else [pytest.mark.full]]
-    ],
-)
+@each(OF_KINDS, QUICK)
 def test_so_is_it_of_tenants_landings_and_models(
     where: str,
     hand: Hand,

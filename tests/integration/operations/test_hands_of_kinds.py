@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -362,17 +362,22 @@ def take_step(mirror: Mirror, layer: str, said: str, hand: Hand) -> None:
     assert result.exit_code in (0, 6), result.output
 
 
-@pytest.mark.parametrize(
-    ("where", "hand"),
-    [
-        pytest.param(
-            *case,
-            id=f"{case[0]} {case[1].__name__}".replace(" ", "-"),
-            marks=[] if case in QUICK else [pytest.mark.full],
-        )
-        for case in CASES
-    ],
-)
+def each(cases: Sequence[tuple[str, Hand]], quick: Collection[tuple[str, Hand]]) -> Any:
+    """A test's parameters ``where`` and ``hand``; but for the quick ones, of `make test-full`."""
+    return pytest.mark.parametrize(
+        ("where", "hand"),
+        [
+            pytest.param(
+                *case,
+                id=f"{case[0]} {case[1].__name__}".replace(" ", "-"),
+                marks=[] if case in quick else [pytest.mark.full],
+            )
+            for case in cases
+        ],
+    )
+
+
+@each(CASES, QUICK)
 def test_one_command_puts_it_right_or_names_a_step_that_does(
     where: str,
     hand: Hand,

@@ -13,7 +13,8 @@ from pyiceberg.table.snapshots import Operation
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.commit import BASE, BY, FOLDED, LOAD_ID
-from mirrorlake.destinations.iceberg.commits.heads import how_moved, read_head
+from mirrorlake.destinations.iceberg.commits.heads import how_moved
+from mirrorlake.destinations.iceberg.commits.recorded_heads import read_head
 from mirrorlake.destinations.iceberg.lake import Lake
 
 NAME = Identifier("shop", "orders")

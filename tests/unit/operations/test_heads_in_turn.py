@@ -11,7 +11,7 @@ import pytest
 from mirrorlake.config import Config, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.commit import LOAD_ID
-from mirrorlake.destinations.iceberg.commits.heads import read_head
+from mirrorlake.destinations.iceberg.commits.recorded_heads import read_head
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
 from mirrorlake.ledger import Ledger

@@ -5,12 +5,13 @@ property of ours, so one whose record was lost with its run is known by it. What
 committed is another's, unless it changed no row.
 
 What belongs here: the states. What doesn't: what follows from them
-(`mirrorlake.operations.other_writers.moved_layers`).
+(`mirrorlake.operations.other_writers.moved_layers`), and what is recorded
+(`mirrorlake.destinations.iceberg.commits.recorded_heads`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -28,7 +29,6 @@ from mirrorlake.destinations.iceberg.model import history, is_rewrite, snapshot_
 from mirrorlake.destinations.iceberg.tables.altered_columns import has_other_columns
 from mirrorlake.errors import LakeDamaged, LedgerError
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS, LakeHead
-from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.store import Ledger
 
 How: TypeAlias = Literal["written", "altered", "set back", "another", "gone"]
@@ -222,7 +222,8 @@ def only_foreign_since(table: Table, left: int) -> bool:
 
 
 def find_foreign(table: Table) -> int | None:
-    """The newest version in a table's history by which others changed rows; None: they didn't."""
+    """The newest version in a table's history that others wrote and that changed rows; None where
+    none did."""
     written = (
         one.snapshot_id
         for one in _without_branches(table)
@@ -245,101 +246,12 @@ def has_our_commits(table: Table) -> bool:
     return any(_is_ours(one) for one in table.snapshots())
 
 
-def read_head(table: Table, contract_name: str, identifier: Identifier) -> LakeHead:
-    shown = table.current_snapshot()
-    return LakeHead(
-        namespace=identifier.namespace,
-        lake_table=identifier.name,
-        table=contract_name,
-        uuid=str(table.metadata.table_uuid),
-        snapshot_id=shown.snapshot_id if shown else None,
-        sequence=(shown.sequence_number or 0) if shown else 0,
-        metadata_location=table.metadata_location,
-    )
-
-
-def read_left(
-    lake: Connection, identifier: Identifier, layer: str, name: str, head: LakeHead | None
-) -> LakeHead | None:
-    """What a commit of ours, under a table's lease, left of a lake table; ``head`` is what is
-    recorded of it. None where others wrote to it since, or it is not there.
-
-    Raises:
-        LakeError: the lake can't be read.
-    """
-    table = lake.load(identifier)
-    if table is None:
-        return None
-    with lake.translated(identifier):
-        ours = layer == "side" or _is_known(table, head, layer)
-        return read_head(table, name, identifier) if ours else None
-
-
-def record_heads(
-    config: LakeConfig,
-    lake: Connection,
-    ledger: Ledger,
-    contract: Recorded,
-    lease: Lease,
-    moved: Sequence[MovedTable],
-    accepted: Collection[Identifier] = (),
-) -> None:
-    """Record what the commits of ours under one lease left, and give it back where that was
-    anything. What other hands moved, and nobody put right, stays as it is recorded.
-
-    Args:
-        moved: what other hands had moved when the lease was taken.
-        accepted: what of it was put right since.
-    """
-    heads = {head.name: head for head in ledger.lake_heads(contract.name)}
-    layers = layers_of_table(ledger, contract)
-    named = metadata_locations(config, {identifier.name for _, identifier in layers}) or {}
-    wrong = {one.identifier for one in moved}.difference(accepted)
-    new: list[LakeHead] = []
-    gone: list[tuple[str, str]] = []
-    if not isinstance(contract, ModelTable) and contract.clean == "view":
-        gone += {(contract.namespaces.clean, contract.table)}.intersection(heads)
-    for layer, identifier in layers:
-        head = heads.get(identifier.path)
-        if identifier in wrong:
-            continue
-        if head is not None and named.get(identifier.path) == head.metadata_location:
-            continue
-        try:
-            table = lake.load(identifier)
-        except LakeDamaged:
-            continue
-        if table is None:
-            # Its rules changed: it is dropped, then made again. Or it had no row, or no model.
-            # Or a landing's snapshots are folded again, into another table.
-            dropped = layer in ("clean", "model", "side") or identifier in accepted
-            if head is not None and layer != "raw" and (dropped or head.snapshot_id is None):
-                gone.append(identifier.path)
-            continue
-        with lake.translated(identifier):
-            # A fold sets those beside the rows back to what the rows name.
-            if identifier in accepted or layer == "side" or _is_known(table, head, layer):
-                new.append(read_head(table, contract.name, identifier))
-    if gone or new:
-        forget, record = ledger.forget_lake_heads, ledger.record_lake_heads
-        ledger.give_back(lease, lambda: forget(gone), lambda: record(new))
-
-
-def _is_known(table: Table, head: LakeHead | None, layer: str) -> bool:
-    """Whether what a table shows after a lease of ours is what we left there. A layer that was made
-    again in the place of one that can't be read is another table."""
-    if head is None:
-        return True
-    how = how_moved(table, head, leased=True)
-    return how is None or (how == "another" and layer != "raw")
-
-
 def _was_elsewhere(ledger: Ledger, contract: Recorded) -> bool:
     """Whether the newest load went to a raw table in another namespace."""
     if not isinstance(contract, TableContract):
         return False
     receipt = ledger.newest_receipt(contract.name)
-    said = receipt.meaning if receipt else None
+    said = receipt.meaning if receipt is not None else None
     return said is not None and said.get("raw", contract.namespaces.raw) != contract.namespaces.raw
 
 

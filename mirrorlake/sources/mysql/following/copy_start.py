@@ -39,17 +39,10 @@ def read_copy_start(connection: Connection[Any], source: SourceConfig, server: s
         SourceError: the log, or what is being committed, can't be seen.
     """
     if is_mariadb(connection):
-        rows_of(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
         try:
-            said = dict(rows_of(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'"))
+            position = begin_snapshot(connection, source)
         finally:
             rows_of(connection, "ROLLBACK")
-        found = {str(name).lower(): str(value) for name, value in said.items()}
-        if not found.get("binlog_snapshot_file"):
-            raise without_log(source)
-        position = LogPosition(
-            found["binlog_snapshot_file"], int(found["binlog_snapshot_position"])
-        )
         gtids = gtids_at(connection, source, server, position)
     else:
         sets = read_executed(connection)  # what is executed by now stands before the end
@@ -59,6 +52,21 @@ def read_copy_start(connection: Connection[Any], source: SourceConfig, server: s
         gtids = set_before(connection, source, server, position, known) if sets else None
     made = made_of(connection, source, server, position.file)
     return LogPlace(StreamPosition(position, gtids), made)
+
+
+def begin_snapshot(connection: Connection[Any], source: SourceConfig) -> LogPosition:
+    """Begin a transaction of MariaDB that sees what stands before a place of its log, and nothing
+    else; that place.
+
+    Raises:
+        SourceError: the server keeps no log.
+    """
+    rows_of(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+    said = dict(rows_of(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'"))
+    found = {str(name).lower(): str(value) for name, value in said.items()}
+    if not found.get("binlog_snapshot_file"):
+        raise without_log(source)
+    return LogPosition(found["binlog_snapshot_file"], int(found["binlog_snapshot_position"]))
 
 
 def _wait_for_commits(connection: Connection[Any], source: SourceConfig) -> None:

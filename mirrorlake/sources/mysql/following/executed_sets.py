@@ -29,10 +29,13 @@ from mirrorlake.sources.mysql.binlog.positions import (
     with_gtid,
 )
 from mirrorlake.sources.mysql.following.log_state import LogPlace, read_end
-from mirrorlake.sources.mysql.following.log_walk import made_of, walk_log
+from mirrorlake.sources.mysql.following.log_walk import (
+    NUMBERED,
+    first_beyond,
+    made_of,
+    walk_log,
+)
 from mirrorlake.sources.mysql.sessions.connect import is_mariadb, rows_of
-
-NUMBERED = frozenset({kinds.GTID, kinds.GTID_TAGGED})
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ def find_after(
     if words := _why_not_after(sets, server, ours):
         raise SourceError(words, source=source.name)
     end = read_end(connection, source).position
-    place = _first_other(connection, source, server, ours, end)
+    place, _ = first_beyond(connection, source, server, ours, end)
     if place.log < end:
         _refuse_later(connection, source, server, place, end)
     return place
@@ -198,25 +201,6 @@ def _why_not_after(sets: ExecutedSets, server: str, ours: GtidSet) -> str:
             "them no longer (gtid_purged)"
         )
     return ""
-
-
-def _first_other(
-    connection: Connection[Any],
-    source: SourceConfig,
-    server: str,
-    ours: GtidSet,
-    end: LogPosition,
-) -> LogPlace:
-    """Where the first transaction begins that is not one of these; where the log ended, if there is
-    none."""
-    with closing(walk_log(connection, source, server, StreamPosition(None, ours))) as walk:
-        for one in walk:
-            if one.event.kind in NUMBERED:
-                return LogPlace(StreamPosition(one.begin, ours), one.made)
-            if not one.end < end:
-                break
-    made = made_of(connection, source, server, end.file)
-    return LogPlace(StreamPosition(end, ours), made)
 
 
 def _refuse_later(

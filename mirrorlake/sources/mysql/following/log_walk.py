@@ -19,15 +19,18 @@ from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SourceError
 from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
 from mirrorlake.sources.mysql.binlog.events.framing import Framing, LogEvent
+from mirrorlake.sources.mysql.binlog.events.gtid_events import read_start
 from mirrorlake.sources.mysql.binlog.log_offsets import LogOffsets
-from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
+from mirrorlake.sources.mysql.binlog.positions import Gtid, Gtids, LogPosition, StreamPosition
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
-from mirrorlake.sources.mysql.following.log_state import LogFiles, new_server_id
+from mirrorlake.sources.mysql.following.log_state import LogFiles, LogPlace, new_server_id
 
 _HEARTBEAT: Final = 1.0
 """Where it is shorter, MySQL sends one for each event that it leaves out."""
 _PATIENCE: Final = 30.0
 """Seconds without an event that moves on."""
+NUMBERED: Final = frozenset({kinds.GTID, kinds.GTID_TAGGED, kinds.MARIADB_GTID})
+"""The events with which a transaction begins that has a GTID."""
 
 
 class WalkedEvent(NamedTuple):
@@ -77,6 +80,31 @@ def walk_log(
         source=source.name,
         retryable=True,
     )
+
+
+def first_beyond(
+    connection: Connection[Any],
+    source: SourceConfig,
+    server: str,
+    gtids: Gtids,
+    end: LogPosition,
+) -> tuple[LogPlace, Gtid | None]:
+    """Where the first transaction begins that the server gives to who has these, and its GTID;
+    where the log ended, if there is none.
+
+    Raises:
+        LogPurged: the server has not what follows.
+        SourceError: it was lost.
+    """
+    with closing(walk_log(connection, source, server, StreamPosition(None, gtids))) as walk:
+        for one in walk:
+            if one.event.kind in NUMBERED:
+                place = LogPlace(StreamPosition(one.begin, gtids), one.made)
+                return place, read_start(one.event).gtid
+            if not one.end < end:
+                break
+    made = made_of(connection, source, server, end.file)
+    return LogPlace(StreamPosition(end, gtids), made), None
 
 
 def made_of(connection: Connection[Any], source: SourceConfig, server: str, file: str) -> int:

@@ -9,21 +9,18 @@ Source: MariaDB knowledge base, "Global Transaction ID", "gtid_binlog_state", "B
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any
 
 from pymysql.connections import Connection
 
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SourceError
-from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
-from mirrorlake.sources.mysql.binlog.events.gtid_events import read_start
 from mirrorlake.sources.mysql.binlog.gtid_lists import GtidList, MariadbGtid
 from mirrorlake.sources.mysql.binlog.gtid_sets import GtidSet
-from mirrorlake.sources.mysql.binlog.positions import Gtids, LogPosition, StreamPosition, has_gtid
+from mirrorlake.sources.mysql.binlog.positions import Gtids, LogPosition, has_gtid
 from mirrorlake.sources.mysql.following.executed_sets import find_after, set_before, why_lacking
 from mirrorlake.sources.mysql.following.log_state import LogPlace, read_end
-from mirrorlake.sources.mysql.following.log_walk import made_of, walk_log
+from mirrorlake.sources.mysql.following.log_walk import first_beyond
 from mirrorlake.sources.mysql.sessions.connect import is_mariadb, rows_of
 
 
@@ -97,16 +94,9 @@ def _find_after_last(
     connection: Connection[Any], source: SourceConfig, server: str, gtids: GtidList
 ) -> LogPlace:
     end = read_end(connection, source).position
-    with closing(walk_log(connection, source, server, StreamPosition(None, gtids))) as walk:
-        for one in walk:
-            if one.event.kind == kinds.MARIADB_GTID:
-                found = read_start(one.event).gtid
-                if has_gtid(gtids, found):
-                    raise SourceError(
-                        f"server {server} has {found} after {gtids} in its log", source=source.name
-                    )
-                return LogPlace(StreamPosition(one.begin, gtids), one.made)
-            if not one.end < end:
-                break
-    made = made_of(connection, source, server, end.file)
-    return LogPlace(StreamPosition(end, gtids), made)
+    place, found = first_beyond(connection, source, server, gtids, end)
+    if has_gtid(gtids, found):
+        raise SourceError(
+            f"server {server} has {found} after {gtids} in its log", source=source.name
+        )
+    return place
