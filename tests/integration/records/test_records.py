@@ -219,7 +219,7 @@ def test_a_key_that_clean_hides_is_refused(
     load(workspace)
     done, [error] = publish_table(workspace, workspace.config.table("t"))
     assert (done, error.exit_code) == ([], 2)
-    assert "its key column id is not shown in clean" in str(error)
+    assert "clean does not show its key column id" in str(error)
     [progress] = (
         RecordPlaces(workspace.ledger).of_tables([workspace.config.table("t").name]).values()
     )
