@@ -111,6 +111,7 @@ def place(location: Location) -> Iterator[Place]:
         yield Place(location, instance)
 
 
+@pytest.mark.full
 def test_no_verdict_is_lost_to_reports_of_what_did_not_change(
     place: Place, server: MariaDB
 ) -> None:

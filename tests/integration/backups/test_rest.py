@@ -110,6 +110,7 @@ def with_tables(project: RawProject, tables: dict[str, Any]) -> Any:
     return sources
 
 
+@pytest.mark.full
 def test_beside_the_original_and_on_sqlite_and_back(
     served: RawProject, new_server: NewServer, tmp_path: Path, sql: Sql
 ) -> None:
@@ -198,6 +199,7 @@ def test_the_order_of_copies_by_hand(served: RawProject, tmp_path: Path, sql: Sq
     assert sorted(ids) == list(range(1, 8))
 
 
+@pytest.mark.full
 def test_a_lake_that_is_never_at_rest_is_refused(
     served: RawProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,7 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
+@pytest.mark.full
 def test_from_sqlite_to_postgres_and_back(
     raw_project: RawProject,
     postgres: Postgres,

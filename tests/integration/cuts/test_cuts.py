@@ -302,10 +302,8 @@ def test_a_follower_leaves_the_log_to_a_cut_and_goes_on(
     assert any("takes the log" in words for words in running.waits)
 
 
-@pytest.mark.parametrize(
-    "point",
-    ["cut.tagged", *(pytest.param(p, marks=pytest.mark.full) for p in AT_OTHER_STEPS)],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("point", ["cut.tagged", *AT_OTHER_STEPS])
 def test_a_cut_that_dies_is_none_and_the_next_one_is_whole(
     sql: Sql, bank: Workspace, runner: Runner, point: str
 ) -> None:

@@ -34,6 +34,7 @@ def postgres() -> Iterator[Postgres]:
         yield server
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("word", "how"), [("UPDATE iceberg_tables", "stall"), ("COMMIT", "after"), *FULL_MATRIX]
 )

@@ -53,7 +53,7 @@ def shut_down(postgres: Postgres) -> None:
         )
 
 
-@pytest.mark.parametrize("how", ["shut down", "unreachable"])
+@pytest.mark.parametrize("how", ["shut down", pytest.param("unreachable", marks=pytest.mark.full)])
 def test_a_server_that_is_gone_for_a_while_is_waited_for(
     postgres: Postgres, url: str, how: str
 ) -> None:

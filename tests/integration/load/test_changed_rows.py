@@ -115,7 +115,9 @@ def test_few_rows_are_read_by_their_keys(
     assert len(asked) == 5, "nothing changed, and no row was read"
 
 
-@pytest.mark.parametrize("changed", [60, 290, 400, 600])
+@pytest.mark.parametrize(
+    "changed", [60, *(pytest.param(n, marks=pytest.mark.full) for n in (290, 400)), 600]
+)
 def test_many_rows_are_read_at_once(
     workspace: Workspace,
     sql: Sql,
@@ -183,6 +185,7 @@ def test_another_session_is_refused(
         sync(workspace)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["rate", "near"])
 def test_with_a_brake(
     way: str,

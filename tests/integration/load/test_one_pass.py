@@ -113,7 +113,8 @@ def assert_nothing_is_shown(workspace: Workspace, table: str, kind: type[Excepti
     return caught.value
 
 
-@pytest.mark.parametrize("table", ["windows", pytest.param("copies", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("table", ["windows", "copies"])
 def test_whatever_befalls_rows_on_their_way_is_seen(
     workspace: Workspace, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

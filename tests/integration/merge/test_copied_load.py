@@ -52,7 +52,11 @@ def sync(workspace: Workspace) -> None:
     sync_table(workspace, workspace.config.table("t"))
 
 
-@pytest.mark.parametrize("contract", [FULL, INCREMENTAL], ids=["full", "incremental"])
+@pytest.mark.parametrize(
+    "contract",
+    [FULL, pytest.param(INCREMENTAL, marks=pytest.mark.full)],
+    ids=["full", "incremental"],
+)
 def test_a_first_load_is_copied_and_all_that_follows_is_right(
     sql: Any,
     server: EmbeddedServer,

@@ -216,6 +216,7 @@ def test_what_others_write_makes_those_partitions_stale(config: Path, place: Pla
     assert stale() == []
 
 
+@pytest.mark.full
 def test_what_is_declared_invalid_alone_leaves_its_readers_as_they_are(
     config: Path, sql: Sql
 ) -> None:
@@ -300,6 +301,7 @@ def test_a_run_that_dies_is_resumed(config: Path, place: Place, sql: Sql, step: 
     assert list(table.refs()) == ["main"]
 
 
+@pytest.mark.full
 def test_one_partition_that_fails_is_named_and_those_before_it_are_published(
     config: Path, sql: Sql
 ) -> None:
@@ -335,6 +337,7 @@ def test_a_partition_has_its_own_rows_whatever_it_is_named_by(config: Path) -> N
         assert {one["rows"] for one in runs[0]["computed"]} == {3}, name
 
 
+@pytest.mark.full
 def test_partitions_that_are_none_any_more_are_said(config: Path) -> None:
     name = f"m_{config.parent.name}.daily"
     computed(config, "daily")
@@ -347,6 +350,7 @@ def test_partitions_that_are_none_any_more_are_said(config: Path) -> None:
     assert (one["computed"], one["unchanged"]) == ([], 4)
 
 
+@pytest.mark.full
 def test_what_models_left_is_listed_and_dropped_where_it_is_said(
     config: Path, place: Place
 ) -> None:

@@ -96,6 +96,7 @@ def test_what_was_missed_is_said_and_never_made_up(config: Path) -> None:  # noq
         assert "snapshot" in words
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("shared_session")
 def test_a_lost_ledger_takes_no_day_again(place: Place, config: Path, sql: Sql) -> None:  # noqa: F811
     take(config, "2024-05-03")

@@ -363,11 +363,12 @@ def locked(file: Path) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("file", "sections", "code", "words"),
     [
-        (
+        pytest.param(
             "lake/catalog.db",
             {"lake": {"warehouse": "lake", "catalog": {"wait": "1s"}}},
             6,
             ("catalog", "locked by another writer (waited 1 s)", "Try again"),
+            marks=pytest.mark.full,
         ),
         (
             "ledger.db",

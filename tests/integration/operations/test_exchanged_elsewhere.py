@@ -97,6 +97,7 @@ def rows(values: dict[str, str]) -> list[str]:
     ]
 
 
+@pytest.mark.full
 def test_columns_that_land_by_each_other_s_names_are_held_out(place: Place) -> None:
     feed = Feed(place, f"x{uuid.uuid4().hex[:6]}", HIDDEN, complete="marker")
     schema = feed.folder / f"schemas/{feed.name}/d/t.json"

@@ -203,6 +203,7 @@ def test_what_the_log_does_not_tell_is_read_again(
     _try(chosen(COPIED, often=often), server, sql, engine_for)
 
 
+@pytest.mark.full
 def test_what_the_contract_says_of_columns(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:

@@ -155,19 +155,26 @@ def test_all_tables_of_a_source_are_followed_in_one_stream(
             "RENAME TABLE t TO old, u TO t",
             "UPDATE t SET name = 'new' WHERE id = 1",
         ),
-        (
-            TABLE.format("u"),
-            "RENAME TABLE t TO old, u TO t",
-            "INSERT INTO t (id, name) VALUES (1, 'of u'), (55, 'too')",
-            "RENAME TABLE t TO u, old TO t",
-            "UPDATE t SET amount = 3 WHERE id = 1",
+        pytest.param(
+            (
+                TABLE.format("u"),
+                "RENAME TABLE t TO old, u TO t",
+                "INSERT INTO t (id, name) VALUES (1, 'of u'), (55, 'too')",
+                "RENAME TABLE t TO u, old TO t",
+                "UPDATE t SET amount = 3 WHERE id = 1",
+            ),
+            marks=pytest.mark.full,
         ),
-        (
-            "CREATE TABLE p (id INT PRIMARY KEY)",
-            "INSERT INTO p SELECT id FROM t",
-            "ALTER TABLE t ADD CONSTRAINT c FOREIGN KEY (id) REFERENCES p (id) ON DELETE CASCADE",
-            "DELETE FROM p WHERE id = 2",
-            "ALTER TABLE t DROP FOREIGN KEY c",
+        pytest.param(
+            (
+                "CREATE TABLE p (id INT PRIMARY KEY)",
+                "INSERT INTO p SELECT id FROM t",
+                "ALTER TABLE t ADD CONSTRAINT c FOREIGN KEY (id) REFERENCES p (id)"
+                " ON DELETE CASCADE",
+                "DELETE FROM p WHERE id = 2",
+                "ALTER TABLE t DROP FOREIGN KEY c",
+            ),
+            marks=pytest.mark.full,
         ),
     ],
     ids=["swap", "swap-back", "cascade"],
@@ -194,7 +201,7 @@ def test_a_table_that_got_other_rows_is_read_again_as_a_whole(
     "ddl",
     [
         ("ALTER TABLE t DROP PARTITION p0",),
-        ("ALTER TABLE t TRUNCATE PARTITION p0",),
+        pytest.param(("ALTER TABLE t TRUNCATE PARTITION p0",), marks=pytest.mark.full),
         (
             "INSERT INTO u VALUES (7, 'of u')",
             "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u",
@@ -225,6 +232,7 @@ def test_rows_that_come_and_go_with_partitions(
     assert_equal(workspace, server)
 
 
+@pytest.mark.full
 def test_a_prepared_transaction_that_ends_later(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
@@ -373,6 +381,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.full
 def test_a_run_that_dies_at_any_step_loses_nothing_and_adds_nothing_twice(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor, runner: Runner
 ) -> None:
@@ -540,6 +549,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.full
 def test_every_command_takes_such_a_table(
     server: EmbeddedServer,
     place: Place,

@@ -274,6 +274,7 @@ def test_one_that_is_killed_at_any_step_loses_nothing_and_adds_nothing_twice(
         assert prove_raw_layer(workspace, contract).verdict == "equal"
 
 
+@pytest.mark.full
 def test_small_rounds_follow_a_long_log_to_its_end(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:
@@ -336,6 +337,7 @@ def test_what_is_printed(
     assert "1 table failed" in again.output
 
 
+@pytest.mark.full
 def test_the_ledger_may_be_on_postgres(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:

@@ -367,6 +367,7 @@ def test_views_are_made_again_and_no_table_of_others_makes_way(world: Callable[.
         assert "its view" in (said or "its view")
 
 
+@pytest.mark.full
 def test_what_only_a_person_can_put_right_is_refused_by_name(world: Callable[..., World]) -> None:
     tables = cases(REFUSED)
     made = world(**dict.fromkeys(tables, WINDOWS))

@@ -84,6 +84,7 @@ def test_what_a_dead_run_left_is_put_right_like_what_others_did(
         assert set(raw["id"].to_pylist()) == set(range(1, 21)), name
 
 
+@pytest.mark.full
 def test_what_only_a_person_puts_right_is_said_of_what_the_dead_run_left(
     world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
 ) -> None:

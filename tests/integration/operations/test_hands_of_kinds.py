@@ -66,11 +66,8 @@ REFUSED = {
 }
 """What only a person can put right."""
 QUICK = {
-    ("landing deduped", row_added),
     ("landing deduped", column_dropped),
     ("model model", column_dropped),
-    ("tenants deduped", column_dropped),
-    ("landing deduped", old_lake),
     ("model model", old_lake),
     ("tenants deduped", row_deleted),
 }
@@ -416,6 +413,7 @@ def assert_put_right(mirror: Mirror, where: str, hand: Hand) -> None:
         assert mirror.said_by_its_check() == ""
 
 
+@pytest.mark.full
 def test_a_damaged_table_of_a_landing_is_renamed_and_folded_again(
     server: MariaDB,
     place: Place,

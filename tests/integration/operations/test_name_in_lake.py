@@ -65,6 +65,7 @@ def contract_name(contract: Any, name: str) -> str:
     return contract.lake_names.get(name, name)
 
 
+@pytest.mark.full
 def test_a_renamed_column_is_mirrored_checked_and_repaired(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:
@@ -245,6 +246,7 @@ def test_mysql_renames_drops_and_adds_a_column_that_has_another_name(
     assert set(shown.column_names) - {ORIGINAL} == {"row_key", "address", "amount", "moved_at"}
 
 
+@pytest.mark.full
 def test_entities_and_models_know_the_lakes_names(
     server: EmbeddedServer, sql: Sql, place: Place, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

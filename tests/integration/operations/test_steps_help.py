@@ -226,6 +226,7 @@ def test_a_new_copy_that_is_advised_helps(
     assert count_rows(workspace, contract).verdict == "equal"
 
 
+@pytest.mark.full
 def test_steps_that_are_advised_of_tenants_help(
     place: Place, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,6 +286,7 @@ def test_steps_that_are_advised_of_tenants_help(
         tenants.close()
 
 
+@pytest.mark.full
 def test_steps_that_are_advised_of_snapshots_help(place: Place) -> None:
     feed = Feed(place, f"h{uuid.uuid4().hex[:6]}", complete="marker")
     with pytest.raises(LakeError, match=r"Fold one first: `mirrorlake land`"):

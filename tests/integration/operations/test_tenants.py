@@ -210,6 +210,7 @@ def test_every_type_is_read_from_many_databases_as_from_one(
     assert found.verdict == "equal", found
 
 
+@pytest.mark.full
 def test_values_without_a_place_are_kept_of_each_tenant(tenants: Tenants) -> None:
     """Tenants that share a file: of the second one, the rows begin in its middle."""
     first = "1"

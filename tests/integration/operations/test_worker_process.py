@@ -173,6 +173,7 @@ def test_a_worker_that_can_not_start_is_done_without(
     _assert_all_exact(server, workspace, database)
 
 
+@pytest.mark.full
 def test_an_end_ends_the_worker(workspace: Workspace, workers: list[Worker]) -> None:
     """As Ctrl-C does: the caller's loop ends, and with it every process."""
     begun = threading.Event()

@@ -27,6 +27,7 @@ MOVED = "MODIFY note VARCHAR(30) AFTER id"
 ALL = {"mail": {"pii": "mask"}, "card": {"pci": "never"}}
 
 
+@pytest.mark.full
 def test_hidden_values_are_not_shown_under_the_other_name(
     sql: Sql, engine_for: EngineFor, caplog: pytest.LogCaptureFixture
 ) -> None:

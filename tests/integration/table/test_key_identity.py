@@ -29,6 +29,7 @@ def older_release(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(convert, "_refuse_lost", lambda *lost: None)
 
 
+@pytest.mark.full
 def test_a_lake_with_null_keys_is_refused_until_a_sync_that_begins_again(
     sql: Callable[..., Any],
     engine_for: Callable[..., Workspace],

@@ -303,6 +303,7 @@ TAKES: Callable[[int], settings] = lambda examples: settings(  # noqa: E731
 )
 
 
+@pytest.mark.full
 @TAKES(10)
 @given(sql=with_names(), values=BOUND, random=st.randoms(use_true_random=False))
 def test_rules_of_random_queries(

@@ -82,7 +82,13 @@ def test_everything_added_is_there_and_has_its_seam(package: str) -> None:
                 assert hasattr(import_module(module), attribute), reference
 
 
-@pytest.mark.parametrize("name", CAPABILITIES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "cuts" else [pytest.mark.full])
+        for name in CAPABILITIES
+    ],
+)
 def test_one_can_be_taken_out(name: str, tmp_path: Path) -> None:
     """Every other module can be imported; its commands and its sections are gone, no other."""
     gone = with_those_above(name)

@@ -42,7 +42,7 @@ def raw_keys(workspace: Workspace, name: str) -> set[int]:
 
 
 @pytest.mark.parametrize("ended", ["killed", pytest.param("stopped", marks=pytest.mark.full)])
-@pytest.mark.parametrize("kind", [MariaDB, MySQL8])
+@pytest.mark.parametrize("kind", [MariaDB, pytest.param(MySQL8, marks=pytest.mark.full)])
 def test_rows_of_a_transaction_that_outlived_the_server_are_read(
     kind: type[EmbeddedServer],
     ended: str,

@@ -240,6 +240,7 @@ def test_a_replica_that_lags_is_left_alone(
             load_table(strict, strict.config.table("t"))
 
 
+@pytest.mark.full
 def test_domains_that_are_applied_side_by_side_hide_how_far_one_is_behind(tmp_path: Path) -> None:
     """What the replica says is the lag of the domain that is furthest ahead."""
     side_by_side = ["--server-id=2", "--log-slave-updates", "--slave-parallel-threads=4"]

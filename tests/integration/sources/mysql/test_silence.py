@@ -105,6 +105,7 @@ except LeaseHeld:
 """
 
 
+@pytest.mark.full
 def test_a_lease_does_not_run_out_while_a_read_waits(
     server: EmbeddedServer, database: str, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_lease_does_not_run_out_while_a_read_waits(
         workspace.ledger.check_lease(lease)
 
 
+@pytest.mark.full
 def test_a_server_that_lets_nobody_look(
     server: EmbeddedServer,
     database: str,
@@ -172,6 +174,7 @@ def test_a_session_whose_answers_do_not_arrive(
     assert caught.value.retryable
 
 
+@pytest.mark.full
 def test_a_way_that_is_gone(
     server: EmbeddedServer, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
