@@ -72,7 +72,7 @@ def bank(sql: Sql, engine_for: EngineFor) -> Workspace:
 
 
 @contextmanager
-def transfers(server: EmbeddedServer, database: str, pause: float = 0.002) -> Iterator[list[int]]:
+def transfers(server: EmbeddedServer, database: str, pause: float = 0.01) -> Iterator[list[int]]:
     """Money moves between the tables while the block runs, each time in a transaction that books
     it; accounts come and go; how many transactions there were."""
     stop, done = threading.Event(), [0]
