@@ -9,6 +9,9 @@ WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder
 # The tools that make the lock file run from the cache folder; UV is only needed by `make lock`.
 UV = $(shell ls -d "$${MIRRORLAKE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/mirrorlake}"/tools/uv-*/bin/uv | tail -1)
 
+# Modules are compiled once, not at each start of the many processes that tests and demo have.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 ROUNDS ?= 20
 SEED ?= 1

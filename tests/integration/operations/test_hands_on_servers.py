@@ -182,9 +182,13 @@ def test_a_ledger_of_another_age(world: Callable[..., World], postgres: Postgres
         admin.execute(f"CREATE DATABASE {name}{template}".encode())
     for table in ("t", "u"):
         made.change(table, 21, 30)
-    errors = made.sync()
-    assert errors.keys() == {"t", "u"}
-    assert all("`mirrorlake ledger rebuild" in error for error in errors.values()), errors
+    if how == "lost":  # nothing of it is known: not one table is looked at
+        said = [str(made.run("sync").exception)]
+    else:
+        errors = made.sync()
+        assert errors.keys() == {"t", "u"}
+        said = [*errors.values()]
+    assert all("`mirrorlake ledger rebuild" in one for one in said), said
     assert made.run("ledger", "rebuild").exit_code == 0
     assert made.sync() == {}
     assert {one: made.is_exact(one) for one in ("t", "u")} == {"t": "", "u": ""}
