@@ -51,6 +51,7 @@ from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
 from mirrorlake.errors import LakeDamaged
 from mirrorlake.ledger import LOOKING_BACK, Ledger, Load, Receipt, Window
 from mirrorlake.load.protocol.load_branches import load_branches
+from mirrorlake.load.raw.raw_files import replaced_files
 from mirrorlake.load.row_hashes.delta import SUFFIX
 from mirrorlake.merge.reshape import mark_for_rewrite
 from mirrorlake.runtime.permissions import held
@@ -151,6 +152,8 @@ def rebuild_table(ledger: Ledger, lake: Lake, contract: TableContract, run_id: s
             key=lambda load: load.seq,
         )
         new = [load for load in found if ledger.adopt(load)]
+        for load in new:
+            _forget_replaced(ledger, lake, load, contract)
         _adopt_first_day(ledger, lake, tables, contract)
         _adopt_versions(ledger, tables, found, contract)
         folded = _adopt_folds(ledger, lake, contract)
@@ -255,6 +258,13 @@ def _of_files(table: LakeTable, contract: TableContract) -> Iterator[Load]:
 
 def _unknown(day: int, lo: str | None) -> Window:
     return Window("unknown", lo, None, _EPOCH + timedelta(days=day))
+
+
+def _forget_replaced(ledger: Ledger, lake: Lake, load: Load, contract: TableContract) -> None:
+    """What a load took out of raw, an older ledger records as being there."""
+    if load.receipt is not None:  # else its own commit has expired, and does not say
+        raw = Identifier(contract.namespaces.raw, load.raw_table)
+        ledger.forget_raw_files(contract.name, replaced_files(lake, raw, load.snapshot_id))
 
 
 def _adopt_first_day(

@@ -20,6 +20,7 @@ from mirrorlake.runtime.jars import ensure_jars
 from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract
 from tests.integration.hands import Hand, LakePart
+from tests.integration.ledger.test_lost_connections import shut_down
 from tests.integration.operations.test_hands import (
     ALL,
     HEALED,
@@ -171,6 +172,7 @@ def test_a_ledger_of_another_age(world: Callable[..., World], postgres: Postgres
     made = world(t={**WINDOWS, "clean": "table"}, u={"mode": "full", "key": ["id"]})
     name = f"ledger_{made.database}"
     assert made.sync() == {}
+    shut_down(postgres)  # a template may have no sessions
     with postgres.admin() as admin:
         admin.execute(f"CREATE DATABASE {name}_before TEMPLATE {name}".encode())
     for table in ("t", "u"):
