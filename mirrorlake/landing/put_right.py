@@ -8,7 +8,7 @@ its rows'       | another, or rows by   | refused
                 | others over ours      |
 what stands     | any other, and its    | refused: a version that knows it is shown again by
 beside its rows | keys are needed       | `publish --rollback`, and what came since is folded
-                |                       | again; or a backup
+                |                       | again; or a backup; or its name is given back to it
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mirrorlake.landing.ledger import LandedSnapshots
 from mirrorlake.landing.rolled_back import find_withdrawn
 from mirrorlake.operations.other_writers.moved_lake import find_all_moved
 from mirrorlake.operations.other_writers.put_right import note_put_right
-from mirrorlake.operations.other_writers.show_ours import show_ours
+from mirrorlake.operations.other_writers.show_ours import other_name, show_ours
 from mirrorlake.serving.views import is_as_written, restore_view
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.workspace import Workspace
@@ -78,7 +78,17 @@ def _refuse_lost_side(workspace: Workspace, contract: TableContract, one: MovedT
         raise LakeError(words, table=contract.name, next_step=_STEPS["another"])
     rows = workspace.lake.load(deduped_of(contract))
     if rows is not None:
-        without_lost(workspace.lake, deduped_of(contract), read_state(rows))
+        try:
+            without_lost(workspace.lake, deduped_of(contract), read_state(rows))
+        except LakeError as error:
+            uuid = one.recorded.uuid if one.recorded is not None else ""
+            if one.how == "gone" and (name := other_name(workspace.lake, one.identifier, uuid)):
+                raise LakeError(
+                    f"{error.message}; it is there as {name}",
+                    table=contract.name,
+                    next_step=f"Rename that table back to {one.identifier}",
+                ) from error
+            raise
     workspace.accept(one.identifier)
 
 

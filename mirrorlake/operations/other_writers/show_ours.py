@@ -122,10 +122,11 @@ def other_name(lake: Lake, identifier: Identifier, uuid: str, at: str = "") -> s
         at: where its files are; by default where one of its name has them.
     """
     at = at or lake.location(identifier)
-    named = metadata_locations(lake.config)
+    named, folder = metadata_locations(lake.config), f"{listed_path(at)}/"
     with lake.translated(identifier):
-        if named is not None:
-            names = {Identifier(*name) for name, path in named.items() if path.startswith(f"{at}/")}
+        if named is not None:  # Spark writes file:/, PyIceberg file:///
+            here = (name for name, path in named.items() if listed_path(path).startswith(folder))
+            names = {Identifier(*name) for name in here}
         else:  # only the catalog itself can say
             paths = lake.catalog.list_tables(identifier.namespace)
             names = {Identifier(path[0], path[-1]) for path in paths}
