@@ -15,10 +15,9 @@ from typing import Any
 
 import pyarrow.compute as _compute
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.cuts import make, prove
 from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
@@ -32,7 +31,7 @@ from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.operations.upkeep import maintain
 from mirrorlake.operations.upkeep.maintain import Ages
 from mirrorlake.workspace import Workspace
-from tests.integration.conftest import Place, share_session
+from tests.integration.conftest import Place
 from tests.integration.operations.test_follower import following
 from tests.soak.runs import Order, Runner
 
@@ -47,11 +46,6 @@ AT_OTHER_STEPS = [
     "fold.recorded",
     "log.table",
 ]
-
-
-@pytest.fixture(scope="session")
-def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
-    return on_mysql8_too_in_full
 
 
 @pytest.fixture
@@ -124,6 +118,9 @@ def refuse_torn(workspace: Workspace, cut: Cut) -> None:
     accounts = set(at_cut(workspace, cut, "current")["id"].to_pylist())
     booked = set(at_cut(workspace, cut, "bookings")["account"].to_pylist())
     assert booked <= accounts
+    assert cut.foreign_keys is not None
+    (key,) = cut.foreign_keys.keys
+    assert (key.verdict, key.orphans, key.columns) == ("holds", 0, ("account",))
 
 
 def said(_: str) -> None: ...
@@ -220,17 +217,6 @@ def test_a_table_that_another_run_moves_on_is_tried_again(
     refuse_torn(bank, made.cut)
     assert mine(bank) == [made.cut.name]
     assert mine(bank, made=False) == []
-
-
-@pytest.fixture
-def command(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    share_session(place, monkeypatch)
-
-    def run(*arguments: str, workspace: Workspace) -> Result:
-        config = str(workspace.config.path)
-        return CliRunner().invoke(cli, [*arguments, "--config", config])
-
-    return run
 
 
 def test_commands(
