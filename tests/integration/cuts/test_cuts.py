@@ -225,15 +225,20 @@ def test_commands(
     first, third = f"{database}_1", f"{database}_3"
     made = command("cut", "s", "--name", first, "--prove", "--lock", workspace=bank)
     assert (made.exit_code, "equal" in made.output) == (0, True), made.exception or made.output
+    assert "1 foreign key: 1 without an orphan." in made.output
     again = command("cut", "s", "--name", first, workspace=bank)
     assert isinstance(again.exception, LedgerError)
     sql("UPDATE current SET amount = amount + 1 WHERE id = 1")
     second = command("cut", "s", "--keep", "0s", "--json", workspace=bank)
     found = json.loads(second.stdout)
     assert (second.exit_code, found["left_out"], found["keep_until"] is None) == (0, {}, False)
+    # A row that changed stands twice in the files, once as deleted.
+    rows = {one["table"].rsplit(".", 1)[1]: one["rows"] for one in found["tables"]}
+    assert (rows["current"], rows["savings"]) == (100, 100)
     listed = json.loads(command("cuts", "--json", workspace=bank).stdout)
     assert [one["name"] for one in listed][:2] == [found["name"], first]
     shown = command("at", first, f"s.{database}.current", workspace=bank)
+    assert f"(account) → {database}.current (id): holds" in shown.output
     read, _ = (line for line in shown.output.splitlines() if "  Spark" in line)
     query = read.split("Spark", 1)[1].strip().replace("*", "sum(amount)")
     assert f"VERSION AS OF 'cut_{first}'" in query

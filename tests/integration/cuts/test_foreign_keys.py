@@ -11,6 +11,7 @@ from click.testing import Result
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.cuts import make, orphans
+from mirrorlake.cuts.foreign_keys import read_keys
 from mirrorlake.cuts.ledger import Cut, CutKey, Cuts
 from mirrorlake.cuts.make import CutTerms, make_cut
 from mirrorlake.operations.loading.sync_tables import sync_tables
@@ -144,6 +145,31 @@ def test_a_child_that_is_further_than_its_parent_has_orphans(
     assert (proved.exit_code, "1 row has no parent; in MySQL 0" in proved.output) == (9, True)
     assert "of_account (account) → " in proved.output
     monkeypatch.undo()
+
+
+def test_rows_that_mysql_has_no_more_are_neither_parents_nor_orphans(
+    sql: Sql, engine_for: EngineFor
+) -> None:
+    sql("CREATE TABLE parents (id INT PRIMARY KEY)", "INSERT INTO parents VALUES (1), (2)")
+    modes = {"flagged": "flag", "kept": "ignore"}
+    for name in modes:
+        sql(
+            f"CREATE TABLE {name} (id INT PRIMARY KEY, parent INT,"
+            f" CONSTRAINT of_{name} FOREIGN KEY (parent) REFERENCES parents (id))",
+            f"INSERT INTO {name} VALUES (1, 1), (2, 2)",
+        )
+    tables = {name: LOG | {"deletes": deletes} for name, deletes in modes.items()}
+    workspace = engine_for({"parents": LOG | {"deletes": "flag"}, **tables})
+    assert {key.verdict for key in cut_now(workspace).values()} == {"holds"}
+    sql(*(f"DELETE FROM {name} WHERE id = 2" for name in (*modes, "parents")))
+    for prove in (False, True):
+        found = cut_now(workspace, prove=prove)
+        assert (found["of_flagged"].verdict, found["of_flagged"].orphans) == ("holds", 0)
+        assert found["of_kept"].verdict == "not compared"
+        assert "deletes: ignore" in found["of_kept"].words
+    contract = workspace.config.table("parents").model_copy(update={"deletes": "ignore"})
+    seen = read_keys(workspace, [contract, *workspace.config.tables[1:]])
+    assert all("s." in one.why and "deletes: ignore" in one.why for one in seen.found)
 
 
 def test_keys_that_the_account_may_not_see_are_not_said_to_hold(
