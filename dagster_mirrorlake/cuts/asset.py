@@ -1,5 +1,6 @@
 """A source's cuts as an asset that is materialised by each of them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,17 @@ from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.table import MirroredTable
 
 if TYPE_CHECKING:
-    from mirrorlake.cuts.ledger import Cut
+    from mirrorlake.cuts.ledger import Cut, CutTable
 
 
 def cuts_key(source: str, names: Names) -> dg.AssetKey:
     """``cuts/<source>``, of a mirror with a name ``cuts/<mirror>/<source>``."""
     return names.key("cuts", source)
+
+
+def plain_name(source: str) -> str:
+    """A source as the name of its job has it."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", source)
 
 
 def followed_by_source(mirror: Mirror) -> dict[str, list[MirroredTable]]:
@@ -37,8 +43,8 @@ def _asset(source: str, tables: Sequence[MirroredTable]) -> dg.AssetSpec:
         cuts_key(source, tables[0].names),
         deps=[table.key("deduped") for table in tables],
         description=f"Cuts of source {source}: all of its tables of mode binlog at one place in "
-        "its log, between two transactions, under one tag. Each materialisation is one cut; the "
-        "job of that name makes it.",
+        f"its log, between two transactions, under one tag. The job `cut_{plain_name(source)}` "
+        "makes one, and each is a materialisation.",
         group_name=GROUP,
         kinds={"iceberg"},
     )
@@ -64,7 +70,7 @@ def cut_metadata(cut: "Cut", left_out: Mapping[str, str]) -> dict[str, Any]:
     rows = [one.rows for one in cut.tables if one.layer == "deduped"]
     # One without a number has no version, and so no row.
     total = sum(one or 0 for one in rows)
-    until = f"{cut.keep_until:%Y-%m-%d %H:%M:%S}" if cut.keep_until else "dropped by hand"
+    until = f"{cut.keep_until:%Y-%m-%d %H:%M:%S}" if cut.keep_until else "it is dropped by hand"
     return {
         "cut": cut.name,
         "as of (UTC)": f"{cut.at:%Y-%m-%d %H:%M:%S}",
@@ -82,21 +88,24 @@ def cut_metadata(cut: "Cut", left_out: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _left_out(left_out: Mapping[str, str]) -> dg.MarkdownMetadataValue:
-    return dg.MetadataValue.md(markdown(("table", "why it is not in the cut"), left_out.items()))
+    rows = [(table, why.removeprefix(f"table {table}: ")) for table, why in left_out.items()]
+    return dg.MetadataValue.md(markdown(("table", "why it is not in the cut"), rows))
 
 
 def _tables(cut: "Cut") -> str:
-    head = ("table", "layer", "version", "rows", "against MySQL", "")
-    return markdown(
-        head,
-        [
-            (
-                *(one.table, one.layer, str(one.snapshot_id or "empty")),
-                *("?" if one.rows is None else f"{one.rows:,}", one.proved, one.words),
-            )
-            for one in cut.tables
-        ],
-    )
+    head = ("table", "layer", "version", "rows", "against MySQL")
+    return markdown(head, [(*_version(one), _against_mysql(one)) for one in cut.tables])
+
+
+def _version(one: "CutTable") -> tuple[str, str, str, str]:
+    rows = "?" if one.rows is None else f"{one.rows:,}"
+    return one.table, one.layer, str(one.snapshot_id or "empty"), rows
+
+
+def _against_mysql(one: "CutTable") -> str:
+    if one.layer != "deduped":
+        return ""  # the checks of clean compare it with deduped
+    return f"{one.proved}: {one.words}" if one.words else one.proved
 
 
 def _sql(cut: "Cut") -> str:

@@ -1,6 +1,5 @@
 """The job that makes a cut of one source: as `mirrorlake cut`."""
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +7,12 @@ import dagster as dg
 from pydantic import Field
 
 from dagster_mirrorlake.build import Mirror
-from dagster_mirrorlake.cuts.asset import cut_materialization, cut_metadata, followed_by_source
+from dagster_mirrorlake.cuts.asset import (
+    cut_materialization,
+    cut_metadata,
+    followed_by_source,
+    plain_name,
+)
 from dagster_mirrorlake.cuts.checks import cut_evaluations
 from dagster_mirrorlake.jobs.job import job_of
 from dagster_mirrorlake.resources.failures import dagster_errors
@@ -54,8 +58,7 @@ def _job(source: str, tables: Sequence[MirroredTable]) -> dg.JobDefinition:
         "there, compare every row with MySQL as it was there, and count rows without the parent "
         "of their foreign key: as `mirrorlake cut`. The run fails where a table differs."
     )
-    name = f"cut_{re.sub(r'[^A-Za-z0-9_]', '_', source)}"
-    return job_of(name, words, CutConfig, cut, tables)
+    return job_of(f"cut_{plain_name(source)}", words, CutConfig, cut, tables)
 
 
 def _cut(

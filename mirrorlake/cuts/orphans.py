@@ -23,8 +23,8 @@ from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 MEMORY = "512MB"
 """What DuckDB may use."""
-AT_ONCE = 200_000
-"""Rows that it is given at once."""
+AT_ONCE, BYTES_AT_ONCE = 200_000, 64 * 2**20
+"""Rows that it is given at once, and about how many bytes."""
 
 
 class OriginalKept(Exception):
@@ -98,7 +98,7 @@ def _fill(database: Any, name: str, batches: Iterator[pa.Table]) -> int:
         waiting.append(batch)
         count += batch.num_rows
         total += batch.num_rows
-        if count >= AT_ONCE:
+        if count >= AT_ONCE or sum(one.nbytes for one in waiting) >= BYTES_AT_ONCE:
             put()
             waiting, count = [], 0
     if count:

@@ -41,6 +41,11 @@ def varchar(length: int, collation: str = PAD, **more: Any) -> Column:
             column("b", "decimal(10,3)", precision=10, scale=3),
             *(False, True),
         ),
+        (
+            column("a", "decimal(50,2)", precision=50, scale=2),
+            column("b", "decimal(50,3)", precision=50, scale=3),
+            *(False, True),
+        ),
         (column("a", "datetime(3)", fraction=3), column("b", "datetime"), True, True),
         (column("a", "datetime"), column("b", "timestamp"), False, True),
         (column("a", "time(3)", fraction=3), column("b", "time"), False, True),
