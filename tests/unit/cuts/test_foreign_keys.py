@@ -17,13 +17,14 @@ PAD, NO_PAD = "utf8mb4_bin", "utf8mb4_0900_ai_ci"
 
 
 def column(name: str, kind: str, **more: Any) -> Column:
-    texts = {"charset": "utf8mb4"} if more.get("collation") else {"charset": None}
     told: dict[str, Any] = {
         **{"ordinal": 1, "nullable": True, "collation": None, "precision": None, "scale": None},
         **{"length": None, "fraction": None, "extra": "", "comment": ""},
+        "charset": "utf8mb4" if more.get("collation") else None,
+        **more,
     }
     data_type = kind.partition("(")[0].partition(" ")[0]
-    return Column(name=name, data_type=data_type, column_type=kind, **{**told, **texts, **more})
+    return Column(name=name, data_type=data_type, column_type=kind, **told)
 
 
 def varchar(length: int, collation: str = PAD, **more: Any) -> Column:
