@@ -162,6 +162,9 @@ ASSETS: Seam[Callable[[Mirror], Sequence[Asset]]] = Seam("assets", "dagster_mirr
 CHECKS: Seam[Callable[[Mirror], Sequence[dg.AssetChecksDefinition]]] = Seam(
     "asset checks", "dagster_mirrorlake"
 )
+JOBS: Seam[Callable[[Mirror], Sequence[dg.JobDefinition]]] = Seam(
+    "job definitions", "dagster_mirrorlake"
+)
 SENSORS: Seam[Callable[[Mirror], Sequence[dg.SensorDefinition]]] = Seam(
     "sensors", "dagster_mirrorlake"
 )
@@ -241,6 +244,7 @@ def build_jobs(mirror: Mirror) -> list[dg.JobDefinition]:
         *(job for one in mirror.by_source.items() for job in build_follow(*one)),
         *(build(of_servers) for build in (build_hold, build_release) if of_servers),
         *([build_prove_tenants(mirror.tenants)] if mirror.tenants else []),
+        *(job for build in JOBS for job in build(mirror)),
     ]
 
 

@@ -8,6 +8,8 @@ ADDS = {
     "ledger.tables": {
         "cuts": "mirrorlake.cuts.ledger:CUTS",
         "cut_tables": "mirrorlake.cuts.ledger:CUT_TABLES",
+        "cut_foreign_keys": "mirrorlake.cuts.ledger:CUT_KEYS",
+        "cut_key_looks": "mirrorlake.cuts.ledger:CUT_KEY_LOOKS",
     },
     "commands: Prove and repair": {
         "cut": "mirrorlake.cuts.cli:cut",

@@ -7,6 +7,7 @@ What belongs here: options and what is printed. What doesn't: how a cut is made
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +19,12 @@ from mirrorlake.cli import show
 from mirrorlake.cli.attention import ATTENTION
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.reports import DIFFERENT
+from mirrorlake.cuts.report import key_name, keys_sentence, reads_of, title_of
 from mirrorlake.errors import ConfigError
-from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.config import Config
-    from mirrorlake.cuts.ledger import Cut, CutTable
+    from mirrorlake.cuts.ledger import Cut, CutKey, CutTable
 
 
 @click.command(short_help="Tag a SOURCE's tables at one place in its log.")
@@ -49,8 +50,11 @@ def cut(
 
     --prove compares every row with MySQL as it was at that place, while it is written to.
 
+    Of each foreign key between them, rows without a parent are counted.
+
     Ends with 9 if a table differs, with 7 if another process follows the log, and with 10 if a
-    table of the source is not in the cut or was not compared.
+    table of the source is not in the cut or was not compared, or if rows have no parent and MySQL
+    has fewer of them, or was not asked.
     """
     from mirrorlake.cli.bars import Bars
     from mirrorlake.cuts.make import CutTerms, make_cut
@@ -76,7 +80,8 @@ def cut(
             )
     if any(one.proved == "different" for one in compared):
         sys.exit(DIFFERENT)
-    if made.left_out or (prove and any(one.proved != "equal" for one in compared)):
+    orphans = made.cut.foreign_keys and made.cut.foreign_keys.with_orphans
+    if made.left_out or orphans or (prove and any(one.proved != "equal" for one in compared)):
         sys.exit(ATTENTION)
 
 
@@ -130,14 +135,16 @@ def at(name: str, table: str | None, config_path: Path, as_json: bool) -> None:
     if as_json:
         show.print_json(_as_json(found) | {"tables": [_table_json(found, one) for one in tables]})
         return
-    show.console.print(escape(_title(found)), highlight=False, soft_wrap=True)
+    show.console.print(escape(title_of(found)), highlight=False, soft_wrap=True)
     for one in tables:
         words = f" · {one.words}" if one.words else ""
         rows = "?" if one.rows is None else f"{one.rows:,}"
         head = f"\n{one.table} ({one.layer}): {rows} rows · {one.proved}{words}"
         show.console.print(escape(head), highlight=False, soft_wrap=True)
-        for engine, text in _reads(found, one).items():
+        for engine, text in reads_of(found, one).items():
             show.console.print(escape(f"  {engine:10} {text}"), highlight=False, soft_wrap=True)
+    show.console.print()
+    _print_keys(found, {one.table for one in tables})
 
 
 def _all(config: Config) -> list[Cut]:
@@ -158,25 +165,12 @@ def _named(config: Config, name: str) -> Cut:
     return found[name]
 
 
-def _reads(found: Cut, one: CutTable) -> dict[str, str]:
-    """How engines read a lake table at a cut."""
-    if one.snapshot_id is None:
-        return {"any": "it has no row there, and no version"}
-    name, version = f"{one.namespace}.{one.lake_table}", f"VERSION AS OF '{found.tag}'"
-    return {
-        "Spark": f"SELECT * FROM lake.{name} {version}",  # noqa: S608
-        "Trino": f"SELECT * FROM {name} FOR {version}",  # noqa: S608
-        "PyIceberg": f"catalog.load_table('{name}').scan(snapshot_id={one.snapshot_id})",
-        "DuckDB": f"iceberg_scan(…, snapshot_from_id = {one.snapshot_id})",
-    }
-
-
 def _as_json(found: Cut) -> dict[str, Any]:
     return asdict(found) | {"tag": found.tag}
 
 
 def _table_json(found: Cut, one: CutTable) -> dict[str, Any]:
-    return asdict(one) | {"read": _reads(found, one)}
+    return asdict(one) | {"read": reads_of(found, one)}
 
 
 def _proved(found: Cut) -> str:
@@ -188,23 +182,31 @@ def _proved(found: Cut) -> str:
 _STATES = ("equal", "different", "not compared")
 
 
-def _title(found: Cut) -> str:
-    gtid = f", GTID {found.gtid}" if found.gtid else ""
-    return (
-        f"{found.name}: {found.source} at {found.place}{gtid}, as of {found.at:%Y-%m-%d %H:%M:%S} "
-        f"UTC · {plural(len(found.names), 'table')}"
-    )
-
-
 def _print_cut(found: Cut, *, proved: bool) -> None:
-    show.console.print(escape(_title(found)), highlight=False, soft_wrap=True)
+    show.console.print(escape(title_of(found)), highlight=False, soft_wrap=True)
     table = show.table("table", "layer", "version", "rows", "proved", "")
     for one in found.tables:
         rows = "" if one.rows is None else f"{one.rows:,}"
         cells = (one.table, one.layer, str(one.snapshot_id or "empty"), rows, one.proved, one.words)
         table.add_row(*map(escape, cells))
     show.console.print(table)
+    _print_keys(found)
     if not proved:
         show.console.print("Nothing was compared: --prove compares every row.", highlight=False)
     read = f"Read a table of it: VERSION AS OF '{found.tag}' (mirrorlake at {found.name})"
     show.console.print(escape(read), highlight=False, soft_wrap=True)
+
+
+def _print_keys(found: Cut, tables: Collection[str] | None = None) -> None:
+    """What became of its foreign keys; those of some tables one by one, else those that don't
+    hold."""
+    keys = found.foreign_keys
+    show.console.print(escape(keys_sentence(keys)), highlight=False, soft_wrap=True)
+    for one in keys.keys if keys else ():
+        if one.verdict != "holds" if tables is None else {one.table, one.parent} & {*tables}:
+            show.console.print(escape(_key_line(one)), highlight=False, soft_wrap=True)
+
+
+def _key_line(one: CutKey) -> str:
+    words = f" · {one.words}" if one.words else ""
+    return f"  {key_name(one)}: {one.verdict}{words}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
@@ -15,6 +17,7 @@ from mirrorlake.ledger.database.database import utc_now, waits_for_server
 from mirrorlake.ledger.tables import METADATA
 
 CutVerdict: TypeAlias = Literal["equal", "different", "not compared"]
+KeyVerdict: TypeAlias = Literal["holds", "as in MySQL", "orphans", "not compared"]
 CUTS = sa.Table(
     "cuts",
     METADATA,
@@ -39,6 +42,26 @@ CUT_TABLES = sa.Table(
     sa.Column("row_count", sa.BigInteger),
     sa.Column("proved", sa.String(16), nullable=False),
     sa.Column("words", sa.Text, nullable=False),
+)
+CUT_KEYS = sa.Table(
+    "cut_foreign_keys",
+    METADATA,
+    sa.Column("cut", sa.String(64), primary_key=True),
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("columns", sa.Text, nullable=False),
+    sa.Column("parent", sa.String(255), nullable=False),
+    sa.Column("parent_columns", sa.Text, nullable=False),
+    sa.Column("verdict", sa.String(16), nullable=False),
+    sa.Column("orphans", sa.BigInteger),
+    sa.Column("in_mysql", sa.BigInteger),
+    sa.Column("words", sa.Text, nullable=False),
+)
+CUT_KEY_LOOKS = sa.Table(
+    "cut_key_looks",
+    METADATA,
+    sa.Column("cut", sa.String(64), primary_key=True),
+    sa.Column("hidden", sa.Text, nullable=False),
 )
 _MAKING, _MADE = "making", "made"
 
@@ -68,6 +91,53 @@ class CutTable:
 
 
 @dataclass(frozen=True)
+class CutKey:
+    """One foreign key of MySQL's, between two tables of a cut.
+
+    Attributes:
+        table: whose key it is, as the contract calls it.
+        name: the key's, in MySQL.
+        columns: of the table, in the order of ``parent_columns``.
+        parent: the table that it refers to.
+        parent_columns: of that.
+        verdict: ``holds`` where no row is an orphan, ``as in MySQL`` where MySQL has as many at the
+            cut's place, else ``orphans``; or ``not compared``.
+        orphans: rows of the cut that have no parent in it; None where that can't be said.
+        in_mysql: how many MySQL has at the cut's place, by its own count; None: not asked.
+        words: what was found, or why it was not compared.
+    """
+
+    table: str
+    name: str
+    columns: tuple[str, ...]
+    parent: str
+    parent_columns: tuple[str, ...]
+    verdict: KeyVerdict = "not compared"
+    orphans: int | None = None
+    in_mysql: int | None = None
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class CutKeys:
+    """The foreign keys of a cut.
+
+    Attributes:
+        keys: those whose two tables are in it.
+        hidden: tables in it whose foreign keys the account can't see, so that nothing is said of
+            them.
+    """
+
+    keys: tuple[CutKey, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def with_orphans(self) -> list[CutKey]:
+        """Those with orphans that MySQL has not, or was not asked for."""
+        return [one for one in self.keys if one.verdict == "orphans"]
+
+
+@dataclass(frozen=True)
 class Cut:
     """A source's tables at one place in its log.
 
@@ -81,6 +151,8 @@ class Cut:
         made_at: when it was made (UTC).
         keep_until: when it is dropped by the next cut of its source; None: by hand.
         tables: what it has of each.
+        foreign_keys: what became of the foreign keys between them; None of a cut of an older
+            release, which did not look.
     """
 
     name: str
@@ -91,6 +163,7 @@ class Cut:
     made_at: datetime
     keep_until: datetime | None
     tables: tuple[CutTable, ...] = field(default=())
+    foreign_keys: CutKeys | None = None
 
     @property
     def tag(self) -> str:
@@ -138,6 +211,14 @@ class Cuts:
                 connection.execute(CUT_TABLES.delete().where(_key(cut, one)))
                 connection.execute(CUT_TABLES.insert().values(_row(cut, one)))
 
+    def add_keys(self, cut: str, found: CutKeys) -> None:
+        """Write down what became of a cut's foreign keys, all of them at once."""
+        with self._database.begin() as connection:
+            _forget_keys(connection, cut)
+            connection.execute(CUT_KEY_LOOKS.insert().values(cut=cut, hidden=_list(found.hidden)))
+            for key in found.keys:
+                connection.execute(CUT_KEYS.insert().values(_key_row(cut, key)))
+
     def finish(self, cut: str) -> None:
         """A cut is complete: it is listed from now on."""
         with self._database.begin() as connection:
@@ -146,6 +227,7 @@ class Cuts:
     def forget(self, cut: str) -> None:
         """A cut is no more."""
         with self._database.begin() as connection:
+            _forget_keys(connection, cut)
             connection.execute(CUT_TABLES.delete().where(CUT_TABLES.c.cut == cut))
             connection.execute(CUTS.delete().where(CUTS.c.name == cut))
 
@@ -176,6 +258,7 @@ class Cuts:
         with self._database.read() as connection:
             found = connection.execute(wanted.order_by(CUTS.c.made_at, CUTS.c.name)).all()
             tables = _tables(connection, sa.true())
+            keys = _keys(connection)
         return [
             Cut(
                 name=row.name,
@@ -186,6 +269,7 @@ class Cuts:
                 made_at=row.made_at.replace(tzinfo=UTC),
                 keep_until=row.keep_until and row.keep_until.replace(tzinfo=UTC),
                 tables=tuple(tables.get(row.name, ())),
+                foreign_keys=keys.get(row.name),
             )
             for row in found
         ]
@@ -213,6 +297,36 @@ def _row(cut: str, one: CutTable) -> dict[str, object]:
     found = dict(vars(one))
     found |= {"cut": cut, "table_name": found.pop("table"), "row_count": found.pop("rows")}
     return found
+
+
+def _keys(connection: sa.Connection) -> dict[str, CutKeys]:
+    """By cut, in the order of their tables and names."""
+    found: dict[str, list[CutKey]] = {}
+    query = CUT_KEYS.select().order_by(CUT_KEYS.c.table_name, CUT_KEYS.c.name)
+    for row in connection.execute(query):
+        columns, parents = (tuple(json.loads(text)) for text in (row.columns, row.parent_columns))
+        key = CutKey(row.table_name, row.name, columns, row.parent, parents)
+        said = {n: getattr(row, n) for n in ("verdict", "orphans", "in_mysql", "words")}
+        found.setdefault(row.cut, []).append(replace(key, **said))
+    return {
+        row.cut: CutKeys(tuple(found.get(row.cut, ())), tuple(json.loads(row.hidden)))
+        for row in connection.execute(CUT_KEY_LOOKS.select())
+    }
+
+
+def _key_row(cut: str, key: CutKey) -> dict[str, object]:
+    found: dict[str, object] = dict(vars(key))
+    lists = {"columns": _list(key.columns), "parent_columns": _list(key.parent_columns)}
+    return {"cut": cut, "table_name": found.pop("table"), **found, **lists}
+
+
+def _forget_keys(connection: sa.Connection, cut: str) -> None:
+    for table in (CUT_KEYS, CUT_KEY_LOOKS):
+        connection.execute(table.delete().where(table.c.cut == cut))
+
+
+def _list(names: Iterable[str]) -> str:
+    return json.dumps([*names])
 
 
 def _plain(moment: datetime) -> datetime:

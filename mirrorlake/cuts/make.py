@@ -20,10 +20,12 @@ from typing import Any, Final
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
+from mirrorlake.cuts.foreign_keys import SeenKeys, check_keys, read_keys
 from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
 from mirrorlake.cuts.moment import Moment, open_moment
 from mirrorlake.cuts.prove import prove_table
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
 from mirrorlake.errors import ConfigError, LakeError, LeaseHeld, MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.operations.following.follower import followed_tables
@@ -166,6 +168,7 @@ class _Making:
         moved on by another run, and it is to be tried again."""
         before = {c.name: _newest(self.workspace, c) for c in contracts}
         config = self.workspace.config.sources[self.source]
+        seen = read_keys(self.workspace, contracts)
         with open_moment(config, seen=self.terms.prove, lock=self.terms.lock) as moment:
             self.say(f"following the log to {moment.end.position}")
             followed = follow_tables(self.workspace, contracts, end=moment.end)
@@ -204,10 +207,18 @@ class _Making:
                     source=self.source,
                     next_step="`mirrorlake sync` says why",
                 )
-            self.cuts.add(cut.name, tables)
-            failpoint("cut.tagged")
-            self.cuts.finish(cut.name)
-            return cut, left
+            return self._finished(cut, seen, moment), left
+
+    def _finished(self, cut: Cut, seen: SeenKeys, moment: Moment) -> Cut:
+        """A cut of which every table is tagged, listed."""
+        self.cuts.add(cut.name, list(cut.tables))
+        failpoint("cut.tagged")
+        if seen.found:
+            self.say(f"foreign keys: {len(seen.found)}")
+        keys = check_keys(self.workspace, seen, cut.tables, moment.connection)
+        self.cuts.add_keys(cut.name, keys)
+        self.cuts.finish(cut.name)
+        return replace(cut, foreign_keys=keys)
 
     def _begun(self, moment: Moment, first: TableContract) -> tuple[Cut, LogPlace]:
         place = place_of(self.workspace.ledger, first.name)
@@ -294,14 +305,17 @@ def _as_shown(
 ) -> CutTable:
     table = workspace.lake.load(identifier)
     shown = table.current_snapshot() if table is not None else None
-    counted = workspace.lake.statistics(identifier)
+    rows = None
+    if table is not None and shown is not None:
+        with workspace.lake.translated(identifier):
+            rows = count_shown(table)
     return CutTable(
         table=contract.name,
         layer=layer,
         namespace=identifier.namespace,
         lake_table=identifier.name,
         snapshot_id=shown.snapshot_id if shown is not None else None,
-        rows=counted.rows if counted is not None else None,
+        rows=rows,
     )
 
 

@@ -59,8 +59,9 @@ def open_moment(source: SourceConfig, *, seen: bool, lock: bool) -> Iterator[Mom
                 f"source {source.name}: MySQL says where its log is at a moment only while nobody "
                 "commits",
                 source=source.name,
-                next_step="Allow it with --lock, which holds writers up for some milliseconds (and "
-                "for as long as a statement runs that reads a table); or leave --prove out",
+                next_step="Allow it with --lock (in Dagster `lock: true`), which holds writers up "
+                "for some milliseconds (and for as long as a statement runs that reads a table); "
+                "or leave --prove out",
             )
         try:
             yield Moment(end, connection)

@@ -15,10 +15,9 @@ from typing import Any
 
 import pyarrow.compute as _compute
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.cuts import make, prove
 from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
@@ -32,7 +31,7 @@ from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.operations.upkeep import maintain
 from mirrorlake.operations.upkeep.maintain import Ages
 from mirrorlake.workspace import Workspace
-from tests.integration.conftest import Place, share_session
+from tests.integration.conftest import Place
 from tests.integration.operations.test_follower import following
 from tests.soak.runs import Order, Runner
 
@@ -47,11 +46,6 @@ AT_OTHER_STEPS = [
     "fold.recorded",
     "log.table",
 ]
-
-
-@pytest.fixture(scope="session")
-def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
-    return on_mysql8_too_in_full
 
 
 @pytest.fixture
@@ -124,6 +118,9 @@ def refuse_torn(workspace: Workspace, cut: Cut) -> None:
     accounts = set(at_cut(workspace, cut, "current")["id"].to_pylist())
     booked = set(at_cut(workspace, cut, "bookings")["account"].to_pylist())
     assert booked <= accounts
+    assert cut.foreign_keys is not None
+    (key,) = cut.foreign_keys.keys
+    assert (key.verdict, key.orphans, key.columns) == ("holds", 0, ("account",))
 
 
 def said(_: str) -> None: ...
@@ -222,32 +219,26 @@ def test_a_table_that_another_run_moves_on_is_tried_again(
     assert mine(bank, made=False) == []
 
 
-@pytest.fixture
-def command(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    share_session(place, monkeypatch)
-
-    def run(*arguments: str, workspace: Workspace) -> Result:
-        config = str(workspace.config.path)
-        return CliRunner().invoke(cli, [*arguments, "--config", config])
-
-    return run
-
-
 def test_commands(
     sql: Sql, place: Place, database: str, bank: Workspace, command: Callable[..., Result]
 ) -> None:
     first, third = f"{database}_1", f"{database}_3"
     made = command("cut", "s", "--name", first, "--prove", "--lock", workspace=bank)
     assert (made.exit_code, "equal" in made.output) == (0, True), made.exception or made.output
+    assert "1 foreign key: 1 without an orphan." in made.output
     again = command("cut", "s", "--name", first, workspace=bank)
     assert isinstance(again.exception, LedgerError)
     sql("UPDATE current SET amount = amount + 1 WHERE id = 1")
     second = command("cut", "s", "--keep", "0s", "--json", workspace=bank)
     found = json.loads(second.stdout)
     assert (second.exit_code, found["left_out"], found["keep_until"] is None) == (0, {}, False)
+    # A row that changed stands twice in the files, once as deleted.
+    rows = {one["table"].rsplit(".", 1)[1]: one["rows"] for one in found["tables"]}
+    assert (rows["current"], rows["savings"]) == (100, 100)
     listed = json.loads(command("cuts", "--json", workspace=bank).stdout)
     assert [one["name"] for one in listed][:2] == [found["name"], first]
     shown = command("at", first, f"s.{database}.current", workspace=bank)
+    assert f"(account) → {database}.current (id): holds" in shown.output
     read, _ = (line for line in shown.output.splitlines() if "  Spark" in line)
     query = read.split("Spark", 1)[1].strip().replace("*", "sum(amount)")
     assert f"VERSION AS OF 'cut_{first}'" in query

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
+from mirrorlake.cuts.ledger import Cut, CutKey, CutKeys, Cuts, CutTable
 from mirrorlake.cuts.make import NAME, _plain
 from mirrorlake.errors import LedgerError
 from mirrorlake.ledger import Ledger
@@ -40,6 +40,23 @@ def test_a_cut_is_listed_once_it_is_whole(cuts: Cuts) -> None:
     assert (cuts.all("other"), cuts.all(made=False)) == ([], [])
     cuts.forget("first")
     assert (cuts.all(), cuts.all(made=False)) == ([], [])
+
+
+def test_foreign_keys_are_kept_and_none_is_not_the_same_as_not_looked_at(cuts: Cuts) -> None:
+    names = ("a", "b")
+    for name in names:
+        cuts.begin(replace(CUT, name=name))
+        cuts.finish(name)
+    key = CutKey("s.a.b", "f", ("x", "y, z"), "s.a.c", ("u", "v"), "orphans", 3, 0, "3 rows")
+    kept = CutKeys((key, replace(key, name="g", orphans=None, in_mysql=None)), ("s.a.d",))
+    for found in (CutKeys(), kept):
+        cuts.add_keys("b", found)
+        assert [one.foreign_keys for one in cuts.all()] == [None, found]
+    assert kept.with_orphans == [*kept.keys]
+    cuts.forget("b")
+    cuts.begin(replace(CUT, name="b"))
+    cuts.finish("b")
+    assert [one.foreign_keys for one in cuts.all()] == [None, None]
 
 
 def test_a_name_is_given_once(cuts: Cuts) -> None:

@@ -12,7 +12,8 @@ MariaDB knowledge base, "Information Schema REFERENTIAL_CONSTRAINTS Table".
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pymysql.connections import Connection
@@ -26,12 +27,31 @@ SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME
 FROM information_schema.KEY_COLUMN_USAGE WHERE TABLE_SCHEMA = %s AND TABLE_NAME {match}
 AND REFERENCED_TABLE_NAME IS NOT NULL
 ORDER BY TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION"""
+_REFERENCES: Final = """
+SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME,
+       REFERENCED_COLUMN_NAME
+FROM information_schema.KEY_COLUMN_USAGE WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s
+AND REFERENCED_TABLE_NAME IS NOT NULL
+ORDER BY CONSTRAINT_NAME, ORDINAL_POSITION"""
 _RULES: Final = """
 SELECT TABLE_NAME, CONSTRAINT_NAME, UPDATE_RULE, DELETE_RULE
 FROM information_schema.REFERENTIAL_CONSTRAINTS
 WHERE CONSTRAINT_SCHEMA = %s AND TABLE_NAME {match}"""
 _ACTION: Final = "(CASCADE|SET NULL|SET DEFAULT|NO ACTION|RESTRICT)"
 _ACTIONS: Final = re.compile(rf"\)(?: ON DELETE {_ACTION})?(?: ON UPDATE {_ACTION})?,?$")
+_DEFINED: Final = re.compile(r"^ *CONSTRAINT `.*` FOREIGN KEY \(", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A foreign key by what it refers to: ``columns`` of its table have the values of
+    ``parent_columns`` of another one, in this order."""
+
+    name: str
+    columns: tuple[str, ...]
+    parent_database: str
+    parent_table: str
+    parent_columns: tuple[str, ...]
 
 
 def read_foreign_keys(
@@ -67,6 +87,32 @@ def may_see(connection: Connection[Any], database: str, table: str) -> bool:
     """Whether this account may see a table's foreign keys, had it any: not where its SELECT is of
     single columns."""
     return _definition(connection, database, table) is not None
+
+
+def read_references(
+    connection: Connection[Any], database: str, table: str
+) -> tuple[Reference, ...] | None:
+    """What the foreign keys of one table refer to; None where this account may not see all of them.
+
+    Raises:
+        SourceError: the server was lost.
+    """
+    definition = _definition(connection, database, table)
+    if definition is None:
+        return None
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for of, name, *rest in rows_of(connection, _REFERENCES, (database, table)):
+        if str(of) == table:  # the server compares names without regard to case
+            found.setdefault(str(name), []).append(tuple(map(str, rest)))
+    # An account that sees single columns of a table sees parts of its keys, or none of them.
+    if len(found) != len(_DEFINED.findall(definition)):
+        return None
+    return tuple(_reference(name, parts) for name, parts in found.items())
+
+
+def _reference(name: str, parts: Sequence[tuple[str, ...]]) -> Reference:
+    columns, databases, tables, theirs = zip(*parts, strict=True)
+    return Reference(name, columns, databases[0], tables[0], theirs)
 
 
 def _definition(connection: Connection[Any], database: str, table: str) -> str | None:

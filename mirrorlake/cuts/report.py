@@ -1,0 +1,77 @@
+"""What is said of a cut, at the terminal and in Dagster: in words, and how engines read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mirrorlake.runtime.plural import plural
+
+if TYPE_CHECKING:
+    from mirrorlake.cuts.ledger import Cut, CutKey, CutKeys, CutTable
+
+NAMED = 3
+"""Tables that a sentence names."""
+
+
+def title_of(cut: Cut) -> str:
+    """A cut in a line: where, as of when, of how many tables."""
+    gtid = f", GTID {cut.gtid}" if cut.gtid else ""
+    return (
+        f"{cut.name}: {cut.source} at {cut.place}{gtid}, as of {cut.at:%Y-%m-%d %H:%M:%S} "
+        f"UTC · {plural(len(cut.names), 'table')}"
+    )
+
+
+def reads_of(cut: Cut, one: CutTable) -> dict[str, str]:
+    """How engines read a lake table at a cut."""
+    if one.snapshot_id is None:
+        return {"any": "it has no row there, and no version"}
+    name, version = f"{one.namespace}.{one.lake_table}", f"VERSION AS OF '{cut.tag}'"
+    return {
+        "Spark": f"SELECT * FROM lake.{name} {version}",  # noqa: S608
+        "Trino": f"SELECT * FROM {name} FOR {version}",  # noqa: S608
+        "PyIceberg": f"catalog.load_table('{name}').scan(snapshot_id={one.snapshot_id})",
+        "DuckDB": f"iceberg_scan(…, snapshot_from_id = {one.snapshot_id})",
+    }
+
+
+def key_name(key: CutKey) -> str:
+    """A foreign key, as MySQL would define it."""
+    parent = key.parent.split(".", 1)[1]
+    return (
+        f"{key.table} {key.name} ({', '.join(key.columns)}) → "
+        f"{parent} ({', '.join(key.parent_columns)})"
+    )
+
+
+def keys_sentence(keys: CutKeys | None) -> str:
+    """What became of a cut's foreign keys, in a sentence; it says no more than was looked at."""
+    if keys is None:
+        return "Foreign keys were not looked at."
+    parts = list[str]()
+    if keys.keys:
+        counts = {state: sum(one.verdict == state for one in keys.keys) for state in _VERDICTS}
+        parts = [f"{number:,} {_VERDICTS[state]}" for state, number in counts.items() if number]
+        parts = [f"{plural(len(keys.keys), 'foreign key')}: {', '.join(parts)}"]
+    elif not keys.hidden:
+        parts = ["No foreign key is between these tables"]
+    if keys.hidden:
+        none = "" if keys.keys else "No foreign key could be seen: "
+        seen = f"this account may not see those of {plural(len(keys.hidden), 'table')} "
+        parts.append(f"{none}{seen}({names_of(keys.hidden)})")
+    return "; ".join(parts) + "."
+
+
+_VERDICTS = {
+    "holds": "without an orphan",
+    "as in MySQL": "with as many orphans as in MySQL",
+    "orphans": "with orphans",
+    "not compared": "not compared",
+}
+
+
+def names_of(names: Sequence[str]) -> str:
+    """The first few of some names."""
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,29 @@
+"""Commands over the tests' session, on the servers that a cut must hold on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from click.testing import CliRunner, Result
+
+from demo.embedded import EmbeddedServer
+from mirrorlake.cli.main import cli
+from mirrorlake.workspace import Workspace
+from tests.integration.conftest import Place, share_session
+
+
+@pytest.fixture(scope="session")
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
+
+
+@pytest.fixture
+def command(place: Place, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    share_session(place, monkeypatch)
+
+    def run(*arguments: str, workspace: Workspace) -> Result:
+        config = str(workspace.config.path)
+        return CliRunner().invoke(cli, [*arguments, "--config", config])
+
+    return run

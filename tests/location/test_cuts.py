@@ -1,0 +1,174 @@
+"""Cuts under Dagster: a job, an asset of which each cut is a materialisation, and two checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from dagster_mirrorlake.cuts.checks import equal_verdict, keys_verdict
+from dagster_mirrorlake.location import load_definitions
+from demo.mariadb import MariaDB
+from mirrorlake.cuts.ledger import Cut, CutKey, CutKeys, Cuts, CutTable
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.ledger import Ledger
+from mirrorlake.table.lake_tables import deduped_of
+from tests.location.conftest import Location
+
+CUTS = dg.AssetKey(["cuts", "s"])
+LOG: dict[str, Any] = {"mode": "binlog", "key": ["id"]}
+NOW = datetime(2026, 11, 30, 8, 15, tzinfo=UTC)
+
+
+@pytest.fixture
+def location(server: MariaDB, location_for: Callable[[dict[str, Any]], Location]) -> Location:
+    with server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute("SET foreign_key_checks = 0")
+        cursor.execute("CREATE OR REPLACE DATABASE bank")
+        cursor.execute("SET foreign_key_checks = 1")
+        cursor.execute("CREATE TABLE bank.accounts (id INT PRIMARY KEY, amount INT)")
+        cursor.execute(
+            "CREATE TABLE bank.bookings (id INT PRIMARY KEY, account INT,"
+            " CONSTRAINT of_account FOREIGN KEY (account) REFERENCES bank.accounts (id))"
+        )
+        cursor.execute("INSERT INTO bank.accounts VALUES (1, 10), (2, 20)")
+        cursor.execute("INSERT INTO bank.bookings VALUES (1, 1), (2, NULL)")
+        admin.commit()
+    tables = {"accounts": LOG, "bookings": LOG, "other": {"mode": "full"}}
+    return location_for({"bank": {"tables": tables}})
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield instance
+
+
+def run(
+    defs: dg.Definitions, instance: dg.DagsterInstance, **config: Any
+) -> dg.ExecuteInProcessResult:
+    job = defs.resolve_job_def("cut_s")
+    return job.execute_in_process(
+        instance=instance,
+        run_config={"ops": {"cut_s": {"config": config}}},
+        raise_on_error=False,
+    )
+
+
+def checked(done: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluation]:
+    return {one.check_name: one for one in done.get_asset_check_evaluations()}
+
+
+@pytest.mark.alone
+def test_the_job_makes_a_cut_shows_it_and_ends_red_where_a_table_differs(
+    location: Location, instance: dg.DagsterInstance
+) -> None:
+    defs = load_definitions(location.path)
+    graph = defs.resolve_asset_graph()
+    assert graph.get(CUTS).parent_keys == {
+        dg.AssetKey(["deduped", "s", "bank", name]) for name in ("accounts", "bookings")
+    }
+    done = run(defs, instance, name="first", keep="7d")
+    assert done.success
+    [record] = instance.fetch_materializations(CUTS, limit=5).records
+    assert record.asset_materialization is not None
+    shown = {n: value.value for n, value in record.asset_materialization.metadata.items()}
+    assert (shown["cut"], shown["tag"], shown["tables"]) == ("first", "cut_first", 2)
+    assert shown["dagster/row_count"] == 4
+    assert "bin.0" in str(shown["place in the log"])
+    assert shown["GTID"]
+    assert shown["foreign keys"] == "1 foreign key: 1 without an orphan."
+    [line] = [x for x in str(shown["lake tables"]).splitlines() if "s.bank.accounts" in x]
+    assert line.endswith("| 2 | equal: 2 rows, all compared |")
+    assert "FROM lake.s_bank.bookings VERSION AS OF 'cut_first';" in str(shown["read it (Spark)"])
+    assert {n: one.passed for n, one in checked(done).items()} == {
+        "equals_mysql": True,
+        "foreign_keys": True,
+    }
+    again = run(defs, instance, name="first")
+    assert "there is a cut first already" in str(again.get_step_failure_events())
+
+    # Somebody takes a row that others refer to: what the cut then has is not MySQL's.
+    config = location.config
+    table = Lake(config.lake).load(deduped_of(config.table("accounts")))
+    assert table is not None
+    table.delete("id = 1", snapshot_properties={"mirrorlake.by": "mirrorlake"})
+    done = run(defs, instance, name="second")
+    assert not done.success
+    [failure] = done.get_step_failure_events()
+    assert "table s.bank.accounts: different from MySQL" in str(failure)
+    found = checked(done)
+    assert {n: (one.passed, one.severity.name) for n, one in found.items()} == {
+        "equals_mysql": (False, "ERROR"),
+        "foreign_keys": (False, "ERROR"),
+    }
+    assert found["foreign_keys"].metadata["orphans"].value == 1
+    assert len(instance.fetch_materializations(CUTS, limit=5).records) == 2
+
+
+def test_checks_say_what_the_ledger_has_and_a_cut_that_is_not_made_is_an_error(
+    location: Location, instance: dg.DagsterInstance
+) -> None:
+    defs = load_definitions(location.path)
+    checks = [defs.get_asset_checks_def(dg.AssetCheckKey(CUTS, "equals_mysql"))]
+    job = dg.define_asset_job("looks", dg.AssetSelection.checks(*checks))
+    looks = dg.Definitions.merge(defs, dg.Definitions(jobs=[job])).resolve_job_def("looks")
+    ledger = Ledger(location.config.ledger.url)
+    [none] = looks.execute_in_process(instance=instance).get_asset_check_evaluations()
+    assert (none.passed, none.description) == (False, "There is no cut yet: the job makes one")
+    Cuts(ledger).begin(CUT)
+    Cuts(ledger).add(CUT.name, list(CUT.tables))
+    Cuts(ledger).finish(CUT.name)
+    [found] = looks.execute_in_process(instance=instance).get_asset_check_evaluations()
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert "s.bank.accounts" in str(found.description)  # in the contract, and not in this cut
+    refused = run(defs, instance, name="No!")
+    assert "is no name of a cut" in str(refused.get_step_failure_events())
+    assert "keep: " in str(run(defs, instance, keep="soon").get_step_failure_events())
+
+
+TABLE = CutTable("s.shop.a", "deduped", "s_shop", "a", 7, 3, "equal", "3 rows, all compared")
+CUT = Cut(
+    "c", "s", "bin.000003:81220", None, NOW, NOW, None, (TABLE, replace(TABLE, layer="clean"))
+)
+KEY = CutKey("s.shop.a", "of", ("b",), "s.shop.b", ("id",), "holds", 0)
+
+
+@pytest.mark.parametrize(
+    ("proved", "followed", "passed", "severity", "words"),
+    [
+        ("equal", ["s.shop.a"], True, "ERROR", "1 table equals MySQL at bin.000003:81220"),
+        ("different", ["s.shop.a"], False, "ERROR", "1 table differs: s.shop.a"),
+        ("not compared", ["s.shop.a"], False, "WARN", "1 table was not compared: s.shop.a"),
+        ("equal", ["s.shop.a", "s.shop.b"], False, "WARN", "1 table is not in the cut: s.shop.b"),
+    ],
+)
+def test_what_was_not_compared_has_not_passed(
+    proved: Any, followed: list[str], *, passed: bool, severity: str, words: str
+) -> None:
+    found = equal_verdict(replace(CUT, tables=(replace(TABLE, proved=proved),)), followed)
+    assert (found.passed, found.severity.name, found.words) == (passed, severity, words)
+
+
+@pytest.mark.parametrize(
+    ("keys", "passed", "severity"),
+    [
+        (None, False, "WARN"),
+        (CutKeys(), True, "ERROR"),
+        (CutKeys((KEY,)), True, "ERROR"),
+        (CutKeys((KEY,), ("s.shop.c",)), False, "WARN"),
+        (CutKeys((KEY, replace(KEY, verdict="not compared", orphans=None))), False, "WARN"),
+        (CutKeys((replace(KEY, verdict="as in MySQL", orphans=2, in_mysql=2),)), True, "ERROR"),
+        (CutKeys((replace(KEY, verdict="orphans", orphans=2),)), False, "WARN"),
+        (CutKeys((replace(KEY, verdict="orphans", orphans=2, in_mysql=0),)), False, "ERROR"),
+    ],
+)
+def test_a_key_that_was_not_compared_does_not_hold(
+    keys: CutKeys | None, *, passed: bool, severity: str
+) -> None:
+    found = keys_verdict(replace(CUT, foreign_keys=keys))
+    assert (found.passed, found.severity.name) == (passed, severity)
