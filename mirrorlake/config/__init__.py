@@ -14,6 +14,7 @@ is queried. What doesn't: anything that opens a connection or looks into the lak
 `landing`               where snapshots land, and how a table is kept by them
 `settings`              the lake, the ledger, Spark, privacy: used as they are written
 `sections`              the rest of the file, one pydantic model per section
+`tenant_sections`       the same of tenants
 `contract`              one table as the engine uses it: every default filled in
 `configuration`         the whole file: sections, and tables by the names people write
 `resolved`              what contracts may not do to each other

@@ -9,7 +9,8 @@ from mirrorlake.config.modes import MODES
 from mirrorlake.schema.reserved_names import keeper_of
 
 if TYPE_CHECKING:
-    from mirrorlake.config.sections import TableSection, TenantTableSection
+    from mirrorlake.config.sections import TableSection
+    from mirrorlake.config.tenant_sections import TenantTableSection
 
 
 def mode_findings(table: TableSection) -> Iterable[tuple[str, str]]:

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -26,6 +26,7 @@ from mirrorlake.load.protocol.load_run import settle_loads
 from mirrorlake.operations.loading.following_table import FollowingTable, Leased, LoggedName
 from mirrorlake.operations.loading.held_changes import HeldChanges, LoggedPiece, names_of
 from mirrorlake.operations.loading.log_ddl import LogDdl
+from mirrorlake.operations.loading.open_log import OpenLog, why_unknown
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.binlog.charsets import read_server_forms
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits, LogBatch, LoggedStatement
@@ -53,28 +54,6 @@ _WAIT_SECONDS, _PAUSE = 30.0, 0.05
 """How long the log is waited for that a server said is there, and between two looks."""
 LIMITS = BatchLimits()
 """How much is loaded at once."""
-
-
-@dataclass
-class OpenLog:
-    """A log that is being read.
-
-    Attributes:
-        start: where that began.
-        batches: what is being read of it up to some place; None: the next read says up to where.
-    """
-
-    start: LogPosition
-    files: LogFiles
-    reader: LogReader
-    packets: Iterator[bytes]
-    held: HeldChanges
-    batches: Iterator[LogBatch] | None = None
-
-    @property
-    def at(self) -> LogPosition:
-        """How far it was read."""
-        return self.reader.position.log or self.start
 
 
 class LogStream:
@@ -112,7 +91,7 @@ class LogStream:
             LedgerError: the ledger failed.
         """
         for table in list(self._waiting):
-            if (why := self._why_unknown(table.place)) is not None:
+            if (why := why_unknown(self._end.files, table.place)) is not None:
                 self._unproved(table, why)
         deadline = time.monotonic() + _WAIT_SECONDS
         while self._waiting or self._reading:
@@ -138,17 +117,6 @@ class LogStream:
     def _lowest(self) -> LogPosition:
         starts = [t.place.position.start.log or t.place.log for t in self._tables()]
         return min(starts)
-
-    def _why_unknown(self, place: LogPlace) -> str | None:
-        """Why a server can't say what changed since a place; None where it can, as far as is seen
-        from here."""
-        files, start = self._end.files, place.position.start.log or place.log
-        for one in (start, place.log):
-            if one.file not in files:
-                return f"its server has the log of before no more ({one}): purged, or reset"
-            if one.offset > files[one.file]:
-                return f"its server's log ends before {one}: it was reset, or cut"
-        return None
 
     def _read_or_leave(self, start: LogPosition) -> bool:
         """Read from a place on, and leave the tables of which that can't be; whether the end was
