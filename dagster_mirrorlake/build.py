@@ -55,7 +55,7 @@ from mirrorlake.capabilities import Seam
 from mirrorlake.config import Config, TableContract
 from mirrorlake.ledger.database.peek import definitions_now, first_days
 from mirrorlake.sources.mysql.types.registry import TIMES
-from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comment
+from mirrorlake.table.columns.source_columns import RECORDED, parse_columns, parse_comment
 
 LEDGER_LIMIT = 2.0
 """Seconds that a location waits for its ledger's word as it loads; without it, it loads too."""

@@ -41,8 +41,8 @@ from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync import fold_looked, load_table, reload_days
 from mirrorlake.operations.loading.unchanged import Look
 from mirrorlake.runtime.plural import plural
+from mirrorlake.table.columns.source_columns import recorded_columns
 from mirrorlake.table.lake_tables import clean_of, deduped_of
-from mirrorlake.table.source_columns import recorded_columns
 from mirrorlake.workspace import Workspace
 
 

@@ -32,7 +32,7 @@ from mirrorlake.models.cache.scope_rules import (
 from mirrorlake.models.row_filters.value_sets import Interval, ValueSet
 from mirrorlake.models.scope_values.comprehension import ScopeValues, text_of
 from mirrorlake.models.scope_values.partition_index import PartitionIndex
-from mirrorlake.models.spark_sql.constant_values import Constant
+from mirrorlake.models.spark_sql.constants.values import Constant
 
 EVERYTHING = dg.AllPartitionMapping()
 MOST_RULES = 400

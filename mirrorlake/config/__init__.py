@@ -8,13 +8,12 @@ What belongs here: what a person may write, what it means, and what is refused b
 is queried. What doesn't: anything that opens a connection or looks into the lake.
 
 ======================  ============================================================
-`yaml_file`             text → plain values that remember their line
+`yaml`                  text → plain values that remember their line
 `fields`                durations, days, names and secrets: the types of single values
 `server`                one server: TLS, and how much load it may be put under
 `landing`               where snapshots land, and how a table is kept by them
 `settings`              the lake, the ledger, Spark, privacy: used as they are written
 `sections`              the rest of the file, one pydantic model per section
-`tenant_sections`       the same of tenants
 `contract`              one table as the engine uses it: every default filled in
 `configuration`         the whole file: sections, and tables by the names people write
 `resolved`              what contracts may not do to each other

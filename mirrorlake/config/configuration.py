@@ -11,8 +11,8 @@ from pydantic import Field, SecretStr
 from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.config.fields import Section
 from mirrorlake.config.landing import LandingConfig
-from mirrorlake.config.readers import ReadersConfig
 from mirrorlake.config.secrets import UnsetSecret
+from mirrorlake.config.sections.readers import ReadersConfig
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.config.settings import (
     LakeConfig,

@@ -11,7 +11,8 @@ from mirrorlake.capabilities import Seam
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.fields import matches, nearest
 from mirrorlake.config.modes import MODES
-from mirrorlake.config.sections import ConfigSections
+from mirrorlake.config.sections.contract_file import ConfigSections
+from mirrorlake.config.sections.tenants import TenantTableSection
 from mirrorlake.config.settings import (
     STREAM_SUFFIX,
     Namespaces,
@@ -19,7 +20,6 @@ from mirrorlake.config.settings import (
     namespaces_of,
 )
 from mirrorlake.config.source_url import parse_source_url
-from mirrorlake.config.tenant_sections import TenantTableSection
 from mirrorlake.errors import ConfigError
 
 _Found = Iterator[tuple[tuple[str | int, ...], str]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.cli.check import CheckTerms, ModeCheck, clean_notes, warn_of_clean
+from mirrorlake.cli.checking.check import CheckTerms, ModeCheck, clean_notes, warn_of_clean
 from mirrorlake.cli.reports import COLORS, Checked, print_rows
 from mirrorlake.config import TableContract
 from mirrorlake.runtime.plural import plural

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.iceberg.commits.commit import FOLDED
-from mirrorlake.merge.conversions import spark_type
 from mirrorlake.merge.fold_plan import LISTED, Todo
 from mirrorlake.merge.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune
+from mirrorlake.merge.row_sql.conversions import spark_type
 from mirrorlake.merge.statements import Layer, merge_sql, replace_sql
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace

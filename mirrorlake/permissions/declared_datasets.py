@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from mirrorlake.config.fields import nearest
-from mirrorlake.config.problems import raise_problems, read_text, validation_problems
-from mirrorlake.config.yaml_file import Path as YamlPath
-from mirrorlake.config.yaml_file import YamlFile
+from mirrorlake.config.yaml.problems import raise_problems, read_text, validation_problems
+from mirrorlake.config.yaml.yaml_file import Path as YamlPath
+from mirrorlake.config.yaml.yaml_file import YamlFile
 from mirrorlake.errors import ConfigError
 from mirrorlake.permissions.file_sections import SET, DatasetSection, PermissionsFile
 from mirrorlake.permissions.grants import (

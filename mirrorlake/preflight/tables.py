@@ -56,8 +56,8 @@ from mirrorlake.sources.mysql.introspection.introspect import read_sizes, read_t
 from mirrorlake.sources.mysql.introspection.lake_names import called
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.sources.mysql.tables import Column, SourceTable
+from mirrorlake.table.columns.lake_names import stood_for
 from mirrorlake.table.continuity import kept_words, meaning_of_plan
-from mirrorlake.table.lake_names import stood_for
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.meaning import changes_between, recorded_meaning, strongest, words_of
 from mirrorlake.table.resolve import ResolvedTable

@@ -23,7 +23,7 @@ from mirrorlake.destinations.iceberg.reading.stream import count_unset, read_row
 from mirrorlake.destinations.iceberg.spark.session import spark_errors
 from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.errors import ConfigError, LakeError
-from mirrorlake.merge.conversions import spark_type
+from mirrorlake.merge.row_sql.conversions import spark_type
 from mirrorlake.merge.statements import clean_column
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.serving.clean_days import DayColumn, Period, day_column, refuse_parts_of_days

@@ -24,8 +24,8 @@ from mirrorlake.ledger.store import Ledger
 from mirrorlake.schema.lattice import is_promoted
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.sources.mysql.tables import SourceTable
-from mirrorlake.table.exchanged import exchanged_name
-from mirrorlake.table.new_columns import held_by
+from mirrorlake.table.columns.exchanged import exchanged_name
+from mirrorlake.table.columns.new_columns import held_by
 from mirrorlake.table.resolve import ResolvedTable, plan_table
 
 Plans: TypeAlias = dict[TenantPlace, ResolvedTable]

@@ -1,9 +1,9 @@
 """What the scopes of a model read, worked out once for many of them.
 
 A rule is found by looking at one scope, whose days move
-(`mirrorlake.models.spark_sql.moving_days`). It holds for all scopes whose days lie on the same
-ground and whose other names have the same values: there a bound is as many days from the scope's
-day. Only names that stand in the query count.
+(`mirrorlake.models.spark_sql.constants.moving_days`). It holds for all scopes whose days lie on the
+same ground and whose other names have the same values: there a bound is as many days from the
+scope's day. Only names that stand in the query count.
 
 What belongs here: rules, and which one holds for a scope. What doesn't: how one is found, and which
 partitions its bounds mean (`mirrorlake.models.compile.dependencies`).
@@ -20,8 +20,8 @@ from typing import Any, TypeAlias, cast
 
 from mirrorlake.models.row_filters.value_sets import ValueSet
 from mirrorlake.models.scope_values.on_demand import DayRange, ScopeProduct
-from mirrorlake.models.spark_sql.constant_values import Constant
-from mirrorlake.models.spark_sql.moving_days import DAY, Ground, MovingDay, MovingMoment
+from mirrorlake.models.spark_sql.constants.moving_days import DAY, Ground, MovingDay, MovingMoment
+from mirrorlake.models.spark_sql.constants.values import Constant
 
 MOST_RULES = 5_000
 """Rules that are kept of one model; one more, and all are found again as they are needed."""

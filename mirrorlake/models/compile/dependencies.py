@@ -27,8 +27,8 @@ from mirrorlake.models.row_filters.rows_read import TableReach, reach
 from mirrorlake.models.row_filters.value_sets import Interval
 from mirrorlake.models.scope_values.comprehension import ScopeValues
 from mirrorlake.models.scope_values.on_demand import ScopeProduct
-from mirrorlake.models.spark_sql.constant_values import Constant
-from mirrorlake.models.spark_sql.moving_days import midnight
+from mirrorlake.models.spark_sql.constants.moving_days import midnight
+from mirrorlake.models.spark_sql.constants.values import Constant
 from mirrorlake.serving.catalogue import Catalogue, MirroredTable
 
 

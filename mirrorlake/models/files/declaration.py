@@ -14,7 +14,7 @@
 see `mirrorlake.models.files.python_model`.
 
 What belongs here: reading files. What doesn't: what a query means
-(`mirrorlake.models.spark_sql.binder`).
+(`mirrorlake.models.spark_sql.binding.binder`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sqlglot import exp
 
 from mirrorlake.config.fields import Duration, Section, listed
 from mirrorlake.config.settings import BigQueryLayout, Publish, PublishTo
-from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.config.yaml.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
 from mirrorlake.models.files.expectations import (
     Expectation,

@@ -29,8 +29,8 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 from pydantic import BeforeValidator, Field
 
 from mirrorlake.config.fields import Section, listed, nearest
-from mirrorlake.config.yaml_file import Path as YamlPath
-from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.config.yaml.yaml_file import Path as YamlPath
+from mirrorlake.config.yaml.yaml_file import Problem, YamlFile
 from mirrorlake.models.files.declared_columns import HeaderColumn
 
 ExpectationKind: TypeAlias = Literal[

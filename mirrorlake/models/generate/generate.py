@@ -37,8 +37,8 @@ from mirrorlake.schema.own_columns import DATABASE, SOURCE
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.serving.catalogue import Catalogue, MirroredTable
 from mirrorlake.serving.mirrored_places import Contract
+from mirrorlake.table.columns.source_columns import recorded_columns
 from mirrorlake.table.lake_tables import deduped_of
-from mirrorlake.table.source_columns import recorded_columns
 from mirrorlake.table.streamed import why_nothing_to_add
 
 MOST_DAYS = 3_650

@@ -31,7 +31,7 @@ from mirrorlake.models.compile.model import Model
 from mirrorlake.models.ledger import ModelPartition, ModelRecords
 from mirrorlake.models.partition_states.dropped_commits import PartitionDrop
 from mirrorlake.models.partition_states.lake_tables import model_table
-from mirrorlake.models.spark_sql.constant_values import Constant
+from mirrorlake.models.spark_sql.constants.values import Constant
 
 PARTITIONS = "mirrorlake.model-partitions"
 """The property of a commit that says which partitions it computed, from what."""

@@ -21,7 +21,7 @@ from mirrorlake.models.row_filters.joined_values import (
 from mirrorlake.models.row_filters.select_conditions import SelectConditions, has_grouping_sets
 from mirrorlake.models.row_filters.value_sets import ALL, ValueSet
 from mirrorlake.models.spark_sql.bound_query import InputColumn, Trace
-from mirrorlake.models.spark_sql.constant_values import Unknown
+from mirrorlake.models.spark_sql.constants.values import Unknown
 
 WantedValues = Mapping[int, ValueSet]
 """Position of a column → the values that matter; rows with others are thrown away by the reader."""

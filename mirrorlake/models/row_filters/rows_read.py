@@ -30,7 +30,7 @@ from mirrorlake.models.row_filters.joined_values import (
 from mirrorlake.models.row_filters.select_conditions import SelectConditions, SharedExpressions
 from mirrorlake.models.row_filters.value_sets import ALL, NONE, ValueSet
 from mirrorlake.models.spark_sql.bound_query import BoundQuery, InputColumn, Trace
-from mirrorlake.models.spark_sql.constant_values import Constant, Unknown
+from mirrorlake.models.spark_sql.constants.values import Constant, Unknown
 from mirrorlake.models.spark_sql.node_places import at
 
 _MOST_VISITS = 10_000

@@ -17,7 +17,7 @@ where an argument is, always perhaps (``?``), or never (``!``). ``=2`` is the ty
 argument; of ``rule`` it is a rule that says.
 
 What belongs here: Spark's built-in functions. What doesn't: functions that a project declares,
-operators (`mirrorlake.models.spark_sql.expressions`), and rules
+operators (`mirrorlake.models.spark_sql.expression_types.expressions`), and rules
 (`mirrorlake.models.spark_sql.special_functions`).
 
 Source: Spark's analyser, by which the tests hold every line, and every type of every argument

@@ -1,7 +1,7 @@
 """A source's log that is held open: each round loads what came since the last one.
 
 What belongs here: the connection from round to round, and which tables a round met. What doesn't:
-what is loaded of a log (`mirrorlake.operations.loading.log_stream`).
+what is loaded of a log (`mirrorlake.operations.loading.binlog.log_stream`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pymysql.connections import Connection
 
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, LogProgress
-from mirrorlake.operations.loading.following_table import FollowingTable, Leased
-from mirrorlake.operations.loading.held_changes import LoggedPiece
-from mirrorlake.operations.loading.log_stream import LogStream, OpenLog
+from mirrorlake.operations.loading.binlog.following_table import FollowingTable, Leased
+from mirrorlake.operations.loading.binlog.held_changes import LoggedPiece
+from mirrorlake.operations.loading.binlog.log_stream import LogStream, OpenLog
 from mirrorlake.sources.mysql.binlog.log_batches import (
     BatchLimits,
     LogBatch,

@@ -55,11 +55,11 @@ from mirrorlake.serving.streamed import hold_streamed
 from mirrorlake.sources.mysql.changes.open_writes import NOTHING_OPEN
 from mirrorlake.sources.mysql.changes.replica import read_reach
 from mirrorlake.sources.mysql.sessions.connect import read_position, session
+from mirrorlake.table.columns.shape import change_words
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
-from mirrorlake.table.shape import change_words
 from mirrorlake.table.windows import plan_reload, set_back
 from mirrorlake.workspace import Workspace
 

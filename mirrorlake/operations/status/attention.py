@@ -21,9 +21,9 @@ from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.publishers import PUBLISHERS
 from mirrorlake.operations.tenants.results import TenantsSynced
 from mirrorlake.runtime.plural import plural
-from mirrorlake.table.exchanged import EXCHANGED, exchanged_name
+from mirrorlake.table.columns.exchanged import EXCHANGED, exchanged_name
+from mirrorlake.table.columns.new_columns import HIDDEN, held_by, hidden_name, why_held
 from mirrorlake.table.holds import hold_words
-from mirrorlake.table.new_columns import HIDDEN, held_by, hidden_name, why_held
 from mirrorlake.table.surplus import SURPLUS, surplus_words
 
 _LABELS: Final = {

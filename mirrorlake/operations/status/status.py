@@ -29,11 +29,11 @@ from mirrorlake.operations.publishers import PublicationStatus, published_status
 from mirrorlake.operations.status.attention import undecided_columns
 from mirrorlake.proof.coverage.coverage import ProofStatus, proof_status
 from mirrorlake.runtime.plural import plural
-from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided
-from mirrorlake.table.exchanged import EXCHANGED
-from mirrorlake.table.left_out import LEFT_OUT, left_out_columns, left_out_words
+from mirrorlake.table.columns.clean_columns import LOOKS, look_name, read_look, undecided
+from mirrorlake.table.columns.exchanged import EXCHANGED
+from mirrorlake.table.columns.left_out import LEFT_OUT, left_out_columns, left_out_words
+from mirrorlake.table.columns.new_columns import HIDDEN
 from mirrorlake.table.meaning import edits_of
-from mirrorlake.table.new_columns import HIDDEN
 from mirrorlake.table.surplus import SURPLUS, surplus_words
 
 if TYPE_CHECKING:

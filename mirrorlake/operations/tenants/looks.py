@@ -16,7 +16,7 @@ from typing import Any
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.ledger import Ledger, Tenant, TenantPlace
-from mirrorlake.table.exchanged import exchanged_name, undecided_pairs
+from mirrorlake.table.columns.exchanged import exchanged_name, undecided_pairs
 
 MOST_GONE = 0.5
 """The share of a source's tenants that may be gone at once and are removed without a question: more

@@ -55,8 +55,8 @@ from mirrorlake.serving.tenants import (
     show_clean_tenants,
     show_raw_tenants,
 )
+from mirrorlake.table.columns.new_columns import why_held
 from mirrorlake.table.lake_tables import deduped_of
-from mirrorlake.table.new_columns import why_held
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import Plans, contract_of, held_of, terms_of
 from mirrorlake.workspace import Workspace

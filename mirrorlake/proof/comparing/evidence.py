@@ -22,7 +22,7 @@ from mirrorlake.proof.comparing.check import MOST, check_table
 from mirrorlake.proof.comparing.report import Ask, Report, digest_text
 from mirrorlake.proof.coverage.coverage import round_of
 from mirrorlake.proof.forms.differences import Formatter
-from mirrorlake.table.new_columns import held_now
+from mirrorlake.table.columns.new_columns import held_now
 from mirrorlake.table.surplus import SURPLUS
 from mirrorlake.workspace import Workspace
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.models.spark_sql.constant_functions import add_months, truncated
-from mirrorlake.models.spark_sql.moving_days import (
+from mirrorlake.models.spark_sql.constants.functions import add_months, truncated
+from mirrorlake.models.spark_sql.constants.moving_days import (
     Ground,
     MovingDay,
     MovingMoment,

@@ -15,7 +15,7 @@ from pymysql.connections import Connection
 from mirrorlake.config.configuration import Config
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.fields import nearest
-from mirrorlake.config.file_positions import place_of
+from mirrorlake.config.yaml.file_positions import place_of
 from mirrorlake.errors import SchemaError, SourceError
 from mirrorlake.schema.detectors import texts_of
 from mirrorlake.sources.mysql.introspection.foreign_keys import may_see, read_foreign_keys
