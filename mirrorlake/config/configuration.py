@@ -14,12 +14,7 @@ from mirrorlake.config.landing import LandingConfig
 from mirrorlake.config.secrets import UnsetSecret
 from mirrorlake.config.sections.readers import ReadersConfig
 from mirrorlake.config.server import SourceConfig
-from mirrorlake.config.settings import (
-    LakeConfig,
-    LedgerConfig,
-    PrivacyConfig,
-    SparkConfig,
-)
+from mirrorlake.config.settings import LakeConfig, LedgerConfig, PrivacyConfig, SparkConfig
 from mirrorlake.config.spelling import (
     FOR_TENANTS,
     all_spellings,

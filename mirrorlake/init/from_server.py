@@ -20,13 +20,7 @@ from mirrorlake.errors import ConfigError, SchemaError, SourceError
 from mirrorlake.init.by_log import LogProposal, propose, read_log
 from mirrorlake.init.choice import Choice, choose_databases, choose_tables
 from mirrorlake.init.first_day import read_first_day
-from mirrorlake.init.render import (
-    HOME,
-    ZoneFound,
-    password_variable,
-    render_contract,
-    source_name,
-)
+from mirrorlake.init.render import HOME, ZoneFound, password_variable, render_contract, source_name
 from mirrorlake.init.suggest_tables import SuggestedTable, Warned, suggest_contract
 from mirrorlake.init.summary import (
     IndexWanted,

@@ -85,7 +85,7 @@ def check(
     terms = CheckTerms(options, tuple(databases), as_json=as_json, show_pii=show_pii)
     if table is None:
         _refuse_parts_of_all(terms)
-        sys.exit(check_everything(config, terms))
+        sys.exit(_check_everything(config, terms))
     tenants = config.split_tenants([table])
     chosen = tenants[0] if tenants else config.contract(table)
     _refuse_terms(chosen, terms)
@@ -205,7 +205,7 @@ def _check_mirrored(workspace: Workspace, contract: TableContract, terms: CheckT
         print_report(report, path)
         lines = [line for each in report.differences for line in formatter.lines(each)]
         print_rows(lines, terms.shown, f"--json, and the evidence in {path}, list them")
-        print_layers(layers)
+        _print_layers(layers)
         warn_of_clean(waiting, suspects)
 
     notes = (*notes_of(report), *clean_notes(layers, held, suspects))
@@ -222,7 +222,7 @@ def clean_notes(
     return found + ([f"may show personal data: {', '.join(suspects)}"] if suspects else [])
 
 
-def check_everything(config: Config, terms: CheckTerms) -> int:
+def _check_everything(config: Config, terms: CheckTerms) -> int:
     """Check all tables of a contract file, one after the other; the exit code. One that can't be
     looked at does not keep the others from it."""
     from mirrorlake.cli.bars import Bars
@@ -285,7 +285,7 @@ def _layers(report: Report, layers: Sequence[LayerReport]) -> list[dict[str, Any
     return [{"layer": "deduped", "verdict": report.verdict}, *others]
 
 
-def print_layers(layers: Sequence[LayerReport]) -> None:
+def _print_layers(layers: Sequence[LayerReport]) -> None:
     """The verdicts on raw and clean, a line each, and what differs."""
     lines: list[str] = []
     if not layers:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.markup import escape
@@ -58,13 +58,7 @@ def refold(tables: Sequence[str], config_path: Path, as_json: bool, damaged: boo
                     done.append(refold_table(workspace, contract))
             except MirrorlakeError as error:
                 failures.append((contract.name, error))
-    if as_json:
-        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
-    else:
-        _print(done, failures)
-    if failures:
-        sys.exit(failures[0][1].exit_code)
+    _end(done, failures, "Nothing to do: every file of every table can be read.", as_json=as_json)
 
 
 @click.command(short_help="Hash clean tables again after the hash key changed.")
@@ -98,13 +92,8 @@ def rekey(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
                 done += [made] if made is not None else []
             except MirrorlakeError as error:
                 failures.append((contract.name, error))
-    if as_json:
-        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
-    else:
-        _print(done, failures, "Nothing to do: every clean table was made under this hash key.")
-    if failures:
-        sys.exit(failures[0][1].exit_code)
+    nothing = "Nothing to do: every clean table was made under this hash key."
+    _end(done, failures, nothing, as_json=as_json)
 
 
 def _contract(config: Config, name: str) -> TableContract:
@@ -113,10 +102,25 @@ def _contract(config: Config, name: str) -> TableContract:
     return config.table(name)
 
 
-def _print(
+def _end(
     done: Sequence[Refolded],
-    failures: Sequence[tuple[str, Any]],
-    nothing: str = "Nothing to do: every file of every table can be read.",
+    failures: Sequence[tuple[str, MirrorlakeError]],
+    nothing: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Print what was made again, and exit with the first failure's code, if there is one."""
+    if as_json:
+        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
+        show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
+    else:
+        _print(done, failures, nothing)
+    if failures:
+        sys.exit(failures[0][1].exit_code)
+
+
+def _print(
+    done: Sequence[Refolded], failures: Sequence[tuple[str, MirrorlakeError]], nothing: str
 ) -> None:
     table = show.table("table", "layer", "rows", "loads", "seconds", "could not be read before…")
     for one in done:

@@ -9,14 +9,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    SecretStr,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, SecretStr, model_validator
 
 from mirrorlake.config.fields import (
     Day,

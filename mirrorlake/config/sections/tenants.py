@@ -11,20 +11,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from mirrorlake.config.fields import (
-    Duration,
-    Findings,
-    MysqlName,
-    Owner,
-    Section,
-)
+from mirrorlake.config.fields import Duration, Findings, MysqlName, Owner, Section
 from mirrorlake.config.sections.table_findings import tenant_findings
 from mirrorlake.config.settings import (
     BigQueryLayout,

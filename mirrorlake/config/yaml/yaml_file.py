@@ -21,9 +21,9 @@ Path: TypeAlias = tuple[str | int, ...]
 
 MOST_BYTES: Final = 16 * 2**20
 """A contract of ten thousand tables has about a third of it."""
-MOST_DEPTH: Final = 50
+_MOST_DEPTH: Final = 50
 """Levels of lists and mappings; a contract has a dozen."""
-MOST_ALIASED: Final = 250_000
+_MOST_ALIASED: Final = 250_000
 """Values that aliases and ``<<`` may stand for in all: ten aliases of ten aliases… would fill the
 memory."""
 _NULL = "tag:yaml.org,2002:null"
@@ -68,10 +68,13 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         """As PyYAML does, which calls itself for every level, and ends where the stack does."""
-        if self._depth > MOST_DEPTH:
+        if self._depth > _MOST_DEPTH:
             event = cast("yaml.Event", self.peek_event())  # pyright: ignore[reportUnknownMemberType]
             raise ComposerError(
-                None, None, f"more than {MOST_DEPTH} levels of lists and mappings", event.start_mark
+                None,
+                None,
+                f"more than {_MOST_DEPTH} levels of lists and mappings",
+                event.start_mark,
             )
         self._depth += 1
         try:
@@ -114,7 +117,7 @@ def _is_shallow(text: str, loader: Any) -> bool:
     for event in yaml.parse(text, Loader=loader):  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            if depth >= MOST_DEPTH:
+            if depth >= _MOST_DEPTH:
                 return False
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
@@ -157,13 +160,13 @@ class YamlFile:
             for places in marks if length == len(path) else (self._keys, self._values):
                 mark = places.get(path[:length])
                 if mark is not None:
-                    return Problem(mark.line + 1, mark.column + 1, show_path(path), message)
-        return Problem(1, 1, show_path(path), message)
+                    return Problem(mark.line + 1, mark.column + 1, _show_path(path), message)
+        return Problem(1, 1, _show_path(path), message)
 
     def _refuse_syntax(self, error: yaml.MarkedYAMLError) -> None:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        words = syntax_words(f"{error.context or ''}: {error.problem or ''}")
+        words = _syntax_words(f"{error.context or ''}: {error.problem or ''}")
         self.problems.append(Problem(line, column, "", f"not valid YAML: {words}"))
 
     def _expand(self, node: yaml.Node) -> None:
@@ -171,7 +174,7 @@ class YamlFile:
             self.root = self._plain(node, ())
         except _TooManyError as error:
             mark = error.mark
-            message = f"its aliases stand for more than {MOST_ALIASED:,} values: write fewer"
+            message = f"its aliases stand for more than {_MOST_ALIASED:,} values: write fewer"
             self.problems.append(Problem(mark.line + 1, mark.column + 1, "", message))
 
     def _count(self, node: yaml.Node) -> None:
@@ -180,7 +183,7 @@ class YamlFile:
             self._seen.add(id(node))
             return
         self._aliased += 1
-        if self._aliased > MOST_ALIASED:
+        if self._aliased > _MOST_ALIASED:
             raise _TooManyError(node.start_mark)
 
     def _plain(self, node: yaml.Node, path: Path) -> Plain:
@@ -216,7 +219,7 @@ class YamlFile:
         for key, value in self._own_and_merged(node, path):
             if not isinstance(key, yaml.ScalarNode):
                 mark = key.start_mark
-                place = (mark.line + 1, mark.column + 1, show_path(path))
+                place = (mark.line + 1, mark.column + 1, _show_path(path))
                 self.problems.append(Problem(*place, "a key must be a plain name"))
                 continue
             name = str(key.value)
@@ -239,7 +242,7 @@ class YamlFile:
                     first = own[key.value].line + 1
                     mark = key.start_mark
                     message = f"this key is already on line {first}: keep one of them"
-                    place = (mark.line + 1, mark.column + 1, show_path((*path, key.value)))
+                    place = (mark.line + 1, mark.column + 1, _show_path((*path, key.value)))
                     self.problems.append(Problem(*place, message))
                     continue
                 own[key.value] = key.start_mark
@@ -270,17 +273,17 @@ _SYNTAX = (
 """What PyYAML says of bad syntax, and what to tell somebody who edits the file."""
 
 
-def syntax_words(said: str) -> str:
+def _syntax_words(said: str) -> str:
     """PyYAML's complaint in words about the text, or its own where it has no better ones.
 
-    >>> syntax_words("while parsing a flow sequence: expected ',' or ']', but got ':'")
+    >>> _syntax_words("while parsing a flow sequence: expected ',' or ']', but got ':'")
     'a list is not closed by ], or a comma is missing in it'
     """
     found = (words for pattern, words in _SYNTAX if re.search(pattern, said))
     return next(found, said.strip(": "))
 
 
-def show_path(path: Path) -> str:
+def _show_path(path: Path) -> str:
     """``('tables', 'my table', 'key', 0)`` → ``tables."my table".key[0]``."""
     shown = ""
     for part in path:

@@ -120,15 +120,15 @@ def learn_rules(project: Project, catalogue: Catalogue, model: Model) -> None:
     Raises:
         ModelError: the scopes of a model that it reads can't be evaluated.
     """
-    if isinstance(model.scopes, ScopeProduct) or len(model.scopes) <= MOST_LEARNT:
+    if isinstance(model.scopes, ScopeProduct) or len(model.scopes) <= _MOST_LEARNT:
         rules = model.rules.cover(
             model.scopes, lambda names: looked_up(project, catalogue, model, names)
         )
-        for _ in itertools.islice(rules, MOST_LEARNT):
+        for _ in itertools.islice(rules, _MOST_LEARNT):
             pass
 
 
-MOST_LEARNT = 400
+_MOST_LEARNT = 400
 """Rules that are found of a model before somebody asks: a month has one, in thirty years 360."""
 
 

@@ -22,12 +22,7 @@ from typing import Any, Final
 from pymysql.connections import Connection
 
 from mirrorlake.config import SourceConfig, TableContract
-from mirrorlake.errors import (
-    LeaseHeld,
-    LedgerError,
-    MirrorlakeError,
-    SourceError,
-)
+from mirrorlake.errors import LeaseHeld, LedgerError, MirrorlakeError, SourceError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.records import Lease
 from mirrorlake.operations.following.lag import age_at

@@ -101,7 +101,7 @@ def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable
         if not versions:  # what was loaded already goes on in the lake, and publishing refuses it
             refuse_names_there(plan)
         refuse_renames(contract, table, versions, plan.gone)
-        recorded = workspace.ledger.definition(renames_name(contract))
+        recorded = workspace.ledger.definition(_renames_name(contract))
         refuse_forgotten(contract, table, recorded_renames(recorded, contract))
     check_rules(plan, config.privacy.hash_key)
     receipt = workspace.ledger.newest_receipt(contract.name) if versions else None
@@ -130,7 +130,7 @@ def _holding(plan: ResolvedTable, pairs: tuple[Pair, ...]) -> ResolvedTable:
     return replace(plan, held=names, exchanged=pairs)
 
 
-def renames_name(contract: TableContract) -> str:
+def _renames_name(contract: TableContract) -> str:
     """The name under which the ledger keeps by which earlier names a table was loaded: under other
     namespaces it has no past."""
     return f"renamed {contract.namespaces.raw}.{contract.table}"
@@ -141,7 +141,7 @@ def remember_renames(workspace: Workspace, contract: TableContract) -> None:
     holds the table's lease."""
     if not contract.earlier_names:
         return
-    name = renames_name(contract)
+    name = _renames_name(contract)
     known = workspace.ledger.definition(name)
     text = renames_text(recorded_renames(known, contract))
     if text != known:

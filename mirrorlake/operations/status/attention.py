@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from mirrorlake.config import TableContract
 from mirrorlake.ledger import Hold, Ledger
@@ -202,8 +202,3 @@ def counts_of(found: Sequence[Attention]) -> dict[str, int]:
     for one in found:
         tables.setdefault(one.kind, set()).add(one.table)
     return {words: len(tables[kind]) for kind, words in labels().items() if kind in tables}
-
-
-def as_json(found: Sequence[Attention]) -> list[dict[str, Any]]:
-    """The same for programs."""
-    return [{"table": one.table, "kind": one.kind, "words": one.words} for one in found]

@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mirrorlake.capabilities import Seam
 from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
-from mirrorlake.ledger import (
-    Hold,
-    Ledger,
-    Load,
-    Receipt,
-    Refusal,
-    Stamp,
-    age_of,
-)
+from mirrorlake.ledger import Hold, Ledger, Load, Receipt, Refusal, Stamp, age_of
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.operations.other_writers.moved_lake import find_all_moved, recorded_tables

@@ -176,10 +176,10 @@ def gone_words(gone: Iterable[str]) -> str:
     )
 
 
-def held_words(held: Iterable[str], contract: TableContract | None = None) -> str:
+def _held_words(held: Iterable[str], contract: TableContract | None = None) -> str:
     """One line about held columns, and what to do.
 
-    >>> held_words(["note"])[:42]
+    >>> _held_words(["note"])[:42]
     'note: new in MySQL, and held out of clean:'
     """
     landed = contract is not None and contract.landed
@@ -200,4 +200,4 @@ def why_held(
     doubted = {name for pair in pairs for name in pair}
     new = [name for name in held if name.lower() not in doubted]
     lines = [exchanged_words(pairs, name or contract.name)] if pairs else []
-    return [*lines, held_words(new, contract)] if new else lines
+    return [*lines, _held_words(new, contract)] if new else lines

@@ -85,7 +85,7 @@ class Ground:
 
 
 def _ordered(order: _Order) -> Callable[[Any, object], bool]:
-    def compare(self: MovingDay | MovingMoment, other: object) -> bool:
+    def compare(self: _Moving, other: object) -> bool:
         return self.compares(order, other)
 
     return compare
@@ -94,14 +94,62 @@ def _ordered(order: _Order) -> Callable[[Any, object], bool]:
 def _looked_at(name: str) -> Callable[..., Any]:
     """A method that tells the day itself."""
 
-    def look(self: MovingDay | MovingMoment, *arguments: Any, **named: Any) -> Any:
+    def look(self: _Moving, *arguments: Any, **named: Any) -> Any:
         self.ground.only_here()
         return getattr(self.seen, name)(*arguments, **named)
 
     return look
 
 
-class MovingDay(date):
+class _Moving:
+    """What a day and a moment that move have in common: what tells the day itself, and how they
+    are compared."""
+
+    ground: Ground
+    seen: Any
+
+    def compares(self, order: _Order, other: object) -> bool:
+        """How it stands to another value of its kind; NotImplemented of any other."""
+        raise NotImplementedError
+
+    __lt__ = _ordered(operator.lt)
+    __le__ = _ordered(operator.le)
+    __gt__ = _ordered(operator.gt)
+    __ge__ = _ordered(operator.ge)
+    __eq__ = _ordered(operator.eq)
+    __ne__ = _ordered(operator.ne)
+
+    @property
+    def day(self) -> int:
+        self.ground.only_here()
+        return self.seen.day
+
+    def __rsub__(self, other: Any) -> Any:
+        self.ground.only_here()
+        return other - self.seen
+
+    def __repr__(self) -> str:
+        """For messages alone: nobody decides by it."""
+        return repr(self.seen)
+
+    __hash__ = _looked_at("__hash__")
+    __str__ = _looked_at("__str__")
+    __format__ = _looked_at("__format__")
+    __reduce__ = _looked_at("__reduce__")
+    ctime = _looked_at("ctime")
+    isocalendar = _looked_at("isocalendar")
+    isoformat = _looked_at("isoformat")
+    isoweekday = _looked_at("isoweekday")
+    strftime = _looked_at("strftime")
+    timetuple = _looked_at("timetuple")
+    toordinal = _looked_at("toordinal")
+    weekday = _looked_at("weekday")
+
+    def __reduce_ex__(self, _: SupportsIndex, /) -> Any:
+        return self.__reduce__()
+
+
+class MovingDay(_Moving, date):
     """A day so many days after the ground's.
 
     Attributes:
@@ -109,7 +157,6 @@ class MovingDay(date):
         seen: the day itself, for the scope that is looked at.
     """
 
-    ground: Ground
     by: int
     seen: date
 
@@ -138,11 +185,6 @@ class MovingDay(date):
         self.ground.within_month(self.seen, self.by)
         return self.seen.month
 
-    @property
-    def day(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        self.ground.only_here()
-        return self.seen.day
-
     def replace(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, year: int | None = None, month: int | None = None, day: int | None = None
     ) -> date:
@@ -160,13 +202,6 @@ class MovingDay(date):
             other = other.seen
         return self.ground.compares(order, (other.toordinal() - 1 - self.by) * _DAY_TICKS)
 
-    __lt__ = _ordered(operator.lt)
-    __le__ = _ordered(operator.le)
-    __gt__ = _ordered(operator.gt)
-    __ge__ = _ordered(operator.ge)
-    __eq__ = _ordered(operator.eq)
-    __ne__ = _ordered(operator.ne)
-
     def __add__(self, other: timedelta, /) -> Self:
         if not isinstance(other, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance]
             return NotImplemented
@@ -183,32 +218,8 @@ class MovingDay(date):
         self.ground.only_here()
         return self.seen - other
 
-    def __rsub__(self, other: Any) -> Any:
-        self.ground.only_here()
-        return other - self.seen
 
-    def __repr__(self) -> str:
-        """For messages alone: nobody decides by it."""
-        return repr(self.seen)
-
-    __hash__ = _looked_at("__hash__")
-    __str__ = _looked_at("__str__")
-    __format__ = _looked_at("__format__")
-    __reduce__ = _looked_at("__reduce__")
-    ctime = _looked_at("ctime")
-    isocalendar = _looked_at("isocalendar")
-    isoformat = _looked_at("isoformat")
-    isoweekday = _looked_at("isoweekday")
-    strftime = _looked_at("strftime")
-    timetuple = _looked_at("timetuple")
-    toordinal = _looked_at("toordinal")
-    weekday = _looked_at("weekday")
-
-    def __reduce_ex__(self, _: SupportsIndex, /) -> Any:
-        return self.__reduce__()
-
-
-class MovingMoment(datetime):
+class MovingMoment(_Moving, datetime):
     """A moment so long after the midnight (UTC) of the ground's day.
 
     Attributes:
@@ -216,7 +227,6 @@ class MovingMoment(datetime):
         seen: the moment itself, for the scope that is looked at.
     """
 
-    ground: Ground
     by: timedelta
     seen: datetime
 
@@ -241,11 +251,6 @@ class MovingMoment(datetime):
     def month(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         self.ground.within_month(self.seen.date(), self.by // DAY)
         return self.seen.month
-
-    @property
-    def day(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        self.ground.only_here()
-        return self.seen.day
 
     def date(self) -> MovingDay:
         return MovingDay(self.ground, self.by // DAY)
@@ -282,13 +287,6 @@ class MovingMoment(datetime):
         ticks = (other - _FIRST_MIDNIGHT - self.by) // _TICK
         return self.ground.compares(order, ticks)
 
-    __lt__ = _ordered(operator.lt)
-    __le__ = _ordered(operator.le)
-    __gt__ = _ordered(operator.gt)
-    __ge__ = _ordered(operator.ge)
-    __eq__ = _ordered(operator.eq)
-    __ne__ = _ordered(operator.ne)
-
     def __add__(self, other: timedelta, /) -> Self:
         if not isinstance(other, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance]
             return NotImplemented
@@ -304,31 +302,8 @@ class MovingMoment(datetime):
         self.ground.only_here()
         return self.seen - other
 
-    def __rsub__(self, other: Any) -> Any:
-        self.ground.only_here()
-        return other - self.seen
-
-    def __repr__(self) -> str:
-        """For messages alone: nobody decides by it."""
-        return repr(self.seen)
-
-    __hash__ = _looked_at("__hash__")
-    __str__ = _looked_at("__str__")
-    __format__ = _looked_at("__format__")
-    __reduce__ = _looked_at("__reduce__")
-    ctime = _looked_at("ctime")
-    isocalendar = _looked_at("isocalendar")
-    isoformat = _looked_at("isoformat")
-    isoweekday = _looked_at("isoweekday")
-    strftime = _looked_at("strftime")
     timestamp = _looked_at("timestamp")
-    timetuple = _looked_at("timetuple")
-    toordinal = _looked_at("toordinal")
     utctimetuple = _looked_at("utctimetuple")
-    weekday = _looked_at("weekday")
-
-    def __reduce_ex__(self, _: SupportsIndex, /) -> Any:
-        return self.__reduce__()
 
 
 def _within(ground: Ground, by: int) -> int:
