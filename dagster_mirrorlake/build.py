@@ -16,11 +16,7 @@ from dagster_mirrorlake.assets import (
     build_tenants_chain,
 )
 from dagster_mirrorlake.assets.columns import COLUMN_SCHEMA, source_schema
-from dagster_mirrorlake.checks import (
-    build_checks,
-    build_lag_check,
-    build_tenant_checks,
-)
+from dagster_mirrorlake.checks import build_checks, build_lag_check, build_tenant_checks
 from dagster_mirrorlake.executor import threads_executor
 from dagster_mirrorlake.jobs import (
     build_backfill_errored,
@@ -55,9 +51,9 @@ from mirrorlake.capabilities import Seam
 from mirrorlake.config import Config, TableContract
 from mirrorlake.ledger.database.peek import definitions_now, first_days
 from mirrorlake.sources.mysql.types.registry import TIMES
-from mirrorlake.table.source_columns import RECORDED, parse_columns, parse_comment
+from mirrorlake.table.columns.source_columns import RECORDED, parse_columns, parse_comment
 
-LEDGER_LIMIT = 2.0
+_LEDGER_LIMIT = 2.0
 """Seconds that a location waits for its ledger's word as it loads; without it, it loads too."""
 Asset = dg.AssetSpec | dg.AssetsDefinition
 T = TypeVar("T")
@@ -89,12 +85,12 @@ class Mirror:
     @cached_property
     def first_days(self) -> Mapping[str, date]:
         """By table, the first day (UTC) that it has, where the contract or the ledger gives it."""
-        return first_days(self.config.ledger.url, self.config.tables, LEDGER_LIMIT)
+        return first_days(self.config.ledger.url, self.config.tables, _LEDGER_LIMIT)
 
     @cached_property
     def source_columns(self) -> Mapping[str, str]:
         """By table, its columns and comment as the ledger keeps them."""
-        return definitions_now(self.config.ledger.url, RECORDED, LEDGER_LIMIT)
+        return definitions_now(self.config.ledger.url, RECORDED, _LEDGER_LIMIT)
 
     @cached_property
     def tables(self) -> Sequence[MirroredTable]:

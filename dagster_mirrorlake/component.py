@@ -117,6 +117,6 @@ class ComponentTranslator(MirrorlakeTranslator):
         return translation(spec, data) if translation else spec
 
 
-SCAFFOLDERS: Seam[type[dg.Scaffolder]] = Seam("scaffolder", "dagster_mirrorlake")
-for _scaffolder in SCAFFOLDERS:
+_SCAFFOLDERS: Seam[type[dg.Scaffolder]] = Seam("scaffolder", "dagster_mirrorlake")
+for _scaffolder in _SCAFFOLDERS:
     dg.scaffold_with(_scaffolder)(MirrorlakeComponent)

@@ -61,7 +61,7 @@ def find_config(path: Path) -> Config | None:
     try:
         return read_config(str(path))
     except ConfigError as error:
-        raise without_trace(error) from None
+        raise _without_trace(error) from None
 
 
 def load_definitions(path: str | os.PathLike[str]) -> dg.Definitions:
@@ -90,7 +90,7 @@ def few_collections() -> Iterator[None]:
     gc.freeze()
 
 
-def without_trace(error: ConfigError) -> DagsterUserCodeProcessError:
+def _without_trace(error: ConfigError) -> DagsterUserCodeProcessError:
     """The error as Dagster shows it without a stack: the message is all there is to know."""
     info = SerializableErrorInfo(f"{error}\n", [], "ConfigError")
     return DagsterUserCodeProcessError(str(error), user_code_process_error_infos=[info])

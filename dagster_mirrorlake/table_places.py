@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from mirrorlake.config import Config, TableContract
-from mirrorlake.config.file_positions import lines_of
+from mirrorlake.config.yaml.file_positions import lines_of
 from mirrorlake.destinations.iceberg.storage.folders import table_uri, warehouse_uri
 from mirrorlake.operations.publishers import PUBLISHERS
 

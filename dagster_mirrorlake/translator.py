@@ -22,7 +22,7 @@ from mirrorlake.config.partitions import first_day_of, partition_of
 
 Layer = Literal["source", "raw", "deduped", "clean", "bigquery"]
 SOURCE_TAG = "mirrorlake/source"
-MODE_TAG = "mirrorlake/mode"
+_MODE_TAG = "mirrorlake/mode"
 LAYER_TAG = "mirrorlake/layer"
 
 _KINDS = {"iceberg", "spark"}
@@ -98,7 +98,7 @@ class MirrorlakeTranslator:
             kinds=_kinds(data),
             tags={
                 SOURCE_TAG: _plain(contract.source),
-                MODE_TAG: contract.mode,
+                _MODE_TAG: contract.mode,
                 LAYER_TAG: layer,
             },
             owners=contract.owners,
@@ -122,7 +122,7 @@ class MirrorlakeTranslator:
             code_version=tenants_code_version(table, layer),
             group_name=_plain(f"{table.group}__bigquery" if layer == "bigquery" else table.group),
             kinds=_tenant_kinds(layer),
-            tags={**source, MODE_TAG: "tenants", LAYER_TAG: layer},
+            tags={**source, _MODE_TAG: "tenants", LAYER_TAG: layer},
             owners=table.owners,
             freshness_policy=_freshness(table.freshness) if layer == "clean" else None,
             metadata={

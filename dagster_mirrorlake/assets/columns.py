@@ -14,7 +14,7 @@ from dagster_mirrorlake.translator import Layer
 from mirrorlake.config import ColumnRule, TableContract
 from mirrorlake.ledger import Ledger
 from mirrorlake.schema.own_columns import hash_column
-from mirrorlake.table.source_columns import SourceColumn, recorded_columns
+from mirrorlake.table.columns.source_columns import SourceColumn, recorded_columns
 
 if TYPE_CHECKING:
     from mirrorlake.destinations.iceberg.lake import Lake

@@ -32,17 +32,14 @@ from mirrorlake.errors import ConfigError, MirrorlakeError, SchemaMoved
 from mirrorlake.ledger import age_of
 from mirrorlake.operations.checking.observe import raw_days
 from mirrorlake.operations.days.backlog import find_due
-from mirrorlake.operations.days.partitions import (
-    held_partitions,
-    look_at_raw,
-)
+from mirrorlake.operations.days.partitions import held_partitions, look_at_raw
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync import fold_looked, load_table, reload_days
 from mirrorlake.operations.loading.unchanged import Look
 from mirrorlake.runtime.plural import plural
+from mirrorlake.table.columns.source_columns import recorded_columns
 from mirrorlake.table.lake_tables import clean_of, deduped_of
-from mirrorlake.table.source_columns import recorded_columns
 from mirrorlake.workspace import Workspace
 
 
@@ -56,7 +53,7 @@ class Loaded:
     """Earlier days whose reload is due, and failed again."""
 
 
-def load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
+def _load_raw(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
     """Load a table's days into raw: past days again, range by range, the open day by its next
     window. A partition of several days is loaded as its days.
 
@@ -211,7 +208,7 @@ def _load_due(
             owed.update({d: str(error) for d in due if first <= d <= last})
 
 
-def fold_deduped(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
+def _fold_deduped(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
     """Fold every load that deduped and clean don't hold yet.
 
     A partition of which raw has nothing fails the step: there is nothing to fold.
@@ -257,7 +254,7 @@ def _fold(context: dg.AssetExecutionContext, workspace: Workspace, mirrored: Mir
         return fold_table(workspace, contract)
 
 
-def report_clean(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
+def _report_clean(context: dg.AssetExecutionContext, mirrored: MirroredTable) -> Events:
     """Report what the fold made of clean: a view has the rows of deduped. Materialised alone, it
     folds what is not folded yet."""
     contract = mirrored.contract
@@ -318,5 +315,5 @@ def _source_observed(context: dg.AssetExecutionContext, mirrored: MirroredTable)
         yield dg.AssetObservation(key, metadata={COLUMN_SCHEMA: schema})
 
 
-STEPS = {"raw": load_raw, "deduped": fold_deduped, "clean": report_clean}
+STEPS = {"raw": _load_raw, "deduped": _fold_deduped, "clean": _report_clean}
 """By layer."""

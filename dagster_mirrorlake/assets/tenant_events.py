@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mirrorlake.operations.tenants.reports import TenantsShown
     from mirrorlake.workspace import Workspace
 
-STATE_TAG = "mirrorlake/shown"
+_STATE_TAG = "mirrorlake/shown"
 """The tag that distinguishes events that report different states of the layers."""
 _NEWEST = 20
 _LISTED = 10
@@ -27,7 +27,7 @@ _LISTED = 10
 
 def shown_tags(shown: "TenantsShown | None") -> dict[str, str]:
     """The tags of events that reflect this."""
-    return {} if shown is None else {**through_tags(shown.through), STATE_TAG: shown.state}
+    return {} if shown is None else {**through_tags(shown.through), _STATE_TAG: shown.state}
 
 
 def is_shown_reported(

@@ -20,7 +20,7 @@ from dagster_mirrorlake.batches.service import BatchState
 from mirrorlake.errors import MachineError
 from mirrorlake.runtime.google import library
 
-REQUESTS: Final = uuid.UUID("6f0f6d5e-52a8-4d59-9d06-0f0f5c4f2a11")
+_REQUESTS: Final = uuid.UUID("6f0f6d5e-52a8-4d59-9d06-0f0f5c4f2a11")
 """Names of batches → ids of the requests that create them."""
 TRIES = 3
 """How often the client asks again after an answer that says nothing."""
@@ -99,7 +99,7 @@ class DataprocBatches:
         request = self._batches.create(
             parent=f"projects/{self.project}/locations/{self.region}",
             batchId=name,
-            requestId=str(uuid.uuid5(REQUESTS, name)),
+            requestId=str(uuid.uuid5(_REQUESTS, name)),
             body=self.body(arguments),
         )
         with _errors(f"batch {name}"):

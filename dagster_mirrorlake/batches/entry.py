@@ -113,8 +113,8 @@ def _fold(
     return done
 
 
-Worked = Callable[[PipesContext, Workspace, Sequence[TableContract], BatchWork], dict[str, Done]]
-_WORKS: Mapping[str, Worked] = {"sync": _sync, "backfill": _backfill, "fold": _fold}
+_Worked = Callable[[PipesContext, Workspace, Sequence[TableContract], BatchWork], dict[str, Done]]
+_WORKS: Mapping[str, _Worked] = {"sync": _sync, "backfill": _backfill, "fold": _fold}
 
 if __name__ == "__main__":
     sys.exit(main())

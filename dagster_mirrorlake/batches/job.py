@@ -44,7 +44,7 @@ def build_batch_job(
     def step(context: dg.OpExecutionContext, config: BatchConfig) -> Iterator[Any]:
         with dagster_errors(context):
             chosen = choose(tables, contracts, config.tables)
-            done = run_batch(context, batches, _work(config, [t.contract.name for t in chosen]))
+            done = _run_batch(context, batches, _work(config, [t.contract.name for t in chosen]))
         yield report(done, "There is no table.")
 
     return dg.GraphDefinition(name=name, node_defs=[step]).to_job(
@@ -61,7 +61,7 @@ def _work(config: BatchConfig, names: Sequence[str]) -> BatchWork:
     return BatchWork(task, tuple(names), config.first, config.last, config.missing_too)
 
 
-def run_batch(context: dg.OpExecutionContext, batches: Batches, work: BatchWork) -> Sequence[Done]:
+def _run_batch(context: dg.OpExecutionContext, batches: Batches, work: BatchWork) -> Sequence[Done]:
     """Run a batch to its end, or wait for the run's own that is there; what became of each table.
 
     Raises:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EQUALS = "equals_lake"
 
 
-def build_bigquery_checks(table: PublishedAsset) -> dg.AssetChecksDefinition:
+def _build_bigquery_checks(table: PublishedAsset) -> dg.AssetChecksDefinition:
     """Whether BigQuery has the rows of the version that was loaded last. It reads the table as a
     whole, which is billed: so it runs where it is requested without the asset, and never beside a
     load."""
@@ -88,4 +88,4 @@ def _severity(*, undecided: bool) -> dg.AssetCheckSeverity:
 
 def bigquery_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
     """The checks of everything that is published in BigQuery."""
-    return [build_bigquery_checks(table) for table in published_assets(mirror)]
+    return [_build_bigquery_checks(table) for table in published_assets(mirror)]

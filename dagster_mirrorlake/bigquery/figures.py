@@ -23,13 +23,13 @@ from mirrorlake.bigquery.loads.table_form import PublishedForm
 from mirrorlake.ledger import Ledger
 from mirrorlake.schema.own_columns import hash_column
 
-PUBLICATION_TAG = "mirrorlake/publication"
+_PUBLICATION_TAG = "mirrorlake/publication"
 """Of a materialisation: the publication that it reflects."""
 
 
 def publication_tags(publication: str) -> dict[str, str]:
     """The tags of an event that reflects a publication: the end of its id, for tags are short."""
-    return {PUBLICATION_TAG: "_".join(publication.rsplit("_", 2)[1:])}
+    return {_PUBLICATION_TAG: "_".join(publication.rsplit("_", 2)[1:])}
 
 
 def is_publication_reported(
@@ -47,7 +47,7 @@ def shown_number(number: int | None) -> int | str:
     return "unknown" if number is None else number
 
 
-def cost_metadata(ledger: Ledger, publication: Publication) -> dict[str, Any]:
+def _cost_metadata(ledger: Ledger, publication: Publication) -> dict[str, Any]:
     """What the jobs of a load took."""
     records = JobCosts(ledger).since(publication.submitted_at, [publication.table])
     jobs = jobs_of(publication)
@@ -73,7 +73,7 @@ def publication_metadata(
         "because": publication.why,
         "jobs": ", ".join(jobs_of(publication)) if changed else "none",
         "submitted": f"{publication.submitted_at:%Y-%m-%d %H:%M:%S} UTC",
-        **cost_metadata(ledger, publication),
+        **_cost_metadata(ledger, publication),
         **_columns(table, form),
     }
     if publication.completed_at is not None:

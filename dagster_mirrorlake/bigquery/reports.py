@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
 
 
-def find_loaded(
+def _find_loaded(
     instance: dg.DagsterInstance,
     config: "Config",
     ledger: "Ledger",
@@ -90,7 +90,7 @@ class BigQueryReporter:
         ledger: "Ledger",
         before: Mapping[str, str],
     ) -> tuple[list[dg.AssetMaterialization], dict[str, str]]:
-        return find_loaded(instance, config, ledger, self.tables, before)
+        return _find_loaded(instance, config, ledger, self.tables, before)
 
     def checked(self) -> Iterator[CheckedAsset]:
         for table in self.tables:

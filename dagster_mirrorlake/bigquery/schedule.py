@@ -10,17 +10,17 @@ from dagster_mirrorlake.bigquery.checks import EQUALS
 from dagster_mirrorlake.bigquery.published import PublishedAsset, published_assets
 from dagster_mirrorlake.build import Mirror
 
-CHECKS_CRON = "45 5 * * 0"
+_CHECKS_CRON = "45 5 * * 0"
 
 
-def build_bigquery_checks_schedule(tables: Sequence[PublishedAsset]) -> dg.ScheduleDefinition:
+def _build_bigquery_checks_schedule(tables: Sequence[PublishedAsset]) -> dg.ScheduleDefinition:
     """Once a week: every row of every table, which BigQuery bills. Off until somebody turns it on,
     also where other schedules are on from the start."""
     names = tables[0].names
 
     @dg.schedule(
         name=names.of("bigquery_checks"),
-        cron_schedule=CHECKS_CRON,
+        cron_schedule=_CHECKS_CRON,
         execution_timezone="UTC",
         default_status=dg.DefaultScheduleStatus.STOPPED,
         job_name="__ASSET_JOB",
@@ -42,4 +42,4 @@ def build_bigquery_checks_schedule(tables: Sequence[PublishedAsset]) -> dg.Sched
 def bigquery_schedules(mirror: Mirror) -> list[dg.ScheduleDefinition]:
     """None where nothing is published in BigQuery."""
     tables = published_assets(mirror)
-    return [build_bigquery_checks_schedule(tables)] if tables else []
+    return [_build_bigquery_checks_schedule(tables)] if tables else []

@@ -5,11 +5,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_mirrorlake.bigquery.figures import (
-    publication_metadata,
-    publication_tags,
-    views_words,
-)
+from dagster_mirrorlake.bigquery.figures import publication_metadata, publication_tags, views_words
 from dagster_mirrorlake.bigquery.published import PublishedAsset, PublishedModelAsset
 from dagster_mirrorlake.resources.failures import dagster_errors
 from mirrorlake.bigquery.ledger import Publications

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 INTERVAL_SECONDS = 60
 
 
-def build_unpublished_sensor(
+def _build_unpublished_sensor(
     tables: Sequence[PublishedAsset], *, running: bool = False
 ) -> dg.SensorDefinition:
     """The sensor on versions that no load into BigQuery followed, on loads that failed, and on jobs
@@ -125,4 +125,4 @@ def _blocking(table: PublishedAsset) -> list[dg.AssetCheckKey]:
 def unpublished_sensors(mirror: Mirror) -> list[dg.SensorDefinition]:
     """None where nothing is published in BigQuery."""
     tables = published_assets(mirror)
-    return [build_unpublished_sensor(tables, running=mirror.running)] if tables else []
+    return [_build_unpublished_sensor(tables, running=mirror.running)] if tables else []

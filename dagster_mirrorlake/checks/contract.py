@@ -35,7 +35,7 @@ from mirrorlake.table.resolve import ResolvedTable
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 _VERSION = 2
 """Grows when more is required of rows, here or in `checks.ranges`."""
-ROWS_PER_LOOK = 100_000
+_ROWS_PER_LOOK = 100_000
 _VERDICTS = (
     SchemaErrorReason.COLUMN_NOT_IN_DATAFRAME,
     SchemaErrorReason.COLUMN_NOT_IN_SCHEMA,
@@ -110,7 +110,7 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
-        if sum(b.num_rows for b in held) >= ROWS_PER_LOOK:
+        if sum(b.num_rows for b in held) >= _ROWS_PER_LOOK:
             yield pa.Table.from_batches(held)
             held = []
     if held:

@@ -13,7 +13,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 
-FAILING = 100
+_FAILING = 100
 """Days that fail and are reported, at most: the newest."""
 NEWEST = 7
 """Newest days that are reported, whatever they are."""
@@ -82,7 +82,7 @@ class ReportedDays:
             known: the days that can be reported, in order; of others nothing is said.
             run_days: the run's first and last day.
         """
-        chosen = {*sorted(failing)[-FAILING:], *self.failed(), *known[-NEWEST:]}
+        chosen = {*sorted(failing)[-_FAILING:], *self.failed(), *known[-NEWEST:]}
         if run_days:
             chosen |= {day for day in known if run_days[0] <= day <= run_days[1]}
         begin = self.begin or date.min

@@ -28,8 +28,8 @@ from mirrorlake.proof.coverage.outdated_proofs import aged_proofs
 from mirrorlake.proof.forms.differences import Difference, Field, Formatter
 from mirrorlake.proof.ranges.ranges import EVERYWHERE, Span
 from mirrorlake.runtime.plural import plural
+from mirrorlake.table.columns.new_columns import held_now
 from mirrorlake.table.lake_tables import deduped_table
-from mirrorlake.table.new_columns import held_now
 from mirrorlake.workspace import Workspace
 
 _SHOWN = 50

@@ -38,7 +38,7 @@ DRIFT, UNDECIDED, UNLOADED = (
     "Not decidable yet",
     "Nothing is mirrored yet",
 )
-LOADED_BY = (DRIFT, UNDECIDED, UNLOADED)
+_LOADED_BY = (DRIFT, UNDECIDED, UNLOADED)
 """Words of verdicts that a load puts right, where anything does."""
 
 
@@ -83,7 +83,7 @@ def repair_links(
     """
     contract = table.contract
     # What is too new to be decided, or was never loaded, is for a load.
-    job = "sync" if (words or "").startswith(LOADED_BY) else _JOBS.get(check)
+    job = "sync" if (words or "").startswith(_LOADED_BY) else _JOBS.get(check)
     if job is None or contract.landed or (job == "repair" and contract.repair == "off"):
         return None
     config, origin, url = run_config(job, contract), run.remote_job_origin, None

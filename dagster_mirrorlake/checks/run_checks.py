@@ -19,13 +19,7 @@ from dagster_mirrorlake.checks.value_verdicts import (
     rows_verdict,
     suspects_verdict,
 )
-from dagster_mirrorlake.checks.verdicts import (
-    CheckVerdict,
-    Look,
-    day_events,
-    evaluations,
-    shown_of,
-)
+from dagster_mirrorlake.checks.verdicts import CheckVerdict, Look, day_events, evaluations, shown_of
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import Layer, MirroredTable
 from mirrorlake.destinations.iceberg.tables.integrity import damage_errors

@@ -20,7 +20,7 @@ from dagster_mirrorlake.checks.checked_assets import CheckedAsset
 from dagster_mirrorlake.checks.series import BY_DAY
 from mirrorlake.ledger import Ledger
 
-SHOWN_AGAIN = "shown again"
+_SHOWN_AGAIN = "shown again"
 _WORDS = "The ledger has recorded no load of these rows since this was looked at, {looked}"
 Materialized = Mapping[dg.AssetKey, Collection[str | None]]
 """By asset: the partitions that were materialised."""
@@ -88,7 +88,7 @@ def _show(
     target = target_of(instance, record.key.asset_key, evaluation.partition)
     if seen is None or now is None or target is None or not seen.is_state_of(now):
         return False
-    said = {SHOWN_AGAIN: dg.MetadataValue.text(_WORDS.format(looked=seen.looked))}
+    said = {_SHOWN_AGAIN: dg.MetadataValue.text(_WORDS.format(looked=seen.looked))}
     shown = dg.AssetCheckEvaluation(
         asset_key=evaluation.asset_key,
         check_name=evaluation.check_name,

@@ -16,7 +16,7 @@ from mirrorlake.operations.days.gaps import Stretch, find_stretches
 from mirrorlake.operations.loading.resolve import resolve_table
 from mirrorlake.serving.masking_audit import find_exposed, stored_pci
 from mirrorlake.sources.mysql.sessions.connect import session
-from mirrorlake.table.new_columns import gone_words, held_now, why_held
+from mirrorlake.table.columns.new_columns import gone_words, held_now, why_held
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 

@@ -1,7 +1,7 @@
 """The checks of a table of tenants, on deduped."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -92,19 +92,40 @@ def exact_verdict_of(
     Raises:
         MirrorlakeError: no source could be looked at: that is no verdict.
     """
-    from dagster_mirrorlake.assets.tenant_figures import left_out_table, listed
-
     if found.lost.keys() >= set(tenants.table.sources):
         raise next(iter(found.lost.values()))
     counts = Counter(one.verdict for one in found.verdicts)
     counts["undecided"] += len(found.unread)
-    equal = [one for one in found.verdicts if one.verdict == "equal"]
+    lines = _not_equal(found)
+    return dg.AssetCheckResult(
+        passed=found.verdict == "equal",
+        check_name=EXACT,
+        asset_key=tenants.key("deduped"),
+        severity=_WARN if found.verdict == "undecided" else dg.AssetCheckSeverity.ERROR,
+        description=_verdict_words(found, counts, lines),
+        metadata=_verdict_metadata(found, counts, lines, moved),
+    )
+
+
+def _not_equal(found: "TenantsChecked") -> list[tuple[str, str, str]]:
+    """Each tenant that is not equal, with its verdict and why."""
     # What differs first: of thousands that are undecided it would not be seen.
     others = sorted(
         (one for one in found.verdicts if one.verdict != "equal"), key=lambda one: one.verdict
     )
     lines = [(f"{one.source}.{one.database}", one.verdict, one.words) for one in others]
-    lines += [(name, "undecided", "no sync has seen it yet") for name in found.unread]
+    return lines + [(name, "undecided", "no sync has seen it yet") for name in found.unread]
+
+
+def _verdict_metadata(
+    found: "TenantsChecked",
+    counts: Mapping[str, int],
+    lines: Sequence[tuple[str, str, str]],
+    moved: Mapping[str, str],
+) -> dict[str, Any]:
+    from dagster_mirrorlake.assets.tenant_figures import left_out_table, listed
+
+    equal = [one for one in found.verdicts if one.verdict == "equal"]
     metadata: dict[str, Any] = {
         "verdict": found.verdict,
         **{f"tenants {word}": counts[word] for word in ("equal", "different", "undecided", "gone")},
@@ -122,26 +143,21 @@ def exact_verdict_of(
         metadata["sources not queried"] = listed(("source", "why"), lost)
     if found.left_out:
         metadata["left out, not compared"] = left_out_table(found.left_out)
-    words = None
+    return metadata
+
+
+def _verdict_words(
+    found: "TenantsChecked", counts: Mapping[str, int], lines: Sequence[tuple[str, str, str]]
+) -> str | None:
     if found.verdict == "different":
         which = f"{counts['different']:,} of {len(found.verdicts):,} tenants"
-        words = f"Not what MySQL has: {which}; {lines[0][0]}: {lines[0][2]}"
-    elif found.verdict == "undecided":
+        return f"Not what MySQL has: {which}; {lines[0][0]}: {lines[0][2]}"
+    if found.verdict == "undecided":
         first = next((line for line in lines if line[1] == "undecided"), None)
         some = f": {first[0]}: {first[2]}" if first else ""
-        known = len(found.verdicts) + len(found.unread)
-        words = (
-            f"Undecided, as not compared: {counts['undecided']:,} of "
-            f"{plural(known, 'tenant')}{some}"
-        )
-    return dg.AssetCheckResult(
-        passed=found.verdict == "equal",
-        check_name=EXACT,
-        asset_key=tenants.key("deduped"),
-        severity=_WARN if found.verdict == "undecided" else dg.AssetCheckSeverity.ERROR,
-        description=words,
-        metadata=metadata,
-    )
+        known = plural(len(found.verdicts) + len(found.unread), "tenant")
+        return f"Undecided, as not compared: {counts['undecided']:,} of {known}{some}"
+    return None
 
 
 def exact_event(tenants: MirroredTenants, result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:

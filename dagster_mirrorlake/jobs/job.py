@@ -9,7 +9,7 @@ from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.tenants import MirroredTenants
 from dagster_mirrorlake.translator import SOURCE_TAG
 
-NO_RETRIES = {"dagster/max_retries": "0"}
+_NO_RETRIES = {"dagster/max_retries": "0"}
 """Of a run that a person started and looks at: they decide what to do about a failure."""
 
 
@@ -58,5 +58,5 @@ def job_of(
         dependencies={dg.NodeInvocation(step.name, alias=name): {}},
     )
     return graph.to_job(
-        description=words, tags={**NO_RETRIES, **tags}, executor_def=dg.in_process_executor
+        description=words, tags={**_NO_RETRIES, **tags}, executor_def=dg.in_process_executor
     )

@@ -9,14 +9,7 @@ import dagster as dg
 
 from dagster_mirrorlake.checks.step import checks_in_one_step
 from dagster_mirrorlake.landing.as_of import as_of_snapshots
-from dagster_mirrorlake.landing.promises import (
-    CHECKS,
-    COUNT,
-    EXACT,
-    FRESH,
-    SUSPECTED,
-    UNIQUE,
-)
+from dagster_mirrorlake.landing.promises import CHECKS, COUNT, EXACT, FRESH, SUSPECTED, UNIQUE
 from dagster_mirrorlake.landing.resource import reach_landing
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract, format_duration

@@ -19,7 +19,7 @@ _SHOWN = 5
 """Snapshots that a line names."""
 
 
-class LandedJobs:
+class _LandedJobs:
     """`ModeJobs` of mode ``snapshot``."""
 
     def sync(
@@ -107,4 +107,4 @@ def _listed(refused: Mapping[int, str]) -> str:
     return f"{', '.join(lines[:_SHOWN])}{more}"
 
 
-JOBS = LandedJobs()
+JOBS = _LandedJobs()

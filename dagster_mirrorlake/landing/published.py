@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.columns import landed_metadata, layer_columns
-from dagster_mirrorlake.landing.events import (
-    is_landed_reported,
-    landed_event,
-    partition_key,
-)
+from dagster_mirrorlake.landing.events import is_landed_reported, landed_event, partition_key
 from dagster_mirrorlake.sensors.reports import Reports
 from dagster_mirrorlake.sensors.requests import busy_tables
 from dagster_mirrorlake.table import LAYERS, Layer, MirroredTable

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from mirrorlake.landing.files.listing import Looked
 
 INTERVAL_SECONDS = 60
-MOST_ATTEMPTS = 5
+_MOST_ATTEMPTS = 5
 """A snapshot that this many runs began and none published is left to a person."""
-TABLE_TAG = "mirrorlake/table"
+_TABLE_TAG = "mirrorlake/table"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def build_landed_sensor(
         from mirrorlake.landing.files.listing import look, place_of
         from mirrorlake.landing.files.waiting_snapshots import find_overdue
 
-        under_way = dg.RunsFilter(tags={TABLE_TAG: tag_of(table)}, statuses=UNFINISHED)
+        under_way = dg.RunsFilter(tags={_TABLE_TAG: _tag_of(table)}, statuses=UNFINISHED)
         if context.instance.get_run_records(under_way, limit=1):
             return dg.SkipReason(f"A run of table {contract.name} is under way")
         with dagster_errors():
@@ -92,7 +92,7 @@ def build_landed_sensor(
     return landed
 
 
-def tag_of(table: MirroredTable) -> str:
+def _tag_of(table: MirroredTable) -> str:
     """A table's name as the value of a run's tag."""
     return re.sub(r"[^A-Za-z0-9_.-]", "_", table.names.of(table.contract.name))[:63]
 
@@ -105,7 +105,7 @@ def _result(
     ledger: Any,
 ) -> dg.SensorResult:
     contract = table.contract
-    waiting = [one for one in found.ready if one.attempts < MOST_ATTEMPTS]
+    waiting = [one for one in found.ready if one.attempts < _MOST_ATTEMPTS]
     from mirrorlake.operations.cursors import cursor_text, read_cursor
 
     before = read_cursor(LandedCursor, context.cursor, LandedCursor())
@@ -113,7 +113,7 @@ def _result(
     newest = max((one.id for one in found.ready), default=before.newest)
     cursor = cursor_text(LandedCursor(newest, tuple(overdue)))
     for one in found.ready:
-        if one.attempts >= MOST_ATTEMPTS:
+        if one.attempts >= _MOST_ATTEMPTS:
             context.log.warning(
                 "snapshot %014d: %d runs began and none published it: materialise it by hand",
                 one.id,
@@ -131,7 +131,7 @@ def _result(
         partition_key=key,
         tags={
             SOURCE_TAG: table.source_tag,
-            TABLE_TAG: tag_of(table),
+            _TABLE_TAG: _tag_of(table),
             "mirrorlake/reason": f"snapshot {key} landed",
         },
     )

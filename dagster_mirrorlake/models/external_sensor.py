@@ -22,7 +22,7 @@ Event = dg.AssetObservation | dg.AssetCheckEvaluation
 
 
 @dataclass(frozen=True)
-class ExternalReported:
+class _ExternalReported:
     """What was reported of a table.
 
     Attributes:
@@ -72,20 +72,20 @@ def _look(
     from mirrorlake.operations.cursors import cursor_text, read_cursor
 
     resource = externals[0].names.resources(context).lake
-    before = read_cursor(dict[str, ExternalReported], context.cursor, {})
-    now: dict[str, ExternalReported] = {}
+    before = read_cursor(dict[str, _ExternalReported], context.cursor, {})
+    now: dict[str, _ExternalReported] = {}
     events: list[Event] = []
     requests: list[dg.RunRequest] = []
     errors: list[MirrorlakeError] = []
     for one in externals:
         name = one.declaration.name
-        known = before.get(name, ExternalReported())
+        known = before.get(name, _ExternalReported())
         try:
             found = look_and_check(one, resource)
         except MirrorlakeError as error:
             errors.append(error)
             context.log.warning("%s was not looked at: %s", name, error)
-            now[name] = ExternalReported(unread_since=known.unread_since or _moment())
+            now[name] = _ExternalReported(unread_since=known.unread_since or _moment())
             requests += [] if known.unread_since else [_request(one, now[name].unread_since)]
         else:
             now[name] = _reported(found)
@@ -110,18 +110,18 @@ def _request(external: ExternalAsset, since: str) -> dg.RunRequest:
     )
 
 
-def _reported(found: "CheckedExternal") -> ExternalReported:
+def _reported(found: "CheckedExternal") -> _ExternalReported:
     seen = found.seen
     streamed = f" + {seen.streamed}" if seen.streamed is not None else ""
     verdicts = {one.check: f"{one.verdict} {one.words}" for one in found.verdicts}
-    return ExternalReported(f"{seen.version}{streamed}", verdicts)
+    return _ExternalReported(f"{seen.version}{streamed}", verdicts)
 
 
 def _events(
     external: ExternalAsset,
     found: "CheckedExternal",
-    before: ExternalReported,
-    now: ExternalReported,
+    before: _ExternalReported,
+    now: _ExternalReported,
 ) -> Iterator[Event]:
     moved = before.version != now.version
     if moved:

@@ -32,7 +32,7 @@ from mirrorlake.models.files.model_files import FOLDER
 from mirrorlake.models.scope_values.comprehension import ScopeValues, text_of
 from mirrorlake.models.scope_values.on_demand import DayRange, ScopeProduct
 from mirrorlake.models.scope_values.partition_index import PartitionIndex
-from mirrorlake.models.spark_sql.constant_values import Constant
+from mirrorlake.models.spark_sql.constants.values import Constant
 from mirrorlake.models.spark_sql.parser import table_name
 from mirrorlake.serving.mirrored_places import mirrored_places
 

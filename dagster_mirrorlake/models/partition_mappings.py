@@ -32,11 +32,11 @@ from mirrorlake.models.cache.scope_rules import (
 from mirrorlake.models.row_filters.value_sets import Interval, ValueSet
 from mirrorlake.models.scope_values.comprehension import ScopeValues, text_of
 from mirrorlake.models.scope_values.partition_index import PartitionIndex
-from mirrorlake.models.spark_sql.constant_values import Constant
+from mirrorlake.models.spark_sql.constants.values import Constant
 
 EVERYTHING = dg.AllPartitionMapping()
 MOST_RULES = 400
-MOST_PAIRS = 5_000
+_MOST_PAIRS = 5_000
 """A longer list of keys is not written into the location's snapshot: everything is, instead."""
 _DAY = timedelta(days=1)
 
@@ -146,7 +146,7 @@ def _whole(rule: TableRule, above: Side) -> dg.PartitionMapping:
     """What all scopes read alike."""
     if isinstance(rule, ModelRule) and above.index is not None:
         keys = above.index.within(rule.mentions)
-        if keys and len(keys) <= MOST_PAIRS and len(keys) < len(set(above.index.keys)):
+        if keys and len(keys) <= _MOST_PAIRS and len(keys) < len(set(above.index.keys)):
             return dg.SpecificPartitionsPartitionMapping(list(keys))
     return EVERYTHING
 
@@ -157,7 +157,7 @@ def _whole(rule: TableRule, above: Side) -> dg.PartitionMapping:
 def _listed(
     kept: KeptModel, scopes: Sequence[ScopeValues], model: Side, table: str, above: Side
 ) -> dg.PartitionMapping | None:
-    if above.index is None or model.index is None or len(scopes) > MOST_PAIRS:
+    if above.index is None or model.index is None or len(scopes) > _MOST_PAIRS:
         return None
     pairs: dict[str, set[str]] = {}
     for number, scope in enumerate(scopes):
@@ -166,7 +166,7 @@ def _listed(
             if isinstance(one, ModelRule) and one.table == table:
                 for key in above.index.within(one.at(day)):
                     pairs.setdefault(key, set()).add(model.index.keys[number])
-        if sum(map(len, pairs.values())) > MOST_PAIRS:
+        if sum(map(len, pairs.values())) > _MOST_PAIRS:
             return None
     return _by_key(pairs)
 
@@ -364,7 +364,7 @@ def _pairs(
         for value, bounds in _values(one, values, below):
             key = text_of(value)
             keys = tuple(map(text_of, above.index.values_within(name, bounds)))
-            if read.setdefault(key, keys) != keys or len(read) > MOST_PAIRS:
+            if read.setdefault(key, keys) != keys or len(read) > _MOST_PAIRS:
                 return None
     pairs: dict[str, set[str]] = {}
     for key, keys in read.items():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mirrorlake.models.ledger import ModelPartition
     from mirrorlake.models.partition_states.states import States
 
-MOST_REPORTED = 500
+_MOST_REPORTED = 500
 """Materialisations in one tick, and verdicts; the next one goes on."""
 
 
@@ -41,7 +41,7 @@ class ModelReporter:
     ) -> tuple[list[dg.AssetMaterialization], list[dg.AssetCheckEvaluation]]:
         """Partitions that Dagster has no record of, and verdicts on those it has since a look."""
         ledger = resources.ledger.ledger
-        lacking = incomplete_models(instance, ledger, self.models)
+        lacking = _incomplete_models(instance, ledger, self.models)
         if not lacking and not verdicts:
             return [], []
         states = compile_states(resources.lake, ledger)
@@ -62,7 +62,7 @@ def compile_states(resource: Any, ledger: "Ledger") -> "States":
     return States(project, catalogue, resource.lake, ledger)
 
 
-def incomplete_models(
+def _incomplete_models(
     instance: dg.DagsterInstance, ledger: "Ledger", models: Sequence[ModelAsset]
 ) -> list[ModelAsset]:
     """The models of which the ledger has partitions that Dagster has no record of, but for those
@@ -85,7 +85,7 @@ def unreported_partitions(
     instance: dg.DagsterInstance, models: Sequence[ModelAsset], states: "States"
 ) -> Iterator[dg.AssetMaterialization]:
     """Materialisations of partitions of the lake that this instance has no record of."""
-    left = MOST_REPORTED
+    left = _MOST_REPORTED
     for model in models:
         compiled = states.project.models.get(model.declaration.name)
         if compiled is None:
@@ -137,4 +137,4 @@ def unreported_verdicts(
         if one is not None
         for verdict in missing_verdicts(instance, model, one, states)
     )
-    return islice(found, MOST_REPORTED)
+    return islice(found, _MOST_REPORTED)

@@ -15,13 +15,7 @@ from dagster_mirrorlake.models.reports import (
     unreported_verdicts,
 )
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.sensors.requests import (
-    RANGE_END,
-    RANGE_START,
-    STATUS,
-    key_of,
-    under_way,
-)
+from dagster_mirrorlake.sensors.requests import RANGE_END, RANGE_START, STATUS, key_of, under_way
 from mirrorlake.models.scope_values.comprehension import text_of
 from mirrorlake.runtime.plural import plural
 

@@ -22,7 +22,7 @@ DECLARED = "as_declared"
 CRON = "40 * * * *"
 
 
-def has_permissions(mirror: Mirror) -> bool:
+def _has_permissions(mirror: Mirror) -> bool:
     """Whether a permissions file is beside the contract file."""
     config = mirror.config
     return config.written_section(BigQueryConfig) is not None and permissions_path(config).exists()
@@ -30,22 +30,22 @@ def has_permissions(mirror: Mirror) -> bool:
 
 def permissions_assets(mirror: Mirror) -> list[dg.AssetSpec]:
     """What the permissions file declares, where there is one."""
-    return [permissions_asset(mirror.names)] if has_permissions(mirror) else []
+    return [_permissions_asset(mirror.names)] if _has_permissions(mirror) else []
 
 
 def permissions_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
     """Its check."""
-    return [build_permissions_check(mirror.names)] if has_permissions(mirror) else []
+    return [_build_permissions_check(mirror.names)] if _has_permissions(mirror) else []
 
 
 def permissions_schedules(mirror: Mirror) -> list[dg.ScheduleDefinition]:
     """When it is checked."""
-    if not has_permissions(mirror):
+    if not _has_permissions(mirror):
         return []
-    return [build_permissions_schedule(mirror.names, running=mirror.running)]
+    return [_build_permissions_schedule(mirror.names, running=mirror.running)]
 
 
-def permissions_asset(names: Names) -> dg.AssetSpec:
+def _permissions_asset(names: Names) -> dg.AssetSpec:
     """What the permissions file declares, as an asset that nobody materialises."""
     return dg.AssetSpec(
         permissions_key(names),
@@ -56,7 +56,7 @@ def permissions_asset(names: Names) -> dg.AssetSpec:
     )
 
 
-def build_permissions_check(names: Names) -> dg.AssetChecksDefinition:
+def _build_permissions_check(names: Names) -> dg.AssetChecksDefinition:
     """Whether datasets have the access that is declared. Reads each dataset's entries, which is not
     billed; changes nothing."""
     key = permissions_key(names)
@@ -114,7 +114,7 @@ def _listed(grants: Any) -> str:
     return "; ".join(f"{one['principal']} {one['role']}" for one in grants) or "-"
 
 
-def build_permissions_schedule(names: Names, *, running: bool = False) -> dg.ScheduleDefinition:
+def _build_permissions_schedule(names: Names, *, running: bool = False) -> dg.ScheduleDefinition:
     """Every hour: who has access is compared with who is declared."""
 
     @dg.schedule(

@@ -11,7 +11,7 @@ from mirrorlake.errors import LeaseHeld, MirrorlakeError, NotProved
 
 RETRIES = 3
 WAIT_SECONDS = 10
-LONGEST_WAIT = 60
+_LONGEST_WAIT = 60
 MOST_WAITS = 240
 """Attempts at a table that another run holds: some hours. A dead run's lease ends by itself."""
 
@@ -87,7 +87,7 @@ def dagster_errors(step: Step | None = None, *, only_held: bool = False) -> Iter
 
 def pause(number: int) -> float:
     """Seconds to wait before the next attempt: each time twice as long, up to a minute."""
-    return min(WAIT_SECONDS * 2 ** min(number, 10), LONGEST_WAIT)
+    return min(WAIT_SECONDS * 2 ** min(number, 10), _LONGEST_WAIT)
 
 
 _WAITED: Counter[tuple[str, str]] = Counter()

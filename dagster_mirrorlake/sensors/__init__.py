@@ -6,13 +6,15 @@ What belongs here: requests and messages. What doesn't: deciding which table mov
 (`mirrorlake.operations.days.unfolded`); no sensor starts a JVM.
 """
 
-from dagster_mirrorlake.sensors.cleanup import build_cleanup_schedule
-from dagster_mirrorlake.sensors.daily import build_schedule
 from dagster_mirrorlake.sensors.failed import build_failed_sensor
-from dagster_mirrorlake.sensors.maintenance import build_maintenance_schedule
 from dagster_mirrorlake.sensors.moved import build_moved_sensor
 from dagster_mirrorlake.sensors.partitions import build_partitions_sensor
-from dagster_mirrorlake.sensors.proofs import build_proof_schedule
+from dagster_mirrorlake.sensors.schedules import (
+    build_cleanup_schedule,
+    build_maintenance_schedule,
+    build_proof_schedule,
+    build_schedule,
+)
 from dagster_mirrorlake.sensors.tenants import build_tenants_sensor
 from dagster_mirrorlake.sensors.unfolded import build_unfolded_sensor
 

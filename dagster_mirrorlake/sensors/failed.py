@@ -33,7 +33,7 @@ def build_failed_sensor(
     def failed_runs(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
         if named.mirror and not _is_over(context.dagster_run, tables, tenants, named):
             return dg.SkipReason("The run is over assets of others")
-        line = failure_line(context)
+        line = _failure_line(context)
         context.log.error(line)
         logger.error(line)
         return None
@@ -55,7 +55,7 @@ def _is_over(
     return not selected.isdisjoint({*keys, maintenance_key(names)})
 
 
-def failure_line(context: dg.RunFailureSensorContext) -> str:
+def _failure_line(context: dg.RunFailureSensorContext) -> str:
     """``table …: <the first reason> (run …: <steps>)``, on one line; without a table the steps come
     first."""
     run_id, events = context.dagster_run.run_id, context.get_step_failure_events()

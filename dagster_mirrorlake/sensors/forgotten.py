@@ -20,7 +20,7 @@ from mirrorlake.config.partitions import day_of
 if TYPE_CHECKING:
     from mirrorlake.operations.days.day_reports import DayReport, ReportCursor
 
-GLANCED = 20
+_GLANCED = 20
 """Tables of which a look sees whether an asset has no materialisation at all: that costs little."""
 COMPARED_EVERY = 6
 """Looks between two in which a table is compared partition by partition."""
@@ -70,8 +70,8 @@ def find_forgotten(
     found = Forgotten()
     if not known:
         return found
-    start = number * GLANCED % len(known)
-    glanced = [*known[start:], *known[:start]][:GLANCED]
+    start = number * _GLANCED % len(known)
+    glanced = [*known[start:], *known[:start]][:_GLANCED]
     chosen = {*left, *_empty(instance, glanced)}
     if number % COMPARED_EVERY == 0:
         chosen.add(known[number // COMPARED_EVERY % len(known)].contract.name)

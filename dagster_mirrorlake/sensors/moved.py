@@ -162,7 +162,7 @@ def _columns(
     from dagster_mirrorlake.assets.columns import source_schema
     from mirrorlake.sources.mysql.introspection.introspect import read_tables
     from mirrorlake.sources.mysql.introspection.lake_names import in_lake
-    from mirrorlake.table.source_columns import source_columns
+    from mirrorlake.table.columns.source_columns import source_columns
 
     wanted = {(c.database, c.table): c for c in contracts}
     databases = dict.fromkeys(database for database, _ in wanted)

@@ -44,7 +44,7 @@ _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class LakeCursor:
+class _LakeCursor:
     """What is remembered: how far reports have come (a cursor of its own, as text), and the day
     (ISO) for which the partitions of copied tables were set right; by table, until when (ISO) it
     was reported to be unchanged; by table of tenants, what was reported of it; by publisher, what
@@ -101,7 +101,7 @@ def _look(context: dg.SensorEvaluationContext, mirrored: Mirrored) -> dg.SensorR
     from mirrorlake.operations.cursors import cursor_text, read_cursor
 
     instance, now = context.instance, datetime.now(UTC)
-    before = read_cursor(LakeCursor, context.cursor, LakeCursor())
+    before = read_cursor(_LakeCursor, context.cursor, _LakeCursor())
     resources = mirrored.names.resources(context)
     lake, ledger = resources.lake.lake, resources.ledger.ledger
     _, newest = materialized_since(instance, None)
@@ -128,7 +128,7 @@ def _look(context: dg.SensorEvaluationContext, mirrored: Mirrored) -> dg.SensorR
     names = {table.contract.name for table in mirrored.tables}
     unchanged = {n: at for n, at in before.unchanged.items() if n in names}
     unchanged |= {name: until for name, until, _ in confirmed}
-    after = LakeCursor(
+    after = _LakeCursor(
         *(cursor_text(done.cursor), now.date().isoformat(), unchanged, of_tenants, reported),
         shown=shown_to,
         looks=before.looks + 1,
@@ -150,7 +150,7 @@ def _look(context: dg.SensorEvaluationContext, mirrored: Mirrored) -> dg.SensorR
 
 
 def _find_tenants(
-    context: dg.SensorEvaluationContext, mirrored: Mirrored, before: LakeCursor
+    context: dg.SensorEvaluationContext, mirrored: Mirrored, before: _LakeCursor
 ) -> tuple[list[dg.AssetMaterialization], dict[str, str]]:
     if not mirrored.tenants:
         return [], {}
@@ -162,7 +162,7 @@ def _find_tenants(
 
 
 def _find_computed(
-    instance: dg.DagsterInstance, resources: Any, mirrored: Mirrored, before: LakeCursor
+    instance: dg.DagsterInstance, resources: Any, mirrored: Mirrored, before: _LakeCursor
 ) -> tuple[list[dg.AssetMaterialization], list[dg.AssetCheckEvaluation]]:
     """Partitions that Dagster has no record of, and the verdicts on those that the last look
     reported: looked for once in a minute, as to compile models takes seconds where there are
@@ -196,7 +196,7 @@ def _report_tables(
     lake: Any,
     ledger: Any,
     tables: Sequence[MirroredTable],
-    before: LakeCursor,
+    before: _LakeCursor,
     now: datetime,
 ) -> _Reported:
     """Find what is due and write it, page by page, until nothing is or the tick's time is over. A
@@ -240,7 +240,7 @@ def _report_forgotten(
     lake: Any,
     ledger: Any,
     tables: Sequence[MirroredTable],
-    before: LakeCursor,
+    before: _LakeCursor,
     done: _Reported,
     today: date,
 ) -> None:

@@ -33,6 +33,6 @@ class Reports:
         self.ended |= other.ended
 
 
-FindReports = Callable[[dg.DagsterInstance, Any, "Ledger", Sequence[MirroredTable]], Reports]
-REPORTS: Seam[FindReports] = Seam("landed reports", "dagster_mirrorlake")
+_FindReports = Callable[[dg.DagsterInstance, Any, "Ledger", Sequence[MirroredTable]], Reports]
+REPORTS: Seam[_FindReports] = Seam("landed reports", "dagster_mirrorlake")
 """By the name of the mode; called with the lake, the ledger, and the tables of such modes."""

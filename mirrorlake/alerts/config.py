@@ -14,9 +14,9 @@ from pydantic import (
     model_validator,
 )
 
-from mirrorlake.config.added_sections import AddedSection
 from mirrorlake.config.fields import Findings, Port, Section
 from mirrorlake.config.secrets import PLACEHOLDER, Secret, UnsetSecret
+from mirrorlake.config.sections.added import AddedSection
 
 SERVICES: Final = "services."
 """What the names of hooks under ``alerts.services`` begin with."""

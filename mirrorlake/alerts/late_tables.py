@@ -175,7 +175,7 @@ def _test(config: AlertsConfig, hook: str) -> str | None:
 
 
 def _deliver(
-    deliver: Deliver, sent: SentAlerts, hook: str, begun: list[Alert], ended: list[Alert]
+    deliver: _Deliver, sent: SentAlerts, hook: str, begun: list[Alert], ended: list[Alert]
 ) -> list[Delivered]:
     error = deliver(text_of(begun, ended), begun, ended)
     if error is None:
@@ -209,11 +209,11 @@ def text_of(begun: Sequence[Alert], ended: Sequence[Alert]) -> str:
 
 # --- delivery -------------------------------------------------------------------------------------
 
-Deliver = Callable[[str, Sequence[Alert], Sequence[Alert]], str | None]
+_Deliver = Callable[[str, Sequence[Alert], Sequence[Alert]], str | None]
 """Sends a hook a text, what began and what ended; why it was not delivered, None where it was."""
 
 
-def _open(config: AlertsConfig, hook: str) -> Deliver:
+def _open(config: AlertsConfig, hook: str) -> _Deliver:
     """How a hook is notified; sends nothing.
 
     Raises:

@@ -24,7 +24,7 @@ ALERTS = sa.Table(
     sa.Column("claimed_until", sa.DateTime),
 )
 
-CLAIM_TIME = timedelta(minutes=2)
+_CLAIM_TIME = timedelta(minutes=2)
 """How long a process may take to deliver: after that another may try."""
 
 
@@ -78,7 +78,7 @@ class SentAlerts:
                         "kind": alert.kind,
                         "since": alert.since.replace(tzinfo=None),
                         "told": False,
-                        "claimed_until": now + CLAIM_TIME,
+                        "claimed_until": now + _CLAIM_TIME,
                     }
                     connection.execute(ALERTS.insert().values(values))
             except IntegrityError:
@@ -111,7 +111,7 @@ class SentAlerts:
             now = self._database.now(connection)
             free = sa.or_(ALERTS.c.claimed_until.is_(None), ALERTS.c.claimed_until < now)
             mine = sa.and_(_key(hook, alert), ALERTS.c.told == notified, free)
-            change = ALERTS.update().where(mine).values(claimed_until=now + CLAIM_TIME)
+            change = ALERTS.update().where(mine).values(claimed_until=now + _CLAIM_TIME)
             return connection.execute(change).rowcount == 1
 
     def _forget(self, hook: str, alert: Alert, *, notified: bool) -> None:

@@ -185,35 +185,7 @@ def _plan_copy(
     """The lake is where the contract file says, and is copied."""
     here = config.lake
     old_files, new_files = FileStore(here), FileStore(there)
-    if resumed is not None and place_of(here) == place_of(there):
-        raise LakeError(
-            f"the move to {place_of(there)} was interrupted, and lake.warehouse says that place "
-            "already",
-            next_step="Set lake.warehouse back to where the lake was, run it again, then set the "
-            "new place",
-        )
-    refuse_nested(old_files, new_files, "a move")
-    if place_of(here) != known[1] and resumed is None:
-        refuse_unfinished(here.model_copy(update={"warehouse": known[1]}))
-        raise LakeError(
-            f"the lake of this ledger is in {known[1]}, and lake.warehouse is {place_of(here)}",
-            next_step="Put the setting back; or, if the folder was moved, name where it is: "
-            "`mirrorlake lake move FOLDER`",
-        )
-    whole = identity_in(old_files)
-    if whole is not None and whole.unfinished:
-        raise unfinished_lake(place_of(here), whole.unfinished)
-    if whole is None:
-        raise LakeError(
-            f"there is no lake in {old_files.root}",
-            next_step="If its folder was moved, name where it is: `mirrorlake lake move FOLDER`; "
-            "else put it back from a backup: `mirrorlake restore`",
-        )
-    if resumed is None and (some := next(iter(new_files.list()), None)):
-        raise LakeError(
-            f"{new_files.root} is not empty: it has {some}",
-            next_step="Name an empty place; nothing was changed",
-        )
+    _refuse_unmovable(here, there, known[1], old_files, new_files, resumed=resumed is not None)
     lake = Lake(here)
     refuse_unreadable(lake, "a move")
     named = read_entries(lake, lake_namespaces(config, ledger))
@@ -234,6 +206,51 @@ def _plan_copy(
         linked=len(reached) if new_files.is_on_disk_of(old_files) else 0,
     )
     return _Plan(move, "", here, there, roots, tuple(entries), tuple(reached), tuple(beside))
+
+
+def _refuse_unmovable(
+    here: LakeConfig,
+    there: LakeConfig,
+    known: str,
+    old_files: FileStore,
+    new_files: FileStore,
+    *,
+    resumed: bool,
+) -> None:
+    """See that a whole lake is where the contract file says, and that its copy has a place.
+
+    Raises:
+        LakeError: it is not, or there is none.
+    """
+    if resumed and place_of(here) == place_of(there):
+        raise LakeError(
+            f"the move to {place_of(there)} was interrupted, and lake.warehouse says that place "
+            "already",
+            next_step="Set lake.warehouse back to where the lake was, run it again, then set the "
+            "new place",
+        )
+    refuse_nested(old_files, new_files, "a move")
+    if place_of(here) != known and not resumed:
+        refuse_unfinished(here.model_copy(update={"warehouse": known}))
+        raise LakeError(
+            f"the lake of this ledger is in {known}, and lake.warehouse is {place_of(here)}",
+            next_step="Put the setting back; or, if the folder was moved, name where it is: "
+            "`mirrorlake lake move FOLDER`",
+        )
+    whole = identity_in(old_files)
+    if whole is not None and whole.unfinished:
+        raise unfinished_lake(place_of(here), whole.unfinished)
+    if whole is None:
+        raise LakeError(
+            f"there is no lake in {old_files.root}",
+            next_step="If its folder was moved, name where it is: `mirrorlake lake move FOLDER`; "
+            "else put it back from a backup: `mirrorlake restore`",
+        )
+    if not resumed and (some := next(iter(new_files.list()), None)):
+        raise LakeError(
+            f"{new_files.root} is not empty: it has {some}",
+            next_step="Name an empty place; nothing was changed",
+        )
 
 
 def _plan_by_hand(

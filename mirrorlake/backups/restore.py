@@ -19,12 +19,7 @@ import sqlalchemy as sa
 
 from mirrorlake.backups import manifest as saved
 from mirrorlake.backups.manifest import BackupManifest
-from mirrorlake.backups.project_parts import (
-    OnStep,
-    refuse_lent,
-    refuse_nested,
-    table_names,
-)
+from mirrorlake.backups.project_parts import OnStep, refuse_lent, refuse_nested, table_names
 from mirrorlake.config import Config
 from mirrorlake.config.fields import hide_url
 from mirrorlake.destinations.iceberg.catalog.entries import (

@@ -48,7 +48,7 @@ def publish(tables: Sequence[str], config_path: Path, as_json: bool, no_wait: bo
 
     config = open_contract(config_path)
     wait = timedelta(0) if no_wait else timedelta.max
-    chosen, broken = chosen_published(config, tables)
+    chosen, broken = _chosen_published(config, tables)
     done, failures = publish_all(config, chosen, wait)
     failures += broken
     if as_json:
@@ -79,7 +79,7 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool, dry_run: bool
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
-    chosen, broken = chosen_published(config, tables)
+    chosen, broken = _chosen_published(config, tables)
     with Workspace.open(config) as workspace:
         client = open_for(workspace, chosen)
         if dry_run:
@@ -116,7 +116,7 @@ def costs(tables: Sequence[str], config_path: Path, as_json: bool, days: int) ->
     from mirrorlake.ledger import Ledger
 
     config = open_contract(config_path)
-    names = [contract.name for contract in chosen_published(config, tables)[0]]
+    names = [contract.name for contract in _chosen_published(config, tables)[0]]
     since = datetime.now(UTC) - timedelta(days=days)
     found = costs_of(Ledger(config.ledger.url, config.ledger.wait), names, since)
     if as_json:
@@ -125,7 +125,7 @@ def costs(tables: Sequence[str], config_path: Path, as_json: bool, days: int) ->
         _print_costs(found)
 
 
-def chosen_published(
+def _chosen_published(
     config: Config, names: Sequence[str]
 ) -> tuple[tuple[PublishedContract, ...], list[tuple[str, MirrorlakeError]]]:
     """The contracts of these names, of any mode, of tenants, and models; all that are published in

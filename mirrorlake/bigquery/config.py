@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from mirrorlake.config.added_sections import AddedSection
 from mirrorlake.config.fields import Duration
+from mirrorlake.config.sections.added import AddedSection
 from mirrorlake.config.settings import PROJECT
 
 ViewKind: TypeAlias = Literal["clean", "full"]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mirrorlake.bigquery.config import BigQueryConfig
-from mirrorlake.config.added_sections import added_sections
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.resolved import path_of
-from mirrorlake.config.sections import ConfigSections
+from mirrorlake.config.sections.added import added_sections
+from mirrorlake.config.sections.contract_file import ConfigSections
 from mirrorlake.config.settings import namespaces_of
 
 _Found = Iterator[tuple[tuple[str | int, ...], str]]

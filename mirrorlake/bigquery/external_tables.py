@@ -21,13 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mirrorlake.bigquery.api.names import BigQueryTable
-from mirrorlake.bigquery.api.read_types import (
-    ColumnJson,
-    is_required,
-    may_fit,
-    type_read,
-    written,
-)
+from mirrorlake.bigquery.api.read_types import ColumnJson, is_required, may_fit, type_read, written
 from mirrorlake.bigquery.api.reader import BigQueryReader, TableSeen
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.config.fields import nearest

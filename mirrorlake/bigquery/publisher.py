@@ -11,12 +11,7 @@ from mirrorlake.bigquery.ledger import Publication, Publications
 from mirrorlake.config import Config
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS
-from mirrorlake.operations.publishers import (
-    FailedTables,
-    PublicationStatus,
-    Publisher,
-    Unsettled,
-)
+from mirrorlake.operations.publishers import FailedTables, PublicationStatus, Publisher, Unsettled
 from mirrorlake.operations.status.layer_status import newest_proof
 from mirrorlake.proof.coverage.coverage import ProofStatus
 

@@ -22,7 +22,7 @@ ATTENTION = 10
 _MOST = 20
 
 
-def print_attention(found: Sequence[Attention]) -> None:
+def _print_attention(found: Sequence[Attention]) -> None:
     """A line for each of the first, gravest first."""
     for one in found[:_MOST]:
         words = show.named(one.table, one.words)
@@ -36,7 +36,7 @@ def print_not_right(found: Sequence[Attention], tables: int) -> None:
     """What `status --strict` says last."""
     from mirrorlake.operations.status.attention import counts_of
 
-    print_attention(found)
+    _print_attention(found)
     words = f"{plural(tables, 'table')}: "
     words += f"not right: {_listed(counts_of(found))}" if found else "all is right"
     show.console.print(words, highlight=False, soft_wrap=True)
@@ -50,7 +50,7 @@ def print_summary(outcomes: Mapping[str, int], found: Sequence[Attention]) -> No
     """
     from mirrorlake.operations.status.attention import counts_of
 
-    print_attention(found)
+    _print_attention(found)
     tables = sum(outcomes.values())
     if tables == 1 and outcomes.get("failed") and not found:
         return  # its error says it

@@ -19,12 +19,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
-from mirrorlake.cli.work_options import (
-    DAY,
-    print_warnings,
-    request_of,
-    work_options,
-)
+from mirrorlake.cli.work_options import DAY, print_warnings, request_of, work_options
 from mirrorlake.config import Config
 from mirrorlake.operations.publishers import Loaded, print_published, publish_all
 from mirrorlake.runtime.plural import plural

@@ -73,11 +73,7 @@ def follow(
     SIGINT and SIGTERM end it after the round that runs, with exit code 0; the second one at once. A
     source, ledger or lake that is lost is waited for.
     """
-    from mirrorlake.operations.following.follower import (
-        FollowTerms,
-        follow_source,
-        followed_tables,
-    )
+    from mirrorlake.operations.following.follower import FollowTerms, follow_source, followed_tables
     from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
     from mirrorlake.workspace import Workspace
 

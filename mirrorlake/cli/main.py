@@ -15,15 +15,15 @@ from mirrorlake import __version__
 from mirrorlake.capabilities import Seam
 from mirrorlake.cli import show
 from mirrorlake.cli.backfills import backfill, invalidate
-from mirrorlake.cli.check import check
+from mirrorlake.cli.checking.check import check
+from mirrorlake.cli.checking.proof import proof
+from mirrorlake.cli.checking.readers import readers
+from mirrorlake.cli.checking.refold import refold, rekey
+from mirrorlake.cli.checking.repair import repair
 from mirrorlake.cli.follow import follow
 from mirrorlake.cli.lake import lake
 from mirrorlake.cli.machine import doctor, warm
 from mirrorlake.cli.plans import plan
-from mirrorlake.cli.proof import proof
-from mirrorlake.cli.readers import readers
-from mirrorlake.cli.refold import refold, rekey
-from mirrorlake.cli.repair import repair
 from mirrorlake.cli.shapes import schema
 from mirrorlake.cli.snapshots import clone, maintain
 from mirrorlake.cli.status import status

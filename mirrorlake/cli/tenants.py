@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 20
 """Tenants that failed, or differ, are listed up to this many; ``--json`` has them all."""
-PARTLY = 4
+_PARTLY = 4
 """The exit code where tenants failed and others were mirrored."""
 
 
@@ -334,4 +334,4 @@ def _print_left_out(
 def end_partly(results: Sequence[TenantsSynced]) -> None:
     """End with an exit code of its own where some tenants failed."""
     if any(one.failed for one in results):
-        sys.exit(PARTLY)
+        sys.exit(_PARTLY)

@@ -8,7 +8,7 @@ What belongs here: what a person may write, what it means, and what is refused b
 is queried. What doesn't: anything that opens a connection or looks into the lake.
 
 ======================  ============================================================
-`yaml_file`             text → plain values that remember their line
+`yaml`                  text → plain values that remember their line
 `fields`                durations, days, names and secrets: the types of single values
 `server`                one server: TLS, and how much load it may be put under
 `landing`               where snapshots land, and how a table is kept by them

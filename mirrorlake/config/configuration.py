@@ -11,15 +11,10 @@ from pydantic import Field, SecretStr
 from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.config.fields import Section
 from mirrorlake.config.landing import LandingConfig
-from mirrorlake.config.readers import ReadersConfig
 from mirrorlake.config.secrets import UnsetSecret
+from mirrorlake.config.sections.readers import ReadersConfig
 from mirrorlake.config.server import SourceConfig
-from mirrorlake.config.settings import (
-    LakeConfig,
-    LedgerConfig,
-    PrivacyConfig,
-    SparkConfig,
-)
+from mirrorlake.config.settings import LakeConfig, LedgerConfig, PrivacyConfig, SparkConfig
 from mirrorlake.config.spelling import (
     FOR_TENANTS,
     all_spellings,

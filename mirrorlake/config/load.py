@@ -11,22 +11,22 @@ from typing import Any, Final, Literal
 
 from pydantic import SecretStr, ValidationError
 
-from mirrorlake.config.added_sections import added_sections, file_sections, secret_paths
 from mirrorlake.config.configuration import Config
 from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.config.fields import matches
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.modes import MODES
-from mirrorlake.config.problems import raise_problems, read_text, validation_problems
 from mirrorlake.config.resolved import contract_problems
 from mirrorlake.config.secrets import PLACEHOLDER, UnsetSecret, has_placeholder
-from mirrorlake.config.sections import (
+from mirrorlake.config.sections.added import added_sections, file_sections, secret_paths
+from mirrorlake.config.sections.contract_file import (
     ConfigSections,
     DatabaseSection,
     DefaultsConfig,
     SourceSection,
     TableSection,
 )
+from mirrorlake.config.sections.table_findings import lake_names
 from mirrorlake.config.server import SourceConfig, Tls, TlsConfig
 from mirrorlake.config.settings import (
     LakeConfig,
@@ -38,9 +38,9 @@ from mirrorlake.config.settings import (
     namespaces_of,
 )
 from mirrorlake.config.source_url import default_tls, parse_source_url
-from mirrorlake.config.table_findings import lake_names
-from mirrorlake.config.yaml_file import Path as YamlPath
-from mirrorlake.config.yaml_file import Plain, Problem, YamlFile
+from mirrorlake.config.yaml.problems import raise_problems, read_text, validation_problems
+from mirrorlake.config.yaml.yaml_file import Path as YamlPath
+from mirrorlake.config.yaml.yaml_file import Plain, Problem, YamlFile
 from mirrorlake.errors import ConfigError
 
 _FIRST_FILE: Final = "`mirrorlake init --from mysql://…` writes a first one"

@@ -11,18 +11,14 @@ from mirrorlake.capabilities import Seam
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.fields import matches, nearest
 from mirrorlake.config.modes import MODES
-from mirrorlake.config.sections import ConfigSections, TenantTableSection
-from mirrorlake.config.settings import (
-    STREAM_SUFFIX,
-    Namespaces,
-    default_namespaces,
-    namespaces_of,
-)
+from mirrorlake.config.sections.contract_file import ConfigSections
+from mirrorlake.config.sections.tenants import TenantTableSection
+from mirrorlake.config.settings import STREAM_SUFFIX, Namespaces, default_namespaces, namespaces_of
 from mirrorlake.config.source_url import parse_source_url
 from mirrorlake.errors import ConfigError
 
 _Found = Iterator[tuple[tuple[str | int, ...], str]]
-PROBLEMS: Final[Seam[Callable[[ConfigSections, tuple[TableContract, ...]], _Found]]] = Seam(
+_PROBLEMS: Final[Seam[Callable[[ConfigSections, tuple[TableContract, ...]], _Found]]] = Seam(
     "config.problems"
 )
 """What is wrong between sections of capabilities and the others."""
@@ -43,7 +39,7 @@ def contract_problems(
     yield from _namespace_collisions(sections)
     yield from _shared_tables(tables)
     yield from _taken_by_streams(tables)
-    for problems in PROBLEMS:
+    for problems in _PROBLEMS:
         yield from problems(sections, tables)
     yield from _tenants(sections)
     yield from _tenant_namespaces(sections)

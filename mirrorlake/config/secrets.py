@@ -26,7 +26,7 @@ _SECRET_NAME = re.compile(
 )
 
 
-def is_secret_name(name: str) -> bool:
+def _is_secret_name(name: str) -> bool:
     """Whether a property called so must not hold a literal (``s3.secret-key``, ``token``)."""
     return _SECRET_NAME.search(name) is not None
 
@@ -119,7 +119,7 @@ def _properties(value: object) -> object:
     found = [
         (name, "a secret is not written into this file: write ${env:NAME} and set that variable")
         for name, text in cast("dict[str, object]", value).items()
-        if is_secret_name(name) and isinstance(text, str) and not has_placeholder(text)
+        if _is_secret_name(name) and isinstance(text, str) and not has_placeholder(text)
     ]
     if found:
         raise Findings(found)
@@ -154,7 +154,7 @@ def _refuse_literal_password(template: str) -> None:
     login = head.partition("://")[2].rpartition("@")[0]
     literal = login.partition(":")[2].replace("\0", "")
     for name, _, text in (pair.partition("=") for pair in query.split("&")):
-        literal += text.replace("\0", "") if is_secret_name(name) else ""
+        literal += text.replace("\0", "") if _is_secret_name(name) else ""
     if literal:
         raise ValueError(
             "a password is not written into this file: write ${env:NAME} in its place"

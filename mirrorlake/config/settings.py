@@ -46,7 +46,7 @@ ShapePolicy: TypeAlias = Literal["evolve", "fail"]
 PublishTo: TypeAlias = Literal["lake", "bigquery"]
 PartitionSize: TypeAlias = Literal["hour", "day", "month"]
 WriteMode: TypeAlias = Literal["merge-on-read", "copy-on-write"]
-HASH_KEY_LENGTH: Final = 16
+_HASH_KEY_LENGTH: Final = 16
 PROJECT: Final = r"^(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]*[a-z0-9]$"
 """What the ids of Google's projects are like."""
 
@@ -216,9 +216,9 @@ class PrivacyConfig(Section):
         key: SecretStr | None = self.hash_key
         if isinstance(key, UnsetSecret):
             return self
-        if key is not None and len(key.get_secret_value()) < HASH_KEY_LENGTH:
+        if key is not None and len(key.get_secret_value()) < _HASH_KEY_LENGTH:
             message = (
-                f"a key shorter than {HASH_KEY_LENGTH} characters can be guessed: set a longer one"
+                f"a key shorter than {_HASH_KEY_LENGTH} characters can be guessed: set a longer one"
             )
             raise Findings([("hash_key", message)])
         return self

@@ -20,7 +20,7 @@ from mirrorlake.sources.mysql.binlog.requirements import LogRequirement, find_mi
 
 logger = logging.getLogger(__name__)
 
-RETENTION: Final = timedelta(days=2)
+_RETENTION: Final = timedelta(days=2)
 """How long a log should be kept: a mirror may stand still over a weekend's night."""
 _WEIGHED: Final = ("binlog_expire_logs_seconds", "expire_logs_days")
 _REASON: Final = "binlog: the server's log has every change; see docs/binlog.md"
@@ -44,7 +44,7 @@ class LogProposal:
 def read_log(connection: Connection[Any]) -> tuple[LogRequirement, ...] | None:
     """What a server lacks for its log to be followed; None where it does not say."""
     try:
-        found = find_missing(connection, RETENTION)
+        found = find_missing(connection, _RETENTION)
     except SourceError as error:
         logger.info("whether the log can be followed is not known: %s", error)
         return None

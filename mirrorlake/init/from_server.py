@@ -20,13 +20,7 @@ from mirrorlake.errors import ConfigError, SchemaError, SourceError
 from mirrorlake.init.by_log import LogProposal, propose, read_log
 from mirrorlake.init.choice import Choice, choose_databases, choose_tables
 from mirrorlake.init.first_day import read_first_day
-from mirrorlake.init.render import (
-    HOME,
-    ZoneFound,
-    password_variable,
-    render_contract,
-    source_name,
-)
+from mirrorlake.init.render import HOME, ZoneFound, password_variable, render_contract, source_name
 from mirrorlake.init.suggest_tables import SuggestedTable, Warned, suggest_contract
 from mirrorlake.init.summary import (
     IndexWanted,
@@ -133,16 +127,10 @@ def write_first_contract(
     parsed = _completed(parse_source_url(url))
     name = name or source_name(parsed)
     found = _suggest(parsed.source(name), parsed.database, choice or Choice())
-    tables, zone = found.tables, found.zone
-    if not tables:
-        where = f"database {parsed.database}" if parsed.database else "any database"
-        others = f" ({found.skipped[0].name}: {found.skipped[0].reason})" if found.skipped else ""
-        raise SourceError(
-            f"{parsed.user} sees no table of {where} on {parsed.host}:{parsed.port}{others}",
-            source=name,
-            next_step="Check its name, and GRANT SELECT on it to this account",
-        )
-    tables, proposal = propose(tables, found.missing, wanted=by_log)
+    zone = found.zone
+    if not found.tables:
+        raise _no_table(name, parsed, found.skipped)
+    tables, proposal = propose(found.tables, found.missing, wanted=by_log)
     variables = _variables(name, parsed, tables)
     schema = output.with_name(SCHEMA)
     ours = _is_ours(schema)
@@ -165,6 +153,16 @@ def write_first_contract(
         schema=str(schema) if ours else None,
         same_tables=tables_of_many(tables),
         log=proposal,
+    )
+
+
+def _no_table(name: str, parsed: SourceUrl, skipped: Sequence[Skipped]) -> SourceError:
+    where = f"database {parsed.database}" if parsed.database else "any database"
+    others = f" ({skipped[0].name}: {skipped[0].reason})" if skipped else ""
+    return SourceError(
+        f"{parsed.user} sees no table of {where} on {parsed.host}:{parsed.port}{others}",
+        source=name,
+        next_step="Check its name, and GRANT SELECT on it to this account",
     )
 
 

@@ -28,9 +28,9 @@ from mirrorlake.schema.detectors import RuleKind, find_personal
 from mirrorlake.sources.mysql.introspection.introspect import Column
 from mirrorlake.sources.mysql.types.registry import BYTES, TEXTS
 
-ENOUGH: Final = 0.5
+_ENOUGH: Final = 0.5
 """The share of sampled values from which on what they hold decides; below, a person decides."""
-ENOUGH_SAMPLES: Final = 20
+_ENOUGH_SAMPLES: Final = 20
 """Of fewer, a share says too little: where 10 of 20 texts hold an e-mail address, at least 29 % of
 all do, with 97.5 % certainty (Wilson's interval); where 1 of 2 does, at least 9 %."""
 # Applications keep texts in columns of bytes, too.
@@ -245,8 +245,8 @@ def _by_shape(column: Column, samples: Sequence[str], words: str) -> Suggestion 
         return None
     suggestion = _suggestion(column, found.kind, str(found))
     # A payload is worth more than a guess: a person decides on a few values among many.
-    thin = found.kind == "drop" and found.samples < ENOUGH_SAMPLES and not found.whole
-    return replace(suggestion, unsure=thin or found.share < ENOUGH)
+    thin = found.kind == "drop" and found.samples < _ENOUGH_SAMPLES and not found.whole
+    return replace(suggestion, unsure=thin or found.share < _ENOUGH)
 
 
 def _suggestion(column: Column, kind: RuleKind, reason: str) -> Suggestion:

@@ -28,7 +28,7 @@ from mirrorlake.init.summary import (
 )
 from mirrorlake.runtime.plural import plural
 
-WIDTH: Final = 100
+_WIDTH: Final = 100
 HOME: Final = ".mirrorlake"
 """Where a first contract has its lake and ledger, relative to its own folder."""
 HASH_KEY: Final = "MIRRORLAKE_HASH_KEY"
@@ -146,29 +146,29 @@ def _summary(tables: Sequence[SuggestedTable], skipped: Sequence[Skipped]) -> It
     if not tables:
         return
     yield "#"
-    yield from _comment(f"{modes_in_words(count_modes(tables))}.", 0)
+    yield from comment(f"{modes_in_words(count_modes(tables))}.", 0)
     for words, names in skipped_kinds(skipped).items():
-        yield from _comment(f"Skipped {words}: {listed(names, first=len(names))}.", 0)
+        yield from comment(f"Skipped {words}: {listed(names, first=len(names))}.", 0)
     if late := late_deletes(count_modes(tables)):
-        yield from _comment(f"{late}.", 0)
+        yield from comment(f"{late}.", 0)
     kinds = warning_kinds(tables)
     if kinds:
         yield "#"
         yield "# Warnings by kind; each stands at its table too:"
     for kind in kinds:
-        yield from _comment(f"- {kind}", 0)
+        yield from comment(f"- {kind}", 0)
     wanted, nullable = indexes_wanted(tables), nullable_times(tables)
     if wanted or nullable:
         yield "#"
     if wanted:
         full = full_copies(count_modes(tables).get("full", 0), len(tables), len(wanted))
-        yield from _comment(f"{full}. Ask the administrator of the server:", 0)
+        yield from comment(f"{full}. Ask the administrator of the server:", 0)
         for index in wanted:
             # Not wrapped: a statement is copied as a line. It has no line of its own inside.
             statement = index.statement
             yield f"#   {statement if statement.isprintable() else quoted(statement)}"
     if nullable:
-        yield from _comment(f"{nullable_words(nullable, after_others=bool(wanted))}.", 0)
+        yield from comment(f"{nullable_words(nullable, after_others=bool(wanted))}.", 0)
 
 
 def _log(found: LogProposal | None) -> Iterator[str]:
@@ -178,7 +178,7 @@ def _log(found: LogProposal | None) -> Iterator[str]:
         yield "#"
     for line in lines:
         # A statement is copied as a line.
-        yield from [f"# {line}"] if line.startswith("  ") else _comment(line, 0)
+        yield from [f"# {line}"] if line.startswith("  ") else comment(line, 0)
 
 
 def lake_and_ledger(home: str = HOME) -> Iterator[str]:
@@ -227,14 +227,14 @@ def _source(name: str, url: SourceUrl, zone: ZoneFound) -> Iterator[str]:
 
 def _zone(zone: ZoneFound) -> Iterator[str]:
     if zone.name is None:
-        yield from _comment(
+        yield from comment(
             f"WARNING: no known time zone is like the server's ({zone.words}). Name the one in "
             "which DATETIME is written: until then tables with a DATETIME cursor are refused.",
             4,
         )
     else:
-        yield from _comment(f"The server's own ({zone.words}), in which its NOW() writes.", 4)
-    yield from _comment(
+        yield from comment(f"The server's own ({zone.words}), in which its NOW() writes.", 4)
+    yield from comment(
         "If the application writes DATETIME by a clock of its own, name that zone and add "
         "`time_zone_of: application`.",
         4,
@@ -272,7 +272,7 @@ def _folded(namespaces: Namespaces) -> set[str]:
 def _left_out(table: SuggestedTable) -> Iterator[str]:
     yield ""
     message = f"Left out: {quoted(table.table)}, whose name with its database's is another table's."
-    yield from _comment(message, 10)
+    yield from comment(message, 10)
 
 
 def _table(table: SuggestedTable) -> Iterator[str]:
@@ -280,9 +280,9 @@ def _table(table: SuggestedTable) -> Iterator[str]:
     yield ""
     yield f"          # About {rows}, by the server's estimate."
     for note in table.notes:
-        yield from _comment(note, 10)
+        yield from comment(note, 10)
     for warning in table.warnings:
-        yield from _comment(f"WARNING: {warning.text}", 10)
+        yield from comment(f"WARNING: {warning.text}", 10)
     yield f"          {quoted(table.table)}:"
     yield f"            mode: {table.mode}"
     yield f"            key: [{', '.join(map(quoted, table.key))}]"
@@ -301,15 +301,16 @@ def _table(table: SuggestedTable) -> Iterator[str]:
 
 
 def _rule(suggestion: Suggestion) -> Iterator[str]:
-    yield from _comment(suggestion.reason, 14)
+    yield from comment(suggestion.reason, 14)
     rule = suggestion.rule
     # Quoted, because other readers of YAML take a bare null for nothing.
     text = f"pii: {quoted(rule.pii)}" if rule.pii else f"pci: {rule.pci}"
     yield f"              {quoted(suggestion.column)}: {{{text}}}"
 
 
-def _comment(text: str, indent: int) -> Iterator[str]:
+def comment(text: str, indent: int) -> Iterator[str]:
+    """A comment of the file, in lines that are no longer than `_WIDTH`."""
     start = " " * indent + "# "
     yield from wrap(
-        text, WIDTH, initial_indent=start, subsequent_indent=start, break_on_hyphens=False
+        text, _WIDTH, initial_indent=start, subsequent_indent=start, break_on_hyphens=False
     )

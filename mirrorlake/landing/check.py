@@ -35,7 +35,7 @@ from mirrorlake.proof.comparing.evidence import formatter_of
 from mirrorlake.proof.forms.differences import Difference, Formatter
 from mirrorlake.runtime.plural import plural
 from mirrorlake.sources.files.tasks import landing_errors
-from mirrorlake.table.new_columns import held_columns
+from mirrorlake.table.columns.new_columns import held_columns
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.cli.check import CheckTerms, ModeCheck, clean_notes, warn_of_clean
+from mirrorlake.cli.checking.check import CheckTerms, ModeCheck, clean_notes, warn_of_clean
 from mirrorlake.cli.reports import COLORS, Checked, print_rows
 from mirrorlake.config import TableContract
 from mirrorlake.runtime.plural import plural
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mirrorlake.workspace import Workspace
 
 
-def check_landed(workspace: Workspace, contract: TableContract, terms: CheckTerms) -> Checked:
+def _check_landed(workspace: Workspace, contract: TableContract, terms: CheckTerms) -> Checked:
     """Compare a table of mode ``snapshot`` with the files that landed."""
     from mirrorlake.landing.check import (
         check_snapshots,
@@ -54,4 +54,4 @@ def check_landed(workspace: Workspace, contract: TableContract, terms: CheckTerm
     return Checked(contract.name, found.verdict, words, show_it, rows, notes)
 
 
-CHECK = ModeCheck("kept by snapshots", check_landed)
+CHECK = ModeCheck("kept by snapshots", _check_landed)

@@ -22,9 +22,9 @@ from mirrorlake.operations.schema_changes.exchanged_columns import (
 )
 from mirrorlake.operations.schema_changes.recorded_contracts import recorded_contract
 from mirrorlake.serving.views import hold_view
-from mirrorlake.table.exchanged import exchanged_name, record_exchanged, undecided_pairs
+from mirrorlake.table.columns.exchanged import exchanged_name, record_exchanged, undecided_pairs
+from mirrorlake.table.columns.source_columns import recorded_columns
 from mirrorlake.table.lake_tables import clean_of, deduped_of
-from mirrorlake.table.source_columns import recorded_columns
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -40,9 +40,9 @@ from mirrorlake.operations.schema_changes.recorded_contracts import record_contr
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.serving.views import is_as_written
 from mirrorlake.sources.files.tasks import landing_errors
+from mirrorlake.table.columns.new_columns import held_columns, remember_columns, why_held
+from mirrorlake.table.columns.source_columns import SourceColumn, record_source_columns
 from mirrorlake.table.lake_tables import clean_of, deduped_of
-from mirrorlake.table.new_columns import held_columns, remember_columns, why_held
-from mirrorlake.table.source_columns import SourceColumn, record_source_columns
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)

@@ -45,12 +45,12 @@ def landed_status(
         freshness=ledger.clock() - max(times) if times and not moved else None,
         checks=damage or (NOT_KNOWN if moved else snapshot_checks(proof, proved, bool(published))),
         proved=proved,
-        error=moved or open_words(records, SnapshotNotices(ledger).notices(contract.name)),
+        error=moved or _open_words(records, SnapshotNotices(ledger).notices(contract.name)),
         originals={},
     )
 
 
-def open_words(records: Sequence[SnapshotRecord], notices: Mapping[int, Notice]) -> str | None:
+def _open_words(records: Sequence[SnapshotRecord], notices: Mapping[int, Notice]) -> str | None:
     """The snapshots that somebody should look at, newest first, each with its id and why."""
     found: list[str] = []
     for record in (one for one in reversed(records) if one.state != "skipped"):

@@ -19,7 +19,7 @@ from mirrorlake.operations.upkeep.maintain import Maintained, Size
 from mirrorlake.workspace import Workspace
 
 
-class LandedUpkeep:
+class _LandedUpkeep:
     """`ModeUpkeep` of mode ``snapshot``."""
 
     def side_tables(self, contract: TableContract) -> Iterator[Identifier]:
@@ -72,4 +72,4 @@ class LandedUpkeep:
         yield Maintained(place.store.describe(place.folder.path), "landing", before, after, 0, 0)
 
 
-UPKEEP = LandedUpkeep()
+UPKEEP = _LandedUpkeep()

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
 from mirrorlake.errors import TooFewRows
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.load.chunks.receipt import ChunkReceipt
@@ -45,7 +44,7 @@ def refuse_smaller_history(plan: ResolvedTable, lake: Lake, chunks: Sequence[Chu
         TooFewRows: it is empty and the mirror is not, or smaller by that share or more.
         LakeError: the lake could not be read.
     """
-    before = rows_shown(lake, plan.deduped) if plan.contract.shrink_limit is not None else None
+    before = lake.count_rows(plan.deduped) if plan.contract.shrink_limit is not None else None
     _refuse(plan, before, chunks, "a new history would begin with", "the mirror has")
 
 
@@ -84,7 +83,7 @@ def refuse_removals(
     limit = contract.shrink_limit
     if limit is None or not removed or contract.deletes == "ignore":
         return
-    shown = rows_shown(lake, Identifier(contract.namespaces.deduped, contract.table)) or 0
+    shown = lake.count_rows(Identifier(contract.namespaces.deduped, contract.table)) or 0
     if takes_too_many(shown, removed, limit) and count is not None:
         removed = count()
     if not takes_too_many(shown, removed, limit):
@@ -97,19 +96,6 @@ def refuse_removals(
         next_step="Look whether MySQL should hold so few. If it should: `mirrorlake repair "
         f"{contract.name} --deletes --accept-smaller` takes them out",
     )
-
-
-def rows_shown(lake: Lake, identifier: Identifier) -> int | None:
-    """How many rows a lake table shows; None where there is no such table.
-
-    Raises:
-        LakeError: the lake could not be read.
-    """
-    table = lake.load(identifier)
-    if table is None:
-        return None
-    with lake.translated(identifier):
-        return count_shown(table)
 
 
 def last_copy(ledger: Ledger, name: str) -> Load | None:

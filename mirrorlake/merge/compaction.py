@@ -47,7 +47,7 @@ def compact_if_due(spark: Callable[[], SparkSession], lake: Lake, identifier: Id
     failure leaves the layer as it is, is logged, and is tried again after the next fold.
     """
     table = lake.load(identifier)
-    if table is None or (commits_since(table) < COMMITS and not _has_old_deletes(table)):
+    if table is None or (_commits_since(table) < COMMITS and not _has_old_deletes(table)):
         return False
     try:
         with spark_errors(str(identifier)):
@@ -64,7 +64,7 @@ def _has_old_deletes(table: LakeTable) -> bool:
     return statistics_of(snapshot).delete_files > 0
 
 
-def commits_since(table: LakeTable) -> int:
+def _commits_since(table: LakeTable) -> int:
     """How many commits a table has had since it was compacted, made, or filled with a load's files
     in place of its own."""
     count = 0

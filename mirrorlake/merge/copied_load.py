@@ -13,9 +13,9 @@ from mirrorlake.destinations.iceberg.model import LakeFile, LakeTable, NewTable
 from mirrorlake.destinations.iceberg.tables.field_ids import shares_ids
 from mirrorlake.destinations.iceberg.tables.tables import TARGET_BYTES
 from mirrorlake.ledger import Load, RawFile
-from mirrorlake.merge.raw_versions import wanted_types
+from mirrorlake.merge.row_sql.raw_versions import wanted_types
+from mirrorlake.merge.row_sql.version_sql import version_columns, version_originals
 from mirrorlake.merge.statements import Layer
-from mirrorlake.merge.version_sql import version_columns, version_originals
 from mirrorlake.schema.own_columns import DELETED, ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace

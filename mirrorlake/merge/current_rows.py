@@ -10,10 +10,10 @@ from pydantic import SecretStr
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Load
-from mirrorlake.merge.conversions import spark_type
 from mirrorlake.merge.newest import key_originals, key_parts, newest_columns, raw_rows_sql
 from mirrorlake.merge.pruning import bounds_of, bounds_sql, may_prune
-from mirrorlake.merge.ranks import ALIVE, ALIVE_EVENT, GONE, RANK
+from mirrorlake.merge.row_sql.conversions import spark_type
+from mirrorlake.merge.row_sql.ranks import ALIVE, ALIVE_EVENT, GONE, RANK
 from mirrorlake.merge.statements import Layer, flags, original_of, same_value, unplaced_key
 from mirrorlake.schema.masking import keyed_hash
 from mirrorlake.schema.own_columns import DELETED_AT, EVENT, KEY, ORIGINAL, SEQ, TOKEN

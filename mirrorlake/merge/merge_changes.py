@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.iceberg.commits.commit import FOLDED
-from mirrorlake.merge.conversions import spark_type
 from mirrorlake.merge.fold_plan import LISTED, Todo
 from mirrorlake.merge.pruning import Bounds, bounds_of, bounds_sql, edges_of, may_prune
+from mirrorlake.merge.row_sql.conversions import spark_type
 from mirrorlake.merge.statements import Layer, merge_sql, replace_sql
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -19,7 +19,7 @@ from mirrorlake.workspace import Workspace
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ROWS_A_TASK = 50_000
+_ROWS_A_TASK = 50_000
 """One task writes this many changed rows: each makes a file of rows, and one of deletes per
 file that it meets."""
 
@@ -56,7 +56,7 @@ def merge_changes(
         if bounds is None or not bounds.empty or len(todo.loads) > 1:
             workspace.check_lease()
             statement = _merge_statement(plan, layer, bounds, key, todo)
-            tasks = 1 + todo.rows // ROWS_A_TASK
+            tasks = 1 + todo.rows // _ROWS_A_TASK
             rows = changes.coalesce(tasks) if listed else changes
             if plan.contract.write_mode == "copy-on-write":
                 # Spark 4.1 looks for the files to write again by a query of its own over these

@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.merge.ranks import GONE, newest_by
-from mirrorlake.merge.raw_versions import wanted_types
+from mirrorlake.merge.row_sql.ranks import GONE, newest_by
+from mirrorlake.merge.row_sql.raw_versions import wanted_types
+from mirrorlake.merge.row_sql.version_sql import version_columns, version_originals
 from mirrorlake.merge.statements import flags, original_of, text_literal, unplaced_key
-from mirrorlake.merge.version_sql import version_columns, version_originals
 from mirrorlake.schema.own_columns import (
     DELETED,
     DELETED_AT,

@@ -19,8 +19,8 @@ from mirrorlake.destinations.iceberg.tables.tables import TARGET_BYTES
 from mirrorlake.failpoints import failpoint
 from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.fold_plan import Todo
-from mirrorlake.merge.ranks import GONE
 from mirrorlake.merge.reshape import next_layer, next_names
+from mirrorlake.merge.row_sql.ranks import GONE
 from mirrorlake.merge.staging import branch_sql, drop_stale, new_branch
 from mirrorlake.merge.statements import Layer
 from mirrorlake.table.resolve import ResolvedTable

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
-RANGES = 16
+_RANGES = 16
 """Ranges of the leading key column, at most: with 50 the code that Spark makes of them was
 too long for the JVM to compile, and ran three times as long."""
 _SPREAD = 32
@@ -145,7 +145,7 @@ def _bounds_by_parts(changes: DataFrame, leading: str) -> Bounds:
 
     keys = changes.selectExpr(f"{leading} AS k")
     parts = (
-        keys.repartitionByRange(RANGES, f.col("k"))
+        keys.repartitionByRange(_RANGES, f.col("k"))
         .groupBy(f.spark_partition_id())
         .agg(f.min("k").alias("lo"), f.max("k").alias("hi"), f.count_if(f.isnull("k")).alias("n"))
         .toArrow()
@@ -175,7 +175,7 @@ def edges_of(table: LakeTable, column: str) -> tuple[Any, ...] | None:
 
 
 def cells(
-    values: pa.ChunkedArray, edges: Sequence[Any], most: int = RANGES
+    values: pa.ChunkedArray, edges: Sequence[Any], most: int = _RANGES
 ) -> tuple[KeyRange, ...]:
     """At most ``most`` ranges that hold all of these values and begin and end at edges.
 
@@ -188,7 +188,7 @@ def cells(
 
 
 def _snapped(
-    ranges: Sequence[KeyRange], edges: Sequence[Any], most: int = RANGES
+    ranges: Sequence[KeyRange], edges: Sequence[Any], most: int = _RANGES
 ) -> tuple[KeyRange, ...]:
     """Ranges (whose ends are in them) as ranges that begin and end at edges."""
     places = [_ordered(edge) for edge in edges]
@@ -217,7 +217,7 @@ def _ordered(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-def cover(values: pa.ChunkedArray, most: int = RANGES) -> tuple[KeyRange, ...]:
+def cover(values: pa.ChunkedArray, most: int = _RANGES) -> tuple[KeyRange, ...]:
     """At most ``most`` ranges that hold all of these values, cut where the gaps are widest.
 
     >>> cover(pa.chunked_array([[9, 1, 2, 8]]), most=2)

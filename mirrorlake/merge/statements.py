@@ -9,8 +9,8 @@ from pydantic import SecretStr
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.tables.schemas import has_original
-from mirrorlake.merge.conversions import spark_type
-from mirrorlake.merge.ranks import GONE
+from mirrorlake.merge.row_sql.conversions import spark_type
+from mirrorlake.merge.row_sql.ranks import GONE
 from mirrorlake.schema.masking import HASHABLE, mask_sql
 from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
 from mirrorlake.table.hash_key import unhashable, without_hash_key

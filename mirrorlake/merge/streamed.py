@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names
 from mirrorlake.merge.newest import key_originals, newest_columns, raw_rows_sql
-from mirrorlake.merge.ranks import GONE, RANK
+from mirrorlake.merge.row_sql.ranks import GONE, RANK
 from mirrorlake.merge.statements import Layer, deduped_layer, same_key, unplaced_key
 from mirrorlake.schema.own_columns import DELETED, DELETED_AT, KEY, ORIGINAL, SEQ
 from mirrorlake.table.resolve import ResolvedTable

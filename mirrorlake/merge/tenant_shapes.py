@@ -19,7 +19,7 @@ from mirrorlake.destinations.iceberg.model import LakeTable, column_names
 from mirrorlake.destinations.iceberg.tables.schemas import stored_types
 from mirrorlake.destinations.iceberg.tables.tables import refuse_edited
 from mirrorlake.ledger import Tenant, TenantPlace
-from mirrorlake.merge.version_sql import version_columns, version_originals
+from mirrorlake.merge.row_sql.version_sql import version_columns, version_originals
 from mirrorlake.schema.lattice import StoredType, common_type
 from mirrorlake.schema.own_columns import DATABASE, LOAD, ORIGINAL, SOURCE, VERSION
 from mirrorlake.table.tenants import raw_of

@@ -32,22 +32,9 @@ from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.raw.raw_files import compare_bytes
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.reshape import NEXT, next_names
-from mirrorlake.merge.staging import (
-    append_rows,
-    branch_sql,
-    drop_stale,
-    made_of,
-    new_branch,
-    seal,
-)
+from mirrorlake.merge.staging import append_rows, branch_sql, drop_stale, made_of, new_branch, seal
 from mirrorlake.merge.tenant_due import add_due
-from mirrorlake.merge.tenant_shapes import (
-    LISTED,
-    TenantShapes,
-    listed,
-    places_sql,
-    rows_sql,
-)
+from mirrorlake.merge.tenant_shapes import LISTED, TenantShapes, listed, places_sql, rows_sql
 from mirrorlake.schema.own_columns import DATABASE, SOURCE
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.workspace import Workspace

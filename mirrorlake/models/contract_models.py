@@ -31,14 +31,8 @@ from mirrorlake.models.compile.project import compile_models
 from mirrorlake.models.external_sources.inspect import look_at_externals
 from mirrorlake.models.external_sources.own_places import OwnPlaces
 from mirrorlake.models.external_sources.tables import Externals, ExternalTable
-from mirrorlake.models.files.declaration import (
-    Declaration,
-    read_declarations,
-)
-from mirrorlake.models.files.external_table import (
-    ExternalDeclaration,
-    read_externals,
-)
+from mirrorlake.models.files.declaration import Declaration, read_declarations
+from mirrorlake.models.files.external_table import ExternalDeclaration, read_externals
 from mirrorlake.models.files.model_files import FOLDER
 from mirrorlake.models.scope_values.comprehension import ScopeValues, shown_text, text_of
 from mirrorlake.models.spark_sql.parser import table_name

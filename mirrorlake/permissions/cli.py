@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mirrorlake.permissions.compare import OpenPermissions
     from mirrorlake.permissions.ledger import AccessChangeRecord, GrantRecord
 
-file_option = click.option(
+_file_option = click.option(
     "--file",
     "file_path",
     type=click.Path(path_type=Path),
@@ -44,7 +44,7 @@ def permissions() -> None:
 
 @permissions.command()
 @show.config_option
-@file_option
+@_file_option
 @show.json_option
 def plan(config_path: Path, file_path: Path | None, as_json: bool) -> None:
     """Say what apply would add and remove; nothing is touched."""
@@ -60,7 +60,7 @@ def plan(config_path: Path, file_path: Path | None, as_json: bool) -> None:
 
 @permissions.command()
 @show.config_option
-@file_option
+@_file_option
 @show.json_option
 def apply(config_path: Path, file_path: Path | None, as_json: bool) -> None:
     """Add what is declared, and remove what is not; the ledger keeps each change."""
@@ -85,7 +85,7 @@ def apply(config_path: Path, file_path: Path | None, as_json: bool) -> None:
 
 @permissions.command()
 @show.config_option
-@file_option
+@_file_option
 @show.json_option
 def verify(config_path: Path, file_path: Path | None, as_json: bool) -> None:
     """Compare what is with what is declared, for a schedule; nothing is touched."""

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 from pydantic import ValidationError
 
 from mirrorlake.config.fields import nearest
-from mirrorlake.config.problems import raise_problems, read_text, validation_problems
-from mirrorlake.config.yaml_file import Path as YamlPath
-from mirrorlake.config.yaml_file import YamlFile
+from mirrorlake.config.yaml.problems import raise_problems, read_text, validation_problems
+from mirrorlake.config.yaml.yaml_file import Path as YamlPath
+from mirrorlake.config.yaml.yaml_file import YamlFile
 from mirrorlake.errors import ConfigError
 from mirrorlake.permissions.file_sections import SET, DatasetSection, PermissionsFile
 from mirrorlake.permissions.grants import (
@@ -111,10 +111,10 @@ def _set_problems(sections: PermissionsFile) -> PlacedWords:
             elif member.lower() in map(str.lower, members[:index]):
                 yield ("sets", name, index), f"{member} is in this set twice: leave one out"
     for dataset, section in sections.datasets.items():
-        yield from unknown_sets(("datasets", dataset, "principals"), section.principals, sets)
+        yield from _unknown_sets(("datasets", dataset, "principals"), section.principals, sets)
 
 
-def unknown_sets(path: YamlPath, members: Iterable[str], sets: Sets) -> PlacedWords:
+def _unknown_sets(path: YamlPath, members: Iterable[str], sets: Sets) -> PlacedWords:
     """Sets that are named and are not there; each at its name."""
     for member in members:
         inner = member.removeprefix(SET)
@@ -165,7 +165,7 @@ def _grant_problems(section: DatasetSection, sets: Sets) -> PlacedWords:
 def _written(section: DatasetSection, sets: Sets) -> Iterator[tuple[str, Role, YamlPath]]:
     """Each principal with each of its roles, and where in the dataset's section it is written."""
     for member, roles in section.principals.items():
-        for principal in members_of(member, sets):
+        for principal in _members_of(member, sets):
             for role in roles:
                 yield principal, role, ("principals", member)
     for person, exception in section.exceptions.items():
@@ -173,7 +173,7 @@ def _written(section: DatasetSection, sets: Sets) -> Iterator[tuple[str, Role, Y
             yield principal_of(person), role, ("exceptions", person)
 
 
-def members_of(member: str, sets: Sets) -> list[str]:
+def _members_of(member: str, sets: Sets) -> list[str]:
     """The principals that a member stands for, each as often as it is written."""
     if not member.startswith(SET):
         return [principal_of(member)]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mirrorlake.config.yaml_file import Path as YamlPath
-from mirrorlake.config.yaml_file import YamlFile
+from mirrorlake.config.yaml.yaml_file import Path as YamlPath
+from mirrorlake.config.yaml.yaml_file import YamlFile
 from mirrorlake.permissions.declared_datasets import place_of
 from mirrorlake.permissions.file_sections import Groups, PermissionsFile
 from mirrorlake.permissions.grants import Grant

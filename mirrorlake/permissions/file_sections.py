@@ -75,7 +75,7 @@ def _object(parts: int) -> AfterValidator:
     return AfterValidator(check)
 
 
-GroupRole: TypeAlias = Literal["owner", "manager", "member"]
+_GroupRole: TypeAlias = Literal["owner", "manager", "member"]
 _ROLE_SCHEMA: Final = {"type": "string", "examples": ["reader", "writer", "owner"]}
 _RoleName = Annotated[Role, AfterValidator(role_of), WithJsonSchema(_ROLE_SCHEMA)]
 _Roles = Annotated[
@@ -90,7 +90,7 @@ _SetName = Annotated[str, AfterValidator(_set_name)]
 _DatasetName = Annotated[str, _name("dataset", r"[A-Za-z0-9_]{1,1024}", "letters, digits and _")]
 _GroupAddress = Annotated[str, AfterValidator(_group_address)]
 _GroupMember = Annotated[str, AfterValidator(_group_member)]
-Groups: TypeAlias = dict[_GroupAddress, dict[_GroupMember, GroupRole]]
+Groups: TypeAlias = dict[_GroupAddress, dict[_GroupMember, _GroupRole]]
 
 
 class UserException(Section):

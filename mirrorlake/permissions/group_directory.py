@@ -48,7 +48,7 @@ class GroupDirectory(Protocol):
 
 
 @dataclass(frozen=True)
-class CloudIdentity:
+class _CloudIdentity:
     """Google groups by the Cloud Identity API; a `GroupDirectory`."""
 
     _api: JsonApi
@@ -179,4 +179,4 @@ def open_groups(project: str) -> GroupDirectory:
     Raises:
         BigQueryError: Google's library is not installed, or nobody is logged in.
     """
-    return CloudIdentity(open_api(EMULATOR, _ADDRESS, project, _SCOPES))
+    return _CloudIdentity(open_api(EMULATOR, _ADDRESS, project, _SCOPES))

@@ -8,8 +8,8 @@ from itertools import chain
 from pathlib import Path
 
 from mirrorlake.config.configuration import Config
-from mirrorlake.config.problems import raise_problems
-from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.config.yaml.problems import raise_problems
+from mirrorlake.config.yaml.yaml_file import Problem, YamlFile
 from mirrorlake.permissions.declared_datasets import (
     DatasetPermissions,
     dataset_problems,

@@ -12,20 +12,20 @@ from typing import Literal, TypeAlias
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.tables.schemas import can_hold, iceberg_type
-from mirrorlake.merge.conversions import convert
-from mirrorlake.merge.raw_versions import unified_types
+from mirrorlake.merge.row_sql.conversions import convert
+from mirrorlake.merge.row_sql.raw_versions import unified_types
 from mirrorlake.merge.statements import clean_layer
 from mirrorlake.operations.loading.resolve import changes_of
 from mirrorlake.operations.planning.reader_impacts import ModelImpact
 from mirrorlake.schema.lattice import StoredType
 from mirrorlake.schema.versions import SchemaChanges
 from mirrorlake.sources.mysql.tables import Column, SourceTable
+from mirrorlake.table.columns.left_out import left_out_words
+from mirrorlake.table.columns.new_columns import gone_words
 from mirrorlake.table.continuity import kept_words, meaning_of_plan
 from mirrorlake.table.ddl import definition_of, silent_changes
 from mirrorlake.table.lake_tables import raw_tables
-from mirrorlake.table.left_out import left_out_words
 from mirrorlake.table.meaning import changes_between, strongest, words_of
-from mirrorlake.table.new_columns import gone_words
 from mirrorlake.table.resolve import ResolvedTable, names_not_in_bigquery, publish_step
 from mirrorlake.workspace import Workspace
 

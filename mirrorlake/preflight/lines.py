@@ -32,7 +32,7 @@ def with_lines(findings: Iterable[Finding], statements: Sequence[Statement]) -> 
     for finding in findings:
         line = finding.line
         if line is None and finding.column is not None:
-            line = last_naming(finding.column, statements)
+            line = _last_naming(finding.column, statements)
         yield replace(finding, line=changing[0].line if line is None else line)
 
 
@@ -76,7 +76,7 @@ def renames_of(statements: Sequence[Statement]) -> dict[str, str]:
     return found
 
 
-def last_naming(column: str, statements: Sequence[Statement]) -> int | None:
+def _last_naming(column: str, statements: Sequence[Statement]) -> int | None:
     """The line of the last statement that names a column; None where none does."""
     same = column.casefold()
     lines = (s.line for s in reversed(statements) for a in s.actions if same in set(_names(a)))

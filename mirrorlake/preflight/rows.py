@@ -17,7 +17,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.errors import SchemaError
-from mirrorlake.load.shrink_guard import last_copy, rows_shown
+from mirrorlake.load.shrink_guard import last_copy
 from mirrorlake.preflight.contents import Contents, contents_after
 from mirrorlake.preflight.findings import Finding
 from mirrorlake.sources.mysql.ddl.actions import Statement
@@ -60,7 +60,7 @@ def rows_findings(
     if after.how == "truncated":
         yield Finding("attention", "all rows go", line=after.line)
     copy = last_copy(workspace.ledger, before.name) if contract.copies else None
-    held = rows_shown(workspace.lake, before.deduped) if not contract.copies else None
+    held = workspace.lake.count_rows(before.deduped) if not contract.copies else None
     if copy is not None and copy.receipt is not None:
         held = copy.receipt.rows
     found = _Found(workspace, before, connection, after, held, redefined)

@@ -56,8 +56,8 @@ from mirrorlake.sources.mysql.introspection.introspect import read_sizes, read_t
 from mirrorlake.sources.mysql.introspection.lake_names import called
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.sources.mysql.tables import Column, SourceTable
+from mirrorlake.table.columns.lake_names import stood_for
 from mirrorlake.table.continuity import kept_words, meaning_of_plan
-from mirrorlake.table.lake_names import stood_for
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.meaning import changes_between, recorded_meaning, strongest, words_of
 from mirrorlake.table.resolve import ResolvedTable
@@ -237,7 +237,7 @@ def _looked(
     tables = TablesAfter(connection, migration, table)
     after, of_statements = _after(contract, tables, statements)
     findings = findings + of_statements
-    gone = stopped_by(findings)
+    gone = _stopped_by(findings)
     renamed = renames_of(called_in_lake(statements, contract))
     in_mirror = TableAfter(contract, called(table, contract), called(after, contract))
     if gone:
@@ -263,14 +263,14 @@ def _looked(
         return _resolve_after(workspace, contract, before, taken, renamed)
 
     now, stopped = resolve(after)
-    if alone and stopped_by(stopped):
+    if alone and _stopped_by(stopped):
         line = _line_of_stop(resolve, tables, statements)
         stopped = [replace(f, line=line) if f.severity == "breaks" else f for f in stopped]
     findings += stopped
     if now is not None and before is not None:
         now = without_exchanges(before, now, renamed)
     migration.after[contract.name] = replace(in_mirror, now=now, renamed=renamed)
-    if now is None or before is None or stopped_by(stopped):
+    if now is None or before is None or _stopped_by(stopped):
         return Preflight(contract.name, words, tuple(findings), name)
     return compare_tables(workspace, before, now, words, findings, renamed, suggest, size)
 
@@ -282,12 +282,12 @@ def _line_of_stop(
 ) -> int:
     """The line of the statement after which the table stops, whatever follows."""
     for number in range(len(statements) - 1, 0, -1):
-        if not stopped_by(resolve(tables.altered(tables.before, statements[:number]))[1]):
+        if not _stopped_by(resolve(tables.altered(tables.before, statements[:number]))[1]):
             return statements[number].line
     return statements[0].line
 
 
-def stopped_by(findings: Sequence[Finding]) -> bool:
+def _stopped_by(findings: Sequence[Finding]) -> bool:
     """Whether one of these stops the table."""
     return any(finding.severity == "breaks" for finding in findings)
 

@@ -20,13 +20,7 @@ from mirrorlake.errors import DdlRefused, MirrorlakeError
 from mirrorlake.ledger import TenantPlace
 from mirrorlake.merge.tenant_shapes import held_names, read_shapes
 from mirrorlake.operations.tenants.survey import key_types, survey_tenants
-from mirrorlake.preflight.findings import (
-    ColumnFate,
-    Finding,
-    Preflight,
-    Suggest,
-    taken_names,
-)
+from mirrorlake.preflight.findings import ColumnFate, Finding, Preflight, Suggest, taken_names
 from mirrorlake.preflight.lines import renames_of, with_lines
 from mirrorlake.preflight.made_tenants import made_shapes
 from mirrorlake.preflight.migration import TableAfter, TenantsAfter

@@ -1,7 +1,7 @@
 """Which columns of a row leave in a record, and as what: those that clean shows, by its rules.
 
 What belongs here: that decision, for the schema version of a load. What doesn't: the rules
-themselves (`mirrorlake.table.clean_rules`, `mirrorlake.schema.masking`).
+themselves (`mirrorlake.table.columns.clean_rules`, `mirrorlake.schema.masking`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mirrorlake.landing.files.written import Texts, written_values
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.schema.masking import HASHABLE, keyed_hash
 from mirrorlake.schema.versions import SchemaVersion, name_in
-from mirrorlake.table.clean_rules import rules_of
-from mirrorlake.table.exchanged import exchanged_name
+from mirrorlake.table.columns.clean_rules import rules_of
+from mirrorlake.table.columns.exchanged import exchanged_name
+from mirrorlake.table.columns.new_columns import held_by, held_columns, hidden_name
 from mirrorlake.table.hash_key import has_hash_key, is_made_under, unhashable, without_hash_key
 from mirrorlake.table.lake_tables import clean_of
 from mirrorlake.table.meaning import recorded_meaning
-from mirrorlake.table.new_columns import held_by, held_columns, hidden_name
 from mirrorlake.workspace import Workspace
 
 _NUMBERS: Final[Mapping[str, Callable[[str], Any]]] = {"int": int, "float": float, "double": float}

@@ -9,11 +9,11 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
-from mirrorlake.config.added_sections import AddedSection, added_sections
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.fields import Duration, Findings, Section, nearest
 from mirrorlake.config.modes import MODES
-from mirrorlake.config.sections import ConfigSections
+from mirrorlake.config.sections.added import AddedSection, added_sections
+from mirrorlake.config.sections.contract_file import ConfigSections
 
 _Found = Iterator[tuple[tuple[str | int, ...], str]]
 DestinationKind: TypeAlias = Literal["files", "spool", "pubsub"]

@@ -93,7 +93,7 @@ def find_due(workspace: Workspace, contract: TableContract) -> list[RecordsDue]:
     found: list[RecordsDue] = []
     for name in workspace.config.section(RecordsConfig).of_table(contract):
         progress = known.get((contract.name, name))
-        loads = [load for _, load in due_loads(workspace, contract, progress)]
+        loads = [load for _, load in _due_loads(workspace, contract, progress)]
         through = progress.seq if progress is not None else 0
         counts = (through, len(loads), sum(map(_rows, loads)))
         found.append(RecordsDue(contract.name, name, *counts))
@@ -219,7 +219,7 @@ class _Publishing:
             self._places.forget(table, self._name)
         found = self._places.of_tables([table]).get((table, self._name))
         self._progress = found or self._progress
-        loads = due_loads(self._workspace, self._contract, found)
+        loads = _due_loads(self._workspace, self._contract, found)
         if not loads:
             return self._outcome("nothing new")
         ended = self._progress.published_at
@@ -296,7 +296,7 @@ class _Publishing:
         return RecordsPublished(*names, *counts, self._progress.position)
 
 
-def due_loads(
+def _due_loads(
     workspace: Workspace, contract: TableContract, progress: RecordProgress | None
 ) -> list[tuple[Load | None, Load]]:
     """The loads of a table that a destination has not whole, each with the one before it. Where

@@ -18,14 +18,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import event
 
-KEEPALIVE = {
+_KEEPALIVE = {
     "keepalives": 1,
     "keepalives_idle": 60,
     "keepalives_interval": 15,
     "keepalives_count": 6,
 }
 """What libpq is given: a server that is gone is noticed within some two minutes."""
-MYSQL_SECONDS = 300
+_MYSQL_SECONDS = 300
 """How long one read of a MySQL server that holds what is ours may wait at least: longer than any
 statement of ours there takes."""
 
@@ -41,7 +41,7 @@ def bound_waits(engine: sa.Engine, seconds: float) -> sa.Engine:
         @event.listens_for(engine, "do_connect")
         def _postgres(_: Any, __: Any, given: Any, named: dict[str, Any]) -> Any:
             named.setdefault("connect_timeout", max(2, round(seconds)))
-            named = KEEPALIVE | named  # what a URL says itself stays
+            named = _KEEPALIVE | named  # what a URL says itself stays
             return _bounded().connect(*given, **named, mirrorlake_seconds=seconds)
 
     elif kind in ("mysql", "mariadb"):
@@ -49,8 +49,8 @@ def bound_waits(engine: sa.Engine, seconds: float) -> sa.Engine:
         @event.listens_for(engine, "do_connect")
         def _mysql(_: Any, __: Any, ___: Any, named: dict[str, Any]) -> None:
             named.setdefault("connect_timeout", max(1, round(seconds)))
-            named.setdefault("read_timeout", max(MYSQL_SECONDS, 2 * seconds))
-            named.setdefault("write_timeout", max(MYSQL_SECONDS, 2 * seconds))
+            named.setdefault("read_timeout", max(_MYSQL_SECONDS, 2 * seconds))
+            named.setdefault("write_timeout", max(_MYSQL_SECONDS, 2 * seconds))
 
     return engine
 

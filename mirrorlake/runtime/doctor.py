@@ -28,7 +28,7 @@ PieceState = Literal["ok", "missing", "broken"]
 # A small lake, its temporary files and one Spark job's spills.
 ENOUGH_BYTES = 2 * 1024**3
 # What each group of jars is for, and whether `mirrorlake sync` needs it.
-OPTIONAL = {
+_OPTIONAL = {
     "gcs": "a warehouse in Cloud Storage, or a catalog of Google's",
     "mariadb": "the demo and the tests",
     "binlog-connector": "the tests",
@@ -71,21 +71,21 @@ def diagnose(config: Path | None = None) -> list[Diagnosis]:
     ``config`` is the contract file, if there is one: its volume is looked at for room as well.
     """
     looks: list[Callable[[], Diagnosis]] = [
-        look_at_python,
-        look_at_java,
-        look_at_archive,
-        look_at_pyspark,
-        look_at_cache,
-        *((lambda jar=jar: look_at_jar(jar)) for jar in read_pins()),
-        look_at_mariadb,
-        lambda: look_at_room("disk of the cache folder", cache_path()),
+        _look_at_python,
+        _look_at_java,
+        _look_at_archive,
+        _look_at_pyspark,
+        _look_at_cache,
+        *((lambda jar=jar: _look_at_jar(jar)) for jar in read_pins()),
+        _look_at_mariadb,
+        lambda: _look_at_room("disk of the cache folder", cache_path()),
     ]
     if config is not None:
-        looks.append(lambda: look_at_room("disk of the lake", config.absolute().parent))
+        looks.append(lambda: _look_at_room("disk of the lake", config.absolute().parent))
     return [look() for look in looks]
 
 
-def look_at_python() -> Diagnosis:
+def _look_at_python() -> Diagnosis:
     """Say which Python runs this."""
     fits = (3, 11) <= sys.version_info[:2] < (3, 14)
     return Diagnosis(
@@ -97,7 +97,7 @@ def look_at_python() -> Diagnosis:
     )
 
 
-def look_at_java() -> Diagnosis:
+def _look_at_java() -> Diagnosis:
     """Say which Java would start Spark, and which were passed over."""
     _, passed = look_for_java()
     over = "; ".join(f"passed over {one.command}: {one.reason}" for one in passed)
@@ -110,7 +110,7 @@ def look_at_java() -> Diagnosis:
     return Diagnosis("Java", str(java.version), "ok", str(java.home), detail)
 
 
-def look_at_archive() -> Diagnosis:
+def _look_at_archive() -> Diagnosis:
     """Say whether this Java's starts are short."""
     name = "Java's class archive"
     try:
@@ -122,7 +122,7 @@ def look_at_archive() -> Diagnosis:
     return Diagnosis(name, "", state, str(archive.path), detail, optional=True)
 
 
-def look_at_pyspark() -> Diagnosis:
+def _look_at_pyspark() -> Diagnosis:
     """Say which Spark there is."""
     try:
         version = importlib.metadata.version("pyspark")
@@ -132,7 +132,7 @@ def look_at_pyspark() -> Diagnosis:
     return Diagnosis("PySpark", version, "ok", str(folder.parent), "")
 
 
-def look_at_cache() -> Diagnosis:
+def _look_at_cache() -> Diagnosis:
     """Say whether the cache folder can be written (it is made when it is first needed)."""
     folder = cache_path()
     there = folder
@@ -153,12 +153,12 @@ def look_at_cache() -> Diagnosis:
     return Diagnosis("cache folder", "", "ok", str(folder), detail)
 
 
-def look_at_jar(jar: Jar) -> Diagnosis:
+def _look_at_jar(jar: Jar) -> Diagnosis:
     """Say whether one jar is in the cache folder, byte for byte what was pinned."""
     version = jar.coordinates.rsplit(":", 1)[1]
     name = f"jar {jar.coordinates.split(':')[1]}"
-    use = f" (only for {OPTIONAL[jar.group]})" if jar.group in OPTIONAL else ""
-    optional = jar.group in OPTIONAL
+    use = f" (only for {_OPTIONAL[jar.group]})" if jar.group in _OPTIONAL else ""
+    optional = jar.group in _OPTIONAL
     path = jar.path_in(cache_path())
     try:
         wrong = flaw(path, jar)
@@ -173,7 +173,7 @@ def look_at_jar(jar: Jar) -> Diagnosis:
     return Diagnosis(name, version, "ok", str(path), use.strip(" ()"), optional)
 
 
-def look_at_mariadb() -> Diagnosis:
+def _look_at_mariadb() -> Diagnosis:
     """Say whether the demo's server is there, or which other would be used."""
     if sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64"):
         [jar] = [jar for jar in read_pins() if jar.group == "mariadb"]
@@ -190,7 +190,7 @@ def look_at_mariadb() -> Diagnosis:
     return Diagnosis("MariaDB", "", state, server or "", detail, optional=True)
 
 
-def look_at_room(name: str, folder: Path) -> Diagnosis:
+def _look_at_room(name: str, folder: Path) -> Diagnosis:
     """Say how much room is left where ``folder`` is, or will be."""
     there = folder
     while not there.exists() and there != there.parent:

@@ -98,10 +98,10 @@ def ensure_jars(groups: Iterable[str]) -> list[Path]:
     Raises:
         MachineError: a jar can't be brought, or what was brought is not what was pinned.
     """
-    return [ensure_jar(jar) for jar in pinned(groups)]
+    return [_ensure_jar(jar) for jar in pinned(groups)]
 
 
-def ensure_jar(jar: Jar) -> Path:
+def _ensure_jar(jar: Jar) -> Path:
     """Return the verified path of one jar, bringing it if it is missing or broken."""
     try:
         if jar.path.exists() and not flaw(jar.path, jar):
@@ -113,13 +113,13 @@ def ensure_jar(jar: Jar) -> Path:
                     return jar.path
                 logger.warning("removing a broken jar, %s: %s", jar.path, wrong)
                 jar.path.unlink()
-            bring_jar(jar)
+            _bring_jar(jar)
     except OSError as error:
         raise unwritable(Path(error.filename or jar.path), error) from error
     return jar.path
 
 
-def bring_jar(jar: Jar) -> None:
+def _bring_jar(jar: Jar) -> None:
     """Download one jar into a folder of its own, verify it, and only then give it its name."""
     logger.info("bringing %s (%.0f MB)", jar.coordinates, jar.size / 1e6)
     folder = Path(tempfile.mkdtemp(dir=cache_folder("tmp"), prefix="ivy-"))

@@ -33,13 +33,13 @@ VERSIONS = (17, 21)
 SECONDS = 30.0
 """How long a Java is waited for that is asked which it is."""
 # A trust store holds no secret, but Java opens a PKCS12 file only with a password.
-TRUST_PASSWORD = "mirrorlake"  # noqa: S105
-ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
+_TRUST_PASSWORD = "mirrorlake"  # noqa: S105
+_ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
 
 # Spark asks for a module which the embedded runtime lacks, and a JVM that is asked for an unknown
 # module does not start; one that has it prints a warning at each start. The module only speeds up
 # linear algebra, so it is dropped.
-LAUNCHER = """#!/bin/sh
+_LAUNCHER = """#!/bin/sh
 n=$#
 while [ "$n" -gt 0 ]; do
   case $1 in
@@ -186,7 +186,7 @@ def embedded_java() -> Java:
 
 def launcher_home(real: Path) -> Path:
     """Return a Java home whose ``bin/java`` starts ``real`` without the module that it lacks."""
-    text = os.fsencode(LAUNCHER.format(module=ABSENT_MODULE, java=shlex.quote(str(real))))
+    text = os.fsencode(_LAUNCHER.format(module=_ABSENT_MODULE, java=shlex.quote(str(real))))
     home = cache_folder(f"java/{hashlib.sha256(text).hexdigest()[:16]}")
     launcher = cache_folder(f"java/{home.name}/bin") / "java"
     if not launcher.exists() or launcher.read_bytes() != text:
@@ -250,7 +250,7 @@ def java_trust(pem: bytes, source: Path) -> bytes:
             f"There is no certificate in {source}",
             next_step="Set SSL_CERT_FILE to a file of PEM certificates",
         )
-    encryption = PrivateFormat.PKCS12.encryption_builder().build(TRUST_PASSWORD.encode())
+    encryption = PrivateFormat.PKCS12.encryption_builder().build(_TRUST_PASSWORD.encode())
     return pkcs12.serialize_java_truststore(trusted, encryption)
 
 
@@ -306,7 +306,7 @@ def java_options(java: Java, *, quick: bool = False) -> list[str]:
         options += [
             f"-Djavax.net.ssl.trustStore={trust_store()}",
             "-Djavax.net.ssl.trustStoreType=PKCS12",
-            f"-Djavax.net.ssl.trustStorePassword={TRUST_PASSWORD}",
+            f"-Djavax.net.ssl.trustStorePassword={_TRUST_PASSWORD}",
         ]
     if quick:
         options.append(QUICK)

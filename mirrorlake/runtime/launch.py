@@ -41,7 +41,7 @@ def hidden_settings(settings: Mapping[str, str]) -> Iterator[None]:
     # may put them there, or the second would put back the first one's.
     with _STARTS:
         before = os.environ.get(_ARGUMENTS)
-        path = _written(folder, properties_text(settings))
+        path = _written(folder, _properties_text(settings))
         ours = f"--properties-file {shlex.quote(str(path))} --load-spark-defaults"
         os.environ[_ARGUMENTS] = f"{ours} {before or 'pyspark-shell'}"
         try:
@@ -54,10 +54,10 @@ def hidden_settings(settings: Mapping[str, str]) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def properties_text(settings: Mapping[str, str]) -> str:
+def _properties_text(settings: Mapping[str, str]) -> str:
     """Settings as Java reads them from a file, one a line, in ASCII.
 
-    >>> print(properties_text({"a b": " x=y", "c": "ü\\\\n"}), end="")
+    >>> print(_properties_text({"a b": " x=y", "c": "ü\\\\n"}), end="")
     a\\u0020b=\\u0020x\\u003dy
     c=\\u00fc\\u005cn
     """

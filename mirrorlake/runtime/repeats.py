@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -39,12 +38,7 @@ class Spool:
         self._files = [self._stack.enter_context(path.open("wb")) for path in self._paths]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def add(self, hashes: RowHashes) -> None:
@@ -85,7 +79,7 @@ def count_repeats(read: Read) -> int:
     wanted = np.concatenate(suspects)
     if len(wanted) > SUSPECTS:
         return repeated
-    rows = rows_of_hashes(read, wanted)
+    rows = _rows_of_hashes(read, wanted)
     return rows.num_rows - rows.group_by(rows.column_names).aggregate([]).num_rows
 
 
@@ -101,11 +95,11 @@ def common_values(first: Read, second: Read) -> set[Any]:
     wanted = np.concatenate(suspects)[:SUSPECTS]
     if not len(wanted):
         return set()
-    both = (set(rows_of_hashes(read, wanted).column(0).to_pylist()) for read in (first, second))
+    both = (set(_rows_of_hashes(read, wanted).column(0).to_pylist()) for read in (first, second))
     return next(both) & next(both) - {None}
 
 
-def rows_of_hashes(read: Read, wanted: RowHashes) -> pa.Table:
+def _rows_of_hashes(read: Read, wanted: RowHashes) -> pa.Table:
     """The rows that have one of these hashes."""
     batches = [batch.filter(pa.array(np.isin(hash_rows(batch), wanted))) for batch in read()]
     return pa.Table.from_batches(batches)

@@ -70,9 +70,9 @@ def resolve_jar(coordinates: str, folder: Path) -> Path:
                 coordinates, settings, nothing, False, nobody, False, printer
             )
         except Py4JJavaError as error:
-            raise unresolved(coordinates, f"{said.toString()}\n{error.java_exception}") from error
+            raise _unresolved(coordinates, f"{said.toString()}\n{error.java_exception}") from error
         if paths.size() != 1:
-            raise unresolved(coordinates, str(said.toString()))
+            raise _unresolved(coordinates, str(said.toString()))
         return Path(str(paths.head()))
 
 
@@ -90,7 +90,7 @@ def _bound_waits(jvm: Any, settings: Any) -> None:
         resolver.validate()  # which looks the name up
 
 
-def unresolved(coordinates: str, said: str) -> MachineError:
+def _unresolved(coordinates: str, said: str) -> MachineError:
     """Return the error for a jar that didn't come, with the resolver's own reason."""
     signs = {
         "UnknownHostException": "no network (the repository's name can't be resolved)",

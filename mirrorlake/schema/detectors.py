@@ -15,8 +15,8 @@ from ipaddress import ip_address
 from typing import Any, Final, Literal, TypeAlias
 
 RuleKind: TypeAlias = Literal["hash", "drop", "never"]
-LEAST_SAMPLES: Final = 5
-LEAST_SHARE: Final = 0.9
+_LEAST_SAMPLES: Final = 5
+_LEAST_SHARE: Final = 0.9
 LOOKED_AT: Final = 4_000
 """How many characters of a value are looked at."""
 
@@ -46,7 +46,7 @@ class Detected:
     @property
     def whole(self) -> bool:
         """Whether it is said of a column as a whole: nine of ten values, of at least five."""
-        return self.samples >= LEAST_SAMPLES and self.share >= LEAST_SHARE
+        return self.samples >= _LEAST_SAMPLES and self.share >= _LEAST_SHARE
 
 
 def find_personal(samples: Sequence[str], *, numbers: bool = False) -> Detected | None:
@@ -63,13 +63,13 @@ def find_personal(samples: Sequence[str], *, numbers: bool = False) -> Detected 
 
 
 def _whole_column(texts: Sequence[str], *, numbers: bool) -> Detected | None:
-    if len(texts) < LEAST_SAMPLES:
+    if len(texts) < _LEAST_SAMPLES:
         return None
     for kind, what, fits in _SHAPES:
         if numbers and kind != "never":
             continue
         hits = sum(map(fits, texts))
-        if hits >= LEAST_SHARE * len(texts) and not (kind == "never" and _is_counted(texts)):
+        if hits >= _LEAST_SHARE * len(texts) and not (kind == "never" and _is_counted(texts)):
             return Detected(kind, hits, len(texts), f"are {what}")
     return None
 
@@ -80,7 +80,7 @@ def _among_others(texts: Sequence[str], *, numbers: bool) -> Detected | None:
         if numbers and kind != "never":
             continue
         hits = [text for text in candidates if fits(text)]
-        enough = len(hits) >= max(LEAST_SAMPLES, LEAST_SHARE * len(candidates))
+        enough = len(hits) >= max(_LEAST_SAMPLES, _LEAST_SHARE * len(candidates))
         if enough and not (kind == "never" and _is_counted(candidates)):
             return Detected(kind, len(hits), len(texts), f"are {what}")
     holds = 0 if numbers else sum(1 for text in texts if _EMAIL_INSIDE.search(text))
@@ -103,10 +103,10 @@ _IBAN: Final = re.compile(r"[A-Z]{2}\d{2}[A-Z0-9]{11,30}")
 _CARD: Final = re.compile(r"[2-6](?:[ -]?\d){12,18}")
 
 
-def is_email(text: str) -> bool:
+def _is_email(text: str) -> bool:
     """Whether the whole text is an e-mail address.
 
-    >>> is_email("a@example.com"), is_email("logo@2x.png")
+    >>> _is_email("a@example.com"), _is_email("logo@2x.png")
     (True, False)
     """
     return _EMAIL.fullmatch(text) is not None
@@ -152,7 +152,7 @@ def _looks_like_card(text: str) -> bool:
     return _CARD.fullmatch(text) is not None
 
 
-def is_ip(text: str) -> bool:
+def _is_ip(text: str) -> bool:
     """Whether the text is an IPv4 or IPv6 address."""
     if "." not in text and ":" not in text:
         return False  # most texts: an exception for each costs more than all else here
@@ -166,7 +166,7 @@ def is_ip(text: str) -> bool:
 def _is_counted(samples: Sequence[str]) -> bool:
     """Whether the numbers are a counter's, or one number again and again: no card numbers."""
     numbers = sorted({int(digits) for digits in _digits(samples)})
-    return len(numbers) < LEAST_SAMPLES or numbers[-1] - numbers[0] < 1000 * len(numbers)
+    return len(numbers) < _LEAST_SAMPLES or numbers[-1] - numbers[0] < 1000 * len(numbers)
 
 
 def _digits(samples: Sequence[str]) -> Iterator[str]:
@@ -179,10 +179,10 @@ def _digits(samples: Sequence[str]) -> Iterator[str]:
 _CARDS: Final = "card numbers (length, first digit, Luhn)"
 _SHAPES: Final[tuple[tuple[RuleKind, str, Callable[[str], bool]], ...]] = (
     ("never", _CARDS, is_card_number),
-    ("hash", "e-mail addresses", is_email),
+    ("hash", "e-mail addresses", _is_email),
     ("hash", "IBANs (mod 97)", is_iban),
     ("hash", "phone numbers", is_phone),
-    ("hash", "IP addresses", is_ip),
+    ("hash", "IP addresses", _is_ip),
 )
 _CHECKED: Final[tuple[tuple[RuleKind, str, Callable[[str], bool], Callable[[str], bool]], ...]] = (
     ("never", _CARDS, _looks_like_card, is_card_number),

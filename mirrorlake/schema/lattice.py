@@ -2,7 +2,7 @@
 all are read together in it.
 
 No loss first: a wider number, a longer decimal, a time for a date. Where no type has a place for
-every value, it is text, which has one form per type (`mirrorlake.merge.conversions`).
+every value, it is text, which has one form per type (`mirrorlake.merge.row_sql.conversions`).
 
 >>> common_type(["int", "decimal(5,2)"]).type
 'decimal(12,2)'

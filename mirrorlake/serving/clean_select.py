@@ -15,7 +15,7 @@ from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.model import LakeSchema
 from mirrorlake.merge.statements import clean_column, originals_without, view_sql
 from mirrorlake.schema.own_columns import ORIGINAL, hash_column
-from mirrorlake.table.clean_rules import rules_of
+from mirrorlake.table.columns.clean_rules import rules_of
 from mirrorlake.table.lake_tables import deduped_of
 
 
@@ -43,7 +43,7 @@ def clean_select(
 
     Args:
         deduped: its columns in the lake.
-        held: new columns that wait for the contract; see `mirrorlake.table.new_columns`.
+        held: new columns that wait for the contract; see `mirrorlake.table.columns.new_columns`.
         there: the columns that can be shown: of deduped, and of hashes.
     """
     rules = rules_of(contract) | {name.lower(): "drop" for name in held}

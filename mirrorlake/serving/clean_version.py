@@ -23,7 +23,7 @@ from mirrorlake.destinations.iceberg.reading.stream import count_unset, read_row
 from mirrorlake.destinations.iceberg.spark.session import spark_errors
 from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.errors import ConfigError, LakeError
-from mirrorlake.merge.conversions import spark_type
+from mirrorlake.merge.row_sql.conversions import spark_type
 from mirrorlake.merge.statements import clean_column
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.serving.clean_days import DayColumn, Period, day_column, refuse_parts_of_days
@@ -119,7 +119,7 @@ class CleanVersion:
     def _spark_batches(self) -> Iterator[pa.RecordBatch]:
         frame = self.frame()
         with spark_errors(self.contract.name):
-            messages = frame.mapInArrow(cast(Any, as_messages), f"{_MESSAGE} binary")
+            messages = frame.mapInArrow(cast(Any, _as_messages), f"{_MESSAGE} binary")
             for row in messages.toLocalIterator():
                 with pa.ipc.open_stream(row[_MESSAGE]) as stream:
                     for batch in stream:
@@ -138,7 +138,7 @@ def _none_is_null(batch: pa.RecordBatch) -> pa.RecordBatch:
     )
 
 
-def as_messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _as_messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Each batch as one row of bytes, in Arrow's own format: so Spark hands rows out task by task
     and makes no Python objects of them. Runs on workers."""
     for batch in batches:

@@ -29,7 +29,7 @@ from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-READING: Final = 2.0
+_READING: Final = 2.0
 """Seconds between the new answer and the removal of the old one's files: a query of a few rows that
 had begun then ends well."""
 
@@ -68,7 +68,7 @@ def finish_hiding(workspace: Workspace, clean: Identifier) -> None:
             ledger.record_definition(_name(clean), at)
         expire_all_but_main(lake, clean)
         failpoint("clean.expired")
-        time.sleep(READING)
+        time.sleep(_READING)
         _remove(workspace, clean, at)
     ledger.forget_definition(_name(clean))
 
@@ -94,7 +94,7 @@ def _remove(workspace: Workspace, clean: Identifier, at: str) -> None:
 def purge_files(workspace: Workspace, identifier: Identifier, table: LakeTable) -> None:
     """Remove the files of a table that had a name, and that the catalog does not know any more."""
     workspace.ledger.forget_definition(_name(identifier))
-    time.sleep(READING)
+    time.sleep(_READING)
     with workspace.lake.translated(identifier):
         remove_all_files(table)
 

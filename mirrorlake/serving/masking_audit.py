@@ -42,7 +42,7 @@ def find_exposed(lake: Lake, contract: TableContract, held: Collection[str] = ()
     """Look at what clean shows now, against the contract's rules and deduped's rows.
 
     Args:
-        held: new columns that are held out of clean; see `mirrorlake.table.new_columns`.
+        held: new columns that are held out of clean; see `mirrorlake.table.columns.new_columns`.
 
     Raises:
         LakeError: clean or deduped is not there, or can't be read.

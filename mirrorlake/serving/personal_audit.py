@@ -21,7 +21,7 @@ from mirrorlake.destinations.iceberg.reading.stream import sample_batches
 from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.ledger import Ledger
 from mirrorlake.schema.detectors import find_personal, texts_of
-from mirrorlake.table.clean_columns import look_name, read_look
+from mirrorlake.table.columns.clean_columns import look_name, read_look
 
 SAMPLED: Final = 5_000
 """How many rows a look samples, at most; one that looks at all rows again, ten times as many."""

@@ -30,13 +30,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger, TenantPlace
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.reshape import NEXT, next_names
-from mirrorlake.merge.staging import (
-    append_rows,
-    branch_sql,
-    drop_stale,
-    made_of,
-    new_branch,
-)
+from mirrorlake.merge.staging import append_rows, branch_sql, drop_stale, made_of, new_branch
 from mirrorlake.merge.tenant_due import Due, forget_due, read_due
 from mirrorlake.merge.tenant_shapes import LISTED, TenantShapes, places_sql
 from mirrorlake.schema.masking import HASHABLE, keyed_hash

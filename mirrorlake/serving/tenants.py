@@ -14,9 +14,9 @@ from mirrorlake.destinations.base import text_literal
 from mirrorlake.destinations.iceberg.model import LakeSchema, chosen_columns
 from mirrorlake.destinations.iceberg.tables.schemas import current_schema
 from mirrorlake.destinations.iceberg.tables.views import read_view
+from mirrorlake.merge.row_sql.version_sql import version_columns, version_originals
 from mirrorlake.merge.tenant_shapes import TenantShapes
 from mirrorlake.merge.tenants import breaks_views
-from mirrorlake.merge.version_sql import version_columns, version_originals
 from mirrorlake.schema.own_columns import (
     DATABASE,
     DAY,
@@ -33,7 +33,7 @@ from mirrorlake.serving.tenant_clean import CleanMade, forget_clean_table, make_
 from mirrorlake.serving.tenant_clean_columns import clean_view_of
 from mirrorlake.serving.unified import structured_columns
 from mirrorlake.serving.views import ViewText, hold_view, make_view
-from mirrorlake.table.exchanged import exchanged_name, undecided_pairs
+from mirrorlake.table.columns.exchanged import exchanged_name, undecided_pairs
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.tenants import contract_of, raw_of, raw_view_of
 from mirrorlake.workspace import Workspace

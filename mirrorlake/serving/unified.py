@@ -22,7 +22,7 @@ from mirrorlake.destinations.iceberg.model import (
 )
 from mirrorlake.destinations.iceberg.tables.schemas import can_hold, current_schema, iceberg_type
 from mirrorlake.errors import ConfigError
-from mirrorlake.merge.version_sql import NO_ORIGINALS, version_columns, version_originals
+from mirrorlake.merge.row_sql.version_sql import NO_ORIGINALS, version_columns, version_originals
 from mirrorlake.schema.lattice import StoredType
 from mirrorlake.schema.own_columns import ORIGINAL, SEQ, VERSION
 from mirrorlake.table.resolve import ResolvedTable

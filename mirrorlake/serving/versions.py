@@ -26,7 +26,7 @@ from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.load.raw.raw_files import refuse_damaged
 from mirrorlake.merge.compaction import compact_if_due
-from mirrorlake.merge.raw_versions import unified_types
+from mirrorlake.merge.row_sql.raw_versions import unified_types
 from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.own_columns import KEY, ORIGINAL, TOKEN
 from mirrorlake.serving.many_views import drop_views, make_views, views_over

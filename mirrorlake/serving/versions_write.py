@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 VERSIONS_OF: Final = "mirrorlake.versions-of"
 """Property of a table of versions: of which source table it is."""
-SHOWS: Final = "mirrorlake.shows"
+_SHOWS: Final = "mirrorlake.shows"
 """Property of its commits: what the table shows, see `Shown`."""
 
 
@@ -65,7 +65,7 @@ class Shown:
     def of(table: LakeTable) -> Shown | None:
         """What a table shows; None where nothing was shown, or somebody else wrote to it since."""
         newest = next((one for one in history(table) if not is_rewrite(one)), None)
-        text = snapshot_property(newest, SHOWS) if newest is not None else None
+        text = snapshot_property(newest, _SHOWS) if newest is not None else None
         if text is None:
             return None
         raw, definition, through = json.loads(text)
@@ -199,7 +199,7 @@ def _stage(
     rows = _rows(spark, unified, todo, wanted)
     renamed = rows.toDF(*(beside.get(name, name) for name in rows.columns))
     # Last, and also of no rows: this commit says what the table shows.
-    append_rows(renamed, target, {SHOWS: wanted.text})
+    append_rows(renamed, target, {_SHOWS: wanted.text})
 
 
 def _rows(spark: SparkSession, unified: Unified, todo: Fill, wanted: Shown) -> DataFrame:

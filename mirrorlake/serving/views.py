@@ -24,9 +24,7 @@ from mirrorlake.destinations.iceberg.tables.views import (
     write_view,
 )
 from mirrorlake.errors import LakeDamaged, LakeError
-from mirrorlake.merge.reshape import (
-    find_outdated,
-)
+from mirrorlake.merge.reshape import find_outdated
 from mirrorlake.merge.statements import clean_layer, clean_view_sql, deduped_layer
 from mirrorlake.serving.hiding import purge_files
 from mirrorlake.table.hash_key import forget_hash_key

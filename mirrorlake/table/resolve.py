@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from mirrorlake.config.configuration import Config
 from mirrorlake.config.contract import TableContract
-from mirrorlake.config.file_positions import place_of
 from mirrorlake.config.server import SourceConfig
+from mirrorlake.config.yaml.file_positions import place_of
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.tables.schemas import has_original
 from mirrorlake.errors import ConfigError, SchemaError
@@ -49,18 +49,19 @@ class ResolvedTable:
     entity: Entity | None = None
     held: tuple[str, ...] = ()
     """Columns that clean leaves out until a person decides: new ones, and those that may have what
-    another one had; see `mirrorlake.table.new_columns`."""
+    another one had; see `mirrorlake.table.columns.new_columns`."""
     exchanged: tuple[tuple[str, str], ...] = ()
     """Of the held columns, the pairs that may have got each other's names since the newest load;
-    see `mirrorlake.table.exchanged`."""
+    see `mirrorlake.table.columns.exchanged`."""
     left_out: tuple[str, ...] = ()
     """Columns that were added in MySQL and that the contract does not take up; see
-    `mirrorlake.table.shape`."""
+    `mirrorlake.table.columns.shape`."""
     had_originals: bool = False
     """Whether raw has original texts though no column needs them now: they are of a time when one
     had another type or charset, and of rows that MySQL has no more all that says what it held."""
     taken: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    """Names of columns that were another column's before: `mirrorlake.table.shape.taken_names`."""
+    """Names of columns that were another column's before: see
+    `mirrorlake.table.columns.shape.taken_names`."""
     filled: Mapping[str, str] = field(default_factory=dict[str, str])
     """Columns that were added with one value for all rows that there were, and its text: rows of
     versions without the column have it (`mirrorlake.ledger.records.Receipt.filled`)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-FEWEST_REMOVED_FROM = 100
+_FEWEST_REMOVED_FROM = 100
 """Deletes in a smaller mirror than this are followed: a short queue that ran empty is no alarm."""
 
 
@@ -23,6 +23,6 @@ def takes_too_many(shown: int, removed: int, limit: float | None) -> bool:
     >>> takes_too_many(99, 99, 0.9), takes_too_many(1_200, 1_200, None)
     (False, False)
     """
-    if limit is None or shown < FEWEST_REMOVED_FROM:
+    if limit is None or shown < _FEWEST_REMOVED_FROM:
         return False
     return is_too_small(shown, max(0, shown - removed), limit)

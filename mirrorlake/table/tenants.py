@@ -24,8 +24,8 @@ from mirrorlake.ledger.store import Ledger
 from mirrorlake.schema.lattice import is_promoted
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.sources.mysql.tables import SourceTable
-from mirrorlake.table.exchanged import exchanged_name
-from mirrorlake.table.new_columns import held_by
+from mirrorlake.table.columns.exchanged import exchanged_name
+from mirrorlake.table.columns.new_columns import held_by
 from mirrorlake.table.resolve import ResolvedTable, plan_table
 
 Plans: TypeAlias = dict[TenantPlace, ResolvedTable]
@@ -130,7 +130,7 @@ def resolve_tenants(
             resolved.plans.pop(place, None)
             resolved.refused[place] = error
     _refuse_alike(resolved)
-    refuse_other_keys(resolved, key_types or most_key_types(resolved.plans.values()))
+    _refuse_other_keys(resolved, key_types or _most_key_types(resolved.plans.values()))
     return resolved
 
 
@@ -181,7 +181,7 @@ def _refuse_alike(resolved: Resolved) -> None:
                 )
 
 
-def most_key_types(plans: Iterable[ResolvedTable]) -> dict[str, str]:
+def _most_key_types(plans: Iterable[ResolvedTable]) -> dict[str, str]:
     """The types (Iceberg's) of the key's columns that most tenants have, by name, in lower case."""
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     for plan in plans:
@@ -195,7 +195,7 @@ def _key_types(plan: ResolvedTable) -> dict[str, str]:
     return {name.lower(): types[name] for name in plan.key if name in types}
 
 
-def refuse_other_keys(resolved: Resolved, types: Mapping[str, str]) -> None:
+def _refuse_other_keys(resolved: Resolved, types: Mapping[str, str]) -> None:
     """Refuse tenants whose key has other types than the others': joined with them it would be
     something else."""
     for place, plan in [*resolved.plans.items()]:

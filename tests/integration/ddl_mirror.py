@@ -19,7 +19,7 @@ from demo.oracle import compare_table
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.tables.views import read_view
-from mirrorlake.table.exchanged import exchanged_name, undecided_pairs
+from mirrorlake.table.columns.exchanged import exchanged_name, undecided_pairs
 from mirrorlake.workspace import Workspace
 from tests.integration import ddl_model
 from tests.integration.conftest import Place

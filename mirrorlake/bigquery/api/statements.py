@@ -12,7 +12,7 @@ from mirrorlake.bigquery.api.types import FieldJson
 
 GONE = "_mirror_gone"
 """In a table of changes: whether the row with this key is there no more."""
-HASH_PARTS = 4
+_HASH_PARTS = 4
 """Into how many numbers a row's hash is cut, of eight hexadecimal digits each."""
 
 
@@ -147,7 +147,7 @@ def digest_sql(table: str, fields: Sequence[FieldJson]) -> str:
     row = ", ".join(_cell(field) for field in fields)
     sums = ", ".join(
         f"SUM(CAST(CONCAT('0x', SUBSTR(h, {part * 8 + 1}, 8)) AS INT64)) AS part{part}"
-        for part in range(HASH_PARTS)
+        for part in range(_HASH_PARTS)
     )
     hashes = f"SELECT TO_HEX(MD5(CONCAT({row}))) AS h FROM {_quoted(table)}"  # noqa: S608 – names
     return f"SELECT COUNT(*) AS found, {sums} FROM ({hashes})"  # noqa: S608 – names

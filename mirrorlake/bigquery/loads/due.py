@@ -18,7 +18,7 @@ from mirrorlake.config import Config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger import Ledger
 
-SETTLE_AFTER = timedelta(minutes=5)
+_SETTLE_AFTER = timedelta(minutes=5)
 """How long after a request jobs that still run are looked at again."""
 RETRY_AFTER = timedelta(hours=1)
 """The same of a load that failed, or never began: it writes all of its files again."""
@@ -80,7 +80,7 @@ def find_unpublished(
         publication = newest.get(contract.name)
         why = _why(publication, version)
         running = publication is not None and publication.state == "pending"
-        again = SETTLE_AFTER if running else RETRY_AFTER
+        again = _SETTLE_AFTER if running else RETRY_AFTER
         before = requested.get(contract.name)
         if not why or ledger.is_held(contract.name):
             continue

@@ -17,9 +17,9 @@ from mirrorlake.errors import LakeError
 from mirrorlake.models.bigquery.published import PublishedModel
 from mirrorlake.models.external_sources.tables import OF_MODEL
 from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SNAPSHOT, SOURCE, VERSION
-from mirrorlake.table.clean_rules import rules_of
+from mirrorlake.table.columns.clean_rules import rules_of
+from mirrorlake.table.columns.new_columns import held_columns, held_now
 from mirrorlake.table.lake_tables import deduped_of
-from mirrorlake.table.new_columns import held_columns, held_now
 from mirrorlake.table.tenants import contract_of, held_of
 from mirrorlake.workspace import Workspace
 

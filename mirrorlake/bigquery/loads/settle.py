@@ -20,12 +20,7 @@ from mirrorlake.bigquery.api.names import (
     publication_stem,
     staging_of,
 )
-from mirrorlake.bigquery.api.statements import (
-    bounds_sql,
-    merge_sql,
-    parts_sql,
-    replace_sql,
-)
+from mirrorlake.bigquery.api.statements import bounds_sql, merge_sql, parts_sql, replace_sql
 from mirrorlake.bigquery.ledger import JobCosts, JobPurpose, Publication, Publications
 from mirrorlake.bigquery.loads.published_contracts import PublishedContract, lake_table_of
 from mirrorlake.bigquery.loads.table_form import PublishedForm
@@ -38,7 +33,7 @@ from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-LONGEST_PAUSE = 5.0
+_LONGEST_PAUSE = 5.0
 """Seconds between two looks at a job that runs."""
 
 
@@ -57,14 +52,14 @@ def load_job(publication: Publication) -> str:
     return f"{publication.id}_load"
 
 
-def write_job(publication: Publication) -> str:
+def _write_job(publication: Publication) -> str:
     """The id of the job that brings what was loaded into the table."""
     return f"{publication.id}_write"
 
 
 def jobs_of(publication: Publication) -> tuple[str, ...]:
     """The ids of all jobs that it may have, submitted or not."""
-    return load_job(publication), write_job(publication)
+    return load_job(publication), _write_job(publication)
 
 
 def publications_into(ledger: Ledger, table: str, target: BigQueryTable) -> Sequence[Publication]:
@@ -93,7 +88,7 @@ def base_of(bigquery: BigQuery, newest_first: Sequence[Publication]) -> Publicat
     for publication in newest_first:
         if publication.state == "success":
             return publication
-        written = bigquery.look(write_job(publication))
+        written = bigquery.look(_write_job(publication))
         # Not submitted, or failed: that changed nothing.
         if written is not None and written.state != "failed":
             return None
@@ -141,7 +136,7 @@ def settle(
         if left <= 0:
             break
         time.sleep(min(pause, left))
-        pause = min(pause * 1.5, LONGEST_PAUSE)
+        pause = min(pause * 1.5, _LONGEST_PAUSE)
     return publication
 
 
@@ -157,7 +152,7 @@ def _step(
         return publication, True
     if loaded.state == "failed":
         return _end(bigquery, ledger, target, publication, loaded.error, loaded), False
-    written = bigquery.look(write_job(publication))
+    written = bigquery.look(_write_job(publication))
     if written is None:
         return _write(bigquery, ledger, target, publication, loaded), False
     if written.state == "running":
@@ -186,9 +181,9 @@ def _write(
     try:
         if publication.since is None:
             _drop_other_layout(bigquery, staging, target)
-            bigquery.submit_copy(write_job(publication), staging, target)
+            bigquery.submit_copy(_write_job(publication), staging, target)
         else:
-            bigquery.submit_statement(write_job(publication), _merge(publication, staging, target))
+            bigquery.submit_statement(_write_job(publication), _merge(publication, staging, target))
     except BigQueryError as error:
         if error.retryable:
             raise

@@ -21,9 +21,9 @@ from mirrorlake.destinations.iceberg.reading.partition_changes import (
 )
 from mirrorlake.runtime.plural import plural
 
-MOST_PARTS = 1_000
+_MOST_PARTS = 1_000
 """Partitions of a model that one statement names; more are loaded as a whole."""
-LARGEST_SHARE = 0.5
+_LARGEST_SHARE = 0.5
 """The share of a table's rows that its changes may have; more are loaded as a whole."""
 
 
@@ -82,7 +82,7 @@ def choose(
     if changes.may_be_unset(form.key):
         return LoadChoice("a key of it may be NULL, and is equal to no other then")
     size = f"{changes.added_rows:,} of {rows:,} rows may have changed"
-    if changes.added_rows > rows * LARGEST_SHARE:
+    if changes.added_rows > rows * _LARGEST_SHARE:
         return LoadChoice(f"{size}: more than half")
     return LoadChoice(size, base.version, changes)
 
@@ -94,13 +94,13 @@ def _of_partitions(lake: Connection, table: LakeTable, rows: int, since: int) ->
     if changes is None:
         return LoadChoice(_EXPIRED)
     count = len(changes.parts)
-    if count > MOST_PARTS:
-        return LoadChoice(f"{plural(count, 'partition')} changed: more than {MOST_PARTS:,}")
+    if count > _MOST_PARTS:
+        return LoadChoice(f"{plural(count, 'partition')} changed: more than {_MOST_PARTS:,}")
     size = (
         f"{changes.added_rows:,} of {rows:,} rows are in the "
         f"{plural(count, 'partition')} that changed"
     )
-    if changes.added_rows > rows * LARGEST_SHARE:
+    if changes.added_rows > rows * _LARGEST_SHARE:
         return LoadChoice(f"{size}: more than half")
     return LoadChoice(size, since, changes)
 

@@ -6,13 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from mirrorlake.destinations.base import (
-    EVERY_ROW,
-    Commit,
-    Condition,
-    Identifier,
-    TableStatistics,
-)
+from mirrorlake.destinations.base import EVERY_ROW, Commit, Condition, Identifier, TableStatistics
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
 from mirrorlake.destinations.iceberg.commits import branches, commit
 from mirrorlake.destinations.iceberg.reading import stream

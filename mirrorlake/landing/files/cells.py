@@ -39,7 +39,7 @@ class Refused(ValueError):
     """A value that its column can't hold; the message does not show it."""
 
 
-class NoPlace(Exception):
+class _NoPlace(Exception):
     """A value that is NULL in its column, with its text kept beside it."""
 
 
@@ -75,7 +75,7 @@ def convert(column: LandedColumn, written: Sequence[LandedValue]) -> Converted:
     for row, value in enumerate(written):
         try:
             values.append(_one(column, rule, value))
-        except NoPlace as unplaced:
+        except _NoPlace as unplaced:
             values.append(None)
             found.originals[row] = str(unplaced)
         except Refused as error:
@@ -224,7 +224,7 @@ def _date(_: LandedColumn, value: LandedValue) -> date:
     try:
         return date(*map(int, found.groups()))
     except ValueError:
-        raise NoPlace(value) from None  # a zero date, or one that no calendar has
+        raise _NoPlace(value) from None  # a zero date, or one that no calendar has
 
 
 def _timestamp(column: LandedColumn, value: LandedValue) -> datetime:
@@ -245,7 +245,7 @@ def _timestamp(column: LandedColumn, value: LandedValue) -> datetime:
     try:
         base = date(*map(int, text.split("-")))
     except ValueError:
-        raise NoPlace(value) from None
+        raise _NoPlace(value) from None
     clock = time(int(hour), int(minute), int(second), int(micros[:6]))
     moment = datetime.combine(base, clock)
     if column.iceberg == "timestamp":

@@ -54,20 +54,20 @@ def _read_by_spark(session: Any, reading: Reading, files: Sequence[LandedFile]) 
 
     paths = [f"file://{reading.store.describe(file.path)}" for file in files]
     names = [column.name for column in reading.schema.columns]
-    schema = frame_schema(reading, with_originals=False)
+    schema = _frame_schema(reading, with_originals=False)
     # A path with a wildcard's letters would be taken for several.
     escaped = [re.sub(r"([*?\[\]{}\\])", r"\\\1", path) for path in paths]
     with spark_errors(reading.table):
         rows = session.read.schema(schema).parquet(*escaped)
         if reading.schema.has_original:
-            kind = frame_schema(reading)[ORIGINAL].dataType
+            kind = _frame_schema(reading)[ORIGINAL].dataType
             rows = rows.withColumn(ORIGINAL, f.lit(None).cast(kind))
             names.append(ORIGINAL)
         return cast("DataFrame", rows.toDF(*names))
 
 
 def _read_by_tasks(session: Any, reading: Reading, files: Sequence[LandedFile]) -> DataFrame:
-    schema = frame_schema(reading)
+    schema = _frame_schema(reading)
     with spark_errors(reading.table):
         if not files:
             return session.createDataFrame([], schema)
@@ -122,7 +122,7 @@ def _counter(reading: Reading, files: tuple[LandedFile, ...], shown: int) -> Any
     return count
 
 
-def frame_schema(reading: Reading, *, with_originals: bool = True) -> Any:
+def _frame_schema(reading: Reading, *, with_originals: bool = True) -> Any:
     """The frame's schema in Spark's words."""
     from pyspark.sql import types as t
 

@@ -36,14 +36,14 @@ class Limits:
 
 def limits_of(settings: SnapshotConfig) -> Limits:
     """The limits that a contract sets."""
-    manifest, record = bytes_of(settings.max_manifest), bytes_of(settings.max_record)
+    manifest, record = _bytes_of(settings.max_manifest), _bytes_of(settings.max_record)
     return Limits(manifest, record, settings.max_expansion)
 
 
-def bytes_of(size: str) -> int:
+def _bytes_of(size: str) -> int:
     """The bytes that a setting's text means.
 
-    >>> bytes_of("64m"), bytes_of("2g")
+    >>> _bytes_of("64m"), _bytes_of("2g")
     (67108864, 2147483648)
     """
     return int(size[:-1]) * _UNITS[size[-1]]

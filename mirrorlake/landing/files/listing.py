@@ -38,7 +38,7 @@ from mirrorlake.sources.files.stores import open_store
 
 logger = logging.getLogger(__name__)
 
-MOST_READY: Final = 100
+_MOST_READY: Final = 100
 """Snapshots of a table that are looked into at once."""
 
 
@@ -200,7 +200,7 @@ def _find_late(
     since: date | None,
 ) -> frozenset[int]:
     """Add to a listing what stands in folders of days before ``since`` and was never seen: the ids,
-    at most `MOST_READY` of them, the newest first."""
+    at most `_MOST_READY` of them, the newest first."""
     name, mark = place.contract.name, f"landing looked through {place.contract.name}"
     now, last = ledger.clock(), ledger.definition(mark)
     again = last is not None and now - datetime.fromisoformat(last) >= _WHOLE_LOOK
@@ -214,7 +214,7 @@ def _find_late(
         if again or day not in taken:
             there |= list_day(place.store, place.folder, day).new
     new = sorted((n for n in there if n not in known), reverse=True)
-    found = new[: max(0, MOST_READY - sum(_is_late(record) for record in known.values()))]
+    found = new[: max(0, _MOST_READY - sum(_is_late(record) for record in known.values()))]
     if len(new) > len(found):
         logger.warning("table %s: %d more snapshots came late", name, len(new) - len(found))
     listing.new.update({n: there[n] for n in found})
@@ -247,7 +247,7 @@ class _Found:
             self.refused[landed.id] = (seen.fingerprint, seen.error or "")
         elif not says_complete(self.place, landed, self.ledger, seen):
             self.waiting.append(waiting_of(self.place.folder, self.place.settings, landed, seen))
-        elif len(self.ready) >= MOST_READY:
+        elif len(self.ready) >= _MOST_READY:
             return  # the oldest come first: these are found again when those are taken
         elif why := _wrong(self.place, landed):
             LandedSnapshots(self.ledger).refuse_snapshot(self.place.contract.name, landed.id, why)

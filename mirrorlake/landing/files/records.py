@@ -24,8 +24,8 @@ from mirrorlake.landing.files.limits import Expanding, Limits, size_words
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.files.store import Store
 
-BATCH_LINES: Final = 8192
-ORIGINALS_ARROW: Final = pa.list_(pa.struct([("column", pa.string()), ("text", pa.string())]))
+_BATCH_LINES: Final = 8192
+_ORIGINALS_ARROW: Final = pa.list_(pa.struct([("column", pa.string()), ("text", pa.string())]))
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Reading:
     def arrow_schema(self) -> pa.Schema:
         fields = [pa.field(c.name, arrow_type(c)) for c in self.schema.columns]
         if self.schema.has_original:
-            fields.append(pa.field(ORIGINAL, ORIGINALS_ARROW))
+            fields.append(pa.field(ORIGINAL, _ORIGINALS_ARROW))
         return pa.schema(fields)
 
 
@@ -105,7 +105,7 @@ def read_records(
     bad = _BadRecords(reading, reading.store.describe(file.path), on_bad)
     rows = read_written(reading, file)
     shape = _Shape(reading, bad)
-    while some := list(islice(rows, BATCH_LINES)):
+    while some := list(islice(rows, _BATCH_LINES)):
         batch = shape.batch(some)
         if batch.num_rows:
             yield batch
@@ -355,8 +355,8 @@ def originals_of(texts: dict[str, dict[int, str]], rows: int) -> Any:
         for row, text in texts[name].items():
             entries.setdefault(row, []).append({"column": name, "text": text})
     if not entries:
-        return pa.nulls(rows, ORIGINALS_ARROW)
-    return pa.array([entries.get(row) for row in range(rows)], ORIGINALS_ARROW)
+        return pa.nulls(rows, _ORIGINALS_ARROW)
+    return pa.array([entries.get(row) for row in range(rows)], _ORIGINALS_ARROW)
 
 
 def _shown(name: str) -> str:

@@ -16,7 +16,7 @@ from mirrorlake.landing.files.snapshots import Landed
 from mirrorlake.sources.files.layout import TableFolder
 
 SAMPLED: Final = 5_000
-PAIRED: Final = 8
+_PAIRED: Final = 8
 """How many columns are tried as pairs where none is unique by itself."""
 
 
@@ -94,7 +94,7 @@ def find_pair(
     reading: Reading, files: Sequence[LandedFile], names: Sequence[str], limit: int
 ) -> tuple[str, ...]:
     """Two columns that are unique together in a snapshot; none where no two are."""
-    first = sorted(names, key=lambda name: (not _is_id(name), names.index(name)))[:PAIRED]
+    first = sorted(names, key=lambda name: (not _is_id(name), names.index(name)))[:_PAIRED]
     pairs = sorted(combinations(first, 2), key=lambda p: sum(map(names.index, p)))
     seen: dict[tuple[str, str], set[int]] = {pair: set() for pair in pairs}
     rows = 0

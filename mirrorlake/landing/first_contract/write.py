@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from textwrap import wrap
 
 from pydantic import ValidationError
 
 from mirrorlake.config import load_config
 from mirrorlake.config.landing import LandingConfig
 from mirrorlake.errors import ConfigError, LandingError
-from mirrorlake.init.render import WIDTH, lake_and_ledger, quoted
+from mirrorlake.init.render import comment, lake_and_ledger, quoted
 from mirrorlake.landing.files.columns import parse_schema, schema_text, type_of
 from mirrorlake.landing.first_contract.survey import LOOKED, Answers, Surveyed, survey_landing
 from mirrorlake.runtime.plural import plural
@@ -86,7 +85,7 @@ def write_landing_contract(
     tables = survey_landing(store, answers, looked=looked)
     sources = _sources(tables, name)
     schemas = _schemas(store, tables)
-    text = render_landing(_url(place, output), endpoint, sources, tables)
+    text = _render_landing(_url(place, output), endpoint, sources, tables)
     made = _write(output, text, store, schemas)
     return LandingWritten(
         tables=sum(1 for one in tables if not one.questions),
@@ -212,7 +211,7 @@ def _write(output: Path, text: str, store: Store, schemas: Mapping[str, bytes]) 
     return tuple(store.describe(path) for path in made)
 
 
-def render_landing(
+def _render_landing(
     url: str, endpoint: str | None, sources: Mapping[str, str], tables: Sequence[Surveyed]
 ) -> str:
     """The text of a ``mirrorlake.yaml`` for one landing; the same arguments give the same text."""
@@ -247,7 +246,7 @@ def _head() -> Iterator[str]:
 def _table(one: Surveyed, indent: str = "          ") -> Iterator[str]:
     yield ""
     for note in _notes(one):
-        yield from _comment(note, len(indent))
+        yield from comment(note, len(indent))
     for line in _contract(one):
         yield f"{indent}{line}"
 
@@ -257,11 +256,11 @@ def _open_table(one: Surveyed) -> Iterator[str]:
     yield ""
     count = len(one.questions)
     how_many = "a question is" if count == 1 else f"{count} questions are"
-    yield from _comment(f"NOT KEPT YET: {how_many} open. Answer, and write this file again.", 10)
+    yield from comment(f"NOT KEPT YET: {how_many} open. Answer, and write this file again.", 10)
     for question in one.questions:
-        yield from _comment(f"DECIDE on {question}", 10)
+        yield from comment(f"DECIDE on {question}", 10)
     for note in _notes(one):
-        yield from _comment(note, 10)
+        yield from comment(note, 10)
     for line in _contract(one):
         yield f"          # {line}"
 
@@ -302,7 +301,7 @@ def _contract(one: Surveyed) -> Iterator[str]:
     if one.rules:
         yield "  columns:"
         for rule in one.rules:
-            for line in _comment(rule.reason, 0):
+            for line in comment(rule.reason, 0):
                 yield f"    {line}"
             # Quoted, because other readers of YAML take a bare null for nothing.
             text = f"pii: {quoted(rule.rule.pii)}" if rule.rule.pii else f"pci: {rule.rule.pci}"
@@ -317,10 +316,3 @@ def _contract(one: Surveyed) -> Iterator[str]:
     days = [c.name for c in one.columns if c.iceberg in ("date", "timestamp", "timestamptz")]
     if days:
         yield f"    # day: {quoted(days[0])} # the table's partitions, if it says a row's day"
-
-
-def _comment(text: str, indent: int) -> Iterator[str]:
-    start = " " * indent + "# "
-    yield from wrap(
-        text, WIDTH, initial_indent=start, subsequent_indent=start, break_on_hyphens=False
-    )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LISTED = 200_000
 """Up to this many cells are named to the scans that follow; beyond, all rows are read."""
-SHARE = 0.35
+_SHARE = 0.35
 """The share of cells that may differ for that to pay."""
 _SUMS = ("n", "a", "b", "c", "d")
 
@@ -114,7 +114,7 @@ def compare_cells(
             if in_days
             else _days(deltas, table, state.slots)
         )
-        listed = listed if differing <= max(SHARE * there, 64) else None
+        listed = listed if differing <= max(_SHARE * there, 64) else None
     return CellDifference(cells, deltas, listed, days, (differing, there), totals, known)
 
 

@@ -10,7 +10,7 @@ from mirrorlake.landing.fold.cells import CellDifference, cells_of, cells_sql
 from mirrorlake.landing.fold.shape import SnapshotTable, days_sql
 from mirrorlake.landing.fold.stage import BROADCAST, Stage, missing_count, read_missing
 from mirrorlake.landing.fold.state import State
-from mirrorlake.merge.conversions import spark_type
+from mirrorlake.merge.row_sql.conversions import spark_type
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.shrink import is_too_small
 

@@ -14,7 +14,7 @@ from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.destinations.iceberg.tables.schemas import iceberg_type
 from mirrorlake.landing.fold.shape import SnapshotTable
 from mirrorlake.landing.fold.state import columns_hash
-from mirrorlake.merge.conversions import spark_type
+from mirrorlake.merge.row_sql.conversions import spark_type
 from mirrorlake.schema.own_columns import ORIGINAL
 
 if TYPE_CHECKING:

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-REWRITE = 0.4
+_REWRITE = 0.4
 """From this share of changed rows on, days are written again rather than merged into."""
 
 
@@ -225,7 +225,7 @@ class SnapshotFold:
             return self.table.strategy
         if difference.listed is not None:
             return "diff"
-        return "rewrite" if difference.known and difference.changed >= REWRITE else "merge"
+        return "rewrite" if difference.known and difference.changed >= _REWRITE else "merge"
 
     def _first(self, stage: Stage, frame: DataFrame) -> ChangeCounts:
         """Write the first snapshot; its keys are looked at as they were written."""

@@ -6,12 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from mirrorlake.landing.fold.changes import (
-    COPIES,
-    KIND,
-    SINCE,
-    WAS,
-)
+from mirrorlake.landing.fold.changes import COPIES, KIND, SINCE, WAS
 from mirrorlake.landing.fold.shape import SnapshotTable
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def day_of_number(number: int) -> date | None:
+def _day_of_number(number: int) -> date | None:
     """The day that a snapshot's number begins with, if it is YYYYMMDD or YYYYMMDDhhmmss.
 
-    >>> day_of_number(20260102030405), day_of_number(17)
+    >>> _day_of_number(20260102030405), _day_of_number(17)
     (datetime.date(2026, 1, 2), None)
     """
     text = str(number)
@@ -40,7 +40,7 @@ def window_day(
     known = state.find(number)
     if known is not None:
         return known.day
-    day = as_of or day_of_number(number)
+    day = as_of or _day_of_number(number)
     if day is None:
         day = frame.selectExpr(f"max({table.day_sql()})").collect()[0][0]
     older = [t.day for t in state.taken if t.id < number and t.day is not None]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ChosenDays = Sequence[date | None] | None
-ADDITIONS = 16
+_ADDITIONS = 16
 """Folds that add to the kept digests; the next writes them again."""
 BROADCAST = 2_000_000
 """The keys of up to this many rows are brought to every worker; of more, they are shuffled."""
@@ -168,7 +168,7 @@ def write_cells(stage: Stage, state: State, difference: CellDifference) -> tuple
     table, lake = stage.table, stage.lake
     ensure_cells(lake, table)
     align(lake, table.cells, state.cells)
-    if difference.known and state.additions < ADDITIONS:
+    if difference.known and state.additions < _ADDITIONS:
         deltas = difference.deltas.coalesce(1).sortWithinPartitions("cell")
         deltas.writeTo(table.cells.sql).append()
         return lake.head(table.cells), state.additions + 1

@@ -121,7 +121,7 @@ def _ensure_side(lake: Lake, identifier: Identifier, schema: LakeSchema) -> Lake
     return create_table(lake, identifier, schema, partitioned_by_day(schema, None), _SIDE)
 
 
-def same_rows(table: LakeTable) -> list[int]:
+def _same_rows(table: LakeTable) -> list[int]:
     """Main's head, and the snapshots before it that hold the same rows: files alone were written
     again since."""
     found: list[int] = []
@@ -139,7 +139,7 @@ def align(lake: Lake, identifier: Identifier, to: int | None) -> bool:
     head = table.current_snapshot() if table is not None else None
     if table is None or to is None:
         return head is None
-    if to not in same_rows(table):
+    if to not in _same_rows(table):
         with lake.translated(identifier):
             table.manage_snapshots().set_current_snapshot(snapshot_id=to).commit()
     return True

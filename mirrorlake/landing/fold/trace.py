@@ -122,7 +122,7 @@ class _Line:
         return f"({known}[{before}] - {known}[{first}])"
 
 
-def line_of(state: State, frames: Mapping[int, DataFrame]) -> _Line:
+def _line_of(state: State, frames: Mapping[int, DataFrame]) -> _Line:
     ids = tuple(one.id for one in state.taken)
     there = tuple(one in frames for one in ids)
     forgotten = len(ids) >= MOST
@@ -185,7 +185,7 @@ class _Trace:
         frames: Mapping[int, DataFrame],
     ) -> None:
         self.table, self.state = table, state
-        self.line = line_of(state, frames)
+        self.line = _line_of(state, frames)
         self.end = len(self.line.ids)
         sql = f"SELECT * FROM {table.identifier.sql} VERSION AS OF {version}"  # noqa: S608
         self.lake = spark.sql(sql)

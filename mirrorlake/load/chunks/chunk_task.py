@@ -37,9 +37,6 @@ from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.reading.route import Heed
 from mirrorlake.sources.mysql.sessions.connect import SourcePosition
 
-# What is made exact at once, at most (and at least one batch).
-GATHERED_BYTES = 8 * 2**20
-
 logger = logging.getLogger(__name__)
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
@@ -123,10 +120,10 @@ def _sink_of(plan: ChunkPlan, files: PartFiles | None) -> RowSink:
         files = PartFiles(
             plan.storage, plan.location, plan.stem, plan.schema, plan.iceberg, aside=aside
         )
-    return RowSink(plan.copy, files, index_writer(plan) if plan.hashes else None)
+    return RowSink(plan.copy, files, _index_writer(plan) if plan.hashes else None)
 
 
-def index_writer(plan: ChunkPlan) -> IndexWriter:
+def _index_writer(plan: ChunkPlan) -> IndexWriter:
     """What writes the row index of a copy."""
     io = open_storage(plan.storage, plan.location)
     return IndexWriter(io, plan.location, f"{plan.stem}.index")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from types import TracebackType
 from typing import Self
 
 from mirrorlake.load.chunks.chunk_task import ReadChunk
@@ -33,12 +32,7 @@ class Finishing:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool.shutdown()
 
     def begin(self, chunk: ReadChunk) -> None:

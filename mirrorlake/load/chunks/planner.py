@@ -39,7 +39,7 @@ Bound: TypeAlias = tuple[str, ...]
 """SQL literals, one for each of the first columns of the index."""
 
 # Beyond that, chunks get longer instead of more.
-MOST_CHUNKS = 4_096
+_MOST_CHUNKS = 4_096
 _PRINTED = ("date", "datetime", "decimal", *PRINTED)
 
 
@@ -82,7 +82,7 @@ def plan_chunks(
     if cut.columns[0].name != cursor and base and rows * 4 < plan.table.estimated_rows:
         # Each chunk by key would look at all rows of the window, or at the whole table.
         return _one_stream(plan, base, "the window is a small part, and the key is not its cursor")
-    step = max(rows_per_chunk, rows // MOST_CHUNKS)
+    step = max(rows_per_chunk, rows // _MOST_CHUNKS)
     within = base if cut.columns[0].name == cursor else ""
     bounds = _bounds(connection, cut, within, step, rows)
     return tuple(_joined(base, condition) for condition in _conditions(cut.columns, bounds))

@@ -22,13 +22,7 @@ import pyarrow as pa
 
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
-from mirrorlake.errors import (
-    LakeError,
-    MirrorlakeError,
-    ReadGivenUp,
-    SourceBusy,
-    SourceError,
-)
+from mirrorlake.errors import LakeError, MirrorlakeError, ReadGivenUp, SourceBusy, SourceError
 from mirrorlake.load.chunks.chunk_task import ReadChunk, load_chunk, take_in
 from mirrorlake.load.chunks.finishing import Finishing, Record
 from mirrorlake.load.chunks.receipt import ChunkReceipt, receipt_from_json, receipt_to_json

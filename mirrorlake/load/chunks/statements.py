@@ -167,7 +167,7 @@ def projected(plan: ChunkPlan) -> list[Exact]:
 
 # --- what is held at once -------------------------------------------------------------------------
 
-HELD_BYTES = 16 * 2**20
+_HELD_BYTES = 16 * 2**20
 PILED_BYTES = 64 * 2**20
 """A table of no more may be held as a whole; to start a process that prevents it takes 0.2 s."""
 # Values beyond about half a page of the server lie on pages of their own: to ask for their lengths
@@ -193,7 +193,7 @@ def measured(connection: Connection[Any], plan: ChunkPlan) -> ChunkPlan:
     if not plan.widest or average > _SCANNED_ROW_BYTES:
         return plan
     [(longest,)] = rows_of(connection, _widest_statement(plan))
-    rows = HELD_BYTES // max(int(longest or 0) + average, 1)
+    rows = _HELD_BYTES // max(int(longest or 0) + average, 1)
     if rows <= plan.batch_rows:
         return plan
     return dataclasses.replace(plan, batch_rows=min(rows, BATCH_ROWS))

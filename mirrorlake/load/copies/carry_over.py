@@ -53,9 +53,9 @@ pc: Any = _compute  # its functions are made at import: type checkers see none o
 
 CHUNK_ROWS = 500_000
 """Rows of a chunk that may be carried over: one row that differs has all of them read."""
-SLOW_ROWS = 50_000
+_SLOW_ROWS = 50_000
 """Rows that are digested here in a second: rows that a source may send faster are read."""
-MOST_MISSES = 3
+_MOST_MISSES = 3
 """Once the chunks that differ outnumber those that are equal by this many, the rest is read."""
 SUFFIX = "h"
 """What the names of files of such a chunk have after its number."""
@@ -93,7 +93,7 @@ def plan_carrying(
     Not where a new history begins: what deduped holds may be another table's, and nobody would look
     at it.
     """
-    if plan.source.rows_per_second is None or plan.source.rows_per_second > SLOW_ROWS:
+    if plan.source.rows_per_second is None or plan.source.rows_per_second > _SLOW_ROWS:
         return None
     if rows is None or window.kind != "initial" or not plan.key or plan.entity is not None:
         return None
@@ -169,7 +169,7 @@ def _carried(
                 continue
             misses += 1
             new = None  # of another chunk: this one's row may be one that was changed since
-            if misses > MOST_MISSES:
+            if misses > _MOST_MISSES:
                 break
     logger.info(
         "table %s load %s: %d rows are in MySQL as deduped holds them: they were digested there, "

@@ -23,12 +23,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.load.chunks.convert import exact_rows
 from mirrorlake.load.chunks.row_source import OnRows, Rows, RowSource
 from mirrorlake.load.chunks.select_rows import SELECT, gathered, look_at
-from mirrorlake.load.chunks.statements import (
-    ChunkPlan,
-    count_statement,
-    measured,
-    select_statement,
-)
+from mirrorlake.load.chunks.statements import ChunkPlan, count_statement, measured, select_statement
 from mirrorlake.load.row_hashes.delta import COMPLETE, Changes, CopyPlan
 from mirrorlake.load.row_hashes.fingerprint import key_fingerprints
 from mirrorlake.load.row_hashes.row_index import DeltaGivenUp, RowIndex
@@ -43,10 +38,10 @@ logger = logging.getLogger(__name__)
 
 KEYS_AT_ONCE = 500
 """Rows that one statement reads by their keys."""
-KEY_BYTES_AT_ONCE = 128 * 2**10
+_KEY_BYTES_AT_ONCE = 128 * 2**10
 
 
-class ChangedRows:
+class _ChangedRows:
     """A copy's rows that its row index before does not hold; all rows of anything else."""
 
     def read(self, part: ChunkPlan, heed: Heed | None = None, report: OnRows | None = None) -> Rows:
@@ -72,7 +67,7 @@ class ChangedRows:
             raise
 
 
-CHANGED: Final[RowSource] = ChangedRows()
+CHANGED: Final[RowSource] = _ChangedRows()
 
 
 class _Reading:
@@ -155,7 +150,7 @@ class _Reading:
         if not keys:
             return
         found = pa.concat_tables(keys).combine_chunks()
-        at_once = max(1, min(KEYS_AT_ONCE, KEY_BYTES_AT_ONCE * found.num_rows // found.nbytes))
+        at_once = max(1, min(KEYS_AT_ONCE, _KEY_BYTES_AT_ONCE * found.num_rows // found.nbytes))
         for start in range(0, found.num_rows, at_once):
             yield key_condition(key, found.slice(start, at_once))
 

@@ -71,7 +71,7 @@ SMALL_ROWS = 20_000
 MOST_DELTAS = 16
 """At most this many copies stand on one: raw keeps its newest 20 versions, so that a ledger that is
 made again knows all loads of a chain; and a fold of all of them reads few files."""
-TRUSTED = timedelta(days=1)
+_TRUSTED = timedelta(days=1)
 """How old a complete copy may be, where the source's `skip_unchanged` does not say it."""
 _AT_ONCE = 50_000
 """This many rows of the lake are digested at once."""
@@ -104,7 +104,7 @@ def plan_copy(
     rows: RowForm | None,
 ) -> Copying | None:
     """How a load is made that leaves a row index; None of one that leaves none."""
-    if window.kind != "full" or rows is None or not may_write_changes(plan):
+    if window.kind != "full" or rows is None or not _may_write_changes(plan):
         return None
     if plan.table.estimated_rows < SMALL_ROWS:
         return None
@@ -131,7 +131,7 @@ def plan_copy(
     return Copying(dataclasses.replace(copy, before=index), chain)
 
 
-def may_write_changes(plan: ResolvedTable) -> bool:
+def _may_write_changes(plan: ResolvedTable) -> bool:
     """Whether a table's copies may write only what changed: its rows have keys that the lake tells
     apart as they are, a row that is gone is gone, and every copy shows one moment."""
     floating = {e.name for e in plan.columns if e.iceberg in ("float", "double")}
@@ -182,7 +182,7 @@ def _why_complete(chain: Sequence[Load], plan: ResolvedTable) -> str:
     changed = sum(load.receipt.committed for load in deltas if load.receipt)
     if base.receipt is None or 2 * changed > base.receipt.rows:
         return "half of the table changed since the last complete one"
-    if datetime.now(UTC) - base.started_at >= (plan.source.skip_unchanged or TRUSTED):
+    if datetime.now(UTC) - base.started_at >= (plan.source.skip_unchanged or _TRUSTED):
         return "the last complete one is old"
     return ""
 

@@ -19,15 +19,7 @@ from mirrorlake.errors import LogUnreadable, SourceError
 from mirrorlake.load.chunks.convert import cast_exact, with_own_columns
 from mirrorlake.load.chunks.row_source import OnRows, Rows
 from mirrorlake.load.chunks.statements import ChunkPlan
-from mirrorlake.schema.own_columns import (
-    COMMITTED_AT,
-    DAY,
-    DELETED,
-    EVENT,
-    OP,
-    ORIGINAL,
-    POSITION,
-)
+from mirrorlake.schema.own_columns import COMMITTED_AT, DAY, DELETED, EVENT, OP, ORIGINAL, POSITION
 from mirrorlake.schema.versions import Exact
 from mirrorlake.sources.mysql.binlog.events.rows import RowChange
 from mirrorlake.sources.mysql.binlog.log_batches import TableChanges

@@ -10,9 +10,9 @@ from mirrorlake.errors import SchemaError
 from mirrorlake.sources.mysql.introspection.identity import read_identity, why_another
 from mirrorlake.sources.mysql.introspection.introspect import read_table
 from mirrorlake.sources.mysql.introspection.lake_names import in_lake
+from mirrorlake.table.columns.shape import taken_up
 from mirrorlake.table.continuity import Continuity
 from mirrorlake.table.resolve import ResolvedTable, plan_table
-from mirrorlake.table.shape import taken_up
 
 
 def check_table_held(

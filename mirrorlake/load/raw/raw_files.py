@@ -18,9 +18,6 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
-
-import pyarrow.compute as _compute
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
@@ -41,7 +38,6 @@ from mirrorlake.ledger import Ledger, Load, RawFile
 
 logger = logging.getLogger(__name__)
 
-pc: Any = _compute  # its functions are made at import: type checkers see none of them
 _BLOCK = 4 * 2**20
 _AT_ONCE = 4
 ROUNDS = 3
@@ -49,7 +45,7 @@ ROUNDS = 3
 FOREIGN = "is in raw, and no load wrote it"
 ALTERED = "has other bytes than its load wrote"
 LOST = "was written by a load, and is not in raw any more"
-FOREIGN_STEP = (
+_FOREIGN_STEP = (
     "Find out who wrote into raw. A file that no load wrote is taken out in Spark: `DELETE FROM "
     "<the raw table> WHERE _file = '<the file>'`; a file that was taken out comes back by "
     "`CALL lake.system.rollback_to_snapshot`, or its days are loaded again"
@@ -177,7 +173,7 @@ def _is_foreign(snapshot: LakeSnapshot) -> bool:
 def _refuse_foreign(lake: Lake, ledger: Ledger, contract: TableContract) -> None:
     listing = list_files(lake, ledger, contract)
     if listing.found:
-        raise raw_damaged(contract, listing.found[0], FOREIGN_STEP)
+        raise raw_damaged(contract, listing.found[0], _FOREIGN_STEP)
 
 
 def _is_live(lake: Lake, tables: Mapping[str, LakeTable], path: str) -> bool:

@@ -19,11 +19,7 @@ import pyarrow.parquet as pq
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import (
-    LakeFile,
-    LakeTable,
-    arrow_schema,
-)
+from mirrorlake.destinations.iceberg.model import LakeFile, LakeTable, arrow_schema
 from mirrorlake.destinations.iceberg.tables.integrity import Damage
 from mirrorlake.errors import LeaseHeld
 from mirrorlake.ledger import Ledger, Load, RawFile

@@ -54,7 +54,7 @@ from mirrorlake.table.windows import days_of, end_of_day, replaced_from
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
-KEYS_PER_LOOKUP = 1_000
+_KEYS_PER_LOOKUP = 1_000
 _EPOCH = date(1970, 1, 1)  # PyIceberg gives a day of a partition as days from here
 
 
@@ -396,4 +396,4 @@ def _removable(
 
 
 def _batches(keys: pa.Table) -> list[pa.Table]:
-    return [keys.slice(n, KEYS_PER_LOOKUP) for n in range(0, keys.num_rows, KEYS_PER_LOOKUP)]
+    return [keys.slice(n, _KEYS_PER_LOOKUP) for n in range(0, keys.num_rows, _KEYS_PER_LOOKUP)]

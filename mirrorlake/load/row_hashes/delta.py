@@ -35,7 +35,7 @@ WAIT = 8
 FEW = 16
 """If at most one row in this many changed, changed rows are read by their keys: finding a row costs
 the server some ten times what reading the next one costs."""
-KEYS_BYTES = 64 * 2**20
+_KEYS_BYTES = 64 * 2**20
 """Keys of rows that changed are held up to this size: of more, the table is read."""
 COMPLETE = "c"
 """What they have after it of a copy that turned out to be complete while it was read."""
@@ -177,7 +177,7 @@ class Changes:
         keys = rows.select(list(self._copy.key)).filter(pa.array(changed))
         self._keys.append(keys)
         self._bytes += keys.nbytes
-        if self._bytes > KEYS_BYTES or FEW * self._changed > max(self._before.rows, LOOKED_AT):
+        if self._bytes > _KEYS_BYTES or FEW * self._changed > max(self._before.rows, LOOKED_AT):
             self._keys = None
 
     def end(self) -> None:

@@ -27,7 +27,7 @@ from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import Failures
 from mirrorlake.workspace import Workspace
 
-NO_LOAD: Final = "check"
+_NO_LOAD: Final = "check"
 """In place of a load's id, in the comment of a statement."""
 
 
@@ -77,7 +77,7 @@ def _read(connection: Connection[Any], batch: Batch, form: RowForm, found: Tenan
     places = [(plan.source.name, plan.table.database) for plan in batch.plans]
     found.forms |= dict.fromkeys(places, form)
     try:
-        [answer] = rows_of(connection, digests_statement(batch, form.source_digest, NO_LOAD))
+        [answer] = rows_of(connection, digests_statement(batch, form.source_digest, _NO_LOAD))
     except SourceError as error:
         waited = isinstance(error, TableLocked)
         if error.retryable and not waited:

@@ -22,12 +22,7 @@ from mirrorlake.load.chunks.chunk_task import OnRows, take_in
 from mirrorlake.load.chunks.receipt import ChunkReceipt
 from mirrorlake.load.chunks.select_rows import SelectRows
 from mirrorlake.load.chunks.statements import ChunkPlan
-from mirrorlake.load.tenants.batches import (
-    TENANT,
-    Batch,
-    digests_statement,
-    rows_statement,
-)
+from mirrorlake.load.tenants.batches import TENANT, Batch, digests_statement, rows_statement
 from mirrorlake.proof.comparing.load_proof import tally_by_spark, tally_table
 from mirrorlake.proof.forms.rows import RowForm
 from mirrorlake.proof.ranges.ranges import NOTHING, Tally

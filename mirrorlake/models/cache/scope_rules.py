@@ -1,9 +1,9 @@
 """What the scopes of a model read, worked out once for many of them.
 
 A rule is found by looking at one scope, whose days move
-(`mirrorlake.models.spark_sql.moving_days`). It holds for all scopes whose days lie on the same
-ground and whose other names have the same values: there a bound is as many days from the scope's
-day. Only names that stand in the query count.
+(`mirrorlake.models.spark_sql.constants.moving_days`). It holds for all scopes whose days lie on the
+same ground and whose other names have the same values: there a bound is as many days from the
+scope's day. Only names that stand in the query count.
 
 What belongs here: rules, and which one holds for a scope. What doesn't: how one is found, and which
 partitions its bounds mean (`mirrorlake.models.compile.dependencies`).
@@ -20,12 +20,12 @@ from typing import Any, TypeAlias, cast
 
 from mirrorlake.models.row_filters.value_sets import ValueSet
 from mirrorlake.models.scope_values.on_demand import DayRange, ScopeProduct
-from mirrorlake.models.spark_sql.constant_values import Constant
-from mirrorlake.models.spark_sql.moving_days import DAY, Ground, MovingDay, MovingMoment
+from mirrorlake.models.spark_sql.constants.moving_days import DAY, Ground, MovingDay, MovingMoment
+from mirrorlake.models.spark_sql.constants.values import Constant
 
 MOST_RULES = 5_000
 """Rules that are kept of one model; one more, and all are found again as they are needed."""
-EVER = (1, date.max.toordinal())
+_EVER = (1, date.max.toordinal())
 _FIRST_MIDNIGHT = datetime(1, 1, 1, tzinfo=UTC)
 
 
@@ -141,7 +141,7 @@ class RuleBook:
         base = self._base(names)
         start = None if base is None else _FIRST_MIDNIGHT + (base - 1) * DAY
         found = tuple(_class_of(names[name], start) for name in self.used)
-        return found, base or EVER[0]
+        return found, base or _EVER[0]
 
     def find(self, scope: Mapping[str, Constant], look: RuleFinder) -> tuple[ReadRule, int]:
         """The rule that holds for a scope, and the scope's day.
@@ -233,7 +233,7 @@ class RuleBook:
         base = self._base(names)
         used = {name: names[name] for name in self.used}
         if base is None:
-            return ReadRule(*EVER, tuple(_settled(one) for one in look(used)))
+            return ReadRule(*_EVER, tuple(_settled(one) for one in look(used)))
         ground = Ground(date.fromordinal(base))
         moving = {name: _moving(value, ground) for name, value in used.items()}
         inputs = tuple(_settled(one) for one in look(moving))
@@ -345,7 +345,7 @@ def shifts(values: ValueSet) -> Iterator[Shifted]:
 
 def _hull(mention: MentionBounds, scope: Mapping[str, Constant]) -> tuple[int, int]:
     """The days for which one mention may read a partition: by the bounds that move."""
-    first, last = EVER
+    first, last = _EVER
     for name, values in mention:
         day = _midnight_of(scope[name])
         if day is None or not values.parts:

@@ -16,12 +16,7 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.errors import ExpectationFailed
 from mirrorlake.models.cli.checks import checks_of, print_checks
 from mirrorlake.models.cli.external import print_external
-from mirrorlake.operations.publishers import (
-    PUBLISHERS,
-    Loaded,
-    print_published,
-    publish_all,
-)
+from mirrorlake.operations.publishers import PUBLISHERS, Loaded, print_published, publish_all
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from pathlib import Path
 from sqlglot import exp
 
 from mirrorlake.config.fields import nearest
-from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.config.yaml.yaml_file import Problem, YamlFile
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.errors import ModelError
 from mirrorlake.models.files.cells import CellRefused, as_sql, cell
 from mirrorlake.models.files.expectations import Expectation
-from mirrorlake.models.spark_sql.binder import bind
+from mirrorlake.models.spark_sql.binding.binder import bind
 from mirrorlake.models.spark_sql.columns import NamedValue, Relation
 from mirrorlake.models.spark_sql.functions import AGGREGATES
 from mirrorlake.models.spark_sql.node_places import at

@@ -25,7 +25,7 @@ _MENTIONED = re.compile(
 )
 
 
-def unsteady_of(models: Mapping[str, Model], model: Model) -> tuple[str, ...]:
+def _unsteady_of(models: Mapping[str, Model], model: Model) -> tuple[str, ...]:
     """The functions whose value no row decides that a model calls, itself or by a view."""
     own: tuple[str, ...] = ()
     if _MENTIONED.search(model.kept.sql):
@@ -33,12 +33,12 @@ def unsteady_of(models: Mapping[str, Model], model: Model) -> tuple[str, ...]:
     views = (
         models[name] for name in model.reads if name in models and models[name].declaration.is_view
     )
-    return (*own, *(name for view in views for name in unsteady_of(models, view)))
+    return (*own, *(name for view in views for name in _unsteady_of(models, view)))
 
 
 def reads_the_day(models: Mapping[str, Model], model: Model) -> bool:
     """Whether a table is another one each day: a view is looked at whenever it is read."""
-    return not model.declaration.is_view and not DAY.isdisjoint(unsteady_of(models, model))
+    return not model.declaration.is_view and not DAY.isdisjoint(_unsteady_of(models, model))
 
 
 def refuse_unsteady(
@@ -56,7 +56,7 @@ def refuse_unsteady(
         return
     for name in reads:
         if name in models and models[name].declaration.is_view:
-            for function in unsteady_of(models, models[name]):
+            for function in _unsteady_of(models, models[name]):
                 if is_unsteady(declaration, function):
                     nodes = query().find_all(exp.Table)
                     place = next(

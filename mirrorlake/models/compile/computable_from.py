@@ -28,7 +28,7 @@ from mirrorlake.models.scope_values.comprehension import Scopes, ScopeValues, te
 from mirrorlake.models.scope_values.on_demand import DayRange, ScopeProduct
 from mirrorlake.models.scope_values.retention import moment_of, values_of
 from mirrorlake.models.scope_values.series import bound_expression
-from mirrorlake.models.spark_sql.constant_values import Constant
+from mirrorlake.models.spark_sql.constants.values import Constant
 from mirrorlake.models.spark_sql.parser import parse_expression
 
 YEAR = timedelta(days=400)

@@ -27,8 +27,8 @@ from mirrorlake.models.row_filters.rows_read import TableReach, reach
 from mirrorlake.models.row_filters.value_sets import Interval
 from mirrorlake.models.scope_values.comprehension import ScopeValues
 from mirrorlake.models.scope_values.on_demand import ScopeProduct
-from mirrorlake.models.spark_sql.constant_values import Constant
-from mirrorlake.models.spark_sql.moving_days import midnight
+from mirrorlake.models.spark_sql.constants.moving_days import midnight
+from mirrorlake.models.spark_sql.constants.values import Constant
 from mirrorlake.serving.catalogue import Catalogue, MirroredTable
 
 
@@ -120,15 +120,15 @@ def learn_rules(project: Project, catalogue: Catalogue, model: Model) -> None:
     Raises:
         ModelError: the scopes of a model that it reads can't be evaluated.
     """
-    if isinstance(model.scopes, ScopeProduct) or len(model.scopes) <= MOST_LEARNT:
+    if isinstance(model.scopes, ScopeProduct) or len(model.scopes) <= _MOST_LEARNT:
         rules = model.rules.cover(
             model.scopes, lambda names: looked_up(project, catalogue, model, names)
         )
-        for _ in itertools.islice(rules, MOST_LEARNT):
+        for _ in itertools.islice(rules, _MOST_LEARNT):
             pass
 
 
-MOST_LEARNT = 400
+_MOST_LEARNT = 400
 """Rules that are found of a model before somebody asks: a month has one, in thirty years 360."""
 
 

@@ -26,7 +26,7 @@ from mirrorlake.models.compile.model import Model
 from mirrorlake.models.compile.partition_times import time_name, time_names
 from mirrorlake.models.scope_values.comprehension import text_of
 from mirrorlake.models.scope_values.retention import Retention, moment_of, values_of
-from mirrorlake.models.spark_sql.constant_values import Constant
+from mirrorlake.models.spark_sql.constants.values import Constant
 from mirrorlake.models.spark_sql.node_places import at
 from mirrorlake.models.spark_sql.parser import table_name
 

@@ -4,7 +4,7 @@ Compiling starts no Spark and reads no rows: it finds every model's columns with
 nullability and origins, and every error, each with file, line and column.
 
 What belongs here: models beside one another. What doesn't: one file
-(`mirrorlake.models.files.declaration`), one query (`mirrorlake.models.spark_sql.binder`),
+(`mirrorlake.models.files.declaration`), one query (`mirrorlake.models.spark_sql.binding.binder`),
 partitions of inputs (`mirrorlake.models.compile.dependencies`).
 """
 
@@ -40,7 +40,7 @@ from mirrorlake.models.external_sources.tables import Externals
 from mirrorlake.models.files.declaration import Declaration
 from mirrorlake.models.files.model_files import Unread
 from mirrorlake.models.files.python_columns import python_fields
-from mirrorlake.models.spark_sql.binder import bind
+from mirrorlake.models.spark_sql.binding.binder import bind
 from mirrorlake.models.spark_sql.columns import NamedValue, Origin
 from mirrorlake.models.spark_sql.node_places import at
 from mirrorlake.models.spark_sql.parser import table_name

@@ -14,7 +14,7 @@ from mirrorlake.models.compile.model import Model
 from mirrorlake.models.compile.partition_times import time_name
 from mirrorlake.models.scope_values.comprehension import ScopeValues
 from mirrorlake.models.scope_values.retention import values_of
-from mirrorlake.models.spark_sql.constant_values import Constant
+from mirrorlake.models.spark_sql.constants.values import Constant
 
 
 def newest_time(model: Model) -> Constant:

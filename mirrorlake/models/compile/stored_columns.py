@@ -1,7 +1,7 @@
 """The columns of a model's table, and everything that can be wrong with them.
 
 What belongs here: names, types, personal data, and what a query may not do where a table is made of
-it. What doesn't: types and origins themselves (`mirrorlake.models.spark_sql.binder`).
+it. What doesn't: types and origins themselves (`mirrorlake.models.spark_sql.binding.binder`).
 """
 
 from __future__ import annotations

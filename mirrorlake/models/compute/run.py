@@ -51,7 +51,7 @@ from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-SCOPES_A_COMMIT = 32
+_SCOPES_A_COMMIT = 32
 """Partitions in one commit: Spark plans a union of that many queries in about a second."""
 _OF_A_PARTITION = (LakeError, LandingError, ModelError)
 """What one partition may fail by, and others not."""
@@ -190,7 +190,7 @@ def _show_rebuilt(
 
 
 def _batches(due: Sequence[ScopeValues], model: Model) -> Iterator[Sequence[ScopeValues]]:
-    size = SCOPES_A_COMMIT if model.partitioned else 1
+    size = _SCOPES_A_COMMIT if model.partitioned else 1
     for start in range(0, len(due), size):
         yield due[start : start + size]
 

@@ -14,7 +14,7 @@
 see `mirrorlake.models.files.python_model`.
 
 What belongs here: reading files. What doesn't: what a query means
-(`mirrorlake.models.spark_sql.binder`).
+(`mirrorlake.models.spark_sql.binding.binder`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sqlglot import exp
 
 from mirrorlake.config.fields import Duration, Section, listed
 from mirrorlake.config.settings import BigQueryLayout, Publish, PublishTo
-from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.config.yaml.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
 from mirrorlake.models.files.expectations import (
     Expectation,
@@ -209,11 +209,7 @@ def read_declaration(
         ModelError: it can't be read, or says what can't be: all problems, one a line, each with
             file, line and column.
     """
-    if folder is not None and path.parent.parent != folder:
-        raise ModelError(
-            f"{path} is not where a model is",
-            next_step=f"A model is a file {folder.name}/<dataset>/<name>.sql, or .py",
-        )
+    _refuse_elsewhere(path, folder)
     name, text = model_name(path), read_text(path)
     is_python = path.suffix == ".py"
     header, sql, line = (python_parts(path, text), "", 1) if is_python else _parts(path, text)
@@ -224,18 +220,13 @@ def read_declaration(
     bindings = tuple(_bindings(path, file, said))
     names = tuple(one.name for one in bindings)
     by = _partition_columns(path, file, said, names)
-    expected, wrong = read_expectations(
-        file, {"error": ("expect", said.expect), "warn": ("warn", said.warn)}
-    )
-    raise_problems(path, [*wrong, *_unpublishable(file, said)])
+    expected = _expectations(path, file, said)
     python = None
     if isinstance(said, PythonHeader):
         python = python_code(path, text, file, said, names)
         sql = reading_query(python.inputs)
         _refuse_python(path, file, said, by)
-        expected += declared_not_null(python.columns, expected)
-        expected, wrong = own_schemas(file, expected, path.name, python.function.names)
-        raise_problems(path, wrong)
+        expected = _expectations_of_python(path, file, expected, python)
     if not sql.strip():
         raise ModelError(f"{path}:{line}:1: there is no query")
     condition = file.problem(("if",), "").line
@@ -260,6 +251,41 @@ def read_declaration(
         python=python,
         functions=functions.named_in(sql),
     )
+
+
+def _refuse_elsewhere(path: Path, folder: Path | None) -> None:
+    if folder is not None and path.parent.parent != folder:
+        raise ModelError(
+            f"{path} is not where a model is",
+            next_step=f"A model is a file {folder.name}/<dataset>/<name>.sql, or .py",
+        )
+
+
+def _expectations(path: Path, file: YamlFile, said: HeaderSection) -> list[Expectation]:
+    """What the header expects of the rows.
+
+    Raises:
+        ModelError: it can't be read, or the model can't be published where the header says.
+    """
+    expected, wrong = read_expectations(
+        file, {"error": ("expect", said.expect), "warn": ("warn", said.warn)}
+    )
+    raise_problems(path, [*wrong, *_unpublishable(file, said)])
+    return expected
+
+
+def _expectations_of_python(
+    path: Path, file: YamlFile, expected: list[Expectation], python: PythonCode
+) -> list[Expectation]:
+    """The same of a Python model, which may declare columns NOT NULL and have schemas of its own.
+
+    Raises:
+        ModelError: a schema is named that its file does not have.
+    """
+    expected += declared_not_null(python.columns, expected)
+    expected, wrong = own_schemas(file, expected, path.name, python.function.names)
+    raise_problems(path, wrong)
+    return expected
 
 
 def _partition_columns(

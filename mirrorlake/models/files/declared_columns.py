@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from mirrorlake.config.fields import Section, listed
-from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.config.yaml.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
 from mirrorlake.models.files.header_places import TextPlace
 from mirrorlake.models.spark_sql import types

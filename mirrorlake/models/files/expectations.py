@@ -29,8 +29,8 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 from pydantic import BeforeValidator, Field
 
 from mirrorlake.config.fields import Section, listed, nearest
-from mirrorlake.config.yaml_file import Path as YamlPath
-from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.config.yaml.yaml_file import Path as YamlPath
+from mirrorlake.config.yaml.yaml_file import Problem, YamlFile
 from mirrorlake.models.files.declared_columns import HeaderColumn
 
 ExpectationKind: TypeAlias = Literal[
@@ -137,7 +137,7 @@ def read_expectations(
         for one in _of_section(file, key, section, severity, problems):
             same = next((e for e in found.values() if e.terms == one.terms), None)
             if same is not None or (one.kind in ("rows", "where", "pandera") and one.name in found):
-                there = show_at((same or found[one.name]).at)
+                there = _show_at((same or found[one.name]).at)
                 problems.append(file.problem(one.at, f"{one.name} is under {there}, too"))
                 continue
             name, number = one.name, 2
@@ -189,7 +189,7 @@ def own_schemas(
     return found, problems
 
 
-def show_at(place: YamlPath) -> str:
+def _show_at(place: YamlPath) -> str:
     """The section in which something stands."""
     return f"`{place[0]}`"
 

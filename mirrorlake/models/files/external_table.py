@@ -28,7 +28,7 @@ from pydantic import BeforeValidator, Field
 
 from mirrorlake.config.fields import Section, listed, nearest
 from mirrorlake.config.settings import Freshness
-from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.config.yaml.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
 from mirrorlake.models.files.declared_columns import (
     HeaderColumn,

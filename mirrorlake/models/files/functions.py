@@ -25,7 +25,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from mirrorlake.config.fields import Section, listed
-from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.config.yaml.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
 from mirrorlake.models.files.model_files import Unread, read_text
 from mirrorlake.models.files.python_source import python_parts, read_arities

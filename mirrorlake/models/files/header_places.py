@@ -3,7 +3,7 @@
 YAML takes quotes, indentation and line ends out of a text; what is left are the characters that are
 no blanks, in their order. So a place is found by counting those.
 
-What belongs here: places. What doesn't: reading YAML (`mirrorlake.config.yaml_file`).
+What belongs here: places. What doesn't: reading YAML (`mirrorlake.config.yaml.yaml_file`).
 """
 
 from __future__ import annotations

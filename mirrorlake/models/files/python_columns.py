@@ -16,7 +16,7 @@ from mirrorlake.models.files.declaration import Declaration
 from mirrorlake.models.files.declared_columns import HeaderColumn
 from mirrorlake.models.files.python_model import InputQuery, PythonCode
 from mirrorlake.models.spark_sql import types
-from mirrorlake.models.spark_sql.binder import bind
+from mirrorlake.models.spark_sql.binding.binder import bind
 from mirrorlake.models.spark_sql.bound_query import Tables
 from mirrorlake.models.spark_sql.columns import NamedValue, Origin, Typed, joined
 from mirrorlake.models.spark_sql.parser import parse_query

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mirrorlake.config.fields import Section, nearest
-from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.config.yaml.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
 from mirrorlake.models.files.declared_columns import (
     HeaderColumn,

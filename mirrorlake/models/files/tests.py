@@ -26,8 +26,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from mirrorlake.config.fields import Section, listed, nearest
-from mirrorlake.config.yaml_file import Path as YamlPath
-from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.config.yaml.yaml_file import Path as YamlPath
+from mirrorlake.config.yaml.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
 from mirrorlake.models.files.yaml_errors import joined, read_section
 

@@ -12,8 +12,8 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from mirrorlake.config.fields import Section
-from mirrorlake.config.problems import validation_problems
-from mirrorlake.config.yaml_file import Problem, YamlFile
+from mirrorlake.config.yaml.problems import validation_problems
+from mirrorlake.config.yaml.yaml_file import Problem, YamlFile
 from mirrorlake.errors import ModelError
 
 _AnySection = TypeVar("_AnySection", bound=Section)

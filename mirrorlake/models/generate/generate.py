@@ -37,11 +37,11 @@ from mirrorlake.schema.own_columns import DATABASE, SOURCE
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.serving.catalogue import Catalogue, MirroredTable
 from mirrorlake.serving.mirrored_places import Contract
+from mirrorlake.table.columns.source_columns import recorded_columns
 from mirrorlake.table.lake_tables import deduped_of
-from mirrorlake.table.source_columns import recorded_columns
 from mirrorlake.table.streamed import why_nothing_to_add
 
-MOST_DAYS = 3_650
+_MOST_DAYS = 3_650
 """Before the newest row; the first partition has all that is older: a row of the year 1000 makes no
 370,000 partitions."""
 _QUIET_DAYS = 366
@@ -243,7 +243,7 @@ def _days(
 ) -> tuple[date, date | None] | None:
     """The first day of a column that has a partition, and the last, if the days don't go on.
 
-    The first is by its files, not earlier than `MOST_DAYS` before the newest row, and not later
+    The first is by its files, not earlier than `_MOST_DAYS` before the newest row, and not later
     than yesterday. None where no row has a day, or the files are too many to be looked at.
     """
     table = lake.load(deduped.identifier)
@@ -255,7 +255,7 @@ def _days(
         return None
     oldest, newest = (one.date() if isinstance(one, datetime) else one for one in found)
     last = min(newest, today - timedelta(days=1))
-    first = min(max(oldest, last - timedelta(days=MOST_DAYS - 1)), last)
+    first = min(max(oldest, last - timedelta(days=_MOST_DAYS - 1)), last)
     return first, last if last < today - timedelta(days=_QUIET_DAYS) else None
 
 

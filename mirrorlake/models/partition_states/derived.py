@@ -19,7 +19,7 @@ from mirrorlake.models.contract_models import scopes_of
 from mirrorlake.models.scope_values.comprehension import ScopeValues, text_of
 from mirrorlake.serving.catalogue import Catalogue
 
-CHOICES = ("all", "direct", "none")
+_CHOICES = ("all", "direct", "none")
 """How what derives from something is chosen, but for a list of models."""
 
 
@@ -78,7 +78,7 @@ def derived(
             known[model.name] = frozenset(keys)
         if not view:
             found[model.name] = keys
-    if choice in CHOICES:
+    if choice in _CHOICES:
         return found
     return _named(project, found, origins, [name.strip().lower() for name in choice.split(",")])
 

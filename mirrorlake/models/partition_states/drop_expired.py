@@ -20,7 +20,7 @@ from mirrorlake.models.partition_states.lake_tables import model_table
 from mirrorlake.models.partition_states.table_history import keys_there
 from mirrorlake.models.scope_values.comprehension import text_of
 from mirrorlake.models.scope_values.retention import moment_of, values_of
-from mirrorlake.models.spark_sql.constant_values import Constant
+from mirrorlake.models.spark_sql.constants.values import Constant
 from mirrorlake.workspace import Workspace
 
 

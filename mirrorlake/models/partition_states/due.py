@@ -24,7 +24,7 @@ from mirrorlake.models.partition_states.states import States
 from mirrorlake.operations.days.gaps import find_stretches
 from mirrorlake.serving.catalogue import Catalogue
 
-MOST_AT_ONCE = 1_000
+_MOST_AT_ONCE = 1_000
 """Partitions of one model that are named at once; the others follow when these are computed."""
 
 
@@ -88,7 +88,7 @@ def _due(states: States, model: Model, complete: _Complete) -> DueModel:
             why = next((one for one in reasons if one), "")
         if why:
             waiting[state.key] = why
-        elif len(due) < MOST_AT_ONCE:
+        elif len(due) < _MOST_AT_ONCE:
             due.append(state)
     return DueModel(model.name, tuple(due), waiting, frozenset(missed))
 

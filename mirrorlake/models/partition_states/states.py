@@ -49,7 +49,7 @@ from mirrorlake.models.partition_states.recorded_values import (
 )
 from mirrorlake.models.partition_states.table_history import keys_there, records_that_stand
 from mirrorlake.models.scope_values.comprehension import ScopeValues
-from mirrorlake.models.spark_sql.constant_values import Constant
+from mirrorlake.models.spark_sql.constants.values import Constant
 from mirrorlake.serving.catalogue import Catalogue
 
 

@@ -14,10 +14,7 @@ from mirrorlake.models.partition_states.lost_views import streamed_tables
 from mirrorlake.models.scope_values.query_text import bound_sql
 from mirrorlake.operations.loading.resolve import refuse_unloaded, resolve_table
 from mirrorlake.serving.catalogue import Catalogue, MirroredTable
-from mirrorlake.serving.streamed import (
-    make_streamed,
-    refuse_unfolded,
-)
+from mirrorlake.serving.streamed import make_streamed, refuse_unfolded
 from mirrorlake.serving.views import look_at_view
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.table.streamed import streamed_of

@@ -31,7 +31,7 @@ from mirrorlake.models.compile.model import Model
 from mirrorlake.models.ledger import ModelPartition, ModelRecords
 from mirrorlake.models.partition_states.dropped_commits import PartitionDrop
 from mirrorlake.models.partition_states.lake_tables import model_table
-from mirrorlake.models.spark_sql.constant_values import Constant
+from mirrorlake.models.spark_sql.constants.values import Constant
 
 PARTITIONS = "mirrorlake.model-partitions"
 """The property of a commit that says which partitions it computed, from what."""
@@ -117,7 +117,7 @@ def records_that_stand(
         for key, one in stands.items():
             before = numbers.get(one.snapshot_id, 0) < numbers[commit.snapshot_id]
             if before and (touched is None or key in touched):
-                foreign[key] = foreign_words(commit)
+                foreign[key] = _foreign_words(commit)
     return stands, foreign
 
 
@@ -130,7 +130,7 @@ def _touched(model: Model, table: LakeTable, commit: LakeSnapshot) -> set[str] |
     return {key_of_values(model, values) for values in found}
 
 
-def foreign_words(commit: LakeSnapshot) -> str:
+def _foreign_words(commit: LakeSnapshot) -> str:
     """The words for a commit that is not a model's own."""
     what = commit.summary.operation.value if commit.summary is not None else "commit"
     at = datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC)

@@ -17,8 +17,8 @@ from sqlglot import exp
 from mirrorlake.models.row_filters.predicates import IsColumn, left_by, turned_round
 from mirrorlake.models.row_filters.value_sets import ALL, Interval, ValueSet
 from mirrorlake.models.spark_sql.bound_query import InputColumn, Trace
-from mirrorlake.models.spark_sql.constant_values import Constant, Unknown
-from mirrorlake.models.spark_sql.constants import evaluate
+from mirrorlake.models.spark_sql.constants.evaluate import evaluate
+from mirrorlake.models.spark_sql.constants.values import Constant, Unknown
 
 Facts = dict[InputColumn, ValueSet]
 """Column → its values; a column that is not in it may have any, or be NULL."""

@@ -17,9 +17,9 @@ from sqlglot import exp
 
 from mirrorlake.models.row_filters.value_sets import ALL, NONE, Interval, ValueSet
 from mirrorlake.models.spark_sql.casts import written_type
-from mirrorlake.models.spark_sql.constant_functions import add_months, truncated
-from mirrorlake.models.spark_sql.constant_values import Constant, Unknown, cast_to
-from mirrorlake.models.spark_sql.constants import compare, evaluate
+from mirrorlake.models.spark_sql.constants.evaluate import compare, evaluate
+from mirrorlake.models.spark_sql.constants.functions import add_months, truncated
+from mirrorlake.models.spark_sql.constants.values import Constant, Unknown, cast_to
 from mirrorlake.models.spark_sql.types import INTEGERS, is_decimal
 
 Constants = Mapping[str, Constant]

@@ -17,8 +17,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from mirrorlake.models.spark_sql.constant_values import Constant, Unknown
-from mirrorlake.models.spark_sql.constants import alike
+from mirrorlake.models.spark_sql.constants.evaluate import alike
+from mirrorlake.models.spark_sql.constants.values import Constant, Unknown
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from mirrorlake.models.scope_values.series import (
 )
 from mirrorlake.models.spark_sql import types
 from mirrorlake.models.spark_sql.columns import Typed
-from mirrorlake.models.spark_sql.constant_values import Constant, Unknown
+from mirrorlake.models.spark_sql.constants.values import Constant, Unknown
 
 MOST_SCOPES = MOST_VALUES
 MOST_COMBINATIONS = 2 * MOST_SCOPES

@@ -16,7 +16,7 @@ from decimal import Decimal
 from typing import Any
 
 from mirrorlake.models.row_filters.value_sets import Interval, ValueSet
-from mirrorlake.models.spark_sql.constant_values import Constant
+from mirrorlake.models.spark_sql.constants.values import Constant
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from sqlglot import exp
 from mirrorlake.destinations.base import text_literal
 from mirrorlake.models.scope_values.comprehension import kind_of
 from mirrorlake.models.spark_sql.bound_query import BoundQuery
-from mirrorlake.models.spark_sql.constant_values import Constant
+from mirrorlake.models.spark_sql.constants.values import Constant
 
 
 def bound_sql(

@@ -19,9 +19,9 @@ from pydantic import BeforeValidator
 from mirrorlake.config.fields import format_duration, parse_duration
 from mirrorlake.models.scope_values.on_demand import DayRange, ScopeProduct
 from mirrorlake.models.scope_values.series import NoValues, period_of
-from mirrorlake.models.spark_sql.constant_functions import add_months
-from mirrorlake.models.spark_sql.constant_values import Constant
-from mirrorlake.models.spark_sql.moving_days import midnight
+from mirrorlake.models.spark_sql.constants.functions import add_months
+from mirrorlake.models.spark_sql.constants.moving_days import midnight
+from mirrorlake.models.spark_sql.constants.values import Constant
 
 
 @dataclass(frozen=True)

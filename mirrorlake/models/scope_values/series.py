@@ -19,9 +19,9 @@ from sqlglot import exp
 
 from mirrorlake.config.fields import zone_of
 from mirrorlake.models.scope_values.on_demand import DayRange
-from mirrorlake.models.spark_sql.constant_functions import add_months
-from mirrorlake.models.spark_sql.constant_values import Constant, Unknown, cast_to
-from mirrorlake.models.spark_sql.constants import evaluate
+from mirrorlake.models.spark_sql.constants.evaluate import evaluate
+from mirrorlake.models.spark_sql.constants.functions import add_months
+from mirrorlake.models.spark_sql.constants.values import Constant, Unknown, cast_to
 from mirrorlake.models.spark_sql.parser import parse_expression
 
 MOST_VALUES = 1_000_000

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def code_of(declaration: Declaration) -> PythonCode:
+def _code_of(declaration: Declaration) -> PythonCode:
     """The code of a model that is one in Python."""
     if declaration.python is None:
         raise TypeError(f"{declaration.name} is no Python model")
@@ -40,7 +40,7 @@ def load_module(declaration: Declaration) -> ModuleType:
         ModelError: it can't be run, with the line that failed.
     """
     name = f"mirrorlake_model_{declaration.name.replace('.', '__')}"
-    return load_code(name, declaration.path, code_of(declaration).source)
+    return load_code(name, declaration.path, _code_of(declaration).source)
 
 
 def function_rows(
@@ -63,7 +63,7 @@ def function_rows(
     """
     from pyspark.sql import DataFrame
 
-    declared, code = model.declaration, code_of(model.declaration)
+    declared, code = model.declaration, _code_of(model.declaration)
     given: dict[str, Any] = dict(scope)
     with spark_errors(model.name), within_lake(spark, catalog):
         for one in code.inputs:

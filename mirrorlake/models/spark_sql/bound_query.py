@@ -1,7 +1,7 @@
 """A query that is bound to what its tables have, as others read it.
 
 What belongs here: what is known of a bound query. What doesn't: binding
-(`mirrorlake.models.spark_sql.binder`).
+(`mirrorlake.models.spark_sql.binding.binder`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The clauses of a query that give no column: what it is grouped and ordered by, and how many rows.
 
 What belongs here: a clause by itself. What doesn't: what may stand beside it
-(`mirrorlake.models.spark_sql.grouping`), and names (`mirrorlake.models.spark_sql.binder`).
+(`mirrorlake.models.spark_sql.binding.grouping`), and names
+(`mirrorlake.models.spark_sql.binding.name_lookup`).
 
 Source: Spark SQL Reference, "SELECT"; Spark's ``CheckAnalysis``.
 """

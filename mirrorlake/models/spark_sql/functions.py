@@ -17,7 +17,7 @@ where an argument is, always perhaps (``?``), or never (``!``). ``=2`` is the ty
 argument; of ``rule`` it is a rule that says.
 
 What belongs here: Spark's built-in functions. What doesn't: functions that a project declares,
-operators (`mirrorlake.models.spark_sql.expressions`), and rules
+operators (`mirrorlake.models.spark_sql.expression_types.expressions`), and rules
 (`mirrorlake.models.spark_sql.special_functions`).
 
 Source: Spark's analyser, by which the tests hold every line, and every type of every argument
@@ -156,7 +156,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Signature:
+class _Signature:
     """What one function takes and gives; ``result`` is a type, ``=n`` or ``rule``.
 
     ``least``: how many arguments there are at least; ``nulls``: '' where an argument is NULL, ``?``
@@ -206,8 +206,8 @@ def _letter(kind: str) -> str:
     return next((one for name, one in _NESTED.items() if kind.startswith(name)), "")
 
 
-def _read(table: str) -> dict[str, Signature]:
-    found: dict[str, Signature] = {}
+def _read(table: str) -> dict[str, _Signature]:
+    found: dict[str, _Signature] = {}
     for line in table.replace("\n", ";").split(";"):
         if not line.strip():
             continue
@@ -217,7 +217,7 @@ def _read(table: str) -> dict[str, Signature]:
         first, second = _arguments(needed), _arguments(optional)
         repeats = arguments.endswith("*")
         shown = result.rstrip("?!")
-        found[name] = Signature((*first, *second), len(first), repeats, shown, nulls)
+        found[name] = _Signature((*first, *second), len(first), repeats, shown, nulls)
     return found
 
 
@@ -229,7 +229,7 @@ def _arguments(text: str) -> tuple[Argument, ...]:
     )
 
 
-SIGNATURES = _read(_TABLE)
+_SIGNATURES = _read(_TABLE)
 
 
 def call(
@@ -244,7 +244,7 @@ def call(
     Raises:
         KeyError: there is no such function.
     """
-    signature = SIGNATURES[name]
+    signature = _SIGNATURES[name]
     places = signature.places(len(arguments))
     if places is None or not all(
         place.takes(value) and (is_literal or not place.literal)
@@ -257,11 +257,11 @@ def call(
 
 
 def is_known(name: str) -> bool:
-    return name in SIGNATURES
+    return name in _SIGNATURES
 
 
 def _by_signature(
-    signature: Signature, places: Sequence[Argument], arguments: Sequence[Typed]
+    signature: _Signature, places: Sequence[Argument], arguments: Sequence[Typed]
 ) -> tuple[str, bool] | None:
     """The result of a function that a line describes."""
     nullable = signature.nulls == "?" or (

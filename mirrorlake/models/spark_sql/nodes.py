@@ -2,7 +2,7 @@
 scopes, and is the same for all.
 
 What belongs here: what can be told from the nodes alone. What doesn't: what their names mean
-(`mirrorlake.models.spark_sql.binder`), and what values they have
+(`mirrorlake.models.spark_sql.binding.binder`), and what values they have
 (`mirrorlake.models.row_filters.rows_read`).
 """
 

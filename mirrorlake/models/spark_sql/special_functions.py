@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from mirrorlake.models.spark_sql import types
 from mirrorlake.models.spark_sql.columns import Typed
 
-Rule = Callable[[Sequence[Typed]], "tuple[str, bool] | None"]
+_Rule = Callable[[Sequence[Typed]], "tuple[str, bool] | None"]
 """The type and nullability of a call; None where its arguments have no place in it."""
 
 
@@ -176,7 +176,7 @@ def _flatten(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
     return (inner, True) if inner.startswith("array<") else None
 
 
-def _found_in(kind: str) -> Rule:
+def _found_in(kind: str) -> _Rule:
     """A value that is looked for in an array: of the type of its elements."""
 
     def rule(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
@@ -194,7 +194,7 @@ def _found_in(kind: str) -> Rule:
     return rule
 
 
-def _of_two_arrays(kind: str) -> Rule:
+def _of_two_arrays(kind: str) -> _Rule:
     def rule(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
         one, other = arguments
         if one.type != other.type or "map<" in one.type:
@@ -234,7 +234,7 @@ def _as_digits(value: Typed) -> str:
     return types.decimal(*types.digits(value.literal))
 
 
-def _counted(whole: Callable[[str, str], str]) -> Rule:
+def _counted(whole: Callable[[str, str], str]) -> _Rule:
     """``mod``, ``try_add`` …: of decimals by their digits, of others the wider type."""
 
     def rule(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
@@ -271,7 +271,7 @@ def _shifted_row(arguments: Sequence[Typed]) -> tuple[str, bool] | None:
     )
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, _Rule] = {
     **dict.fromkeys(("sum", "try_sum"), _sum),
     **dict.fromkeys(("avg", "mean", "try_avg"), _avg),
     **dict.fromkeys(("coalesce", "nvl", "ifnull"), _coalesce),

@@ -5,8 +5,8 @@ is written. So what is not listed here is refused, not what is known to be wrong
 nobody analyses would be accepted by `mirrorlake plan`, and mean something else to Spark.
 
 What belongs here: what a query may be built of. What doesn't: names and types
-(`mirrorlake.models.spark_sql.binder`), and where aggregates may stand
-(`mirrorlake.models.spark_sql.grouping`).
+(`mirrorlake.models.spark_sql.binding.binder`), and where aggregates may stand
+(`mirrorlake.models.spark_sql.binding.grouping`).
 
 Source: Spark SQL Reference, "SELECT".
 """

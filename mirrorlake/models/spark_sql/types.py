@@ -9,7 +9,7 @@ A type is written as Spark writes it (``simpleString``): ``int``, ``decimal(12,2
 'decimal(38,6)'
 
 What belongs here: types alone. What doesn't: expressions
-(`mirrorlake.models.spark_sql.expressions`).
+(`mirrorlake.models.spark_sql.expression_types.expressions`).
 
 Source: Spark SQL Guide, "ANSI Compliance", "Data Types"; Spark's ``DecimalPrecision`` and
 ``AnsiTypeCoercion``.

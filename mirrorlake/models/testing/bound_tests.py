@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from sqlglot import exp
 
 from mirrorlake.config.fields import nearest
-from mirrorlake.config.yaml_file import Path as YamlPath
+from mirrorlake.config.yaml.yaml_file import Path as YamlPath
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ModelError
 from mirrorlake.models.compile.model import Model, Project

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from mirrorlake.config.fields import nearest
-from mirrorlake.config.yaml_file import Path as YamlPath
-from mirrorlake.config.yaml_file import Problem
+from mirrorlake.config.yaml.yaml_file import Path as YamlPath
+from mirrorlake.config.yaml.yaml_file import Problem
 from mirrorlake.errors import ModelError
 from mirrorlake.models.files.tests import ModelTest
 from mirrorlake.models.spark_sql import types

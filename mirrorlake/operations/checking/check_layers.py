@@ -27,7 +27,7 @@ from mirrorlake.runtime.plural import plural
 from mirrorlake.serving.versions import find_lag, raw_views
 from mirrorlake.serving.views import clean_view, find_replaced
 from mirrorlake.sources.mysql.sessions.connect import session
-from mirrorlake.table.new_columns import held_now
+from mirrorlake.table.columns.new_columns import held_now
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 

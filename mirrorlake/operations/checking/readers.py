@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from mirrorlake.config import TableContract
-from mirrorlake.config.readers import TrinoConfig
+from mirrorlake.config.sections.readers import TrinoConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.reading.readers import (

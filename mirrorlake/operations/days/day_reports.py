@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 LAYERS = ("raw", "deduped", "clean")
 FIRST_SHARE = 21
 """Reports of a table's history that come before any other table's: a week of three layers."""
-HOLES = 100
+_HOLES = 100
 """At most this many missing numbers are looked for again: a database gives a number out before its
 transaction ends, and one that is rolled back leaves a hole."""
 
@@ -193,12 +193,12 @@ class _Look:
         seen = ledger.settled_since(before.through, others)
         if seen.ledger != before.ledger or seen.newest < before.through:
             # Another ledger, or an older copy of it: all that it holds is history.
-            start = max(0, seen.newest - HOLES)
+            start = max(0, seen.newest - _HOLES)
             before = ReportCursor(ledger=seen.ledger, through=start)
             seen = ledger.settled_since(start)
         found = {one.number: one for one in seen.found}
         looked = {*before.missing, *range(before.through + 1, seen.highest + 1)}
-        missing = sorted(looked - set(found))[-HOLES:]
+        missing = sorted(looked - set(found))[-_HOLES:]
         known = {_mark(contract) for contract in self._contracts.values()}
         self._before = self._after = replace(
             before,

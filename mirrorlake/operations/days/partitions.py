@@ -3,7 +3,7 @@ of them deduped and clean hold.
 
 The calls of the face (all of them without a JVM; none queries a source)::
 
-    held_days(lake, ledger, contract, today) -> HeldDays
+    look_at_raw(lake, ledger, contract, today) -> RawLooked
     folded_days(lake, ledger, contract, layer, held) -> FoldedDays
     held_partitions(contract, looked, today) -> Mapping[date, int]
     folded_partitions(contract, looked, folded, today) -> set[date]
@@ -77,19 +77,6 @@ class FoldedDays:
     waiting: Mapping[date, tuple[str, ...]] = field(default_factory=dict[date, tuple[str, ...]])
     unfolded: tuple[TouchedDays, ...] = ()
     is_empty: bool = False
-
-
-def held_days(lake: Lake, ledger: Ledger, contract: TableContract, today: date) -> HeldDays:
-    """The raw days of a table that are in the lake. One row a day, in their order.
-
-    Args:
-        today: the open day (UTC); what is dated later is held when its day has come.
-
-    Raises:
-        LakeError: raw can't be read.
-        LedgerError: the ledger can't be read.
-    """
-    return look_at_raw(lake, ledger, contract, today).held
 
 
 def folded_days(
@@ -198,7 +185,15 @@ class RawLooked:
 
 
 def look_at_raw(lake: Lake, ledger: Ledger, contract: TableContract, today: date) -> RawLooked:
-    """`held_days`, with what it looked at."""
+    """The raw days of a table that are in the lake, and what they were seen in.
+
+    Args:
+        today: the open day (UTC); what is dated later is held when its day has come.
+
+    Raises:
+        LakeError: raw can't be read.
+        LedgerError: the ledger can't be read.
+    """
     through = ledger.newest_success(contract.name)
     files = RawFiles(lake, ledger, contract)
     if not through:

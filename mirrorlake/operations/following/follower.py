@@ -40,9 +40,9 @@ logger = logging.getLogger(__name__)
 
 LIMITS: Final = BatchLimits(rows=100_000, bytes=16 * 2**20, seconds=10.0)
 """Of one round."""
-POLL: Final = 0.25
+_POLL: Final = 0.25
 """Seconds between two looks at a log that stands still."""
-SHORTEST: Final = 1.0
+_SHORTEST: Final = 1.0
 """Seconds from one round that loaded something to the next: each is a version of its tables."""
 SHOWN_EVERY: Final = 60.0
 """Seconds after which a round is reported that found nothing."""
@@ -143,7 +143,7 @@ class _Following:
                     if self._follow(connection, lease):
                         return
                 if is_log_wanted(self.workspace.ledger, self.source):
-                    self._pause(SHORTEST)
+                    self._pause(_SHORTEST)
             except LeaseHeld as error:
                 self._wait(error, f"another process follows source {self.source}: {error.message}")
             except (SourceError, LedgerError, LakeError) as error:
@@ -174,7 +174,7 @@ class _Following:
                 if (config := self.terms.reload()) is not None:
                     self._take(config)
                     return False
-                waits = began + SHORTEST - time.monotonic() if done.rows else POLL
+                waits = began + _SHORTEST - time.monotonic() if done.rows else _POLL
                 self._pause(waits if done.reached else 0.0)
         return True
 

@@ -1,7 +1,7 @@
 """A source's log that is held open: each round loads what came since the last one.
 
 What belongs here: the connection from round to round, and which tables a round met. What doesn't:
-what is loaded of a log (`mirrorlake.operations.loading.log_stream`).
+what is loaded of a log (`mirrorlake.operations.loading.binlog.log_stream`).
 """
 
 from __future__ import annotations
@@ -17,20 +17,17 @@ from pymysql.connections import Connection
 
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, LogProgress
-from mirrorlake.operations.loading.following_table import FollowingTable, Leased
-from mirrorlake.operations.loading.held_changes import LoggedPiece
-from mirrorlake.operations.loading.log_stream import LogStream, OpenLog
-from mirrorlake.sources.mysql.binlog.log_batches import (
-    BatchLimits,
-    LogBatch,
-)
+from mirrorlake.operations.loading.binlog.following_table import FollowingTable, Leased
+from mirrorlake.operations.loading.binlog.held_changes import LoggedPiece
+from mirrorlake.operations.loading.binlog.log_stream import LogStream, OpenLog
+from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits, LogBatch
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
 from mirrorlake.sources.mysql.binlog.statements import names_in
 from mirrorlake.sources.mysql.following.log_state import LogEnd, LogPlace
 from mirrorlake.sources.mysql.sessions.connect import SourcePosition
 from mirrorlake.workspace import Workspace
 
-NOTED_EVERY: Final = 10.0
+_NOTED_EVERY: Final = 10.0
 """Seconds between two notes of how far tables without a change were followed: each is a row a
 table."""
 
@@ -103,7 +100,7 @@ class LiveStream(LogStream):
         for table in self._tables():
             table.loads.clear()
         self.follow()
-        if time.monotonic() - self._noted_at >= NOTED_EVERY:
+        if time.monotonic() - self._noted_at >= _NOTED_EVERY:
             self._write_down()
         return self.round
 

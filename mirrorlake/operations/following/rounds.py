@@ -22,18 +22,13 @@ from typing import Any, Final
 from pymysql.connections import Connection
 
 from mirrorlake.config import SourceConfig, TableContract
-from mirrorlake.errors import (
-    LeaseHeld,
-    LedgerError,
-    MirrorlakeError,
-    SourceError,
-)
+from mirrorlake.errors import LeaseHeld, LedgerError, MirrorlakeError, SourceError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.records import Lease
 from mirrorlake.operations.following.lag import age_at
 from mirrorlake.operations.following.live_stream import LiveStream, Round, distance
+from mirrorlake.operations.loading.binlog.following_table import FollowingTable
 from mirrorlake.operations.loading.follow_log import Followed, resolve_following
-from mirrorlake.operations.loading.following_table import FollowingTable
 from mirrorlake.operations.loading.moved_server import move_to_server, moved_tables
 from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync_tables import Synced, default_jobs, sync_tables

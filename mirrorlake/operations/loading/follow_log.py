@@ -7,7 +7,7 @@ were followed is written down for all of them at once, when every load of a piec
 
 What belongs here: which tables are followed, and from where. What doesn't: the first copy
 (`mirrorlake.operations.loading.sync`), and what is read of the log
-(`mirrorlake.operations.loading.log_stream`).
+(`mirrorlake.operations.loading.binlog.log_stream`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from mirrorlake.operations.loading.accept import refuse_other_server
 from mirrorlake.operations.loading.next_load import find_next_load
 from mirrorlake.operations.loading.resolve import resolve_as, resolve_table
 from mirrorlake.sources.mysql.sessions.connect import read_position, session
+from mirrorlake.table.columns.shape_at_place import contract_at, shape_at
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.log_place import place_of, refuse_unlogged
-from mirrorlake.table.shape_at_place import contract_at, shape_at
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:  # the decoder is imported once a table follows a log: each sync comes by here
-    from mirrorlake.operations.loading.following_table import FollowingTable, Leased
+    from mirrorlake.operations.loading.binlog.following_table import FollowingTable, Leased
     from mirrorlake.sources.mysql.following.log_state import LogEnd
 
 logger = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ def _follow_source(
     *,
     alone: bool = False,
 ) -> dict[str, Followed]:
-    from mirrorlake.operations.loading.log_stream import LogStream
+    from mirrorlake.operations.loading.binlog.log_stream import LogStream
     from mirrorlake.operations.loading.moved_server import move_to_server, moved_tables
     from mirrorlake.sources.mysql.following.log_state import read_end, refuse_unfollowable
 
@@ -147,7 +147,7 @@ def resolve_following(
     Raises:
         MirrorlakeError: it is refused, or something could not be read.
     """
-    from mirrorlake.operations.loading.following_table import FollowingTable
+    from mirrorlake.operations.loading.binlog.following_table import FollowingTable
 
     last = workspace.ledger.last_load(contract.name, "success", moving=True)
     if last is None:

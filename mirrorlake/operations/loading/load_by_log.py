@@ -26,9 +26,9 @@ from mirrorlake.operations.loading.resolve import resolve_table
 from mirrorlake.operations.loading.unchanged import Unchanged
 from mirrorlake.sources.mysql.introspection.introspect import read_table
 from mirrorlake.sources.mysql.sessions.connect import read_position
+from mirrorlake.table.columns.shape_at_place import record_shape
 from mirrorlake.table.log_place import refuse_unlogged
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.shape_at_place import record_shape
 from mirrorlake.workspace import Workspace
 
 

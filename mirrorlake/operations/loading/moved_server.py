@@ -28,9 +28,9 @@ from mirrorlake.sources.mysql.following.same_place import find_same_place
 from mirrorlake.sources.mysql.introspection.identity import read_identity
 from mirrorlake.sources.mysql.introspection.introspect import read_table
 from mirrorlake.sources.mysql.sessions.connect import SourcePosition
+from mirrorlake.table.columns.shape_at_place import record_shape, same_columns, shape_at
 from mirrorlake.table.continuity import Continuity, meaning_of_plan, note_definition
 from mirrorlake.table.log_place import place_of, refuse_unlogged
-from mirrorlake.table.shape_at_place import record_shape, same_columns, shape_at
 from mirrorlake.workspace import Workspace
 
 _MOVED: Final = "moved server "

@@ -15,7 +15,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.model import column_names
 from mirrorlake.destinations.iceberg.tables.schemas import can_hold, has_original, iceberg_type
 from mirrorlake.errors import LakeDamaged, SchemaError, SchemaMoved
-from mirrorlake.merge.raw_versions import may_lose
+from mirrorlake.merge.row_sql.raw_versions import may_lose
 from mirrorlake.merge.statements import check_rules
 from mirrorlake.operations.schema_changes.exchanged_columns import exchanged_since, that_stayed
 from mirrorlake.schema.own_columns import ORIGINAL
@@ -25,19 +25,10 @@ from mirrorlake.sources.mysql.introspection.introspect import read_contracted
 from mirrorlake.sources.mysql.introspection.lake_names import in_lake
 from mirrorlake.sources.mysql.sessions.zones import WALL_TIMES, refuse_other_zone
 from mirrorlake.sources.mysql.tables import SourceTable
-from mirrorlake.table.exchanged import Pair
-from mirrorlake.table.hash_key import refuse_other_hash_key
-from mirrorlake.table.lake_names import refuse_other_names
-from mirrorlake.table.lake_tables import raw_tables
-from mirrorlake.table.meaning import meaning_of, recorded_meaning, refuse_changed
-from mirrorlake.table.new_columns import held_columns, once_there
-from mirrorlake.table.resolve import (
-    ResolvedTable,
-    located_errors,
-    refuse_names_there,
-    resolve_contract,
-)
-from mirrorlake.table.shape import (
+from mirrorlake.table.columns.exchanged import Pair
+from mirrorlake.table.columns.lake_names import refuse_other_names
+from mirrorlake.table.columns.new_columns import held_columns, once_there
+from mirrorlake.table.columns.shape import (
     left_out,
     read_already,
     recorded_renames,
@@ -47,6 +38,15 @@ from mirrorlake.table.shape import (
     renames_text,
     taken_names,
     taken_up,
+)
+from mirrorlake.table.hash_key import refuse_other_hash_key
+from mirrorlake.table.lake_tables import raw_tables
+from mirrorlake.table.meaning import meaning_of, recorded_meaning, refuse_changed
+from mirrorlake.table.resolve import (
+    ResolvedTable,
+    located_errors,
+    refuse_names_there,
+    resolve_contract,
 )
 from mirrorlake.workspace import Workspace
 
@@ -101,7 +101,7 @@ def resolve_as(workspace: Workspace, contract: TableContract, table: SourceTable
         if not versions:  # what was loaded already goes on in the lake, and publishing refuses it
             refuse_names_there(plan)
         refuse_renames(contract, table, versions, plan.gone)
-        recorded = workspace.ledger.definition(renames_name(contract))
+        recorded = workspace.ledger.definition(_renames_name(contract))
         refuse_forgotten(contract, table, recorded_renames(recorded, contract))
     check_rules(plan, config.privacy.hash_key)
     receipt = workspace.ledger.newest_receipt(contract.name) if versions else None
@@ -130,7 +130,7 @@ def _holding(plan: ResolvedTable, pairs: tuple[Pair, ...]) -> ResolvedTable:
     return replace(plan, held=names, exchanged=pairs)
 
 
-def renames_name(contract: TableContract) -> str:
+def _renames_name(contract: TableContract) -> str:
     """The name under which the ledger keeps by which earlier names a table was loaded: under other
     namespaces it has no past."""
     return f"renamed {contract.namespaces.raw}.{contract.table}"
@@ -141,7 +141,7 @@ def remember_renames(workspace: Workspace, contract: TableContract) -> None:
     holds the table's lease."""
     if not contract.earlier_names:
         return
-    name = renames_name(contract)
+    name = _renames_name(contract)
     known = workspace.ledger.definition(name)
     text = renames_text(recorded_renames(known, contract))
     if text != known:

@@ -12,12 +12,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
-from mirrorlake.errors import (
-    LedgerError,
-    MirrorlakeError,
-    ReadGivenUp,
-    SchemaError,
-)
+from mirrorlake.errors import LedgerError, MirrorlakeError, ReadGivenUp, SchemaError
 from mirrorlake.ledger import Load
 from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.load.protocol.load_run import settle_loads
@@ -55,11 +50,11 @@ from mirrorlake.serving.streamed import hold_streamed
 from mirrorlake.sources.mysql.changes.open_writes import NOTHING_OPEN
 from mirrorlake.sources.mysql.changes.replica import read_reach
 from mirrorlake.sources.mysql.sessions.connect import read_position, session
+from mirrorlake.table.columns.shape import change_words
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.table.resolve import ResolvedTable, by_time
-from mirrorlake.table.shape import change_words
 from mirrorlake.table.windows import plan_reload, set_back
 from mirrorlake.workspace import Workspace
 
@@ -68,10 +63,10 @@ logger = logging.getLogger(__name__)
 ATTEMPTS = 4
 DIGESTED_ROWS = 200_000
 """A larger table is not digested before it is read: where it changed, that was in vain."""
-LONG_ROWS = 200_000
+_LONG_ROWS = 200_000
 """The server digests a larger copy for a second or more before its first row: Spark starts then,
 while nothing else is done here, and not beside the reading."""
-GIVEN_UP_SECONDS = 2.0
+_GIVEN_UP_SECONDS = 2.0
 """How long a load that gave way waits before it tries again; twice as long each time."""
 
 
@@ -207,7 +202,7 @@ def _run_chain(
             compared = look if look is not None and not leased.moved else None
             unchanged = _find_equal(leased, connection, plan, compared) if compared else None
             if fold:
-                large = contract.copies and plan.table.estimated_rows > LONG_ROWS
+                large = contract.copies and plan.table.estimated_rows > _LONG_ROWS
                 if unchanged is None and large and folds_by_spark(leased, plan):
                     leased.spark.start_early()
                 terms = replace(terms, progress=_starting_spark(leased, plan, terms.progress))
@@ -337,7 +332,7 @@ def _load_again(
             gave_way = isinstance(error, ReadGivenUp) or number > 0
             if not gave_way or not error.retryable or number + 1 == ATTEMPTS:
                 raise
-            pause = GIVEN_UP_SECONDS * 2**number
+            pause = _GIVEN_UP_SECONDS * 2**number
             logger.warning("%s Tried again in %g s", error, pause)
             time.sleep(pause)
     raise AssertionError("unreachable")

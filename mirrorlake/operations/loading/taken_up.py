@@ -1,7 +1,7 @@
 """What the ledger keeps of a table's columns, before anything of a schema version is loaded.
 
 What belongs here: writing it down. What doesn't: what a version is loaded from
-(`mirrorlake.operations.loading.sync`, `mirrorlake.operations.loading.log_ddl`).
+(`mirrorlake.operations.loading.sync`, `mirrorlake.operations.loading.binlog.log_ddl`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.resolve import remember_renames
 from mirrorlake.operations.schema_changes.table_shapes import ddl_name
 from mirrorlake.sources.mysql.introspection.introspect import read_ddl
-from mirrorlake.table.exchanged import record_exchanged
-from mirrorlake.table.lake_names import remember_lake_names
-from mirrorlake.table.left_out import note_left_out
-from mirrorlake.table.new_columns import gone_words, remember_columns, why_held
+from mirrorlake.table.columns.exchanged import record_exchanged
+from mirrorlake.table.columns.lake_names import remember_lake_names
+from mirrorlake.table.columns.left_out import note_left_out
+from mirrorlake.table.columns.new_columns import gone_words, remember_columns, why_held
+from mirrorlake.table.columns.source_columns import record_source_columns, source_columns
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.source_columns import record_source_columns, source_columns
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)

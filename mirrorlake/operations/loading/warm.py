@@ -155,7 +155,7 @@ def _run(command: list[str], settings: dict[str, str], made: Path) -> None:
         )
 
 
-def rehearse(folder: Path) -> None:
+def _rehearse(folder: Path) -> None:
     """Do on a few rows what loads, folds and proofs do in Spark, in a lake in that folder."""
     # Nobody's rows: the archive that the JVM writes is for all who use this environment.
     lake = LakeConfig(warehouse=str(folder), permissions="open")
@@ -183,4 +183,4 @@ def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 if __name__ == "__main__":
-    rehearse(Path(sys.argv[1]))
+    _rehearse(Path(sys.argv[1]))

@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
-from mirrorlake.destinations.iceberg.warehouse.lake_location import (
-    check_place,
-    is_catalog_missing,
-)
+from mirrorlake.destinations.iceberg.warehouse.lake_location import check_place, is_catalog_missing
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS, LakeHead

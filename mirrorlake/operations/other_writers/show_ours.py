@@ -21,7 +21,7 @@ from mirrorlake.ledger.lake.lake_heads import LakeHead
 from mirrorlake.operations.other_writers.put_right import KEPT
 from mirrorlake.workspace import Workspace
 
-TAG = "mirror_other_hands_"
+_TAG = "mirror_other_hands_"
 """How the names of tags begin that keep what other hands left."""
 
 
@@ -72,7 +72,7 @@ def keep_theirs(workspace: Workspace, one: MovedTable, table: LakeTable) -> None
     """Keep what other hands left for a while, under a tag."""
     if one.now is None:
         return
-    name = f"{TAG}{datetime.now(UTC):%Y%m%d}_{one.now}"
+    name = f"{_TAG}{datetime.now(UTC):%Y%m%d}_{one.now}"
     if name not in table.metadata.refs:
         age = int(KEPT.total_seconds() * 1000)
         with workspace.lake.translated(one.identifier):

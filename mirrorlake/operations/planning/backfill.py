@@ -83,10 +83,10 @@ def backfill(
         ConfigError: as ``plan`` says; nothing was loaded then.
     """
     pieces = [plan(c, find_stretches(c, workspace.ledger, today)) for c in contracts]
-    return fill_windows(workspace, pieces, report)
+    return _fill_windows(workspace, pieces, report)
 
 
-def fill_windows(
+def _fill_windows(
     workspace: Workspace,
     pieces: Sequence[Sequence[BackfillWindow]],
     report: Callable[[Filled], None] = lambda _: None,
@@ -192,7 +192,7 @@ def run_work(
     Raises:
         LedgerError: the ledger can't be read.
     """
-    filled = fill_windows(workspace, work.windows, watch)
+    filled = _fill_windows(workspace, work.windows, watch)
     filled += [one for contract in work.folds for one in _folded(workspace, contract)]
     failpoint("work.folded")
     models = [done for one in computed for done in one.run(workspace, work.partitions, watch)]

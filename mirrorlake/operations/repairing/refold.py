@@ -134,7 +134,7 @@ def refold_table(
         MirrorlakeError: see planning and folding.
     """
     started = time.monotonic()
-    refuse_refold(contract)
+    _refuse_refold(contract)
     with session(workspace.config.sources[contract.source], contract.database) as connection:
         plan = resolve_table(workspace, contract, connection, any_hash_key=any_hash_key)
     with workspace.leased(contract) as leased:
@@ -158,7 +158,7 @@ def refold_table(
             return done
 
 
-def refuse_refold(contract: TableContract) -> None:
+def _refuse_refold(contract: TableContract) -> None:
     """See that a table's layers are made of raw at all.
 
     Raises:

@@ -44,12 +44,12 @@ logger = logging.getLogger(__name__)
 MOST_KEYS = 10_000
 """Keys that one round reads again; what differs beyond is found by the next check."""
 ROUNDS = 20
-SWEEPS = 3
+_SWEEPS = 3
 """Rounds after which rows that were deleted meanwhile are left to the next look: while an
 application deletes, there are always some."""
 PATIENCE = 4
 """Rounds in a row after which the same rows still differ, before it is given up."""
-WHOLE_AFTER = 2
+_WHOLE_AFTER = 2
 """Rounds in a row after which deduped is written from raw: somebody wrote what no key finds."""
 PAUSE_SECONDS = 1.0
 _KEPT = 1_000
@@ -198,14 +198,14 @@ class _Work:
         before: set[str] = set()
         for _ in range(ROUNDS):
             if self.differing(report):
-                if report.only_deleted and len(self.done) >= SWEEPS:
+                if report.only_deleted and len(self.done) >= _SWEEPS:
                     return report
                 now = _named(report)
                 stuck = stuck + 1 if now & before else 0
                 before = now
                 if stuck == PATIENCE:
                     return report
-                self._repair(report, whole=stuck >= WHOLE_AFTER)
+                self._repair(report, whole=stuck >= _WHOLE_AFTER)
             elif report.verdict == "undecided" and stuck < PATIENCE:
                 stuck += 1
                 time.sleep(PAUSE_SECONDS)

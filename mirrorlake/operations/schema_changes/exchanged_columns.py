@@ -5,7 +5,7 @@ them now. A rename is one of the whole table, so a few rows whose values in a co
 show that it is the same column.
 
 What belongs here: that question, and a person's answer. What doesn't: which columns are in question
-(`mirrorlake.table.exchanged`).
+(`mirrorlake.table.columns.exchanged`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.operations.schema_changes.recorded_contracts import recorded_contract
 from mirrorlake.sources.mysql.sessions.connect import rows_of
 from mirrorlake.sources.mysql.tables import SourceTable, quote
-from mirrorlake.table.exchanged import (
+from mirrorlake.table.columns.exchanged import (
     ColumnTerms,
     ColumnTypes,
     Pair,
@@ -34,8 +34,8 @@ from mirrorlake.table.exchanged import (
     rule_fields,
     undecided_pairs,
 )
+from mirrorlake.table.columns.source_columns import recorded_columns
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.source_columns import recorded_columns
 from mirrorlake.table.tenants import contract_of
 from mirrorlake.workspace import Workspace
 

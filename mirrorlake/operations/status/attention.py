@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from mirrorlake.config import TableContract
 from mirrorlake.ledger import Hold, Ledger
@@ -21,9 +21,9 @@ from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.publishers import PUBLISHERS
 from mirrorlake.operations.tenants.results import TenantsSynced
 from mirrorlake.runtime.plural import plural
-from mirrorlake.table.exchanged import EXCHANGED, exchanged_name
+from mirrorlake.table.columns.exchanged import EXCHANGED, exchanged_name
+from mirrorlake.table.columns.new_columns import HIDDEN, held_by, hidden_name, why_held
 from mirrorlake.table.holds import hold_words
-from mirrorlake.table.new_columns import HIDDEN, held_by, hidden_name, why_held
 from mirrorlake.table.surplus import SURPLUS, surplus_words
 
 _LABELS: Final = {
@@ -202,8 +202,3 @@ def counts_of(found: Sequence[Attention]) -> dict[str, int]:
     for one in found:
         tables.setdefault(one.kind, set()).add(one.table)
     return {words: len(tables[kind]) for kind, words in labels().items() if kind in tables}
-
-
-def as_json(found: Sequence[Attention]) -> list[dict[str, Any]]:
-    """The same for programs."""
-    return [{"table": one.table, "kind": one.kind, "words": one.words} for one in found]

@@ -48,7 +48,7 @@ from mirrorlake.sources.mysql.reading.privileges import missing_privileges
 from mirrorlake.sources.mysql.sessions.connect import rows_of, session
 from mirrorlake.sources.mysql.sessions.zones import differences, name_of_zone, read_server_zone
 from mirrorlake.sources.mysql.tables import SourceTable
-from mirrorlake.table.new_columns import gone_words, once_there
+from mirrorlake.table.columns.new_columns import gone_words, once_there
 from mirrorlake.table.resolve import (
     located_errors,
     names_not_in_bigquery,

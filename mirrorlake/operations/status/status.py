@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mirrorlake.capabilities import Seam
 from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
-from mirrorlake.ledger import (
-    Hold,
-    Ledger,
-    Load,
-    Receipt,
-    Refusal,
-    Stamp,
-    age_of,
-)
+from mirrorlake.ledger import Hold, Ledger, Load, Receipt, Refusal, Stamp, age_of
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.operations.other_writers.moved_lake import find_all_moved, recorded_tables
@@ -29,11 +21,11 @@ from mirrorlake.operations.publishers import PublicationStatus, published_status
 from mirrorlake.operations.status.attention import undecided_columns
 from mirrorlake.proof.coverage.coverage import ProofStatus, proof_status
 from mirrorlake.runtime.plural import plural
-from mirrorlake.table.clean_columns import LOOKS, look_name, read_look, undecided
-from mirrorlake.table.exchanged import EXCHANGED
-from mirrorlake.table.left_out import LEFT_OUT, left_out_columns, left_out_words
+from mirrorlake.table.columns.clean_columns import LOOKS, look_name, read_look, undecided
+from mirrorlake.table.columns.exchanged import EXCHANGED
+from mirrorlake.table.columns.left_out import LEFT_OUT, left_out_columns, left_out_words
+from mirrorlake.table.columns.new_columns import HIDDEN
 from mirrorlake.table.meaning import edits_of
-from mirrorlake.table.new_columns import HIDDEN
 from mirrorlake.table.surplus import SURPLUS, surplus_words
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from mirrorlake.workspace import Workspace
 
 REPLACED = "made again, truncated or altered"
 """Why a tenant is due whose table has the columns that it had, and may have other rows."""
-FAILED_AGAIN = timedelta(hours=1)
+_FAILED_AGAIN = timedelta(hours=1)
 """Tenants that a requested run left as they were (they failed, or are gone and were not taken as
 gone) are a reason for another one after this time, or once they change."""
 
@@ -105,7 +105,7 @@ def detect_tenants(
     due = _due(table, survey, known, present_versions(workspace, table))
     failing = frozenset(p for p, why in due.items() if _is_failing(known.get(p), why))
     left = _digest([*_shown(place, due[place], survey)] for place in sorted(failing))
-    waits = since is not None and timedelta() <= since < FAILED_AGAIN
+    waits = since is not None and timedelta() <= since < _FAILED_AGAIN
     same = mark is not None and mark.left == left and waits
     requested = due.keys() - (failing if same else frozenset[TenantPlace]())
     before = "" if mark is None else mark.requested_at

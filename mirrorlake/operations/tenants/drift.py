@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.ledger import Ledger
 
-NEW_FOR = timedelta(days=1)
+_NEW_FOR = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,6 @@ def look_for_drift(ledger: Ledger, table: TenantTable, now: datetime | None = No
     if not looks:
         return TenantDrift(len(seen), {}, first=True)
     last = datetime.fromisoformat(looks["last"])
-    after = max(datetime.fromisoformat(looks["first"]), min(last, now - NEW_FOR))
+    after = max(datetime.fromisoformat(looks["first"]), min(last, now - _NEW_FOR))
     new = {h: at for h, at in seen.items() if at.replace(tzinfo=UTC) > after}
     return TenantDrift(len(seen), new, first=False)

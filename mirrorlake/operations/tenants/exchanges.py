@@ -27,7 +27,7 @@ from mirrorlake.operations.schema_changes.exchanged_columns import (
 from mirrorlake.operations.schema_changes.recorded_contracts import recorded_contract
 from mirrorlake.schema.own_columns import DATABASE, SOURCE
 from mirrorlake.sources.mysql.sessions.connect import session
-from mirrorlake.table.exchanged import Pair, record_exchanged
+from mirrorlake.table.columns.exchanged import Pair, record_exchanged
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import contract_of

@@ -16,12 +16,12 @@ from typing import Any
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.ledger import Ledger, Tenant, TenantPlace
-from mirrorlake.table.exchanged import exchanged_name, undecided_pairs
+from mirrorlake.table.columns.exchanged import exchanged_name, undecided_pairs
 
-MOST_GONE = 0.5
+_MOST_GONE = 0.5
 """The share of a source's tenants that may be gone at once and are removed without a question: more
 of them are a lost privilege more often than what somebody wanted."""
-CONFIRM = "--accept-smaller"
+_CONFIRM = "--accept-smaller"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class MassDrop:
         """What a person can do."""
         return (
             f"Check the account's privileges. If they were dropped: `mirrorlake sync {table} "
-            f"{CONFIRM}`"
+            f"{_CONFIRM}`"
         )
 
 
@@ -156,7 +156,7 @@ def mass_drops(
     for source in dict.fromkeys(source for source, _ in known):
         shown = [t for p, t in known.items() if p[0] == source and t.folded is not None]
         leaving = {tenant.place for tenant in shown if tenant.gone_at is not None}
-        if len(leaving) <= MOST_GONE * len(shown):
+        if len(leaving) <= _MOST_GONE * len(shown):
             continue
         if staying := leaving - {*accepted}:
             began = since.get(source, datetime.now(UTC))

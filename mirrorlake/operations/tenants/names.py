@@ -13,7 +13,7 @@ from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import TenantPlace
 from mirrorlake.operations.tenants.looks import LeftOut
 
-REASONS = 3
+_REASONS = 3
 """An error names at most this many things that were left out."""
 
 
@@ -40,8 +40,8 @@ def no_tenant(table: TenantTable, left_out: Iterable[LeftOut]) -> ConfigError:
     # Where the table has no tenant at all, each source already says that nothing matched.
     found = [one for one in left_out if one.source]
     found.sort(key=lambda one: not one.name)
-    listed = [f"{one.label}: {one.why}" for one in found[:REASONS]]
-    more = [f"and {len(found) - REASONS:,} more"] if len(found) > REASONS else []
+    listed = [f"{one.label}: {one.why}" for one in found[:_REASONS]]
+    more = [f"and {len(found) - _REASONS:,} more"] if len(found) > _REASONS else []
     return ConfigError(
         f"table {table.name} has no tenant: {'; '.join([*listed, *more])}",
         table=table.name,

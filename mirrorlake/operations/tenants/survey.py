@@ -19,13 +19,7 @@ from mirrorlake.config.contract import TenantTable
 from mirrorlake.config.fields import matches
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.iceberg.tables.schemas import stored_types
-from mirrorlake.errors import (
-    ConfigError,
-    MirrorlakeError,
-    SourceError,
-    SourceHeld,
-    TableLocked,
-)
+from mirrorlake.errors import ConfigError, MirrorlakeError, SourceError, SourceHeld, TableLocked
 from mirrorlake.ledger import Ledger, TenantPlace
 from mirrorlake.load.tenants.readable_tenants import find_unreadable
 from mirrorlake.merge.statements import check_rules

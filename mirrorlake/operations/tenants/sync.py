@@ -21,19 +21,12 @@ from mirrorlake.config.contract import TenantTable
 from mirrorlake.errors import LedgerError, MirrorlakeError, SourceError, SourceHeld
 from mirrorlake.ledger import Ledger, Tenant, TenantPlace
 from mirrorlake.load.protocol.load_run import settle_loads
-from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.load.tenants.protocol import load_tenants
 from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
 from mirrorlake.merge.tenants import TenantsFolded, fold_tenants
 from mirrorlake.operations.other_writers.moved_layers import accept_made, put_right
 from mirrorlake.operations.schema_changes.recorded_contracts import record_contract
-from mirrorlake.operations.tenants.detect import (
-    gone_tenants,
-    is_same,
-    is_unsure,
-    present_versions,
-    replaced_since,
-)
+from mirrorlake.operations.tenants.detect import gone_tenants
 from mirrorlake.operations.tenants.exchanges import record_tenant_columns, record_tenant_exchanges
 from mirrorlake.operations.tenants.looks import (
     MassDrop,
@@ -43,6 +36,7 @@ from mirrorlake.operations.tenants.looks import (
     record_look,
     with_drops,
 )
+from mirrorlake.operations.tenants.moved_tenants import TenantMoves, find_moved_tenants
 from mirrorlake.operations.tenants.names import no_tenant, refuse_unknown
 from mirrorlake.operations.tenants.reports import record_shown
 from mirrorlake.operations.tenants.results import SyncTerms, TenantsSynced, count_tenants
@@ -53,7 +47,6 @@ from mirrorlake.operations.tenants.survey import (
     record_version,
     survey_tenants,
 )
-from mirrorlake.proof.comparing.report import digest_text
 from mirrorlake.serving.tenant_clean import CleanMade, refuse_hashes
 from mirrorlake.serving.tenant_clean_columns import clean_columns_of
 from mirrorlake.serving.tenants import (
@@ -62,15 +55,13 @@ from mirrorlake.serving.tenants import (
     show_clean_tenants,
     show_raw_tenants,
 )
+from mirrorlake.table.columns.new_columns import why_held
 from mirrorlake.table.lake_tables import deduped_of
-from mirrorlake.table.new_columns import why_held
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import Plans, contract_of, held_of, terms_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
-
-UNCHECKED = {"verdict": None, "verdict_words": None, "checked_at": None}
 
 
 def sync_tenants(
@@ -149,9 +140,8 @@ class _Sync:
     rows: int = 0
     bytes: int = 0
     read: set[TenantPlace] = field(default_factory=set[TenantPlace])
-    unchanged: set[TenantPlace] = field(default_factory=set[TenantPlace])
     joined: list[TenantPlace] = field(default_factory=list[TenantPlace])
-    replaced: dict[TenantPlace, str] = field(default_factory=dict[TenantPlace, str])
+    moves: TenantMoves = field(default_factory=TenantMoves)
     kept: set[TenantPlace] = field(default_factory=set[TenantPlace])
     failed: dict[TenantPlace, MirrorlakeError] = field(
         default_factory=dict[TenantPlace, MirrorlakeError]
@@ -164,7 +154,8 @@ class _Sync:
         look = with_drops(look, self._refuse_many(known, look.drops))
         record_look(ledger, table, look)
         self.failed |= {p: e for p, e in survey.failed.items() if self.terms.means(p)}
-        moved = self._moved(known)
+        self.moves = find_moved_tenants(self.workspace, table, survey, known, self.terms)
+        moved = self.moves.moved
         unasked = record_tenant_exchanges(self.workspace, table, moved, known)
         self.failed |= unasked
         moved = {place: plan for place, plan in moved.items() if place not in unasked}
@@ -184,10 +175,10 @@ class _Sync:
             tenants=len(everything),
             shapes=len(shapes.tables),
             read=len(self.read),
-            unchanged=len(self.unchanged),
-            counts=count_tenants(everything, self.read, self.unchanged, self.failed),
+            unchanged=len(self.moves.unchanged),
+            counts=count_tenants(everything, self.read, self.moves.unchanged, self.failed),
             joined=tuple(f"{s}.{d}" for s, d in self.joined),
-            replaced=self._replaced(),
+            replaced=self.moves.replaced_words(self.read),
             gone=tuple(f"{s}.{d}" for s, d in gone),
             kept={f"{s}.{d}": t.rows or 0 for (s, d), t in sorted(everything.items()) if t.gone_at},
             folded=len(folded.moved),
@@ -220,7 +211,14 @@ class _Sync:
         records = [replace(known[p], gone_at=now, error=None, failed_at=None) for p in gone]
         # One that came back is read whatever it shows: it may be another database of the name.
         records += [
-            replace(known[p], gone_at=None, terms=None, **UNCHECKED)
+            replace(
+                known[p],
+                gone_at=None,
+                terms=None,
+                verdict=None,
+                verdict_words=None,
+                checked_at=None,
+            )
             for p in looked
             if p in there and known[p].gone_at is not None
         ]
@@ -245,61 +243,6 @@ class _Sync:
                 next_step=drop.next_step(self.table.name),
             )
         return drops
-
-    def _moved(self, known: Mapping[TenantPlace, Tenant]) -> Plans:
-        """The tenants that are to be read; of the others, until when they are unchanged is
-        written down."""
-        survey = self.survey
-        moved: Plans = {}
-        same: list[Tenant] = []
-        unsure: Plans = {}
-        present = present_versions(self.workspace, self.table)
-        for place, plan in survey.plans.items():
-            if not self.terms.means(place):
-                continue
-            tenant = known.get(place)
-            if tenant is None or self.terms.again or not is_same(tenant, plan, survey, present):
-                moved[place] = plan
-                if tenant is not None and (words := replaced_since(tenant, plan, survey)):
-                    self.replaced[place] = words
-                if tenant is not None and not self.terms.again:
-                    unsure |= {place: plan} if is_unsure(tenant, plan, survey, present) else {}
-            else:
-                clock = survey.clocks[place[0]]
-                same.append(replace(tenant, seen_at=clock, error=None, failed_at=None))
-        for tenant in self._equal(unsure, known):
-            del moved[tenant.place]
-            same.append(tenant)
-        self.unchanged = {tenant.place for tenant in same}
-        self.workspace.ledger.record_tenants(self.table.name, same)
-        return moved
-
-    def _equal(self, plans: Plans, known: Mapping[TenantPlace, Tenant]) -> list[Tenant]:
-        """Of tenants of which the server does not know when they changed, or whose table may be
-        another, those that have the very rows that were read: the server digests them, and none is
-        read."""
-        survey = self.survey
-        digests = read_digests(self.workspace, plans.values()) if plans else TenantDigests()
-        found: list[Tenant] = []
-        for place, tally in digests.tallies.items():
-            tenant, form = known[place], digests.forms[place]
-            if (tenant.form, tenant.digest) == (form.fingerprint, digest_text(tally)):
-                stamp, clock = survey.stamps[place], survey.clocks[place[0]]
-                moment = {"shown": stamp.to_json(), "read_at": clock, "seen_at": clock}
-                found.append(replace(tenant, error=None, failed_at=None, **moment))
-        return found
-
-    def _replaced(self) -> dict[str, str]:
-        """The tenants whose table may be another: what showed it, and what was done."""
-        found: dict[str, str] = {}
-        for place, words in sorted(self.replaced.items()):
-            done = "it was not read"
-            if place in self.unchanged:
-                done = "its rows were compared, and are those of the mirror"
-            elif place in self.read:
-                done = "it was read again"
-            found[".".join(place)] = f"{words}: {done}"
-        return found
 
     def _note_new(self, places: Iterable[TenantPlace]) -> None:
         """Write tenants down before they are read: if this run dies, somebody misses them."""

@@ -20,7 +20,7 @@ from mirrorlake.errors import ProofError
 
 _BLOCK = 64
 """Bytes of the blocks in which SHA-256 takes its input."""
-STARS = "*" * 8
+_STARS = "*" * 8
 
 
 def shown_type(rule: str | None, iceberg: str) -> str | None:
@@ -65,7 +65,7 @@ def _masked(cells: Any) -> Any:
     def mask(text: str | None) -> str | None:
         if text is None:
             return None
-        return STARS if len(text) < 6 else STARS + text[-2:]
+        return _STARS if len(text) < 6 else _STARS + text[-2:]
 
     return pa.array([mask(text) for text in cells.to_pylist()], pa.large_string())
 

@@ -60,7 +60,7 @@ from mirrorlake.workspace import Workspace
 MOST = 1_000
 """Rows that differ are looked at one by one up to this number."""
 TOGETHER = 500
-MOST_OPEN = 10_000
+_MOST_OPEN = 10_000
 """Rows that can't be decided yet are looked at one by one up to this number."""
 CHUNK_ROWS = 100_000
 """MySQL's rows in the next chunk of a table."""
@@ -112,7 +112,7 @@ def _read(workspace: Workspace, contract: TableContract, ask: Ask, most: int) ->
         if ask.named is not None:
             ask = replace(ask, keys=resolve_keys(target, ask.named), named=None)
         if ask.kind == "next":
-            ask = next_chunk(workspace, connection, target)
+            ask = _next_chunk(workspace, connection, target)
         sides = sides_of(target, ask)
         cut = _plan(connection, sides, ask)
         digests, listed = _read_both(workspace, connection, sides, ask, cut)
@@ -172,7 +172,7 @@ def _days(target: Target, ask: Ask) -> Days | None:
     return Days(ask.day, ask.day + timedelta(days=1)) if ask.day in days else None
 
 
-def next_chunk(workspace: Workspace, connection: Connection[Any], target: Target) -> Ask:
+def _next_chunk(workspace: Workspace, connection: Connection[Any], target: Target) -> Ask:
     """The next range of keys of a table, ``CHUNK_ROWS`` of MySQL's rows, from the ledger's offset.
 
     The last one of a table is open above, the first one below. A table whose key both sides do not
@@ -324,7 +324,9 @@ def _look(
     if not keys:
         rechecked.undecided[CHANGING] += len(digests.differing)
     looked = 0
-    while looked < len(keys) and len(rechecked.differences) < most and _open(rechecked) < MOST_OPEN:
+    while (
+        looked < len(keys) and len(rechecked.differences) < most and _open(rechecked) < _MOST_OPEN
+    ):
         some: Sequence[Key] = keys[looked : looked + TOGETHER]
         newest = _newest(workspace, sides, ask)
         decided = recheck(connection, spark, newest.target, newest.source, newest.lake, some)

@@ -22,11 +22,11 @@ from mirrorlake.proof.comparing.check import MOST, check_table
 from mirrorlake.proof.comparing.report import Ask, Report, digest_text
 from mirrorlake.proof.coverage.coverage import round_of
 from mirrorlake.proof.forms.differences import Formatter
-from mirrorlake.table.new_columns import held_now
+from mirrorlake.table.columns.new_columns import held_now
 from mirrorlake.table.surplus import SURPLUS
 from mirrorlake.workspace import Workspace
 
-CONDITION = "<the condition>"
+_CONDITION = "<the condition>"
 
 
 def prove_table(
@@ -155,7 +155,7 @@ def _without_condition(report: Report) -> Mapping[str, str]:
     if not report.ask.where:
         return report.statements
     return {
-        name: sql.replace(report.ask.where, CONDITION) for name, sql in report.statements.items()
+        name: sql.replace(report.ask.where, _CONDITION) for name, sql in report.statements.items()
     }
 
 

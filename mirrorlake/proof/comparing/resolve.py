@@ -28,10 +28,10 @@ from mirrorlake.schema.versions import (
 from mirrorlake.sources.mysql.introspection.introspect import read_contracted
 from mirrorlake.sources.mysql.sessions.connect import SourcePosition, read_position
 from mirrorlake.sources.mysql.tables import Column, SourceTable
+from mirrorlake.table.columns.lake_names import refuse_other_names
+from mirrorlake.table.columns.shape import taken_up
 from mirrorlake.table.holds import refuse_held
-from mirrorlake.table.lake_names import refuse_other_names
 from mirrorlake.table.meaning import meaning_of, refuse_changed
-from mirrorlake.table.shape import taken_up
 from mirrorlake.workspace import Workspace
 
 

@@ -30,7 +30,7 @@ class Standing:
     through: int
 
 
-def standing_of(proofs: Iterable[Proof], marked: datetime | None = None) -> Standing | None:
+def _standing_of(proofs: Iterable[Proof], marked: datetime | None = None) -> Standing | None:
     """What a table's proofs, the newest first, say of it now; None where they prove nothing.
 
     Args:
@@ -79,7 +79,7 @@ class ProofStatus:
 def proof_status(ledger: Ledger, table: str) -> ProofStatus | None:
     """What is proved of a table now; None where nothing is."""
     mark = ledger.newest_mark(table)
-    found = standing_of(ledger.newest_proofs(table), mark[0] if mark else None)
+    found = _standing_of(ledger.newest_proofs(table), mark[0] if mark else None)
     if found is None:
         return None
     return ProofStatus(

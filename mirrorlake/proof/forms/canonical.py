@@ -180,7 +180,7 @@ def _moment(column: Column, originals: bool) -> Form:
     form = _plain(column, iceberg, name, text)
     if not originals:
         return form
-    kept = original_sql(column.name)
+    kept = _original_sql(column.name)
     if kind == "timestamp":
         has_place = f"NOT {kept} RLIKE '^0000-00-00 00:00:00([.]0+)?$'"
     else:
@@ -200,7 +200,7 @@ def _with_fraction(text: str, digits: int) -> str:
     )
 
 
-def original_sql(name: str) -> str:
+def _original_sql(name: str) -> str:
     """Spark SQL of the original text that a row keeps for a column, NULL where it keeps none."""
     found = f"filter({as_sql_identifier(ORIGINALS)}, x -> x.column = {lake_literal(name)})"
     return f"try_element_at({found},1).text"
@@ -279,7 +279,7 @@ def _utf8(name: str) -> str:
 
 def _unplaced(column: Column, form: Form, originals: bool, *, checked: bool, long: bool) -> Form:
     """Texts that UTF-8 can't give back, kept as their stored bytes; ENUM's error value."""
-    name, lake, kept = column.sql, as_sql_identifier(column.name), original_sql(column.name)
+    name, lake, kept = column.sql, as_sql_identifier(column.name), _original_sql(column.name)
     source, shown = form.source, form.source_shown
     wrong, right = f"{lake} IS NOT NULL", f"concat('x',{kept})"
     if checked:

@@ -24,7 +24,7 @@ def resolve_keys(target: Target, named: Named) -> Range | Span:
     first = "".join(f"{c.name} ({c.column_type})" for c in key[:1])
     if not key:
         why = "it has none"
-    elif any(is_hidden(target, column) for column in key):
+    elif any(_is_hidden(target, column) for column in key):
         why = "the ends of a range would stand in the ledger, and it has a column with a pii rule"
     elif len(key) != 1:
         why = f"it has several columns, and the first, {first}, is no integer"
@@ -40,7 +40,7 @@ def resolve_keys(target: Target, named: Named) -> Range | Span:
 def ordered_of(target: Target) -> Column | None:
     """The column whose ranges cut the table; never one whose values must not be shown."""
     column = ordered_column(target.key)
-    return None if column is None or is_hidden(target, column) else column
+    return None if column is None or _is_hidden(target, column) else column
 
 
 def parts_of(target: Target) -> tuple[Part, ...]:
@@ -54,11 +54,11 @@ def parts_of(target: Target) -> tuple[Part, ...]:
             names = [name.casefold() for name in index.columns]
     by_name = {column.name.casefold(): column for column in target.key}
     key = [by_name[name] for name in names]
-    hidden = [c.name for c in key if is_hidden(target, c)]
+    hidden = [c.name for c in key if _is_hidden(target, c)]
     return ordered_parts(key, [forms[c.name] for c in key], hidden)
 
 
-def is_hidden(target: Target, column: Column) -> bool:
+def _is_hidden(target: Target, column: Column) -> bool:
     rule = target.contract.column_rule(column.name)
     return rule is not None and rule.pii is not None
 

@@ -34,7 +34,7 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 }
 AT_ONCE = 130_000
 """Rows that are digested at once, where they are small."""
-BYTES_AT_ONCE = 64 * 2**20
+_BYTES_AT_ONCE = 64 * 2**20
 """Larger rows are digested in batches of about this many bytes, or one batch at a time."""
 _DIGEST = "('0x' || left(sha256({}), 16))::UBIGINT::HUGEINT"
 
@@ -49,7 +49,7 @@ def forms_of(cells: Sequence[tuple[Column, Form]], rows: Any) -> pa.Table:
     Raises:
         NoForm: a value has none here.
     """
-    texts = [sql_of(column, form, f"c{n}") for n, (column, form) in enumerate(cells)]
+    texts = [_sql_of(column, form, f"c{n}") for n, (column, form) in enumerate(cells)]
     asked = ", ".join(f"{text} AS f{n}" for n, text in enumerate(texts))
     sql = f"SELECT {asked}, {_joined(texts)} AS form FROM rows"  # noqa: S608
     return _ask(sql, _plain(cells, rows))
@@ -66,7 +66,7 @@ def tally_of(cells: Sequence[tuple[Column, Form]], batches: Iterable[Any]) -> Ta
     Raises:
         NoForm: a value has none here.
     """
-    texts = [sql_of(column, form, f"c{n}") for n, (column, form) in enumerate(cells)]
+    texts = [_sql_of(column, form, f"c{n}") for n, (column, form) in enumerate(cells)]
     return _tally(_joined(texts), (_plain(cells, batch) for batch in batches))
 
 
@@ -83,7 +83,7 @@ def hashes_of(
     """
     plain = _plain(cells, rows)
     filled = [values.null_count == 0 for values in plain.columns]
-    texts = [sql_of(*cell, f"c{n}", filled=filled[n]) for n, cell in enumerate(cells)]
+    texts = [_sql_of(*cell, f"c{n}", filled=filled[n]) for n, cell in enumerate(cells)]
     of_key = _joined([texts[n] for n in key])
     sql = f"SELECT sha256({_joined(texts)}) AS h, {of_key} AS k FROM rows"  # noqa: S608
     # One thread: two take longer over a row's answer than they save, and MySQL works beside them.
@@ -104,7 +104,7 @@ def _digits(hashes: Any) -> bytes:
     return shown[: 64 * len(hashes)].reshape(-1, 64)[:, :16].tobytes()
 
 
-def sql_of(column: Column, form: Form, name: str, *, filled: bool = False) -> str:
+def _sql_of(column: Column, form: Form, name: str, *, filled: bool = False) -> str:
     """DuckDB's SQL of a cell's form over a column as `_plain` gives it; never NULL.
 
     Args:
@@ -182,7 +182,7 @@ def gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         waiting.append(table)
         count += table.num_rows
         size += table.nbytes
-        if count >= AT_ONCE or size >= BYTES_AT_ONCE:
+        if count >= AT_ONCE or size >= _BYTES_AT_ONCE:
             yield pa.concat_tables(waiting)
             waiting, count, size = [], 0, 0
     if count:

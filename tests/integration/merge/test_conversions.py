@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mirrorlake.merge.conversions import convert
+from mirrorlake.merge.row_sql.conversions import convert
 from mirrorlake.schema.lattice import StoredType, holds_all
 from tests.integration.conftest import Place
 

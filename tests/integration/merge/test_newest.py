@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mirrorlake.merge import current_rows
-from mirrorlake.merge.ranks import GONE
+from mirrorlake.merge.row_sql.ranks import GONE
 from mirrorlake.schema.own_columns import DELETED_AT, KEY, ORIGINAL, SEQ
 from mirrorlake.table.resolve import ResolvedTable
 from tests.integration.conftest import Place

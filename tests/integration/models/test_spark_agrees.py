@@ -20,7 +20,7 @@ import pytest
 import sqlglot
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models.spark_sql.binder import bind
+from mirrorlake.models.spark_sql.binding.binder import bind
 from mirrorlake.models.spark_sql.columns import NamedValue, Relation, Typed
 from mirrorlake.models.spark_sql.parser import parse_query
 from tests.integration.conftest import Place

@@ -26,7 +26,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, LedgerError, SchemaError, SourceError
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.checking.check_layers import prove_raw_layer
-from mirrorlake.operations.loading import log_stream
+from mirrorlake.operations.loading.binlog import log_stream
 from mirrorlake.operations.loading.follow_log import follow_tables
 from mirrorlake.operations.loading.sync import reload_days, sync_table
 from mirrorlake.operations.loading.sync_tables import sync_tables

@@ -16,7 +16,7 @@ from mirrorlake.ledger.database.peek import first_days
 from mirrorlake.load.copies import copies
 from mirrorlake.load.row_hashes import delta, row_index
 from mirrorlake.operations.days.day_reports import DayReport, ReportCursor, find_reports
-from mirrorlake.operations.days.partitions import folded_days, held_days
+from mirrorlake.operations.days.partitions import folded_days, look_at_raw
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
 from mirrorlake.operations.repairing.refold import refold_table
@@ -76,7 +76,7 @@ class Face:
     def agrees(self) -> None:
         """What is shown is what is in the lake, of each layer."""
         lake, ledger = self.workspace.lake, self.workspace.ledger
-        held = held_days(lake, ledger, self.contract, TODAY)
+        held = look_at_raw(lake, ledger, self.contract, TODAY).held
         assert self.shown["raw"] == held.rows
         for layer in ("deduped", "clean"):
             folded = folded_days(lake, ledger, self.contract, layer, held)
@@ -125,7 +125,7 @@ def test_every_load_shows_on_the_days_that_it_touched(engine_for: EngineFor, sql
         workspace.ledger,
         contract,
         "deduped",
-        held_days(workspace.lake, workspace.ledger, contract, TODAY),
+        look_at_raw(workspace.lake, workspace.ledger, contract, TODAY).held,
     )
     assert folded.waiting[TODAY] == (load.load_id,)
     assert ago(5) in folded.days
@@ -194,7 +194,10 @@ def test_history_comes_some_days_at_a_time(engine_for: EngineFor, sql: Sql) -> N
         looks.append(len(found))
     assert max(looks) <= 7
     assert sum(looks) == 29
-    assert face.shown["raw"] == held_days(workspace.lake, workspace.ledger, contract, TODAY).rows
+    assert (
+        face.shown["raw"]
+        == look_at_raw(workspace.lake, workspace.ledger, contract, TODAY).held.rows
+    )
     fold_table(workspace, contract)
     while face.look():
         pass

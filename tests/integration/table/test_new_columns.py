@@ -64,7 +64,7 @@ def test_new_columns_wait_for_the_contract_and_personal_values_are_said(
 
         from mirrorlake.serving.masking_audit import find_exposed
         from mirrorlake.serving.personal_audit import find_suspects
-        from mirrorlake.table.new_columns import held_now
+        from mirrorlake.table.columns.new_columns import held_now
 
         held = held_now(first.ledger, first.lake, contract)
         assert (

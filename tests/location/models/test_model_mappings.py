@@ -27,7 +27,7 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.models.compile.dependencies import MirrorInput, ModelInput, inputs_of
 from mirrorlake.models.compile.model import Project
 from mirrorlake.models.contract_models import compile_project
-from mirrorlake.table.source_columns import SourceColumn, record_source_columns
+from mirrorlake.table.columns.source_columns import SourceColumn, record_source_columns
 
 SALES = {
     "m": {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.config.file_positions import place_of
+from mirrorlake.config.yaml.file_positions import place_of
 
 CONTRACT = """\
 sources:

@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.config import yaml_file
-from mirrorlake.config.yaml_file import YamlFile
+from mirrorlake.config.yaml import yaml_file
+from mirrorlake.config.yaml.yaml_file import YamlFile
 
 TEXT = """# mirrorlake? yes!
 sources:

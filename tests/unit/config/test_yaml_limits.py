@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.config import load_config
-from mirrorlake.config.yaml_file import MOST_BYTES, YamlFile
+from mirrorlake.config.yaml.yaml_file import MOST_BYTES, YamlFile
 from mirrorlake.errors import ConfigError
 
 TOP = "version: 1\nsources:\n  s:\n    host: 127.0.0.1\n    user: u\n"

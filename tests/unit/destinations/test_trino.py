@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from pydantic import SecretStr
 
-from mirrorlake.config.readers import TrinoConfig
+from mirrorlake.config.sections.readers import TrinoConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.reading import trino
 from mirrorlake.destinations.iceberg.reading.trino import read_by_trino

@@ -8,7 +8,7 @@ from itertools import permutations
 import duckdb
 import pytest
 
-from mirrorlake.merge.ranks import DELETED_AT, GONE, RANK, newest_by
+from mirrorlake.merge.row_sql.ranks import DELETED_AT, GONE, RANK, newest_by
 from mirrorlake.schema.own_columns import EVENT, SEQ
 
 Version = tuple[int, int | None, str | None]

@@ -8,7 +8,7 @@ import pytest
 from sqlglot import exp
 
 from mirrorlake.errors import ModelError
-from mirrorlake.models.spark_sql.binder import bind
+from mirrorlake.models.spark_sql.binding.binder import bind
 from mirrorlake.models.spark_sql.bound_query import BoundQuery, InputColumn, Trace
 from mirrorlake.models.spark_sql.columns import NamedValue, Relation, Typed
 from mirrorlake.models.spark_sql.parser import parse_query

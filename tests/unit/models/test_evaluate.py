@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirrorlake.models.spark_sql.constant_functions import add_months
-from mirrorlake.models.spark_sql.constant_values import Constant, Unknown
-from mirrorlake.models.spark_sql.constants import evaluate
+from mirrorlake.models.spark_sql.constants.evaluate import evaluate
+from mirrorlake.models.spark_sql.constants.functions import add_months
+from mirrorlake.models.spark_sql.constants.values import Constant, Unknown
 from mirrorlake.models.spark_sql.parser import parse_expression
 from tests.support import spark_constants
 from tests.support.spark_constants import read_constants

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from mirrorlake.errors import ModelError
 from mirrorlake.models.spark_sql import functions
-from mirrorlake.models.spark_sql.binder import bind
+from mirrorlake.models.spark_sql.binding.binder import bind
 from mirrorlake.models.spark_sql.bound_query import BoundQuery
 from mirrorlake.models.spark_sql.columns import NamedValue, Origin, Relation, Typed
 from mirrorlake.models.spark_sql.parser import parse_expression, parse_query

@@ -384,4 +384,4 @@ def test_what_was_found_holds_for_the_source_of_the_whole_package(
 
     monkeypatch.setattr(Path, "read_bytes", seen)
     kept.compiler.__wrapped__()
-    assert {"spark_sql/binder.py", "files/declaration.py", "compile/project.py"} <= read
+    assert {"binding/binder.py", "files/declaration.py", "compile/project.py"} <= read

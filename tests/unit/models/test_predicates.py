@@ -12,8 +12,8 @@ from sqlglot import exp
 
 from mirrorlake.models.row_filters.predicates import left_by
 from mirrorlake.models.row_filters.value_sets import ValueSet
-from mirrorlake.models.spark_sql.constant_values import Constant, Unknown
-from mirrorlake.models.spark_sql.constants import evaluate
+from mirrorlake.models.spark_sql.constants.evaluate import evaluate
+from mirrorlake.models.spark_sql.constants.values import Constant, Unknown
 from mirrorlake.models.spark_sql.parser import parse_expression
 
 BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from mirrorlake.models.row_filters.rows_read import TableReach, reach
-from mirrorlake.models.spark_sql.binder import bind
+from mirrorlake.models.spark_sql.binding.binder import bind
 from mirrorlake.models.spark_sql.columns import NamedValue, Relation, Typed
 from mirrorlake.models.spark_sql.parser import parse_query
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.models.row_filters.value_sets import ALL, NONE, Interval, ValueSet
-from mirrorlake.models.spark_sql.constant_values import Unknown
+from mirrorlake.models.spark_sql.constants.values import Unknown
 
 OPERATORS = {
     "=": lambda x, v: x == v,

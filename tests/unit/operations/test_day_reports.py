@@ -24,7 +24,7 @@ from mirrorlake.ledger.tables import SETTLED
 from mirrorlake.operations.cursors import cursor_text, read_cursor
 from mirrorlake.operations.days import day_reports
 from mirrorlake.operations.days.day_reports import DayReports, ReportCursor, find_reports
-from mirrorlake.operations.days.partitions import folded_days, held_days
+from mirrorlake.operations.days.partitions import folded_days, look_at_raw
 
 TODAY = date(2026, 3, 10)
 FIRST = date(2026, 3, 1)
@@ -183,7 +183,7 @@ def test_every_day_of_every_load_is_told_and_none_twice(
         assert world.was_lost or set(times.values()) == {1}, "a load was reported twice"
         assert not {d for i, layer, d in world.told if (i, layer) == (load_id, "raw")} - touched
     for contract in contracts:
-        held = held_days(NO_LAKE, ledger, contract, TODAY)
+        held = look_at_raw(NO_LAKE, ledger, contract, TODAY).held
         assert world.shown["raw", contract.name] == set(held.rows)
         folded = folded_days(NO_LAKE, ledger, contract, "deduped", held).days
         assert world.shown.get(("deduped", contract.name), set()) >= folded
@@ -266,9 +266,9 @@ def test_a_failed_request_takes_no_day_away(ledger: Ledger) -> None:
     first_load(ledger, contract.name)
     failed = begin(ledger, contract.name, reload_of(FIRST, TODAY))
     ledger.fail_load(failed, "lost")
-    assert len(held_days(NO_LAKE, ledger, contract, TODAY).rows) == 10
+    assert len(look_at_raw(NO_LAKE, ledger, contract, TODAY).held.rows) == 10
     # What was never read is not held, whatever failed there.
-    later = held_days(NO_LAKE, ledger, contract, TODAY + timedelta(days=3))
+    later = look_at_raw(NO_LAKE, ledger, contract, TODAY + timedelta(days=3)).held
     assert max(later.rows) == TODAY
 
 

@@ -16,8 +16,8 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.operations.schema_changes.exchanged_columns import exchanged_since
 from mirrorlake.operations.schema_changes.recorded_contracts import record_contract
 from mirrorlake.operations.status.status import status_of
-from mirrorlake.table.exchanged import exchanged_name, record_exchanged
-from mirrorlake.table.source_columns import SourceColumn, record_source_columns
+from mirrorlake.table.columns.exchanged import exchanged_name, record_exchanged
+from mirrorlake.table.columns.source_columns import SourceColumn, record_source_columns
 
 CONTRACT = """
 version: 1

@@ -22,7 +22,7 @@ from mirrorlake.operations.status.status import TableStatus, status_of
 from mirrorlake.operations.status.tenants import tenants_status
 from mirrorlake.proof.coverage.coverage import ProofStatus
 from mirrorlake.schema.versions import SchemaVersion, schema_version
-from mirrorlake.table.new_columns import held_now, hidden_name
+from mirrorlake.table.columns.new_columns import held_now, hidden_name
 from mirrorlake.workspace import Workspace
 from tests.unit.operations.test_queries import filled
 

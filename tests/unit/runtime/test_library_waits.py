@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 import requests
 
-from mirrorlake.config.readers import TrinoConfig
+from mirrorlake.config.sections.readers import TrinoConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog import google_login
 from mirrorlake.destinations.iceberg.reading.trino import read_by_trino

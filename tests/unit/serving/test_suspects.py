@@ -16,7 +16,7 @@ from mirrorlake.destinations.iceberg.tables.tables import ensure_current_table
 from mirrorlake.ledger import Ledger
 from mirrorlake.serving import personal_audit
 from mirrorlake.serving.personal_audit import find_suspects
-from mirrorlake.table.clean_columns import look_name, read_look, undecided
+from mirrorlake.table.columns.clean_columns import look_name, read_look, undecided
 
 COLUMNS = [("id", "int"), ("memo", "string"), ("blob", "binary"), ("card", "long"), ("n", "int")]
 PLAIN = {"id": 1, "memo": "plain", "blob": b"\xff\x00", "card": 17, "n": 3}

@@ -10,8 +10,8 @@ from mirrorlake.config import ColumnRule, LakeConfig, Namespaces, TableContract
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.schema_changes.exchanged_columns import _is_same
-from mirrorlake.table.exchanged import exchanged_name, may_be_exchanged, record_exchanged
-from mirrorlake.table.new_columns import held_columns
+from mirrorlake.table.columns.exchanged import exchanged_name, may_be_exchanged, record_exchanged
+from mirrorlake.table.columns.new_columns import held_columns
 
 DROP, MASK, SHOW = (ColumnRule(pii=rule) for rule in ("drop", "mask", "show"))
 NEVER = ColumnRule(pci="never")

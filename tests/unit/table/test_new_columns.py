@@ -14,7 +14,12 @@ from mirrorlake.destinations.iceberg.tables.schemas import current_schema
 from mirrorlake.destinations.iceberg.tables.tables import ensure_current_table
 from mirrorlake.ledger import Ledger, Load, Window
 from mirrorlake.schema.versions import SchemaVersion
-from mirrorlake.table.new_columns import held_columns, held_now, known_columns, remember_columns
+from mirrorlake.table.columns.new_columns import (
+    held_columns,
+    held_now,
+    known_columns,
+    remember_columns,
+)
 
 FIRST = ("id", "Mail")
 LATER = (*FIRST, "note")

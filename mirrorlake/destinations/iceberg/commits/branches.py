@@ -257,12 +257,7 @@ def roll_back(lake: Connection, identifier: Identifier, to: int, expected: int) 
         CommitConflict: main has moved since; nothing was changed.
         LakeError: main never showed this snapshot, or it has expired.
     """
-    table = _load(lake, identifier)
-    if table.snapshot_by_id(to) is None:
-        raise _no_snapshot(identifier, to)
-    current = _main(table)
-    if current != expected:
-        raise _main_moved(identifier, str(to), expected, current)
+    table = _load_to_set(lake, identifier, to, expected)
     if to not in {snapshot.snapshot_id for snapshot in history(table)}:
         raise _refused(
             identifier,
@@ -280,13 +275,8 @@ def set_forward(lake: Connection, identifier: Identifier, to: int, expected: int
         CommitConflict: main has moved since; nothing was changed.
         LakeError: the snapshot did not come of main's head, or has expired.
     """
-    table = _load(lake, identifier)
-    if table.snapshot_by_id(to) is None:
-        raise _no_snapshot(identifier, to)
-    current = _main(table)
-    if current != expected:
-        raise _main_moved(identifier, str(to), expected, current)
-    if not _leads_to(table, to, current):
+    table = _load_to_set(lake, identifier, to, expected)
+    if not _leads_to(table, to, expected):
         raise _refused(
             identifier, f"has a snapshot {to} that did not come of main", "Choose a later one"
         )
@@ -362,6 +352,22 @@ def _set_main(lake: Connection, table: Table, identifier: Identifier, to: int, f
 
 def _refused(identifier: Identifier, words: str, step: str) -> LakeError:
     return LakeError(f"lake table {identifier} {words}", table=str(identifier), next_step=step)
+
+
+def _load_to_set(lake: Connection, identifier: Identifier, to: int, expected: int) -> Table:
+    """A table whose main is still where it is expected, and can be set to a snapshot.
+
+    Raises:
+        CommitConflict: main has moved since.
+        LakeError: there is no such snapshot.
+    """
+    table = _load(lake, identifier)
+    if table.snapshot_by_id(to) is None:
+        raise _no_snapshot(identifier, to)
+    current = _main(table)
+    if current != expected:
+        raise _main_moved(identifier, str(to), expected, current)
+    return table
 
 
 def _no_snapshot(identifier: Identifier, snapshot: int) -> LakeError:

@@ -42,12 +42,12 @@ FILE_BYTES = 32 * 2**20
 # Each open file holds a descriptor and its columns' encoders.
 OPEN_FILES = 64
 # Of each open file, before Python sees it.
-BUFFERED_BYTES = 128 * 2**10
+_BUFFERED_BYTES = 128 * 2**10
 # From this many partitions on, closing their files in threads pays.
-MANY_PARTS = 4
-WRITERS = 2
+_MANY_PARTS = 4
+_WRITERS = 2
 # Rows that decide whether a column's values repeat.
-SAMPLE_ROWS = 8_192
+_SAMPLE_ROWS = 8_192
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class PartFiles:
         self._in_order = in_order and (last is None or days[0][0] >= last)
         before = {*self._parts, *self._open} - {self._newest}
         # One batch alone is no evidence.
-        if self._in_order and last is not None and len(before) >= MANY_PARTS:
+        if self._in_order and last is not None and len(before) >= _MANY_PARTS:
             self._end_side_by_side(before)
 
     def add_to(self, part: FilePart, rows: pa.Table) -> None:
@@ -191,7 +191,7 @@ class PartFiles:
         """Write what is held and close every file; they are in the order of their paths, and on the
         disk where that is a local one."""
         parts = sorted({*self._parts, *self._open}, key=str)
-        if len(parts) < MANY_PARTS:
+        if len(parts) < _MANY_PARTS:
             for part in parts:
                 self._end(part, *self._taken(part))
         else:
@@ -204,7 +204,7 @@ class PartFiles:
     def _end_side_by_side(self, parts: Collection[FilePart]) -> None:
         """Each partition's last rows and the end of its file, two at once: encoding and compressing
         holds no interpreter's lock, and most files are too small to keep two cores busy."""
-        self._writers = self._writers or ThreadPoolExecutor(WRITERS, "files")
+        self._writers = self._writers or ThreadPoolExecutor(_WRITERS, "files")
         for part in parts:
             held, opened = self._taken(part)
             future = self._writers.submit(self._end, part, held, opened)
@@ -285,7 +285,7 @@ class PartFiles:
         footers: list[Any] = []
         summed = _Summed(native(sink))
         # Parquet writes a page in two pieces: through Python each of them costs a turn.
-        buffered = pa.BufferedOutputStream(pa.PythonFile(summed, mode="w"), BUFFERED_BYTES)
+        buffered = pa.BufferedOutputStream(pa.PythonFile(summed, mode="w"), _BUFFERED_BYTES)
         writer = pq.ParquetWriter(
             buffered,
             self.arrow,
@@ -358,14 +358,14 @@ def _repeating(rows: pa.Table) -> list[str]:
     """The columns whose values come again: for all others a dictionary only costs (a fifth of the
     time of writing lineitem, and a tenth of its size). Of few rows only texts': a page of numbers
     is smaller without (a tenth of a day of flights, and a quarter of its time)."""
-    if rows.num_rows < SAMPLE_ROWS:
+    if rows.num_rows < _SAMPLE_ROWS:
         return [f.name for f in rows.schema if pa.types.is_nested(f.type) or _is_text(f.type)]
-    sample = rows.slice(0, SAMPLE_ROWS)
+    sample = rows.slice(0, _SAMPLE_ROWS)
     return [
         f.name
         for f in rows.schema
         if pa.types.is_nested(f.type)
-        or pc.count_distinct(sample.column(f.name)).as_py() < SAMPLE_ROWS // 2
+        or pc.count_distinct(sample.column(f.name)).as_py() < _SAMPLE_ROWS // 2
     ]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import requests
 
-from mirrorlake.config.readers import TrinoConfig
+from mirrorlake.config.sections.readers import TrinoConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError
 

@@ -282,7 +282,7 @@ class LazySpark:
             )
 
     def _start(self) -> SparkSession:
-        few = self._expected is not None and self._expected <= QUICKLY_COMPILED_ROWS
+        few = self._expected is not None and self._expected <= _QUICKLY_COMPILED_ROWS
         os.environ.update(java_environment(quick=few))
         cloud = in_cloud_storage(self._lake.warehouse) or self._lake.config.catalog.auth == "google"
         jars = ensure_jars(["spark", "gcs"] if cloud else ["spark"])
@@ -351,7 +351,7 @@ def _shown(connect: str) -> str:
 INTERPRETED_ROWS = 20_000
 """Up to this many rows a statement's plan is interpreted. Of 100 tables of 1,000 rows, each folded
 once, Spark's classes and Java's compiling of them took half of the CPU time."""
-QUICKLY_COMPILED_ROWS = 2_000_000
+_QUICKLY_COMPILED_ROWS = 2_000_000
 """Up to this many rows in all its tables a run does without Java's optimising compiler, which takes
 11 s of CPU time in a run that ends soon; it pays for itself from two to three million rows on (a
 first copy and fold of a million: 28 s of CPU time without it, 36 with it)."""

@@ -26,7 +26,7 @@ def check_writable(warehouse: str, properties: Mapping[str, str]) -> None:
     """
     # A name of its own: Cloud Storage takes one write a second of an object.
     name = f"{warehouse.removeprefix(SCHEME)}/.mirrorlake-can-write-{uuid.uuid4().hex}"
-    with storage_errors(warehouse):
+    with _storage_errors(warehouse):
         store = open_store(properties)
         with store.open_output_stream(name) as stream:
             stream.write(b"")
@@ -34,7 +34,7 @@ def check_writable(warehouse: str, properties: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def storage_errors(warehouse: str, what: object = "") -> Iterator[None]:
+def _storage_errors(warehouse: str, what: object = "") -> Iterator[None]:
     """Turn what PyArrow's client raises into LakeErrors that name the bucket."""
     try:
         yield

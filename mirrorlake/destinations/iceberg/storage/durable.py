@@ -16,7 +16,6 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from pyarrow.fs import GcsFileSystem
@@ -29,7 +28,7 @@ from pyiceberg.table.snapshots import ancestors_of
 
 from mirrorlake.destinations.iceberg.storage.cloud_client import open_store
 
-FLUSHED_AT_ONCE = 16
+_FLUSHED_AT_ONCE = 16
 _WORTH_THREADS = 3
 """Starting threads takes longer than flushing fewer files one after the other."""
 IMPLEMENTATION = f"{__name__}.DurableFileIO"
@@ -79,12 +78,7 @@ class DurableStream:
     def __enter__(self) -> DurableStream:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -119,7 +113,7 @@ def flush_files(paths: Iterable[Path]) -> None:
         for path in (*files, *folders):
             _flush(path)
         return
-    with ThreadPoolExecutor(FLUSHED_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_FLUSHED_AT_ONCE) as pool:
         for group in (files, folders):
             list(pool.map(_flush, group))
 

@@ -12,11 +12,7 @@ from collections.abc import Sequence
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.table.sorting import (
-    NullOrder,
-    SortDirection,
-    SortField,
-)
+from pyiceberg.table.sorting import NullOrder, SortDirection, SortField
 from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import (
     BinaryType,

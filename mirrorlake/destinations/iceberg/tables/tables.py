@@ -13,16 +13,9 @@ from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import CreateTableTransaction, Table, Transaction
-from pyiceberg.table.sorting import (
-    UNSORTED_SORT_ORDER,
-    SortOrder,
-)
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.transforms import DayTransform, IdentityTransform
-from pyiceberg.types import (
-    IcebergType,
-    ListType,
-    NestedField,
-)
+from pyiceberg.types import IcebergType, ListType, NestedField
 
 from mirrorlake.config.settings import WriteMode
 from mirrorlake.destinations.base import Identifier

@@ -112,7 +112,7 @@ def _said_here(config: LakeConfig) -> Mapping[str, Any]:
     """What the warehouse says of itself, if it is on this machine; nothing where it says nothing,
     or can't be read: what opens the lake says so."""
     with suppress(OSError, ValueError):
-        said = json.loads(Path(says_which(config) or "").read_bytes())
+        said = json.loads(Path(_says_which(config) or "").read_bytes())
         return said if isinstance(said, dict) else {}
     return {}
 
@@ -146,7 +146,7 @@ def unfinished_lake(here: str, words: str) -> LakeError:
     )
 
 
-def says_which(config: LakeConfig) -> str | None:
+def _says_which(config: LakeConfig) -> str | None:
     """The file in a warehouse on this machine that says which lake it is; None where there is
     none."""
     at = real_place(f"{warehouse_uri(config.warehouse)}/{FILE}")
@@ -171,7 +171,7 @@ def _left_folder(config: LakeConfig) -> str | None:
     """A table's metadata folder in a lake on this machine whose catalog names no table; None where
     nothing was left. A lake that does not say which it is may be anybody's files, and one that was
     made with another catalog is another project's."""
-    at = says_which(config)
+    at = _says_which(config)
     if at is None or not (is_catalog_missing(config) or metadata_locations(config) == {}):
         return None
     if config.catalog.uri:

@@ -50,7 +50,7 @@ def read_server_forms(connection: Connection[Any]) -> ServerForms:
     else:
         [(printed,)] = rows_of(connection, _POINTS)
         points = str(printed) == "1.0"
-    return ServerForms(charsets, ServerCharsets(connection), points)
+    return ServerForms(charsets, _ServerCharsets(connection), points)
 
 
 def _more(connection: Connection[Any]) -> list[tuple[Any, ...]]:
@@ -63,7 +63,7 @@ def _more(connection: Connection[Any]) -> list[tuple[Any, ...]]:
         return []  # it has no numbers there: those of `COLLATIONS` are all
 
 
-class ServerCharsets:
+class _ServerCharsets:
     """Converts by one server's tables (`TextConverter`).
 
     Args:

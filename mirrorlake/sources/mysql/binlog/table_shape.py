@@ -15,12 +15,7 @@ from mirrorlake.errors import SchemaError
 from mirrorlake.schema.originals import gather_originals
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.binlog.cells import PADDING, locate
-from mirrorlake.sources.mysql.binlog.column_forms import (
-    ColumnForm,
-    ServerForms,
-    form_of,
-    width_of,
-)
+from mirrorlake.sources.mysql.binlog.column_forms import ColumnForm, ServerForms, form_of, width_of
 from mirrorlake.sources.mysql.binlog.events.table_map import TableMap
 from mirrorlake.sources.mysql.binlog.row_scanner import make_scan
 from mirrorlake.sources.mysql.tables import SourceTable

@@ -32,12 +32,7 @@ from pymysql.connections import Connection
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import SourceBusy, SourceError
 from mirrorlake.sources.mysql.changes.open_writes import OpenWrites, read_open_writes
-from mirrorlake.sources.mysql.sessions.connect import (
-    is_mariadb,
-    read_clock,
-    rows_of,
-    session,
-)
+from mirrorlake.sources.mysql.sessions.connect import is_mariadb, read_clock, rows_of, session
 
 logger = logging.getLogger(__name__)
 

@@ -37,7 +37,7 @@ _LAST: Final = (("PARTITION", "BY"), ("REMOVE", "PARTITIONING"), ("UPGRADE", "PA
 TableName = tuple[str | None, str]
 
 
-def is_name(word: Word) -> bool:
+def _is_name(word: Word) -> bool:
     """Whether it can be the name of a table, a column or an index."""
     first = word.text[0]
     return first in "`_$" or first.isalnum() or first >= "\x80"
@@ -51,11 +51,11 @@ def read_target(passage: Passage, at: int) -> tuple[TableName, int]:
         DdlRefused: there is no name.
     """
     words = passage.words
-    if at >= len(words) or not is_name(words[at]):
+    if at >= len(words) or not _is_name(words[at]):
         raise missing(passage, at, "a table's name is missing here")
     if not passage.says(".", at=at + 1):
         return (None, words[at].name), at + 1
-    if at + 2 >= len(words) or not is_name(words[at + 2]):
+    if at + 2 >= len(words) or not _is_name(words[at + 2]):
         raise missing(passage, at + 2, "a table's name is missing here")
     return (words[at].name, words[at + 2].name), at + 3
 
@@ -159,7 +159,9 @@ def _orders_on(passage: Passage, start: int, comma: int) -> bool:
     if not passage.says("ORDER", "BY", at=start) or comma + 1 >= len(passage.words):
         return False
     column, after = passage.words[comma + 1], passage.part(comma + 2, comma + 3).said
-    return is_name(column) and column.said != "FORCE" and after in ((), (",",), ("ASC",), ("DESC",))
+    return (
+        _is_name(column) and column.said != "FORCE" and after in ((), (",",), ("ASC",), ("DESC",))
+    )
 
 
 def read_plain(clause: Passage) -> tuple[Action, ...] | None:
@@ -207,7 +209,7 @@ def _conversion(clause: Passage) -> tuple[Action, ...]:
 def _value(clause: Passage, at: int) -> tuple[str, int]:
     """What an option is set to, in lower case, and the number of the word behind it."""
     at = skip(clause, at, ("=",))
-    if at >= len(clause.words) or (clause.words[at].said and not is_name(clause.words[at])):
+    if at >= len(clause.words) or (clause.words[at].said and not _is_name(clause.words[at])):
         raise missing(clause, at, "its value is missing here")
     return clause.words[at].name.lower(), at + 1
 
@@ -272,7 +274,7 @@ def _of_partitions(clause: Passage) -> tuple[Action, ...]:
     verb = clause.words[0].said
     if any(clause.says(*form) for form in _LAST):
         if clause.says("PARTITION", "BY"):
-            missing_rest(clause, 2)
+            _missing_rest(clause, 2)
         else:
             ends(clause, 2)
         return (Rewrite(redefines=True),)
@@ -281,7 +283,7 @@ def _of_partitions(clause: Passage) -> tuple[Action, ...]:
         return (MoveRows(f"the rows of table {name} come into a partition"),)
     if verb in _REWRITES:
         if verb in ("ADD", "COALESCE"):
-            missing_rest(clause, 2)
+            _missing_rest(clause, 2)
         return (Rewrite(redefines=_REWRITES[verb]),)
     if verb in _MOVES:
         return (MoveRows(_MOVES[verb].format(_partitions(clause), "it")),)
@@ -290,7 +292,7 @@ def _of_partitions(clause: Passage) -> tuple[Action, ...]:
     return ()  # ANALYZE, CHECK, REPAIR
 
 
-def missing_rest(clause: Passage, at: int) -> None:
+def _missing_rest(clause: Passage, at: int) -> None:
     """See that something stands there.
 
     Raises:

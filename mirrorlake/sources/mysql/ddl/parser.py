@@ -39,12 +39,7 @@ from mirrorlake.sources.mysql.ddl.clauses import (
 )
 from mirrorlake.sources.mysql.ddl.create import read_columns
 from mirrorlake.sources.mysql.ddl.declarations import read_declaration
-from mirrorlake.sources.mysql.ddl.rows import (
-    definition_words,
-    empties,
-    rows_added,
-    target_of_rows,
-)
+from mirrorlake.sources.mysql.ddl.rows import definition_words, empties, rows_added, target_of_rows
 from mirrorlake.sources.mysql.ddl.text import Passage, Word, depths, split_statements
 
 _IGNORED: Final = frozenset((

@@ -29,12 +29,7 @@ from mirrorlake.sources.mysql.binlog.positions import (
     with_gtid,
 )
 from mirrorlake.sources.mysql.following.log_state import LogPlace, read_end
-from mirrorlake.sources.mysql.following.log_walk import (
-    NUMBERED,
-    first_beyond,
-    made_of,
-    walk_log,
-)
+from mirrorlake.sources.mysql.following.log_walk import NUMBERED, first_beyond, made_of, walk_log
 from mirrorlake.sources.mysql.sessions.connect import is_mariadb, rows_of
 
 

@@ -23,8 +23,8 @@ from mirrorlake.errors import SourceError
 from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
 from mirrorlake.sources.mysql.binlog.events.framing import Framing, read_rotate
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
+from mirrorlake.sources.mysql.binlog.replica_ids import choose_server_id
 from mirrorlake.sources.mysql.binlog.requirements import find_missing
-from mirrorlake.sources.mysql.binlog.server_logs import choose_server_id
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
 from mirrorlake.sources.mysql.sessions.connect import read_clock, rows_of
 

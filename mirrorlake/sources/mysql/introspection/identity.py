@@ -208,14 +208,14 @@ def _moved(before: InnodbNumbers, now: InnodbNumbers) -> tuple[str, ...]:
 
 
 def _words(partitions: Sequence[str]) -> str:
-    names = ", ".join(partition_name(part) for part in partitions)
+    names = ", ".join(_partition_name(part) for part in partitions)
     return f"partition {names} was" if len(partitions) == 1 else f"partitions {names} were"
 
 
-def partition_name(part: str) -> str:
+def _partition_name(part: str) -> str:
     """What SQL calls a partition, or a subpartition, by InnoDB's name for it.
 
-    >>> partition_name("p#p0"), partition_name("p#p0#sp#p0sp1")
+    >>> _partition_name("p#p0"), _partition_name("p#p0#sp#p0sp1")
     ('p0', 'p0sp1')
     """
     return part.rpartition("#")[2]
@@ -235,7 +235,7 @@ def filled_partitions(
         for part in partitions
         if rows_of(
             connection,
-            f"SELECT 1 FROM {whole} PARTITION ({quote(partition_name(part))}) LIMIT 1",  # noqa: S608
+            f"SELECT 1 FROM {whole} PARTITION ({quote(_partition_name(part))}) LIMIT 1",  # noqa: S608
         )
     )
 

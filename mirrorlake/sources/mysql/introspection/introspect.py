@@ -15,7 +15,7 @@ from pymysql.connections import Connection
 from mirrorlake.config.configuration import Config
 from mirrorlake.config.contract import TableContract
 from mirrorlake.config.fields import nearest
-from mirrorlake.config.file_positions import place_of
+from mirrorlake.config.yaml.file_positions import place_of
 from mirrorlake.errors import SchemaError, SourceError
 from mirrorlake.schema.detectors import texts_of
 from mirrorlake.sources.mysql.introspection.foreign_keys import may_see, read_foreign_keys
@@ -25,7 +25,7 @@ from mirrorlake.sources.mysql.sessions.connect import is_mariadb, rows_of
 from mirrorlake.sources.mysql.tables import Column, SourceTable, quote
 from mirrorlake.sources.mysql.types.registry import BYTES
 
-SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
+_SYSTEM_DATABASES = ("information_schema", "mysql", "performance_schema", "sys")
 
 
 _COLUMNS = """
@@ -57,7 +57,7 @@ WHERE TABLE_NAME = %s ORDER BY 1, 2"""
 def read_databases(connection: Connection[Any]) -> tuple[str, ...]:
     """The names of the databases that this user may see, the system's own left out, in order."""
     found = rows_of(connection, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA ORDER BY 1")
-    return tuple(str(name) for (name,) in found if str(name).lower() not in SYSTEM_DATABASES)
+    return tuple(str(name) for (name,) in found if str(name).lower() not in _SYSTEM_DATABASES)
 
 
 def read_listing(connection: Connection[Any], database: str) -> dict[str, str]:

@@ -13,7 +13,6 @@ import json
 import os
 import subprocess
 import sys
-from types import TracebackType
 from typing import Self
 
 from mirrorlake.config.server import SourceConfig
@@ -22,14 +21,14 @@ from mirrorlake.sources.mysql.reading import lock_watcher
 from mirrorlake.sources.mysql.reading.route import login_of
 from mirrorlake.sources.mysql.sessions.connect import session_statements
 
-PATIENCE_SECONDS = 1
+_PATIENCE_SECONDS = 1
 """How long a read may last before anybody looks whether it is in the way."""
 
 
 class Guard:
     """Watches over the reads of one load while the block runs; `heed` raises once they were ended.
 
-    The watcher costs nothing before `PATIENCE_SECONDS` have passed: until then a shell sleeps.
+    The watcher costs nothing before `_PATIENCE_SECONDS` have passed: until then a shell sleeps.
     """
 
     def __init__(self, source: SourceConfig, database: str, table: str, load_id: str) -> None:
@@ -39,7 +38,7 @@ class Guard:
         self._said = b""
 
     def __enter__(self) -> Self:
-        wait = f'sleep {PATIENCE_SECONDS}; exec "$0" "$@"'
+        wait = f'sleep {_PATIENCE_SECONDS}; exec "$0" "$@"'
         self._child = subprocess.Popen(
             ["/bin/sh", "-c", wait, sys.executable, "-P", lock_watcher.__file__],
             stdin=subprocess.PIPE,
@@ -56,18 +55,13 @@ class Guard:
             "table": self._table,
             "mark": mark(self._load_id),
             "history_list": self._source.back_off.history_list,
-            "patience": PATIENCE_SECONDS,
+            "patience": _PATIENCE_SECONDS,
         }
         self._child.stdin.write(json.dumps(settings).encode() + b"\n")
         os.set_blocking(self._child.stdout.fileno(), False)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         child = self._child
         if child is not None:
             child.kill()

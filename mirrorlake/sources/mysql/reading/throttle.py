@@ -37,7 +37,7 @@ def wait_while_busy(
     """
     began = time.monotonic()
     logged = began - LOG_SECONDS
-    while (busy := find_unrest(connection, source)) is not None:
+    while (busy := _find_unrest(connection, source)) is not None:
         now = time.monotonic()
         if now - began >= source.back_off.wait.total_seconds():
             raise SourceBusy(
@@ -55,7 +55,7 @@ def wait_while_busy(
         time.sleep(min(LOOK_SECONDS, max(source.back_off.wait.total_seconds() / 4, 0.05)))
 
 
-def find_unrest(connection: Connection[Any], source: SourceConfig) -> str | None:
+def _find_unrest(connection: Connection[Any], source: SourceConfig) -> str | None:
     """The first figure that is over its limit, in words; None where the server is at rest, or does
     not let us see."""
     return next(_unrest(connection, source), None)

@@ -18,7 +18,7 @@ from typing import Final
 
 from mirrorlake.sources.mysql.tables import quoted_text
 
-UNLIMITED: Final = 2**64 - 1
+_UNLIMITED: Final = 2**64 - 1
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ SETTINGS: Final = (
     # Under which texts are compared that come from no column, such as a number as text.
     Setting("collation_connection", "utf8mb4_bin"),
     # How many rows a SELECT may give: fewer come without a word.
-    Setting("sql_select_limit", UNLIMITED),
+    Setting("sql_select_limit", _UNLIMITED),
     # In this order: a limit of joins decides about large selects, too.
-    Setting("max_join_size", UNLIMITED),
+    Setting("max_join_size", _UNLIMITED),
     Setting("sql_big_selects", 1),
     # Rows of another day; DEFAULT is today's, whatever the server's own value is.
     Setting("system_versioning_asof", "DEFAULT", ("M!100300",), "DEFAULT"),

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 WALL_TIMES: Final = ("datetime", "date")
 """Types whose values are of no zone: they need one to be compared with a clock."""
-TOLERANCE: Final = timedelta(minutes=1)
+_TOLERANCE: Final = timedelta(minutes=1)
 _DAYS: Final = range(-28, 371, 7)
 # Where several names fit equally, the one that most people would have written.
 _COMMON: Final = (
@@ -106,7 +106,7 @@ def _read(connection: Connection[Any], source: SourceConfig) -> ServerZone:
 def differences(zone: tzinfo, server: ServerZone) -> Iterator[tuple[datetime, datetime]]:
     """Moments (UTC) at which a zone's wall clock is another than the server's, and the server's."""
     for moment, wall in server.walls:
-        if abs(wall_at(zone, moment) - wall) > TOLERANCE:
+        if abs(wall_at(zone, moment) - wall) > _TOLERANCE:
             yield moment, wall
 
 

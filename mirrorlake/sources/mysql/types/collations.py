@@ -67,12 +67,12 @@ _UCA_NOPAD: Final = re.compile(
 """In a CHAR of these, MariaDB's index compares the spaces that fill the column, too."""
 _KNOWN: Final = (_UCA, _UCA_14, _UCA_9, _BY_CHARACTER)
 
-LONGEST_PADDED: Final = 3_072
+_LONGEST_PADDED: Final = 3_072
 """Characters of a column whose weights are padded: no index of InnoDB's has more bytes. The weights
 of a longer one, padded, would not fit in a packet."""
 
 
-def no_pad(column: Column) -> bool:
+def _no_pad(column: Column) -> bool:
     """Whether trailing spaces count in comparisons: in UCA 9.0.0 and MariaDB's nopad collations."""
     return "_0900_" in (column.collation or "") or "_nopad_" in (column.collation or "")
 
@@ -88,7 +88,7 @@ def _by_bytes(column: Column) -> bool:
     """Whether equal keys have equal texts. A CHAR never holds the trailing spaces that it would
     ignore."""
     binary = (column.collation or "").endswith("_bin")
-    return binary and (column.data_type == "char" or no_pad(column))
+    return binary and (column.data_type == "char" or _no_pad(column))
 
 
 def why_no_key(column: Column) -> str:
@@ -107,13 +107,13 @@ def why_no_key(column: Column) -> str:
 
 def is_short(column: Column) -> bool:
     """Whether a column is so short that the weights of its texts, padded, fit in any packet."""
-    return column.data_type in ("char", "varchar") and (column.length or 1) <= LONGEST_PADDED
+    return column.data_type in ("char", "varchar") and (column.length or 1) <= _LONGEST_PADDED
 
 
 def identity_form(column: Column) -> TextForm:
     """Which bytes identify a text of a collated column."""
     collation = column.collation or ""
-    if no_pad(column):
+    if _no_pad(column):
         # All weights in one hold accents that such a collation does not compare.
         return "levels" if collation.endswith("_nopad_ai_cs") else "weights"
     # The lakes of older releases have padded weights, and go on wherever those are right.

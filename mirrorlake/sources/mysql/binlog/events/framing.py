@@ -115,7 +115,7 @@ class Framing:
         return LogEvent(kind, timestamp, server_id, end, flags, size, given[HEADER_SIZE:-4])
 
     def _describe(self, given: bytes, event: LogEvent) -> LogEvent:
-        self.description = read_description(given)
+        self.description = _read_description(given)
         self._checksums = self.description.checksums
         return event
 
@@ -136,7 +136,7 @@ def pack_event(event: LogEvent) -> bytes:
     return _HEADER.pack(*head) + event.body
 
 
-def read_description(given: bytes) -> FormatDescription:
+def _read_description(given: bytes) -> FormatDescription:
     """What a file says of itself, from its whole event.
 
     Raises:

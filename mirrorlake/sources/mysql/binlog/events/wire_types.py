@@ -13,7 +13,7 @@ LONG: Final = 3
 FLOAT: Final = 4
 DOUBLE: Final = 5
 LONGLONG: Final = 8
-INT24: Final = 9
+_INT24: Final = 9
 DATE: Final = 10
 YEAR: Final = 13
 NEWDATE: Final = 14
@@ -38,7 +38,7 @@ BLOBS: Final = (249, 250, 251, BLOB)
 OLD: Final = {7: "TIMESTAMP", 11: "TIME", 12: "DATETIME"}
 """As MySQL had them before 5.6: how many digits a value has is not logged."""
 
-INTEGERS: Final = {TINY: 1, SHORT: 2, INT24: 3, LONG: 4, LONGLONG: 8}
+INTEGERS: Final = {TINY: 1, SHORT: 2, _INT24: 3, LONG: 4, LONGLONG: 8}
 """Whole numbers, by their bytes."""
 
 NAMES: Final[dict[int, str]] = {

@@ -56,7 +56,7 @@ def inet4(cells: ColumnCells) -> Decoded:
 
 def inet6(cells: ColumnCells) -> Decoded:
     """INET6, as MariaDB prints it."""
-    return _printed(cells, 16, inet6_text)
+    return _printed(cells, 16, _inet6_text)
 
 
 def _printed(cells: ColumnCells, size: int, text: Callable[[bytes], str]) -> Decoded:
@@ -75,11 +75,11 @@ def _printed(cells: ColumnCells, size: int, text: Callable[[bytes], str]) -> Dec
     return Decoded(pa.array(found, pa.large_string()))
 
 
-def inet6_text(given: bytes) -> str:
+def _inet6_text(given: bytes) -> str:
     """An address as MariaDB prints it: the first of the longest runs of zeros is left out, even of
     one; the last four bytes are in decimals if only zeros, or ffff, are before them.
 
-    >>> inet6_text(bytes(15) + b"\\1"), inet6_text(bytes(10) + b"\\xff\\xff\\1\\2\\3\\4")
+    >>> _inet6_text(bytes(15) + b"\\1"), _inet6_text(bytes(10) + b"\\xff\\xff\\1\\2\\3\\4")
     ('::1', '::ffff:1.2.3.4')
     """
     words = [int.from_bytes(given[n : n + 2], "big") for n in range(0, 16, 2)]

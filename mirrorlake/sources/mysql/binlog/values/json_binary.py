@@ -96,7 +96,7 @@ class _JsonReader:
             return _LITERALS[self._bytes[at]]
         if kind in _NUMBERS:
             (number,) = _NUMBERS[kind].unpack_from(self._bytes, at)
-            return double_text(number, points=self._points) if kind == _DOUBLE else str(number)
+            return _double_text(number, points=self._points) if kind == _DOUBLE else str(number)
         if kind == _STRING:
             return quoted(self._sized(at).decode())
         if kind == _OPAQUE:
@@ -168,11 +168,11 @@ def quoted(text: str) -> str:
     return f'"{text.translate(_ESCAPES)}"'
 
 
-def double_text(number: float, *, points: bool) -> str:
+def _double_text(number: float, *, points: bool) -> str:
     """A double as MySQL prints it: with an exponent beyond 15 digits before the point, or 14 zeros
     behind it.
 
-    >>> double_text(1e22, points=True), double_text(3.0, points=True)
+    >>> _double_text(1e22, points=True), _double_text(3.0, points=True)
     ('1e22', '3.0')
     """
     sign, digits, exponent = _digits(number)

@@ -99,14 +99,14 @@ def _texts(
             continue
         parts = zip(values, groups, strict=True)
         digits = "".join(f"{int(words[place]):0{count}}" for words, count in parts)
-        found.append(decimal_text(digits, scale, minus=bool(negative[place])))
+        found.append(_decimal_text(digits, scale, minus=bool(negative[place])))
     return pa.array(found, pa.large_string())
 
 
-def decimal_text(digits: str, scale: int, *, minus: bool) -> str:
+def _decimal_text(digits: str, scale: int, *, minus: bool) -> str:
     """A decimal as MySQL prints it.
 
-    >>> decimal_text("000150", 2, minus=True), decimal_text("07", 0, minus=False)
+    >>> _decimal_text("000150", 2, minus=True), _decimal_text("07", 0, minus=False)
     ('-1.50', '7')
     """
     whole = digits[: len(digits) - scale].lstrip("0") or "0"

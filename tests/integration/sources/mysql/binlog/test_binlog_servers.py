@@ -10,9 +10,11 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.errors import SourceError
-from mirrorlake.sources.mysql.binlog.server_logs import choose_server_id, read_log_end
+from mirrorlake.sources.mysql.binlog.positions import StreamPosition
+from mirrorlake.sources.mysql.binlog.replica_ids import choose_server_id
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
+from mirrorlake.sources.mysql.following.log_state import read_end
 from mirrorlake.sources.mysql.sessions.connect import session
 from tests.integration.binlogs import images, log_end, read_log, source_of
 from tests.integration.sources.mysql.binlog.test_binlog_mariadb import set_globally
@@ -30,7 +32,7 @@ def test_from_a_logs_end_only_what_comes_later_is_read(
 ) -> None:
     sql("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     with session(source_of(server)) as connection:
-        end = read_log_end(connection)
+        end = StreamPosition(read_end(connection, source_of(server)).position)
     sql("INSERT INTO t VALUES (2)", "FLUSH BINARY LOGS", "INSERT INTO t VALUES (3)")
     found = images(read_log(server, end, {(database, "t"): FollowedTable()}), "t")
     assert found.column("id").to_pylist() == [2, 3]
