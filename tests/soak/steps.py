@@ -30,6 +30,8 @@ STEPS = (
 )
 """In the order of the protocol; what a kill can leave behind."""
 FINISHED = "finished"
+NEED_NOT_BE_PASSED = ("reload.looked_up",)
+"""A reload to which every key came back looks none up."""
 # What a kill at a failpoint must leave behind; a fold of clean passes the fold's own once more.
 LEFT_BY = {
     "ledger.created": ("window created",),
@@ -48,7 +50,8 @@ LEFT_BY = {
     "commit.after": ("committed, not recorded",),
     "ledger.success": ("recorded, not folded",),
     "fold.before": ("recorded, not folded",),
-    "fold.committed": ("deduped folded, not recorded",),
+    # A layer that is made again is written under another name first; no commit, no change of it.
+    "fold.committed": ("deduped folded, not recorded", "recorded, not folded"),
     "fold.recorded": ("deduped recorded, clean not", "all folded, lease held"),
     "clean.committed": ("all folded, lease held",),
     **dict.fromkeys(OF_VERSIONS, ("all folded, lease held",)),
