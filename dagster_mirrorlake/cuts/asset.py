@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from dagster_mirrorlake.assets.figures import row_count
 from dagster_mirrorlake.assets.keys import GROUP
 from dagster_mirrorlake.build import Mirror
 from dagster_mirrorlake.markdown import markdown
@@ -65,6 +64,7 @@ def cut_materialization(
 
 def cut_metadata(cut: "Cut", left_out: Mapping[str, str]) -> dict[str, Any]:
     """What is shown of a cut: of when it is, what is in it, and how it is read."""
+    from dagster_mirrorlake.assets.figures import row_count
     from mirrorlake.cuts.report import keys_sentence
 
     rows = [one.rows for one in cut.tables if one.layer == "deduped"]
