@@ -43,7 +43,7 @@ from dagster_mirrorlake.sensors import (
     build_unfolded_sensor,
 )
 from dagster_mirrorlake.sensors.reporters import PublicationReporter, Reporter
-from dagster_mirrorlake.table import MirroredTable, mirrored_tables
+from dagster_mirrorlake.table import MirroredTable, by_source, mirrored_tables
 from dagster_mirrorlake.table_places import TablePlace, address_of, table_places
 from dagster_mirrorlake.tenants import MirroredTenants, mirrored_tenants
 from dagster_mirrorlake.translator import MirrorlakeTranslator
@@ -139,10 +139,7 @@ class Mirror:
     @property
     def by_source(self) -> Mapping[str, Sequence[MirroredTable]]:
         """The servers that have tables, each with them."""
-        found: dict[str, list[MirroredTable]] = {}
-        for table in self.tables:
-            found.setdefault(table.contract.source, []).append(table)
-        return found
+        return by_source(self.tables)
 
     def named(self, *names: str) -> Sequence[MirroredTable]:
         """The tables of these names (``source.database.table``) that the contract file has."""

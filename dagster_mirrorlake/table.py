@@ -221,6 +221,14 @@ def pool_of(source: str) -> str:
     return f"mysql_{re.sub(r'[^A-Za-z0-9_]', '_', source)}"
 
 
+def by_source(tables: Iterable[MirroredTable]) -> dict[str, list[MirroredTable]]:
+    """Tables by their server, in their order."""
+    found: dict[str, list[MirroredTable]] = {}
+    for table in tables:
+        found.setdefault(table.contract.source, []).append(table)
+    return found
+
+
 def mirrored_tables(
     contracts: Iterable[TableContract],
     translator: MirrorlakeTranslator | None = None,

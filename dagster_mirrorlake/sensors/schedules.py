@@ -15,7 +15,7 @@ from dagster_mirrorlake.checks import proof_check_keys
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.requests import SCHEDULE_STATUS, request_chains, why_held
-from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.table import MirroredTable, by_source
 
 _Requests = Iterator[dg.RunRequest | dg.SkipReason]
 _Evaluate = Callable[[dg.ScheduleEvaluationContext, datetime], _Requests]
@@ -54,7 +54,7 @@ def build_cleanup_schedule(
     names = tables[0].names
 
     def cleanup(_: dg.ScheduleEvaluationContext, at: datetime) -> _Requests:
-        for source, of_source in _by_source(tables).items():
+        for source, of_source in by_source(tables).items():
             yield dg.RunRequest(
                 run_key=f"cleanup-{source}-{at.date()}",
                 asset_selection=[cleanup_key(source, names)],
@@ -141,18 +141,11 @@ def build_proof_schedule(
     )
 
 
-def _by_source(tables: Sequence[MirroredTable]) -> dict[str, list[MirroredTable]]:
-    found: dict[str, list[MirroredTable]] = {}
-    for table in tables:
-        found.setdefault(table.contract.source, []).append(table)
-    return found
-
-
 def _free(
     context: dg.ScheduleEvaluationContext, names: Names, tables: Sequence[MirroredTable]
 ) -> tuple[dict[str, list[MirroredTable]], list[str]]:
     """The tables of each source that nobody holds, and why the others are held."""
-    found = _by_source(tables)
+    found = by_source(tables)
     with dagster_errors():
         ledger = names.resources(context).ledger.ledger
         held = {source: why for source in found if (why := why_held(ledger, source))}

@@ -116,8 +116,8 @@ def shown_columns(
         stored: the columns of its raw table.
 
     Raises:
-        ConfigError: a rule doesn't fit its column's type, or hides the key, without which rows
-            can't be told apart.
+        ConfigError: a rule doesn't fit its column's type, or hides a key column, which records
+            need.
     """
     rules = rules_of(contract)
     held = {name.lower() for name in _held(workspace, contract, version, load.seq)}
@@ -136,8 +136,8 @@ def shown_columns(
     for column, name in zip(key, names, strict=True):
         if name is None or name not in types or kept.get(name) in ("null", "mask"):
             raise ConfigError(
-                f"table {contract.name}: clean does not show its key column {column}, without "
-                "which its records can't be told apart",
+                f"table {contract.name}: clean does not show its key column {column}, so nobody "
+                "could say which row a record is of",
                 table=contract.name,
                 column=column,
                 next_step="Give it `pii: hash`, or leave the table out under records (`tables`)",

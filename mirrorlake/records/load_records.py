@@ -60,7 +60,7 @@ class LoadRecords:
 
         Raises:
             RecordsError: raw has not the rows that the load committed.
-            ConfigError: the rules on columns hide the key, without which rows can't be told apart.
+            ConfigError: the rules on columns hide a key column, which records need.
             LakeError: the lake can't be read.
         """
         version = self._version(load)

@@ -151,9 +151,8 @@ def rebuild_table(ledger: Ledger, lake: Lake, contract: TableContract, run_id: s
             (load for table in tables for load in _loads(table, contract)),
             key=lambda load: load.seq,
         )
+        _forget_replaced(ledger, lake, found, contract)
         new = [load for load in found if ledger.adopt(load)]
-        for load in new:
-            _forget_replaced(ledger, lake, load, contract)
         _adopt_first_day(ledger, lake, tables, contract)
         _adopt_versions(ledger, tables, found, contract)
         folded = _adopt_folds(ledger, lake, contract)
@@ -260,11 +259,19 @@ def _unknown(day: int, lo: str | None) -> Window:
     return Window("unknown", lo, None, _EPOCH + timedelta(days=day))
 
 
-def _forget_replaced(ledger: Ledger, lake: Lake, load: Load, contract: TableContract) -> None:
-    """What a load took out of raw, an older ledger records as being there."""
-    if load.receipt is not None:  # else its own commit has expired, and does not say
-        raw = Identifier(contract.namespaces.raw, load.raw_table)
-        ledger.forget_raw_files(contract.name, replaced_files(lake, raw, load.snapshot_id))
+def _forget_replaced(
+    ledger: Ledger, lake: Lake, found: Sequence[Load], contract: TableContract
+) -> None:
+    """What loads took out of raw that an older ledger does not know, it records as being there.
+    Before they are adopted: who dies in between finds them unknown again."""
+    if not ledger.raw_files(contract.name):
+        return  # of a lost ledger nothing is recorded
+    known = {load.load_id for load in ledger.successful_loads(contract.name, ever=True)}
+    for load in found:
+        # Where its own commit has expired, nothing says what it took out: there is no receipt.
+        if load.load_id not in known and load.receipt is not None:
+            raw = Identifier(contract.namespaces.raw, load.raw_table)
+            ledger.forget_raw_files(contract.name, replaced_files(lake, raw, load.snapshot_id))
 
 
 def _adopt_first_day(

@@ -141,7 +141,9 @@ def test_a_lost_ledger_is_refused_and_rebuilt(world: World) -> None:
 
 
 @pytest.mark.full
-def test_an_old_copy_of_the_ledger_is_refused_and_completed(world: World) -> None:
+def test_an_old_copy_of_the_ledger_is_refused_and_completed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old = world.file.with_suffix(".old")
     shutil.copy(world.file, old)
     world.change(4)
@@ -149,6 +151,18 @@ def test_an_old_copy_of_the_ledger_is_refused_and_completed(world: World) -> Non
     shutil.copy(old, world.file)
     with pytest.raises(LedgerError, match="which the ledger does not know"):
         sync_table(world.workspace(), world.contract("orders"))
+    adopt = Ledger.adopt
+
+    def adopts_and_dies(ledger: Ledger, load: Any) -> bool:
+        if adopt(ledger, load):
+            raise KeyboardInterrupt
+        return False
+
+    for _ in TABLES:
+        with monkeypatch.context() as patch:
+            patch.setattr(Ledger, "adopt", adopts_and_dies)
+            with pytest.raises(KeyboardInterrupt):
+                world.rebuild()
     world.rebuild()
     assert told(world) == after
     for table in TABLES:  # what a load took out of raw since, the copy calls there
