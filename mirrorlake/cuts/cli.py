@@ -19,12 +19,14 @@ from mirrorlake.cli import show
 from mirrorlake.cli.attention import ATTENTION
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.reports import DIFFERENT
+from mirrorlake.cuts.config import CutsConfig
 from mirrorlake.cuts.report import key_name, keys_sentence, reads_of, title_of
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
     from mirrorlake.config import Config
     from mirrorlake.cuts.ledger import Cut, CutKey, CutTable
+    from mirrorlake.cuts.make import CutTerms
 
 
 @click.command(short_help="Tag a SOURCE's tables at one place in its log.")
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 @click.option("--keep", help="Drop it with the first cut after this time, as 12h or 7d.")
 @click.option("--prove", is_flag=True, help="Compare every row with MySQL as it was there.")
 @click.option("--lock", is_flag=True, help="MySQL: --prove may hold up writers for milliseconds.")
+@click.option("--others", is_flag=True, help="With --prove: tables of other modes that are equal.")
+@click.option("--due", is_flag=True, help="Only if one is due, as the section `cuts` says it.")
 def cut(
     source: str,
     config_path: Path,
@@ -43,12 +47,17 @@ def cut(
     keep: str | None,
     prove: bool,
     lock: bool,
+    others: bool,
+    due: bool,
 ) -> None:
     """Bring all tables of mode binlog of SOURCE to one place in its log, between two transactions,
     and tag their versions there: reads of these are of one moment, foreign keys hold, and sums over
     several tables are sums that MySQL had.
 
     --prove compares every row with MySQL as it was at that place, while it is written to.
+
+    --others syncs the source's tables of other modes, too; those that equal MySQL at that place are
+    in the cut, and how far the others are from it is said.
 
     Of each foreign key between them, rows without a parent are counted.
 
@@ -57,6 +66,7 @@ def cut(
     has fewer of them, or was not asked.
     """
     from mirrorlake.cli.bars import Bars
+    from mirrorlake.cuts.due import due_terms
     from mirrorlake.cuts.make import CutTerms, make_cut
     from mirrorlake.operations.following.follower import followed_tables
     from mirrorlake.workspace import Workspace
@@ -64,25 +74,63 @@ def cut(
     config = open_contract(config_path)
     config.require_secrets(followed_tables(config, source), ())
     kept = None if keep is None else show.as_duration(keep, "--keep")
-    terms = CutTerms(name, kept, prove, lock)
+    asked: CutTerms | None = CutTerms(name, kept, prove, lock, others)
+    _refuse_together(asked, due=due)
     with Workspace.open(config) as workspace, Bars(show.errors, quiet=as_json) as bars:
-        made = make_cut(workspace, source, terms, bars.line)
+        asked = due_terms(config, workspace.ledger, source) if due else asked
+        if asked is None:
+            _print_none_due(config, source, as_json=as_json)
+            return
+        made = make_cut(workspace, source, asked, bars.line)
     compared = [one for one in made.cut.tables if one.layer == "deduped"]
     if as_json:
-        show.print_json(_as_json(made.cut) | {"left_out": made.left_out, "tries": made.tries})
+        said = {"left_out": made.left_out, "near": made.near, "tries": made.tries}
+        show.print_json(_as_json(made.cut) | said)
     else:
-        _print_cut(made.cut, proved=prove)
-        for table, why in made.left_out.items():
-            show.errors.print(
-                f"[yellow]not in it[/]: {escape(table)}: {escape(why)}",
-                highlight=False,
-                soft_wrap=True,
-            )
+        _print_cut(made.cut, proved=asked.prove)
+        for head, tables in (("not in it", made.left_out), ("near it", made.near)):
+            for table, why in tables.items():
+                show.errors.print(
+                    f"[yellow]{head}[/]: {escape(table)}: {escape(why)}",
+                    highlight=False,
+                    soft_wrap=True,
+                )
     if any(one.proved == "different" for one in compared):
         sys.exit(DIFFERENT)
     orphans = made.cut.foreign_keys and made.cut.foreign_keys.with_orphans
-    if made.left_out or orphans or (prove and any(one.proved != "equal" for one in compared)):
+    if made.left_out or orphans or (asked.prove and any(one.proved != "equal" for one in compared)):
         sys.exit(ATTENTION)
+
+
+def _refuse_together(asked: CutTerms, *, due: bool) -> None:
+    """See that options mean something beside each other.
+
+    Raises:
+        ConfigError: they don't.
+    """
+    if due and asked != type(asked)():
+        raise ConfigError(
+            "--due makes a cut as the section `cuts` says it: no other option goes with it",
+            next_step="Write them in the file: docs/reference/configuration.md",
+        )
+    if asked.others and not asked.prove:
+        raise ConfigError(
+            "--others: only a comparison says where tables of other modes are",
+            next_step="Add --prove",
+        )
+
+
+def _print_none_due(config: Config, source: str, *, as_json: bool) -> None:
+    every = config.section(CutsConfig).of(source).every
+    if every is None:
+        raise ConfigError(
+            f"no cut of source {source} is ever due",
+            next_step=f"Write `every` and `keep` for it under `cuts`, `sources`, `{source}`",
+        )
+    if as_json:
+        show.print_json({"due": False})
+    else:
+        show.console.print(f"No cut of {escape(source)} is due.", highlight=False)
 
 
 @click.command(short_help="List cuts, or drop one.")
@@ -94,7 +142,7 @@ def cuts(config_path: Path, as_json: bool, drop: str | None) -> None:
     what was proved of them."""
     config = open_contract(config_path)
     if drop is not None:
-        from mirrorlake.cuts.make import drop_cut
+        from mirrorlake.cuts.drop import drop_cut
         from mirrorlake.workspace import Workspace
 
         found = _named(config, drop)

@@ -246,6 +246,14 @@ class Cuts:
             by_table.setdefault(one.table, []).append(one)
         return by_table
 
+    def newest(self, source: str) -> datetime | None:
+        """When the newest cut of a source was made (UTC); None where there is none."""
+        mine = sa.and_(CUTS.c.source == source, CUTS.c.state == _MADE)
+        query = sa.select(sa.func.max(CUTS.c.made_at)).where(mine)
+        with self._database.read() as connection:
+            found = connection.scalar(query)
+        return found and found.replace(tzinfo=UTC)
+
     def all(self, source: str | None = None, *, made: bool = True) -> list[Cut]:
         """The cuts, oldest first.
 

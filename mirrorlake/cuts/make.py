@@ -20,12 +20,13 @@ from typing import Any, Final
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
+from mirrorlake.cuts.drop import drop_cut, drop_old
 from mirrorlake.cuts.foreign_keys import SeenKeys, check_keys, read_keys
 from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
 from mirrorlake.cuts.moment import Moment, open_moment
+from mirrorlake.cuts.others import add_others, other_tables
 from mirrorlake.cuts.prove import prove_table
-from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
+from mirrorlake.cuts.tags import remove_tags, shown_of, tag_shown
 from mirrorlake.errors import ConfigError, LakeError, LeaseHeld, MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.operations.following.follower import followed_tables
@@ -33,7 +34,6 @@ from mirrorlake.operations.following.log_owner import WANTED_FOR, follower_lease
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.follow_log import follow_tables
 from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
-from mirrorlake.operations.loading.unchanged import stamp_kept
 from mirrorlake.sources.mysql.following.log_state import LogPlace
 from mirrorlake.table.log_place import place_of
 from mirrorlake.table.resolve import ResolvedTable
@@ -57,12 +57,15 @@ class CutTerms:
         keep: after which time the next cut of the source drops it; None: by hand.
         prove: whether every row of it is compared with MySQL.
         lock: whether writers of MySQL may be held up for that.
+        others: whether tables of other modes are synced before, and are in the cut where they equal
+            MySQL at its place; needs ``prove``.
     """
 
     name: str | None = None
     keep: timedelta | None = None
     prove: bool = False
     lock: bool = False
+    others: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,11 +74,13 @@ class MadeCut:
 
     Attributes:
         left_out: tables that follow the log and are not in it → why.
+        near: tables of other modes that were asked for, and are not in it → how far from it.
         tries: how often a place was taken.
     """
 
     cut: Cut
     left_out: dict[str, str]
+    near: dict[str, str]
     tries: int
 
 
@@ -100,10 +105,11 @@ def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep)
             next_step="Use small letters, digits and _, a letter first, up to 59 of them",
         )
     with _alone(workspace, source, say):
-        _drop_old(workspace, source)
-        say(f"syncing {len(contracts)} tables")
-        failed = _sync(workspace, contracts)
-        making = _Making(workspace, source, terms, say)
+        drop_old(workspace, source)
+        others = other_tables(workspace.config, source) if terms.others else []
+        say(f"syncing {len(contracts) + len(others)} tables")
+        failed = _sync(workspace, [*others, *contracts])
+        making = _Making(workspace, source, terms, say, others)
         for number in range(1, TRIES + 1):
             made = making.attempt(contracts, failed, last=number == TRIES)
             if made is not None:
@@ -156,6 +162,7 @@ class _Making:
     source: str
     terms: CutTerms
     say: OnCutStep
+    others: Sequence[TableContract]
     cuts: Cuts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -163,12 +170,12 @@ class _Making:
 
     def attempt(
         self, contracts: Sequence[TableContract], failed: dict[str, str], *, last: bool
-    ) -> tuple[Cut, dict[str, str]] | None:
-        """One cut at the log's end as it is now, and what is not in it; None where a table was
-        moved on by another run, and it is to be tried again."""
+    ) -> tuple[Cut, dict[str, str], dict[str, str]] | None:
+        """One cut at the log's end as it is now, and what is not in it, and near it; None where a
+        table was moved on by another run, and it is to be tried again."""
         before = {c.name: _newest(self.workspace, c) for c in contracts}
         config = self.workspace.config.sources[self.source]
-        seen = read_keys(self.workspace, contracts)
+        seen = read_keys(self.workspace, [*contracts, *self.others])
         with open_moment(config, seen=self.terms.prove, lock=self.terms.lock) as moment:
             self.say(f"following the log to {moment.end.position}")
             followed = follow_tables(self.workspace, contracts, end=moment.end)
@@ -193,7 +200,7 @@ class _Making:
                     moved = moved or isinstance(error, _MovedOn)
                     left[contract.name] = str(error)
                     if tagged := self.cuts.tables(cut.name).get(contract.name):
-                        _remove_tags(self.workspace, contract, tagged, cut.tag)
+                        remove_tags(self.workspace, contract, tagged, cut.tag)
                         self.cuts.leave_out(cut.name, contract.name)
             cut, again = replace(cut, tables=tuple(tables)), moved and not last
             if again or not tables:
@@ -207,7 +214,9 @@ class _Making:
                     source=self.source,
                     next_step="`mirrorlake sync` says why",
                 )
-            return self._finished(cut, seen, moment), left
+            near = add_others(self.workspace, self.others, moment, tables, cut, self.say)
+            cut = replace(cut, tables=tuple(tables))
+            return self._finished(cut, seen, moment), left, near
 
     def _finished(self, cut: Cut, seen: SeenKeys, moment: Moment) -> Cut:
         """A cut of which every table is tagged, listed."""
@@ -247,14 +256,8 @@ class _Making:
 
         def tag(leased: Workspace, _: Connection[Any], plan: ResolvedTable) -> None:
             refuse_elsewhere(leased, contract, place, before)
-            layers = [("deduped", plan.deduped)]
-            layers += [("clean", plan.clean)] if contract.clean == "table" else []
-            found.extend(_as_shown(leased, contract, layer, at) for layer, at in layers)
-            self.cuts.add(cut.name, found)  # before: who dies in between leaves nothing unknown
-            with stamp_kept(leased.config, leased.ledger, contract):
-                for one in found:
-                    if one.snapshot_id is not None:
-                        _create_tag(leased, one, cut.tag)
+            found.extend(shown_of(leased, plan))
+            tag_shown(leased, contract, cut.name, found)
 
         fold_table(self.workspace, contract, tag)
         return found
@@ -300,78 +303,7 @@ def _newest(workspace: Workspace, contract: TableContract) -> int:
     return found.seq if found is not None else 0
 
 
-def _as_shown(
-    workspace: Workspace, contract: TableContract, layer: str, identifier: Identifier
-) -> CutTable:
-    table = workspace.lake.load(identifier)
-    shown = table.current_snapshot() if table is not None else None
-    rows = None
-    if table is not None and shown is not None:
-        with workspace.lake.translated(identifier):
-            rows = count_shown(table)
-    return CutTable(
-        table=contract.name,
-        layer=layer,
-        namespace=identifier.namespace,
-        lake_table=identifier.name,
-        snapshot_id=shown.snapshot_id if shown is not None else None,
-        rows=rows,
-    )
-
-
-def _create_tag(workspace: Workspace, one: CutTable, tag: str) -> None:
-    identifier = Identifier(one.namespace, one.lake_table)
-    table = workspace.lake.load(identifier)
-    assert table is not None and one.snapshot_id is not None  # noqa: S101, PT018 (see callers)
-    workspace.check_lease()
-    with workspace.lake.translated(identifier):
-        table.manage_snapshots().create_tag(one.snapshot_id, tag).commit()
-
-
 def _plain(source: str) -> str:
     """A source's name as the beginning of a cut's."""
     text = re.sub(r"[^a-z0-9]+", "_", source.lower()).strip("_")
     return (text if text[:1].isalpha() else f"cut_{text}")[:40].strip("_")
-
-
-# --- dropping -------------------------------------------------------------------------------------
-
-
-def _drop_old(workspace: Workspace, source: str) -> None:
-    """Drop a source's cuts that are kept no longer, and what dead runs left of others. No other run
-    makes one."""
-    cuts, now = Cuts(workspace.ledger), datetime.now(UTC)
-    old = [c for c in cuts.all(source) if c.keep_until is not None and c.keep_until < now]
-    for cut in (*cuts.all(source, made=False), *old):
-        drop_cut(workspace, cut)
-
-
-def drop_cut(workspace: Workspace, cut: Cut) -> None:
-    """Take a cut's tags away: its versions expire with the others.
-
-    Raises:
-        LeaseHeld: a run holds one of its tables.
-        LakeError: a tag can't be taken away.
-    """
-    contracts, cuts = {c.name: c for c in workspace.config.tables}, Cuts(workspace.ledger)
-    for table, found in cuts.tables(cut.name).items():
-        _remove_tags(workspace, contracts.get(table), found, cut.tag)
-    cuts.forget(cut.name)
-
-
-def _remove_tags(
-    workspace: Workspace, contract: TableContract | None, found: Sequence[CutTable], tag: str
-) -> None:
-    """Take a cut's tags from the lake tables of one table; of one that the file has no more,
-    without its lease."""
-    with ExitStack() as holding:
-        if contract is not None:
-            workspace = holding.enter_context(workspace.leased(contract))
-            holding.enter_context(stamp_kept(workspace.config, workspace.ledger, contract))
-            workspace.check_lease()
-        for one in found:
-            identifier = Identifier(one.namespace, one.lake_table)
-            table = workspace.lake.load(identifier)
-            if table is not None and tag in table.metadata.refs:
-                with workspace.lake.translated(identifier):
-                    table.manage_snapshots().remove_tag(tag).commit()

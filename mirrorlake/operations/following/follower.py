@@ -30,6 +30,7 @@ from mirrorlake.errors import (
     SourceHeld,
 )
 from mirrorlake.ledger.records import Lease
+from mirrorlake.operations.following.between_rounds import BETWEEN_ROUNDS
 from mirrorlake.operations.following.log_owner import follower_lease, is_log_wanted
 from mirrorlake.operations.following.rounds import BACKOFF, FollowedRound, Rounds
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
@@ -144,6 +145,8 @@ class _Following:
                         return
                 if is_log_wanted(self.workspace.ledger, self.source):
                     self._pause(_SHORTEST)
+                for one in BETWEEN_ROUNDS:
+                    one.take(self.workspace, self.source, self.on_wait)
             except LeaseHeld as error:
                 self._wait(error, f"another process follows source {self.source}: {error.message}")
             except (SourceError, LedgerError, LakeError) as error:
@@ -153,7 +156,8 @@ class _Following:
                 self._wait(error, str(error))
 
     def _follow(self, connection: Connection[Any], lease: Lease) -> bool:
-        """Round after round; whether all is done, False where the contract file changed."""
+        """Round after round; whether all is done, False where others are to have the log, or the
+        contract file changed."""
         contracts = followed_tables(self.workspace.config, self.source)
         rounds = Rounds(self.workspace, contracts, connection, lease, self.terms.limits)
         shown = -SHOWN_EVERY
@@ -170,6 +174,8 @@ class _Following:
                     return True
                 if is_log_wanted(self.workspace.ledger, self.source):
                     self.on_wait(f"another process takes the log of source {self.source} for now")
+                    return False
+                if any(one.is_due(self.workspace, self.source) for one in BETWEEN_ROUNDS):
                     return False
                 if (config := self.terms.reload()) is not None:
                     self._take(config)
