@@ -78,8 +78,11 @@ written down what a statement made of it, after the load that says from where on
 is written down how far all of them were followed."""
 OF_FOLLOWERS = ("follow.loaded", "follow.folded")
 """In a round of the process that follows a log: before and after what was loaded is folded."""
-OF_CUTS = ("cut.begun", "cut.tagged")
-"""On the way of a cut: before its first table is tagged, and before it is listed."""
+OF_CUTS = ("cut.begun", "cut.tagged", "cut.made", "cut.clone_written")
+"""On the way of a cut: before its first table is tagged, before it is listed, before readers of the
+newest cut see it, and before the catalog names what they see."""
+OF_CLONED_CUTS = ("cut.clone_tagged",)
+"""On the way of a clone of a cut: its versions are kept, and nobody sees them."""
 OF_RECORDS = ("records.begun", "records.file", "records.manifest", "records.sent")
 """On the way of records out of the lake: a batch was written down; a file, its manifest is there, a
 queue has taken some, and the ledger does not know it yet."""

@@ -18,5 +18,6 @@ ADDS = {
         "cut": "mirrorlake.cuts.cli:cut",
         "cuts": "mirrorlake.cuts.cli:cuts",
         "at": "mirrorlake.cuts.cli:at",
+        "clone-cut": "mirrorlake.cuts.cli:clone_cut",
     },
 }

@@ -84,10 +84,14 @@ def cut(
         made = make_cut(workspace, source, asked, bars.line)
     compared = [one for one in made.cut.tables if one.layer == "deduped"]
     if as_json:
-        said = {"left_out": made.left_out, "near": made.near, "tries": made.tries}
+        said = {name: value for name, value in asdict(made).items() if name != "cut"}
         show.print_json(_as_json(made.cut) | said)
     else:
         _print_cut(made.cut, proved=asked.prove)
+        if made.shown is not None:
+            how = "" if made.shown.together else ", table by table"
+            words = f"It is shown as {', '.join(made.shown.namespaces)}{how}"
+            show.console.print(escape(words), highlight=False, soft_wrap=True)
         for head, tables in (("not in it", made.left_out), ("near it", made.near)):
             for table, why in tables.items():
                 show.errors.print(
@@ -95,10 +99,18 @@ def cut(
                     highlight=False,
                     soft_wrap=True,
                 )
+    if made.not_shown is not None:
+        words = f"readers of the newest cut keep the one before: {made.not_shown}"
+        show.errors.print(f"[yellow]not shown[/]: {escape(words)}", soft_wrap=True)
     if any(one.proved == "different" for one in compared):
         sys.exit(DIFFERENT)
     orphans = made.cut.foreign_keys and made.cut.foreign_keys.with_orphans
-    if made.left_out or orphans or (asked.prove and any(one.proved != "equal" for one in compared)):
+    if (
+        made.left_out
+        or made.not_shown
+        or orphans
+        or (asked.prove and any(one.proved != "equal" for one in compared))
+    ):
         sys.exit(ATTENTION)
 
 
@@ -137,16 +149,28 @@ def _print_none_due(config: Config, source: str, *, as_json: bool) -> None:
 @show.config_option
 @show.json_option
 @click.option("--drop", help="Drop this cut: its versions expire with the others.")
-def cuts(config_path: Path, as_json: bool, drop: str | None) -> None:
+@click.option("--held", is_flag=True, help="Count the bytes that each keeps from expiring.")
+def cuts(config_path: Path, as_json: bool, drop: str | None, held: bool) -> None:
     """List the cuts of all sources, newest first: where in the log, of when, how many tables, and
-    what was proved of them."""
+    what was proved of them.
+
+    --held reads the manifests of the lake, and counts the files that a cut alone keeps: neither
+    what tables show now nor another tag or branch names them.
+    """
     config = open_contract(config_path)
     if drop is not None:
         from mirrorlake.cuts.drop import drop_cut
+        from mirrorlake.cuts.shown import is_shown
         from mirrorlake.workspace import Workspace
 
         found = _named(config, drop)
         with Workspace.open(config) as workspace:
+            if is_shown(workspace, found):
+                raise ConfigError(
+                    f"readers of the newest cut see cut {drop}: it is not dropped",
+                    next_step="Make another one first; or, to have them see none: "
+                    "mirrorlake clone-cut --drop at_cut",
+                )
             drop_cut(workspace, found)
         if as_json:
             show.print_json({"dropped": drop})
@@ -154,16 +178,64 @@ def cuts(config_path: Path, as_json: bool, drop: str | None) -> None:
             show.console.print(f"{escape(drop)} is dropped.", highlight=False)
         return
     found = _all(config)[::-1]
+    kept = _held(config, found) if held else {}
     if as_json:
-        show.print_json([_as_json(one) for one in found])
+        more = [{"held_bytes": kept[one.name]} if held else {} for one in found]
+        show.print_json([_as_json(one) | of for one, of in zip(found, more, strict=True)])
         return
-    table = show.table("cut", "source", "at (UTC)", "place", "tables", "rows", "proved", "kept")
+    heads = ("cut", "source", "at (UTC)", "place", "tables", "rows", "proved", "kept")
+    table = show.table(*heads, *(["MB held"] if held else []))
     for one in found:
         rows = sum(t.rows or 0 for t in one.tables if t.layer == "deduped")
         until = f"until {one.keep_until:%Y-%m-%d %H:%M}" if one.keep_until else "until dropped"
         cells = (one.name, one.source, f"{one.at:%Y-%m-%d %H:%M:%S}", one.place)
-        table.add_row(*map(escape, cells), str(len(one.names)), f"{rows:,}", _proved(one), until)
+        table.add_row(
+            *map(escape, cells),
+            str(len(one.names)),
+            f"{rows:,}",
+            _proved(one),
+            until,
+            *([f"{kept[one.name] / 1e6:,.2f}"] if held else []),
+        )
     show.console.print(table)
+
+
+@click.command("clone-cut", short_help="Give the tables of a CUT names that stay.")
+@click.argument("cut", required=False)
+@click.argument("name", required=False)
+@show.config_option
+@show.json_option
+@click.option("--drop", help="Drop this clone instead.")
+def clone_cut(
+    cut: str | None, name: str | None, config_path: Path, as_json: bool, drop: str | None
+) -> None:
+    """Give the tables of CUT second names, in namespaces that end with __NAME, without copying a
+    row: for an audit, or a test database. They stay when the cut is dropped.
+
+    What is written to a clone is seen in the clone alone. Drop it with --drop, never with PURGE;
+    `--drop at_cut` drops the namespaces that show the newest cut.
+    """
+    from mirrorlake.cuts import shown
+    from mirrorlake.workspace import Workspace
+
+    config = open_contract(config_path)
+    if (drop is None) == (cut is None or name is None) or (drop and cut):
+        raise ConfigError(
+            "clone-cut needs a cut and a name, or --drop and a name",
+            next_step="mirrorlake clone-cut CUT NAME",
+        )
+    found = None if cut is None else _named(config, cut)
+    with Workspace.open(config) as workspace:
+        if found is None:
+            spaces = shown.drop_clone_of_cut(workspace, str(drop))
+        else:
+            spaces = list(shown.clone_cut(workspace, found, str(name)).namespaces)
+    if as_json:
+        show.print_json({"dropped" if drop else "namespaces": spaces})
+    else:
+        said = "dropped" if drop else f"show cut {cut}, until they are dropped"
+        text = f"{', '.join(spaces)}: {said}"
+        show.console.print(escape(text), highlight=False, soft_wrap=True)
 
 
 @click.command(short_help="Say how the tables of a CUT are read.")
@@ -193,6 +265,15 @@ def at(name: str, table: str | None, config_path: Path, as_json: bool) -> None:
             show.console.print(escape(f"  {engine:10} {text}"), highlight=False, soft_wrap=True)
     show.console.print()
     _print_keys(found, {one.table for one in tables})
+
+
+def _held(config: Config, found: list[Cut]) -> dict[str, int]:
+    from mirrorlake.cuts.held import held_bytes
+    from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
+    from mirrorlake.ledger import Ledger
+
+    ledger = Ledger(config.ledger.url, config.ledger.wait)
+    return held_bytes(open_lake(config, ledger, looks_only=True), found)
 
 
 def _all(config: Config) -> list[Cut]:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from mirrorlake.cuts.ledger import Cut, Cuts
+from mirrorlake.cuts.shown import is_shown
 from mirrorlake.cuts.tags import remove_tags
 from mirrorlake.workspace import Workspace
 
 
 def drop_old(workspace: Workspace, source: str) -> None:
     """Drop a source's cuts that are kept no longer, and what dead runs left of others. No other run
-    makes one."""
+    makes one. The one that readers of the newest cut see stays until they see another."""
     cuts, now = Cuts(workspace.ledger), datetime.now(UTC)
     old = [c for c in cuts.all(source) if c.keep_until is not None and c.keep_until < now]
-    for cut in (*cuts.all(source, made=False), *old):
+    for cut in cuts.all(source, made=False):
         drop_cut(workspace, cut)
+    for cut in old:
+        if not is_shown(workspace, cut):
+            drop_cut(workspace, cut)
 
 
 def drop_cut(workspace: Workspace, cut: Cut) -> None:

@@ -9,6 +9,7 @@ there (`mirrorlake.cuts.prove`).
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +21,14 @@ from typing import Any, Final
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
+from mirrorlake.cuts.config import CutsConfig
 from mirrorlake.cuts.drop import drop_cut, drop_old
 from mirrorlake.cuts.foreign_keys import SeenKeys, check_keys, read_keys
 from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
 from mirrorlake.cuts.moment import Moment, open_moment
 from mirrorlake.cuts.others import add_others, other_tables
 from mirrorlake.cuts.prove import prove_table
+from mirrorlake.cuts.shown import ShownCut, show_newest, why_not_shown
 from mirrorlake.cuts.tags import remove_tags, shown_of, tag_shown
 from mirrorlake.errors import ConfigError, LakeError, LeaseHeld, MirrorlakeError
 from mirrorlake.failpoints import failpoint
@@ -76,12 +79,17 @@ class MadeCut:
         left_out: tables that follow the log and are not in it → why.
         near: tables of other modes that were asked for, and are not in it → how far from it.
         tries: how often a place was taken.
+        shown: where readers of the newest cut see it; None where they don't.
+        not_shown: why they keep the one before it; None where they see this one, or the section
+            `cuts` has no such readers.
     """
 
     cut: Cut
     left_out: dict[str, str]
     near: dict[str, str]
     tries: int
+    shown: ShownCut | None = None
+    not_shown: str | None = None
 
 
 class _MovedOn(Exception):
@@ -113,8 +121,24 @@ def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep)
         for number in range(1, TRIES + 1):
             made = making.attempt(contracts, failed, last=number == TRIES)
             if made is not None:
-                return MadeCut(*made, tries=number)
+                return _shown(workspace, MadeCut(*made, tries=number))
     raise AssertionError("unreachable")
+
+
+def _shown(workspace: Workspace, made: MadeCut) -> MadeCut:
+    """Show a cut to readers of the newest one, where there are to be any. The cut is made, whatever
+    becomes of that."""
+    if not workspace.config.section(CutsConfig).of(made.cut.source).at_cut:
+        return made
+    why = why_not_shown(made.cut, made.left_out)
+    if why is None:
+        try:
+            shown = show_newest(workspace, made.cut)
+            drop_old(workspace, made.cut.source)  # one that was shown until now
+            return replace(made, shown=shown)
+        except MirrorlakeError as error:
+            why = str(error)
+    return replace(made, not_shown=why)
 
 
 @contextmanager
@@ -227,6 +251,7 @@ class _Making:
         keys = check_keys(self.workspace, seen, cut.tables, moment.connection)
         self.cuts.add_keys(cut.name, keys)
         self.cuts.finish(cut.name)
+        failpoint("cut.made")
         return replace(cut, foreign_keys=keys)
 
     def _begun(self, moment: Moment, first: TableContract) -> tuple[Cut, LogPlace]:
@@ -235,7 +260,7 @@ class _Making:
         gtids = place.position.gtids
         now = datetime.now(UTC)
         at = moment.end.clock.replace(tzinfo=UTC)
-        name = self.terms.name or f"{_plain(self.source)}_{now:%Y%m%d_%H%M%S}"
+        name = self.terms.name or self._free(f"{_plain(self.source)}_{now:%Y%m%d_%H%M%S}")
         cut = Cut(
             name=name,
             source=self.source,
@@ -247,6 +272,12 @@ class _Making:
         )
         self.cuts.begin(cut)
         return cut, place
+
+    def _free(self, name: str) -> str:
+        """A name that no cut has: several may be made in a second."""
+        taken = {cut.name for made in (True, False) for cut in self.cuts.all(made=made)}
+        others = (f"{name}_{number}" for number in itertools.count(2))
+        return next(one for one in (name, *itertools.islice(others, 100)) if one not in taken)
 
     def _tag(
         self, contract: TableContract, cut: Cut, place: LogPlace, before: int

@@ -6,13 +6,14 @@ What belongs here: single tables. What doesn't: which of them are in a cut
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from mirrorlake.config import TableContract
 from mirrorlake.cuts.ledger import Cuts, CutTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
+from mirrorlake.errors import LakeError
 from mirrorlake.operations.loading.unchanged import stamp_kept
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -38,6 +39,23 @@ def tag_shown(leased: Workspace, contract: TableContract, cut: str, found: list[
                 create_tag(leased, one, f"cut_{cut}")
 
 
+def tag_versions(
+    workspace: Workspace, contract: TableContract | None, found: Sequence[CutTable], tag: str
+) -> None:
+    """Tag versions of one table that a cut has; of one that the file has no more, without its
+    lease. One that has the tag already keeps it.
+
+    Raises:
+        LeaseHeld: a run holds the table.
+        LakeError: a version is there no more.
+    """
+    with _leased(workspace, contract) as leased:
+        for one in found:
+            table = leased.lake.load(Identifier(one.namespace, one.lake_table))
+            if one.snapshot_id is not None and (table is None or tag not in table.metadata.refs):
+                create_tag(leased, one, tag)
+
+
 def as_shown(
     workspace: Workspace, contract: TableContract, layer: str, identifier: Identifier
 ) -> CutTable:
@@ -60,8 +78,12 @@ def as_shown(
 def create_tag(workspace: Workspace, one: CutTable, tag: str) -> None:
     identifier = Identifier(one.namespace, one.lake_table)
     table = workspace.lake.load(identifier)
-    assert table is not None and one.snapshot_id is not None  # noqa: S101, PT018 (see callers)
-    workspace.check_lease()
+    if table is None or one.snapshot_id is None or table.snapshot_by_id(one.snapshot_id) is None:
+        raise LakeError(
+            f"lake table {identifier} has no version {one.snapshot_id} any more",
+            table=one.table,
+            next_step="Make another cut",
+        )
     with workspace.lake.translated(identifier):
         table.manage_snapshots().create_tag(one.snapshot_id, tag).commit()
 
@@ -71,14 +93,22 @@ def remove_tags(
 ) -> None:
     """Take a cut's tags from the lake tables of one table; of one that the file has no more,
     without its lease."""
-    with ExitStack() as holding:
-        if contract is not None:
-            workspace = holding.enter_context(workspace.leased(contract))
-            holding.enter_context(stamp_kept(workspace.config, workspace.ledger, contract))
-            workspace.check_lease()
+    with _leased(workspace, contract) as leased:
         for one in found:
             identifier = Identifier(one.namespace, one.lake_table)
-            table = workspace.lake.load(identifier)
+            table = leased.lake.load(identifier)
             if table is not None and tag in table.metadata.refs:
-                with workspace.lake.translated(identifier):
+                with leased.lake.translated(identifier):
                     table.manage_snapshots().remove_tag(tag).commit()
+
+
+@contextmanager
+def _leased(workspace: Workspace, contract: TableContract | None) -> Iterator[Workspace]:
+    """A table's lease; what tags change of its heads is ours."""
+    if contract is None:
+        yield workspace
+        return
+    with workspace.leased(contract) as leased:
+        leased.check_lease()
+        with stamp_kept(leased.config, leased.ledger, contract):
+            yield leased

@@ -9,11 +9,15 @@ Source: the Iceberg specification, "Table Metadata", "Snapshot References", "Tab
 
 from __future__ import annotations
 
+import re
+import time
 import uuid
+from typing import Any
 
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.serializers import ToOutputFile
-from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef
+from pyiceberg.table.snapshots import SnapshotLogEntry
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
@@ -39,7 +43,8 @@ def register_clone(
         table.manage_snapshots().create_tag(snapshot, tag).commit()
     try:
         with lake.translated(name):
-            lake.catalog.register_table(name.path, _copied(lake, table.refresh(), name, tag))
+            path = write_copy(lake, table.refresh(), snapshot, name, tag)
+            lake.catalog.register_table(name.path, path)
     except TableAlreadyExistsError:
         remove_tag(lake, identifier, tag)
         return False
@@ -49,34 +54,63 @@ def register_clone(
     return True
 
 
-def _copied(lake: Connection, table: LakeTable, name: Identifier, tag: str) -> str:
-    """Write a copy of a table's metadata that knows its current snapshot alone; where."""
-    location = f"{lake.location(name)}-{uuid.uuid4().hex[:8]}"
-    shown = table.metadata.current_snapshot_id
+def write_copy(
+    lake: Connection,
+    table: LakeTable,
+    snapshot: int | None,
+    name: Identifier,
+    tag: str,
+    there: LakeTable | None = None,
+) -> str:
+    """Write a copy of a table's metadata that knows one of its snapshots alone, with the columns
+    that it had then; where. Nobody names it yet.
+
+    Args:
+        snapshot: None: the copy has no row.
+        name: of the clone that it is for.
+        tag: which keeps that snapshot.
+        there: the clone, where it is to show this from now on; it stays the same table.
+
+    Raises:
+        LakeError: the storage failed.
+    """
+    location, number = f"{lake.location(name)}-{uuid.uuid4().hex[:8]}", 0
+    if there is not None:
+        location = there.location()
+        before = re.search(r"/(\d+)-[^/]*$", there.metadata_location)
+        number = int(before[1]) + 1 if before else 0
     original = table.metadata
-    changed = {
-        "table_uuid": uuid.uuid4(),
+    shown = table.snapshot_by_id(snapshot) if snapshot is not None else None
+    changed: dict[str, Any] = {
+        "table_uuid": there.metadata.table_uuid if there is not None else uuid.uuid4(),
         "location": location,
-        "snapshots": [
-            s.model_copy(update={"parent_snapshot_id": None})
-            for s in original.snapshots
-            if s.snapshot_id == shown
-        ],
-        "snapshot_log": [e for e in original.snapshot_log if e.snapshot_id == shown][-1:],
+        "last_updated_ms": int(time.time() * 1000),
+        "current_snapshot_id": snapshot,
+        "snapshots": [],
+        "snapshot_log": [],
         "metadata_log": [],
         "statistics": [],
         "partition_statistics": [],
-        "refs": {MAIN_BRANCH: original.refs[MAIN_BRANCH]},
+        "refs": {},
         "properties": {
             **original.properties,
             "gc.enabled": "false",
             OF: f"{'.'.join(table.name())} {tag}",
         },
     }
-    path = f"{location}/metadata/00000-{uuid.uuid4()}.metadata.json"
-    ToOutputFile.table_metadata(
-        original.model_copy(update=changed), table.io.new_output(path), overwrite=False
-    )
+    if shown is not None:
+        changed["snapshots"] = [shown.model_copy(update={"parent_snapshot_id": None})]
+        ids = {"snapshot-id": shown.snapshot_id}
+        entry = SnapshotLogEntry.model_validate(ids | {"timestamp-ms": shown.timestamp_ms})
+        changed["snapshot_log"] = [entry]
+        changed["refs"] = {MAIN_BRANCH: SnapshotRef.model_validate(ids | {"type": "branch"})}
+        if shown.schema_id is not None:
+            changed["current_schema_id"] = shown.schema_id
+    path = f"{location}/metadata/{number:05d}-{uuid.uuid4()}.metadata.json"
+    with lake.translated(name):
+        ToOutputFile.table_metadata(
+            original.model_copy(update=changed), table.io.new_output(path), overwrite=False
+        )
     return path
 
 

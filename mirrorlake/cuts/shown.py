@@ -1,0 +1,170 @@
+"""A cut under names of its own, for tools that can't say a version: clones of its tables.
+
+The namespaces that end with ``__at_cut`` show a source's newest cut, and move with it; others are
+clones of one cut that stay.
+
+What belongs here: which namespaces show which versions. What doesn't: how clones are moved
+(`mirrorlake.destinations.iceberg.tables.shown_clones`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mirrorlake.config import TableContract
+from mirrorlake.cuts.config import AT_CUT
+from mirrorlake.cuts.ledger import Cut, CutTable
+from mirrorlake.cuts.tags import remove_tags, tag_versions
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.tables.shown_clones import (
+    ShownVersion,
+    drop_clones,
+    show_clones,
+    shown_tags,
+)
+from mirrorlake.errors import ConfigError, LakeError
+from mirrorlake.failpoints import failpoint
+from mirrorlake.workspace import Workspace
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,30}")
+
+
+@dataclass(frozen=True)
+class ShownCut:
+    """Where a cut is shown.
+
+    Attributes:
+        namespaces: that show it.
+        together: whether readers saw all of its tables come in one step.
+    """
+
+    namespaces: tuple[str, ...]
+    together: bool
+
+
+def why_not_shown(cut: Cut, left_out: Mapping[str, str]) -> str | None:
+    """Why readers of the newest cut keep the one before it; None where nothing is against it."""
+    if left_out:
+        return f"{next(iter(left_out))} is not in it"
+    for one in cut.tables:
+        if one.proved == "different":
+            return f"{one.table} differs from MySQL"
+    if cut.foreign_keys is not None and cut.foreign_keys.with_orphans:
+        return "rows have no parent"
+    return None
+
+
+def show_newest(workspace: Workspace, cut: Cut) -> ShownCut:
+    """Have the namespaces that show a source's newest cut show this one, whose tags keep it.
+
+    Raises:
+        LakeError: the catalog or the storage failed, or a table of one of these names is no clone;
+            they show the cut before.
+    """
+    return _show(workspace, cut, AT_CUT, cut.tag)
+
+
+def clone_cut(workspace: Workspace, cut: Cut, name: str) -> ShownCut:
+    """Give the tables of a cut names that stay when it is dropped. No row is copied.
+
+    Args:
+        name: what is added to the names of namespaces, after ``__``.
+
+    Raises:
+        ConfigError: the name is none.
+        LakeError: there is a clone of this name, or the catalog or the storage failed.
+        LeaseHeld: a run holds a table of it.
+    """
+    suffix = _suffix(name)
+    if suffix == AT_CUT:
+        raise _no_name(name)
+    for namespace in _namespaces(cut, suffix):
+        if shown_tags(workspace.lake, namespace):
+            raise LakeError(
+                f"namespace {namespace} is a clone already",
+                next_step=f"Take another name, or drop it: mirrorlake clone-cut --drop {name}",
+            )
+    tag = f"clone_{name}"
+    contracts = {contract.name: contract for contract in workspace.config.tables}
+    for table in cut.names:
+        mine = [one for one in cut.tables if one.table == table]
+        tag_versions(workspace, contracts.get(table), mine, tag)
+    failpoint("cut.clone_tagged")
+    return _show(workspace, cut, suffix, tag)
+
+
+def drop_clone_of_cut(workspace: Workspace, name: str) -> list[str]:
+    """Drop a clone of a cut; its namespaces. Its versions expire with the others.
+
+    Raises:
+        ConfigError: there is none of this name.
+        LeaseHeld: a run holds a table of it; what is left goes when this is done again.
+    """
+    suffix, found = _suffix(name), list[str]()
+    for contract in workspace.config.tables:
+        mine = _originals(contract)
+        if suffix != AT_CUT:
+            found += [o.namespace for o in mine if _has_tag(workspace, o, f"clone_{name}")]
+            remove_tags(workspace, contract, mine, f"clone_{name}")
+        found += [o.namespace for o in mine if shown_tags(workspace.lake, f"{o.namespace}{suffix}")]
+    namespaces = [f"{namespace}{suffix}" for namespace in dict.fromkeys(found)]
+    for namespace in namespaces:
+        drop_clones(workspace.lake, namespace)
+    if not namespaces:
+        raise ConfigError(
+            f"there is no clone {name!r} of a cut",
+            next_step="mirrorlake clone-cut CUT NAME makes one",
+        )
+    return namespaces
+
+
+def is_shown(workspace: Workspace, cut: Cut) -> bool:
+    """Whether namespaces that show the newest cut show this one."""
+    spaces = _namespaces(cut, AT_CUT)
+    return any(cut.tag in shown_tags(workspace.lake, namespace) for namespace in spaces)
+
+
+def _show(workspace: Workspace, cut: Cut, suffix: str, tag: str) -> ShownCut:
+    wanted = [
+        ShownVersion(
+            Identifier(one.namespace, one.lake_table),
+            one.snapshot_id,
+            Identifier(f"{one.namespace}{suffix}", one.lake_table),
+            tag,
+        )
+        for one in cut.tables
+    ]
+    together = show_clones(workspace.lake, wanted)
+    return ShownCut(tuple(_namespaces(cut, suffix)), together)
+
+
+def _originals(contract: TableContract) -> list[CutTable]:
+    spaces = contract.namespaces
+    one = CutTable(contract.name, "deduped", spaces.deduped, contract.table, None, None)
+    return [one, replace(one, layer="clean", namespace=spaces.clean)]
+
+
+def _has_tag(workspace: Workspace, one: CutTable, tag: str) -> bool:
+    table = workspace.lake.load(Identifier(one.namespace, one.lake_table))
+    return table is not None and tag in table.metadata.refs
+
+
+def _namespaces(cut: Cut, suffix: str) -> list[str]:
+    return list(dict.fromkeys(f"{one.namespace}{suffix}" for one in cut.tables))
+
+
+def _suffix(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise _no_name(name)
+    return f"__{name}"
+
+
+def _no_name(name: str) -> ConfigError:
+    return ConfigError(
+        f"{name!r} is no name of a clone",
+        next_step="Use small letters, digits and _, a letter first, up to 31 of them; not at_cut, "
+        "which shows the newest cut",
+    )

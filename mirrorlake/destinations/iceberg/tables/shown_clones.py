@@ -1,0 +1,204 @@
+"""Several clones at once: tables of a namespace of their own that show versions of others, and are
+moved to other versions together.
+
+Each is a copy of its original's metadata that knows one version (see
+`mirrorlake.destinations.iceberg.tables.clones`). In a SQL catalog all are named by their new
+metadata in one transaction; another catalog is given one after the other, each of which is away for
+a moment.
+
+What belongs here: their metadata and names. What doesn't: which versions they show, and what keeps
+these from expiring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+from pyiceberg.catalog.sql import SqlCatalog
+from sqlalchemy.exc import IntegrityError
+
+from mirrorlake.destinations.base import CATALOG, Identifier
+from mirrorlake.destinations.iceberg.catalog.connection import Connection
+from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.storage.listing import list_files
+from mirrorlake.destinations.iceberg.tables.clones import OF, write_copy
+from mirrorlake.errors import CommitConflict, LakeError
+from mirrorlake.failpoints import failpoint
+
+KEPT: Final = 10
+"""Metadata files of a clone that stay: a reader that began with one may open it again."""
+_AT_ONCE: Final = 16
+_INSERT = sa.text(
+    "INSERT INTO iceberg_tables (catalog_name, table_namespace, table_name, metadata_location,"
+    " previous_metadata_location, iceberg_type)"
+    " VALUES (:catalog, :namespace, :name, :after, NULL, 'TABLE')"
+)
+_MOVE = sa.text(
+    "UPDATE iceberg_tables SET previous_metadata_location = metadata_location,"
+    " metadata_location = :after WHERE catalog_name = :catalog"
+    " AND table_namespace = :namespace AND table_name = :name AND metadata_location = :before"
+)
+_DELETE = sa.text(
+    "DELETE FROM iceberg_tables WHERE catalog_name = :catalog"
+    " AND table_namespace = :namespace AND table_name = :name AND metadata_location = :before"
+)
+
+
+@dataclass(frozen=True)
+class ShownVersion:
+    """A version of a table that a clone is to show.
+
+    Attributes:
+        original, snapshot: of which table, and which of its versions; None: no row, of one that
+            never had any.
+        name: the clone's.
+        tag: what keeps the version from expiring, as the clone's property says it.
+    """
+
+    original: Identifier
+    snapshot: int | None
+    name: Identifier
+    tag: str
+
+
+def show_clones(lake: Connection, wanted: Sequence[ShownVersion]) -> bool:
+    """Have clones show these versions, and no others be in their namespaces; whether that was one
+    step for readers.
+
+    Raises:
+        LakeError: a table of one of these names is no clone, or an original or its version is gone:
+            nothing was changed.
+        CommitConflict: somebody else moved one meanwhile: nothing was changed.
+    """
+    there = _clones(lake, {one.name.namespace for one in wanted})
+    for one in wanted:
+        if one.name not in there and lake.load(one.name) is not None:
+            raise LakeError(
+                f"lake table {one.name} is there, and is no clone",
+                table=str(one.name),
+                next_step="Rename it, or drop it; nothing was changed",
+            )
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        written = list(pool.map(lambda one: _written(lake, one, there.get(one.name)), wanted))
+    failpoint("cut.clone_written")
+    names = {one.name for one in wanted}
+    gone = {name: table for name, table in there.items() if name not in names}
+    after = {one.name: path for one, path in zip(wanted, written, strict=True)}
+    together = isinstance(lake.catalog, SqlCatalog)
+    if together:
+        _move_together(lake, there, after, gone)
+    else:
+        _move_each(lake, there, after, gone)
+    for name in names & there.keys():
+        _remove_old(lake, name)
+    return together
+
+
+def shown_tags(lake: Connection, namespace: str) -> set[str]:
+    """The tags by which the clones in a namespace say what they show."""
+    found = _clones(lake, {namespace}).values()
+    return {table.properties[OF].rsplit(" ", 1)[1] for table in found}
+
+
+def drop_clones(lake: Connection, namespace: str) -> None:
+    """Take the clones of a namespace out of the catalog, together as they came. No file is
+    removed."""
+    there = _clones(lake, {namespace})
+    move = _move_together if isinstance(lake.catalog, SqlCatalog) else _move_each
+    move(lake, there, {}, there)
+
+
+def _clones(lake: Connection, namespaces: set[str]) -> dict[Identifier, LakeTable]:
+    found: dict[Identifier, LakeTable] = {}
+    for namespace in sorted(namespaces):
+        with lake.translated(namespace):
+            if not lake.catalog.namespace_exists((namespace,)):
+                continue
+            names = lake.catalog.list_tables((namespace,))
+        for *_, name in names:
+            identifier = Identifier(namespace, name)
+            table = lake.load(identifier)
+            if table is not None and OF in table.properties:
+                found[identifier] = table
+    return found
+
+
+def _written(lake: Connection, one: ShownVersion, there: LakeTable | None) -> str:
+    """The metadata file by which a clone shows a version; it is written, and nobody's yet."""
+    table = lake.load(one.original)
+    if table is None or (one.snapshot is not None and table.snapshot_by_id(one.snapshot) is None):
+        raise LakeError(
+            f"lake table {one.original} has no version {one.snapshot} any more",
+            table=str(one.original),
+            next_step="Make another cut",
+        )
+    return write_copy(lake, table, one.snapshot, one.name, one.tag, there)
+
+
+def _move_together(
+    lake: Connection,
+    there: dict[Identifier, LakeTable],
+    after: dict[Identifier, str],
+    gone: dict[Identifier, LakeTable],
+) -> None:
+    catalog: Any = lake.catalog
+    for namespace in {name.namespace for name in after}:
+        lake.make_namespace(namespace)
+    with lake.translated("clones"), catalog.engine.begin() as connection:
+        steps = [(_DELETE, name, None) for name in gone]
+        steps += [(_MOVE if n in there else _INSERT, n, path) for n, path in after.items()]
+        for statement, name, path in steps:
+            values = {"catalog": CATALOG, "namespace": name.namespace, "name": name.name}
+            values |= {"after": path} if path is not None else {}
+            if name in there:
+                values |= {"before": there[name].metadata_location}
+            try:
+                done = connection.execute(statement, values).rowcount
+            except IntegrityError:
+                done = 0
+            if done != 1:
+                raise _moved(name)
+
+
+def _move_each(
+    lake: Connection,
+    there: dict[Identifier, LakeTable],
+    after: dict[Identifier, str],
+    gone: dict[Identifier, LakeTable],
+) -> None:
+    for namespace in {name.namespace for name in after}:
+        lake.make_namespace(namespace)
+    for name in (*gone, *after):
+        with lake.translated(name):
+            if name in there:
+                lake.catalog.drop_table(name.path)
+            if name in after:
+                lake.catalog.register_table(name.path, after[name])
+
+
+def _remove_old(lake: Connection, name: Identifier) -> None:
+    """Remove the metadata files of a clone that came before its newest."""
+    try:
+        table = lake.load(name)
+        if table is None:
+            return
+        found = list_files(table, f"{table.location()}/metadata")
+        ours = [file for file in found.files if file.path.endswith(".metadata.json")]
+        newest = sorted(ours, key=lambda file: (file.path.rsplit("/", 1)[1], file.written))
+        for file in newest[:-KEPT]:
+            found.remove(file)
+    except (OSError, LakeError):
+        return  # the next move removes them
+
+
+def _moved(name: Identifier) -> CommitConflict:
+    return CommitConflict(
+        f"lake table {name}: somebody else moved it at this moment",
+        table=str(name),
+        next_step="Nothing was changed: try again",
+        retryable=True,
+    )
