@@ -11,6 +11,7 @@ from dagster_mirrorlake.build import Mirror
 from dagster_mirrorlake.markdown import markdown
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.table import MirroredTable
+from mirrorlake.cuts.config import CutsConfig, SourceCuts
 
 if TYPE_CHECKING:
     from mirrorlake.cuts.ledger import Cut, CutTable
@@ -34,19 +35,32 @@ def followed_by_source(mirror: Mirror) -> dict[str, list[MirroredTable]]:
 
 def build_assets(mirror: Mirror) -> list[dg.AssetSpec]:
     """One for each source with tables that follow its log."""
-    return [_asset(source, tables) for source, tables in followed_by_source(mirror).items()]
+    section = mirror.config.section(CutsConfig)
+    return [
+        _asset(source, tables, section.of(source))
+        for source, tables in followed_by_source(mirror).items()
+    ]
 
 
-def _asset(source: str, tables: Sequence[MirroredTable]) -> dg.AssetSpec:
+def _asset(source: str, tables: Sequence[MirroredTable], said: SourceCuts) -> dg.AssetSpec:
     return dg.AssetSpec(
         cuts_key(source, tables[0].names),
         deps=[table.key("deduped") for table in tables],
         description=f"Cuts of source {source}: all of its tables of mode binlog at one place in "
         f"its log, between two transactions, under one tag. The job `cut_{plain_name(source)}` "
-        "makes one, and each is a materialisation.",
+        "makes one, and each is a materialisation. Who reads the versions with its tag sees all "
+        "tables as of its time; who reads tables as they are, each as of its own newest load.",
         group_name=GROUP,
         kinds={"iceberg"},
+        freshness_policy=_freshness(said),
     )
+
+
+def _freshness(said: SourceCuts) -> dg.FreshnessPolicy | None:
+    """Late after one cut that was not made, failed after two; of cuts by hand nothing is late."""
+    if said.every is None:
+        return None
+    return dg.FreshnessPolicy.time_window(fail_window=said.every * 3, warn_window=said.every * 2)
 
 
 def cut_materialization(
@@ -74,6 +88,7 @@ def cut_metadata(cut: "Cut", left_out: Mapping[str, str]) -> dict[str, Any]:
     return {
         "cut": cut.name,
         "as of (UTC)": f"{cut.at:%Y-%m-%d %H:%M:%S}",
+        "age when made (s)": round((cut.made_at - cut.at).total_seconds(), 1),
         "place in the log": cut.place,
         **({"GTID": cut.gtid} if cut.gtid else {}),
         "tag": cut.tag,
@@ -81,6 +96,7 @@ def cut_metadata(cut: "Cut", left_out: Mapping[str, str]) -> dict[str, Any]:
         **row_count(total),
         **({"left out": _left_out(left_out)} if left_out else {}),
         "foreign keys": keys_sentence(cut.foreign_keys),
+        **({"orphans": cut.foreign_keys.orphans} if cut.foreign_keys is not None else {}),
         "lake tables": dg.MetadataValue.md(_tables(cut)),
         "read it (Spark)": dg.MetadataValue.md(_sql(cut)),
         "kept until (UTC)": until,

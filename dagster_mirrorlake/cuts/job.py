@@ -42,6 +42,15 @@ class CutConfig(dg.Config):
         default=False,
         description="MySQL: let `prove` hold up writers for milliseconds. MariaDB needs it not.",
     )
+    others: bool = Field(
+        default=False,
+        description="With `prove`: tables of other modes, too, where they equal MySQL there.",
+    )
+    due: bool = Field(
+        default=False,
+        description="Only where a cut is due, and as the section `cuts` of the contract file says "
+        "it: what else is said here counts for nothing.",
+    )
 
 
 def build_jobs(mirror: Mirror) -> list[dg.JobDefinition]:
@@ -67,6 +76,7 @@ def _cut(
     source: str,
     tables: Sequence[MirroredTable],
 ) -> Iterator[Any]:
+    from mirrorlake.cuts.due import due_terms
     from mirrorlake.cuts.make import make_cut
 
     names = tables[0].names
@@ -74,9 +84,20 @@ def _cut(
         workspace: Workspace = names.resources(context).mirrorlake.workspace
         contracts = [table.contract for table in tables]
         workspace.config.require_secrets(contracts)
-        made = make_cut(workspace, source, _terms(config), context.log.info)
+        terms = _terms(config)
+        if config.due:
+            terms = due_terms(workspace.config, workspace.ledger, source)
+        if terms is None:
+            context.log.info("no cut of source %s is due", source)
+            yield dg.Output(None)
+            return
+        made = make_cut(workspace, source, terms, context.log.info)
     for table, why in made.left_out.items():
         context.log.warning("table %s: not in the cut: %s", table, why)
+    for table, why in made.near.items():
+        context.log.info("table %s: near the cut: %s", table, why)
+    if made.not_shown is not None:
+        context.log.warning("readers of the newest cut keep the one before: %s", made.not_shown)
     yield cut_materialization(made.cut, names, made.left_out)
     yield from cut_evaluations(made.cut, names, [contract.name for contract in contracts])
     _fail_where_different(made)
@@ -95,7 +116,7 @@ def _terms(config: CutConfig) -> "CutTerms":
         keep = parse_duration(config.keep) if config.keep else None
     except ValueError as error:
         raise ConfigError(f"keep: {error}", next_step="Write it as 12h or 7d") from error
-    return CutTerms(config.name or None, keep, config.prove, config.lock)
+    return CutTerms(config.name or None, keep, config.prove, config.lock, config.others)
 
 
 def _fail_where_different(made: "MadeCut") -> None:

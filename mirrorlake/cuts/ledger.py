@@ -132,6 +132,11 @@ class CutKeys:
     hidden: tuple[str, ...] = ()
 
     @property
+    def orphans(self) -> int:
+        """Rows without a parent, of all keys that could be counted."""
+        return sum(one.orphans or 0 for one in self.keys)
+
+    @property
     def with_orphans(self) -> list[CutKey]:
         """Those with orphans that MySQL has not, or was not asked for."""
         return [one for one in self.keys if one.verdict == "orphans"]

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.events import DagsterEvent, DagsterEventType
+from dagster._core.events.log import EventLogEntry
 
+from dagster_mirrorlake.build import Mirror
 from dagster_mirrorlake.cuts.checks import equal_verdict, keys_verdict
+from dagster_mirrorlake.cuts.reports import build_reporters
+from dagster_mirrorlake.cuts.schedule import cron_of
 from dagster_mirrorlake.location import load_definitions
 from demo.mariadb import MariaDB
 from mirrorlake.cuts.ledger import Cut, CutKey, CutKeys, Cuts, CutTable
@@ -129,6 +135,71 @@ def test_checks_say_what_the_ledger_has_and_a_cut_that_is_not_made_is_an_error(
     refused = run(defs, instance, name="No!")
     assert "is no name of a cut" in str(refused.get_step_failure_events())
     assert "keep: " in str(run(defs, instance, keep="soon").get_step_failure_events())
+
+
+def list_cut(ledger: Ledger, cut: Cut) -> None:
+    Cuts(ledger).begin(cut)
+    Cuts(ledger).add(cut.name, list(cut.tables))
+    Cuts(ledger).finish(cut.name)
+
+
+def test_cuts_that_no_run_made_are_reported_once_and_their_verdicts_after_them(
+    location: Location, instance: dg.DagsterInstance
+) -> None:
+    ledger = Ledger(location.config.ledger.url)
+    list_cut(ledger, CUT)
+    list_cut(ledger, replace(CUT, name="d"))
+    mirror = Mirror(location.config)
+    [reporter] = build_reporters(mirror)
+    resources = SimpleNamespace(ledger=SimpleNamespace(ledger=ledger))
+    events, none = reporter.find(instance, resources, verdicts=True)
+    assert ([str(one.metadata["cut"].value) for one in events], none) == (["c", "d"], [])
+    assert "s.bank.accounts" in str(events[0].metadata["left out"].value)
+    for one in events:
+        instance.report_runless_asset_event(one)
+    found, verdicts = reporter.find(instance, resources, verdicts=True)
+    assert (found, sorted(one.check_name for one in verdicts)) == (
+        [],
+        ["equals_mysql", "foreign_keys"],
+    )
+    assert reporter.find(instance, resources, verdicts=False) == ([], [])
+    list_cut(ledger, replace(CUT, name="e"))
+    run = instance.create_run_for_job(load_definitions(location.path).resolve_job_def("cut_s"))
+    instance.handle_new_event(started(run))
+    assert reporter.find(instance, resources, verdicts=False) == ([], [])  # it reports its own
+
+
+def started(run: dg.DagsterRun) -> EventLogEntry:
+    event = DagsterEvent(DagsterEventType.RUN_START.value, run.job_name)
+    return EventLogEntry(None, 10, "", run.run_id, 0.0, job_name=run.job_name, dagster_event=event)
+
+
+def test_cuts_that_are_due_have_a_schedule_and_a_freshness(
+    location: Location, instance: dg.DagsterInstance
+) -> None:
+    path = location.path
+    path.write_text(path.read_text() + "\ncuts: {sources: {s: {every: 2h, keep: 1d}}}\n")
+    defs = load_definitions(path)
+    schedule = defs.resolve_schedule_def("cut_s_schedule")
+    assert (schedule.cron_schedule, schedule.job_name) == ("0 */2 * * *", "cut_s")
+    spec = next(s for s in defs.resolve_all_asset_specs() if s.key == CUTS)
+    assert spec.freshness_policy is not None
+    assert run(defs, instance, due=True, prove=False).success
+    [record] = instance.fetch_materializations(CUTS, limit=5).records
+    assert record.asset_materialization is not None
+    assert record.asset_materialization.metadata["orphans"].value == 0
+    again = run(defs, instance, due=True)
+    assert again.success
+    assert len(instance.fetch_materializations(CUTS, limit=5).records) == 1
+
+
+@pytest.mark.parametrize(
+    ("minutes", "cron"),
+    [(1, "* * * * *"), (25, "*/20 * * * *"), (60, "0 * * * *"), (300, "0 */4 * * *"),
+     (3000, "0 0 * * *")],
+)  # fmt: skip
+def test_a_schedule_ticks_at_least_as_often_as_cuts_are_wanted(minutes: int, cron: str) -> None:
+    assert cron_of(timedelta(minutes=minutes)) == cron
 
 
 TABLE = CutTable("s.shop.a", "deduped", "s_shop", "a", 7, 3, "equal", "3 rows, all compared")
