@@ -7,6 +7,7 @@ listed and dropped. What doesn't: following the log (`mirrorlake.operations.load
 ADDS = {
     "config.sections": {"cuts": "mirrorlake.cuts.config:CutsConfig"},
     "config.problems": {"cuts": "mirrorlake.cuts.config:cuts_problems"},
+    "ledger rebuild": {"cuts": "mirrorlake.cuts.restore:restore_cuts"},
     "between rounds": {"cuts": "mirrorlake.cuts.due:FOLLOWER"},
     "ledger.tables": {
         "cuts": "mirrorlake.cuts.ledger:CUTS",

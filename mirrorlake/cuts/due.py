@@ -18,7 +18,7 @@ from mirrorlake.cuts.make import CutTerms, make_cut
 from mirrorlake.cuts.report import keys_sentence, title_of
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.following.between_rounds import OnStep
+from mirrorlake.operations.following.between_rounds import OnTaken
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class DueCuts:
         self._next[source] = time.monotonic() + _LOOKS
         return due_terms(workspace.config, workspace.ledger, source) is not None
 
-    def take(self, workspace: Workspace, source: str, say: OnStep) -> None:
+    def take(self, workspace: Workspace, source: str, say: OnTaken) -> None:
         """Make the cut that is due. One that fails is said, and tried again after a while."""
         terms = due_terms(workspace.config, workspace.ledger, source)
         if terms is None:

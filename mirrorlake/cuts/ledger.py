@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from mirrorlake.errors import LedgerError
 from mirrorlake.ledger import Ledger
-from mirrorlake.ledger.database.database import utc_now, waits_for_server
+from mirrorlake.ledger.database.database import waits_for_server
 from mirrorlake.ledger.tables import METADATA
 
 CutVerdict: TypeAlias = Literal["equal", "different", "not compared"]
@@ -196,7 +196,7 @@ class Cuts:
         """
         row = {
             **{"name": cut.name, "source": cut.source, "state": _MAKING, "place": cut.place},
-            **{"gtid": cut.gtid, "at": _plain(cut.at), "made_at": utc_now()},
+            **{"gtid": cut.gtid, "at": _plain(cut.at), "made_at": _plain(cut.made_at)},
             "keep_until": None if cut.keep_until is None else _plain(cut.keep_until),
         }
         try:

@@ -288,7 +288,7 @@ class _Making:
         def tag(leased: Workspace, _: Connection[Any], plan: ResolvedTable) -> None:
             refuse_elsewhere(leased, contract, place, before)
             found.extend(shown_of(leased, plan))
-            tag_shown(leased, contract, cut.name, found)
+            tag_shown(leased, contract, cut, found)
 
         fold_table(self.workspace, contract, tag)
         return found

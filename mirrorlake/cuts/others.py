@@ -72,7 +72,7 @@ def _tagged(workspace: Workspace, contract: TableContract, cut: Cut) -> list[Cut
         if contract.name in leased.ledger.unfolded_tables("deduped"):
             raise LakeError("a load of it is not folded", table=contract.name)
         found.extend(shown_of(leased, plan))
-        tag_shown(leased, contract, cut.name, found)
+        tag_shown(leased, contract, cut, found)
 
     fold_table(workspace, contract, tag)
     return found

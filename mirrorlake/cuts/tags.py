@@ -6,14 +6,18 @@ What belongs here: single tables. What doesn't: which of them are in a cut
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
 
 from mirrorlake.config import TableContract
-from mirrorlake.cuts.ledger import Cuts, CutTable
+from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.commits.tags import tag_version, untag
 from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
-from mirrorlake.errors import LakeError
+from mirrorlake.destinations.iceberg.tables.clones import LEFT as CLONE_LEAVES
 from mirrorlake.operations.loading.unchanged import stamp_kept
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -26,17 +30,14 @@ def shown_of(leased: Workspace, plan: ResolvedTable) -> list[CutTable]:
     return [as_shown(leased, plan.contract, layer, at) for layer, at in layers]
 
 
-def tag_shown(leased: Workspace, contract: TableContract, cut: str, found: list[CutTable]) -> None:
-    """Tag versions of a table, whose lease the caller holds, as a cut's.
-
-    Args:
-        cut: its name.
-    """
-    Cuts(leased.ledger).add(cut, found)  # before: who dies in between leaves nothing unknown
+def tag_shown(leased: Workspace, contract: TableContract, cut: Cut, found: list[CutTable]) -> None:
+    """Tag versions of a table, whose lease the caller holds, as a cut's."""
+    Cuts(leased.ledger).add(cut.name, found)  # before: who dies in between leaves nothing unknown
     with stamp_kept(leased.config, leased.ledger, contract):
         for one in found:
             if one.snapshot_id is not None:
-                create_tag(leased, one, f"cut_{cut}")
+                said = {property_of(cut.name): _said(cut, one)}
+                tag_version(leased.lake, _identifier(one), one.snapshot_id, cut.tag, said)
 
 
 def tag_versions(
@@ -51,9 +52,9 @@ def tag_versions(
     """
     with _leased(workspace, contract) as leased:
         for one in found:
-            table = leased.lake.load(Identifier(one.namespace, one.lake_table))
+            table = leased.lake.load(_identifier(one))
             if one.snapshot_id is not None and (table is None or tag not in table.metadata.refs):
-                create_tag(leased, one, tag)
+                tag_version(leased.lake, _identifier(one), one.snapshot_id, tag, {})
 
 
 def as_shown(
@@ -75,31 +76,41 @@ def as_shown(
     )
 
 
-def create_tag(workspace: Workspace, one: CutTable, tag: str) -> None:
-    identifier = Identifier(one.namespace, one.lake_table)
-    table = workspace.lake.load(identifier)
-    if table is None or one.snapshot_id is None or table.snapshot_by_id(one.snapshot_id) is None:
-        raise LakeError(
-            f"lake table {identifier} has no version {one.snapshot_id} any more",
-            table=one.table,
-            next_step="Make another cut",
-        )
-    with workspace.lake.translated(identifier):
-        table.manage_snapshots().create_tag(one.snapshot_id, tag).commit()
-
-
 def remove_tags(
     workspace: Workspace, contract: TableContract | None, found: Sequence[CutTable], tag: str
 ) -> None:
     """Take a cut's tags from the lake tables of one table; of one that the file has no more,
     without its lease."""
+    said = property_of(tag.removeprefix("cut_"))
     with _leased(workspace, contract) as leased:
         for one in found:
-            identifier = Identifier(one.namespace, one.lake_table)
-            table = leased.lake.load(identifier)
-            if table is not None and tag in table.metadata.refs:
-                with leased.lake.translated(identifier):
-                    table.manage_snapshots().remove_tag(tag).commit()
+            untag(leased.lake, _identifier(one), tag, (said,))
+
+
+def property_of(cut: str) -> str:
+    """The property of a lake table that says what a cut was which tagged a version of it: a ledger
+    that was lost learns it from there."""
+    return f"{CLONE_LEAVES}{cut}"
+
+
+def _said(cut: Cut, one: CutTable) -> str:
+    times = {"at": cut.at, "made_at": cut.made_at, "keep_until": cut.keep_until}
+    said = {name: moment and moment.isoformat() for name, moment in times.items()}
+    return json.dumps({"source": cut.source, "place": cut.place, "gtid": cut.gtid, **said,
+                       "rows": one.rows})  # fmt: skip
+
+
+def read_tagged(text: str, name: str, one: CutTable) -> tuple[Cut, CutTable]:
+    """A cut, and what it has of a table, by what a property of that says.
+
+    Args:
+        one: the table, without its rows.
+    """
+    said = json.loads(text)
+    times = ("at", "made_at", "keep_until")
+    at, made, until = (said[n] and datetime.fromisoformat(said[n]) for n in times)
+    cut = Cut(name, said["source"], said["place"], said["gtid"], at, made, until)
+    return cut, replace(one, rows=said["rows"], words="the ledger that knew it was lost")
 
 
 @contextmanager
@@ -112,3 +123,7 @@ def _leased(workspace: Workspace, contract: TableContract | None) -> Iterator[Wo
         leased.check_lease()
         with stamp_kept(leased.config, leased.ledger, contract):
             yield leased
+
+
+def _identifier(one: CutTable) -> Identifier:
+    return Identifier(one.namespace, one.lake_table)

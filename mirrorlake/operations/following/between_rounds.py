@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeAlias
 from mirrorlake.capabilities import Seam
 from mirrorlake.workspace import Workspace
 
-OnStep: TypeAlias = Callable[[str], None]
+OnTaken: TypeAlias = Callable[[str], None]
 """Told what was done, in words."""
 
 
@@ -26,7 +26,7 @@ class BetweenRounds(Protocol):
         """
         ...
 
-    def take(self, workspace: Workspace, source: str, say: OnStep) -> None:
+    def take(self, workspace: Workspace, source: str, say: OnTaken) -> None:
         """Do it; nobody follows the log meanwhile. What fails is said.
 
         Raises:

@@ -17,14 +17,16 @@ import logging
 import re
 import sqlite3
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 import sqlalchemy as sa
 
+from mirrorlake.capabilities import Seam
 from mirrorlake.config import Config, TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.branches import drop_branch
@@ -60,6 +62,8 @@ from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.table.chains import UNKNOWN_DELTA
 
 logger = logging.getLogger(__name__)
+_OTHERS: Final[Seam[Callable[[Config, Ledger, Lake], object]]] = Seam("ledger rebuild")
+"""What capabilities write down again of what the lake says of their own."""
 
 _EPOCH = date(1970, 1, 1)
 _OURS = re.compile(r"([0-9a-f]{32})-([0-9]+)-")
@@ -130,6 +134,8 @@ def rebuild_tables(
     with held(config.lake.permissions):
         lake = open_lake(config, ledger, looks_only=True, lost_ledger=True)
         done = [rebuild_table(ledger, lake, contract, run_id) for contract in contracts]
+        for restore in _OTHERS:
+            restore(config, ledger, lake)
     if {one.name for one in contracts} >= {one.name for one in config.tables}:
         open_lake(config, ledger, lost_ledger=True)
     return done

@@ -20,7 +20,7 @@ from click.testing import Result
 from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
 from mirrorlake.cuts import make, prove, tags
-from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
+from mirrorlake.cuts.ledger import Cut, Cuts
 from mirrorlake.cuts.make import CutTerms, make_cut
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, LakeError, LeaseHeld, LedgerError
@@ -321,14 +321,14 @@ def test_a_table_that_could_not_be_tagged_is_in_no_cut(
     bank: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its deduped has a tag by then, its clean has none."""
-    create = tags.create_tag
+    create = tags.tag_version
 
-    def fail(workspace: Workspace, one: CutTable, tag: str) -> None:
-        if (one.table.rsplit(".", 1)[1], one.layer) == ("savings", "clean"):
+    def fail(lake: Any, identifier: Identifier, *rest: Any) -> None:
+        if identifier.name == "savings" and identifier.namespace.endswith("__clean"):
             raise LakeError("the catalog failed")
-        create(workspace, one, tag)
+        create(lake, identifier, *rest)
 
-    monkeypatch.setattr(tags, "create_tag", fail)
+    monkeypatch.setattr(tags, "tag_version", fail)
     made = make_cut(bank, "s", CutTerms(), said)
     (left,) = made.left_out
     assert left.endswith(".savings")

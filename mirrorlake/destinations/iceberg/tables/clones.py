@@ -27,6 +27,8 @@ CLONE = "mirror_clone_"
 """What the tags begin with that keep a clone's files."""
 OF = "mirrorlake.clone-of"
 """A property of a clone: ``namespace.table`` and the tag there."""
+LEFT = "mirrorlake.tagged."
+"""What the names of properties begin with that are about tags: a clone has none of these."""
 
 
 def register_clone(
@@ -93,7 +95,7 @@ def write_copy(
         "partition_statistics": [],
         "refs": {},
         "properties": {
-            **original.properties,
+            **{n: v for n, v in original.properties.items() if not n.startswith(LEFT)},
             "gc.enabled": "false",
             OF: f"{'.'.join(table.name())} {tag}",
         },
