@@ -212,12 +212,15 @@ def test_a_clone_of_a_cut_stays_when_the_cut_goes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     first = make_cut(bank, "s", CutTerms(), said).cut
+    sql(
+        "ALTER TABLE current ADD COLUMN later INT DEFAULT 7",
+        "UPDATE current SET amount = amount + 1",
+    )
+    make_cut(bank, "s", CutTerms(), said)
     cloned = command("clone-cut", first.name, "audit", workspace=bank)
     assert cloned.exit_code == 0, cloned.exception or cloned.output
     again = command("clone-cut", first.name, "audit", workspace=bank)
     assert isinstance(again.exception, LakeError)
-    sql("UPDATE current SET amount = amount + 1")
-    make_cut(bank, "s", CutTerms(), said)
     assert command("cuts", "--drop", first.name, workspace=bank).exit_code == 0
     monkeypatch.setattr(maintain, "RETAIN", 1)
     for contract in bank.config.tables:
@@ -226,6 +229,7 @@ def test_a_clone_of_a_cut_stays_when_the_cut_goes(
     spark, spaces = place.spark.get(), bank.config.tables[0].namespaces
     name = Identifier(f"{spaces.deduped}__audit", "current").sql
     assert spark.sql(f"SELECT sum(amount) FROM {name}").collect()[0][0] == 10_000
+    assert "later" not in spark.table(name).columns  # as it was then
     spark.sql(f"DELETE FROM {name} WHERE id = 1")  # seen in the clone alone
     assert spark.sql(f"SELECT count(*) FROM {name}").collect()[0][0] == 99
     assert sums(bank)[0] == 10_100
