@@ -7,11 +7,12 @@ What belongs here: clean as a table, and deduped where a view has its name. What
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from mirrorlake.destinations.base import Identifier, as_sql_identifier
+from mirrorlake.destinations.base import Identifier, as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.commits.older_versions import remove_all_files
 from mirrorlake.destinations.iceberg.tables.name_swap import take_name
 from mirrorlake.destinations.iceberg.tables.tables import drop_column
@@ -24,7 +25,7 @@ from mirrorlake.merge.reshape import (
     record_as_made,
     write_by_new_rules,
 )
-from mirrorlake.merge.statements import Layer, clean_layer
+from mirrorlake.merge.statements import Layer, clean_layer, originals_without
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.serving.hiding import begin_hiding, finish_hiding
@@ -171,7 +172,22 @@ def _only_reshaped(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> b
                 return False  # it is laid out by the days of that column
         elif before[then][1] != sql.replace(as_sql_identifier(name), as_sql_identifier(then)):
             return False
-    return original in (None, layer.original)
+    return original in (None, layer.original) or _excludes_new(workspace, plan, before, original)
+
+
+def _excludes_new(
+    workspace: Workspace, plan: ResolvedTable, before: Mapping[str, object], original: str
+) -> bool:
+    """Whether clean's originals leave out what they left out then, and besides only columns that
+    were never there before, of which no row has one."""
+    ruled = [exact.name for exact in plan.columns if exact.name in plan.clean_rules]
+    then = [name for name in ruled if text_literal(name) in original]
+    versions = workspace.ledger.schema_versions(plan.name)
+    earlier = {column.lower() for version in versions[:-1] for column, _ in version.columns}
+    new = [name for name in ruled if name not in then]
+    if any(name.lower() in earlier or plan.name_in(before, name) is not None for name in new):
+        return False
+    return original == originals_without(then)
 
 
 def _definition(layer: Layer) -> str:
