@@ -15,6 +15,7 @@ import click
 
 from benchmarks import (
     binlog,
+    cuts,
     ddl,
     extract,
     first,
@@ -43,6 +44,7 @@ PARTS: dict[str, Callable[[int, float], Figures]] = {
     "tick": tick.run,
     "binlog": binlog.run,
     "binlog-follow": following.run,
+    "cuts": cuts.run,
     "fold": fold.run,
     "proof": proof.run,
     "many": many.run,

@@ -174,9 +174,13 @@ def _alone(workspace: Workspace, source: str, say: OnCutStep) -> Iterator[None]:
 
 
 def _sync(workspace: Workspace, contracts: Sequence[TableContract]) -> dict[str, str]:
-    """Bring tables to about now, first copies and statements too; why one could not be."""
-    jobs = default_jobs(workspace.config, contracts)
-    done = list(sync_tables(workspace, contracts, jobs=jobs))
+    """Bring tables to about now: those that can merely be followed are read, and folded once they
+    are at the cut's place; first copies, statements and other modes take a whole sync. Why one
+    could not be."""
+    followed = follow_tables(workspace, contracts)
+    others = [one for one in contracts if one.name not in followed]
+    jobs = default_jobs(workspace.config, others) if others else 1
+    done = list(sync_tables(workspace, others, jobs=jobs)) if others else []
     return {one.contract.name: str(one.error) for one in done if one.error is not None}
 
 
