@@ -171,7 +171,7 @@ class _Making:
         seen = read_keys(self.workspace, contracts)
         with open_moment(config, seen=self.terms.prove, lock=self.terms.lock) as moment:
             self.say(f"following the log to {moment.end.position}")
-            followed = follow_tables(self.workspace, contracts, end=moment.end)
+            followed = follow_tables(self.workspace, contracts, ends={self.source: moment.end})
             there = [c for c in contracts if c.name in followed]
             left = {c.name: failed.get(c.name, _NOT_THERE) for c in contracts if c not in there}
             if not there:

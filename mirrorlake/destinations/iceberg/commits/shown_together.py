@@ -274,10 +274,10 @@ def _prepare(lake: Connection, version: StagedVersion) -> _Prepared:
         AssertRefSnapshotId(ref=MAIN, snapshot_id=version.expected),  # type: ignore[call-arg]
         AssertRefSnapshotId(ref=version.branch, snapshot_id=head),  # type: ignore[call-arg]
     )
-    gone = RemoveSnapshotRefUpdate(ref_name=version.branch)
+    gone: Any = RemoveSnapshotRefUpdate(ref_name=version.branch)  # type: ignore[call-arg]
     if not version.columns:
-        branch = SnapshotRefType.BRANCH
-        move: Any = SetSnapshotRefUpdate(ref_name=MAIN, type=branch, snapshot_id=head)
+        given: dict[str, Any] = {"ref_name": MAIN, "type": SnapshotRefType.BRANCH}
+        move = SetSnapshotRefUpdate(**given, snapshot_id=head)  # pyright: ignore[reportCallIssue]
         return _Prepared(version, table, head, same, (move, gone))
     with lake.translated(version.identifier):
         transaction = table.transaction()
