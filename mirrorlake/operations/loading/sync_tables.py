@@ -21,7 +21,7 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.merge.fold import SMALL_COPY
 from mirrorlake.operations.loading.follow_log import Followed, follow_tables
 from mirrorlake.operations.loading.results import Synced, SyncResult
-from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.operations.loading.sync_together import Act, GroupSync, group_by_log
 from mirrorlake.operations.loading.unchanged import Look
 from mirrorlake.operations.loading.worker_process import Orders, WorkerProcess
@@ -80,6 +80,17 @@ def sync_tables(
     for group in groups:
         run = partial(work.run, jobs)
         yield from GroupSync(workspace, look, accept_smaller, {**followed}, run).sync(group)
+
+
+def load_tables(
+    workspace: Workspace, contracts: Sequence[TableContract], *, jobs: int, look: Look
+) -> Iterator[Synced]:
+    """The same without their folds: only raw moves."""
+
+    def load(contract: TableContract, report: OnProgress) -> SyncResult:
+        return load_table(workspace, contract, report, look=look)
+
+    yield from _Work(workspace, False, look, _unwatched, {}).run(jobs, contracts, load)
 
 
 def _rows_to_fold(workspace: Workspace, contracts: Sequence[TableContract], look: Look) -> int:

@@ -81,7 +81,7 @@ def group_by_log(
     for source in dict.fromkeys(contract.source for contract in mine):
         tables = [contract for contract in mine if contract.source == source]
         away = [contract for contract in tables if contract.name not in followed]
-        copied = {c.name for c in away if _has_copy(ledger, c)}
+        copied = {c.name for c in away if has_copy(ledger, c)}
         found.append(
             LogGroup(
                 tuple(c for c in tables if c.name in followed),
@@ -92,7 +92,8 @@ def group_by_log(
     return found
 
 
-def _has_copy(ledger: Ledger, contract: TableContract) -> bool:
+def has_copy(ledger: Ledger, contract: TableContract) -> bool:
+    """Whether a table was copied, and is not to be read again as a whole, as far as is known."""
     last = ledger.last_load(contract.name, "success", moving=True)
     return last is not None and ledger.unproved(contract.name) is None
 
