@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -31,7 +31,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.operations.following.follower import followed_tables
 from mirrorlake.operations.following.log_owner import WANTED_FOR, follower_lease, has_log, want_log
 from mirrorlake.operations.loading.fold import fold_table
-from mirrorlake.operations.loading.follow_log import follow_tables
+from mirrorlake.operations.loading.follow_log import Followed, follow_tables
 from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
 from mirrorlake.operations.loading.unchanged import stamp_kept
 from mirrorlake.sources.mysql.following.log_state import LogPlace
@@ -182,6 +182,7 @@ class _Making:
                 )
             cut, place = self._begun(moment, there[0])
             failpoint("cut.begun")
+            self._show(there, followed)
             tables: list[CutTable] = []
             moved = False
             for number, contract in enumerate(there, 1):
@@ -208,6 +209,16 @@ class _Making:
                     next_step="`mirrorlake sync` says why",
                 )
             return self._finished(cut, seen, moment), left
+
+    def _show(self, contracts: Sequence[TableContract], followed: Mapping[str, Followed]) -> None:
+        """Have readers see at one moment what was loaded up to there. A table that fails is folded,
+        or refused, when it is to be tagged."""
+        waiting = self.workspace.ledger.unfolded_tables("deduped")
+        moved = [contract for contract in contracts if contract.name in waiting]
+        if moved:
+            jobs = default_jobs(self.workspace.config, moved)
+            for _ in sync_tables(self.workspace, moved, jobs=jobs, followed=followed):
+                pass
 
     def _finished(self, cut: Cut, seen: SeenKeys, moment: Moment) -> Cut:
         """A cut of which every table is tagged, listed."""

@@ -171,7 +171,7 @@ def test_a_cut_that_another_run_tore_is_found_different(
 ) -> None:
     """A table that is further than its cut: what `refuse_elsewhere` prevents, a proof finds."""
     follow = make.follow_tables
-    monkeypatch.setattr(make, "follow_tables", lambda w, c, end: follow(w, c))
+    monkeypatch.setattr(make, "follow_tables", lambda w, c, ends: follow(w, c))
     monkeypatch.setattr(make, "refuse_elsewhere", lambda *_: None)
     with transfers(server, database):
         made = make_cut(bank, "s", CutTerms(prove=True, lock=True), said)
