@@ -49,7 +49,7 @@ TRIES: Final = 3
 _AT_ONCE: Final = 16
 _SEVERAL: Final = Identifier("several", "tables")
 
-How: TypeAlias = Literal["together", "one by one"]
+ShownHow: TypeAlias = Literal["together", "one by one"]
 """Whether readers see several tables' new versions at one moment, or one after the other."""
 
 
@@ -70,7 +70,7 @@ class StagedVersion:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownVersions:
     """What became of versions that were to be shown.
 
     Attributes:
@@ -78,7 +78,7 @@ class Shown:
         failed: the groups of which nothing is shown, unless its error is that this is not known.
     """
 
-    how: How
+    how: ShownHow
     failed: Mapping[str, MirrorlakeError]
 
 
@@ -94,7 +94,7 @@ def show_together(
     lake: Connection,
     groups: Mapping[str, Sequence[StagedVersion]],
     check: Callable[[str], None] = lambda _: None,
-) -> Shown:
+) -> ShownVersions:
     """Have main show these versions, each group of them as a whole or not at all.
 
     Where the catalog shows one table after the other, a group may be shown in part if it fails: its
@@ -108,9 +108,9 @@ def show_together(
     step = _Step(lake, dict(groups), check)
     if shows_together(lake):
         step.together()
-        return Shown("together", step.failed)
+        return ShownVersions("together", step.failed)
     step.one_by_one()
-    return Shown("one by one", step.failed)
+    return ShownVersions("one by one", step.failed)
 
 
 @dataclass(frozen=True)
