@@ -31,6 +31,7 @@ from benchmarks import (
     streams,
     tenants,
     tick,
+    together,
 )
 from benchmarks.report import Figures, keep, show, write_page
 from mirrorlake.operations.loading.warm import make_archive
@@ -56,6 +57,7 @@ PARTS: dict[str, Callable[[int, float], Figures]] = {
     "models": models.run,
     "streams": streams.run,
     "plan": plan.run,
+    "together": together.run,
 }
 
 

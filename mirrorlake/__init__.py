@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     )
     from mirrorlake.operations.checking.check_layers import LayerReport, prove_layers
     from mirrorlake.operations.loading.fold import fold_table
-    from mirrorlake.operations.loading.results import SyncResult
+    from mirrorlake.operations.loading.results import Synced, SyncResult
     from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
-    from mirrorlake.operations.loading.sync_tables import Synced, sync_tables
+    from mirrorlake.operations.loading.sync_tables import sync_tables
     from mirrorlake.operations.loading.unchanged import Look, look_at
     from mirrorlake.operations.repairing.recover import Recovered, recover_table
     from mirrorlake.operations.repairing.refold import Refolded, refold_table
@@ -55,11 +55,11 @@ _PLACES = {
     "mirrorlake.operations.repairing.recover": ("Recovered", "recover_table"),
     "mirrorlake.operations.repairing.refold": ("Refolded", "refold_table"),
     "mirrorlake.operations.repairing.repair": ("Repaired", "repair_table"),
-    "mirrorlake.operations.loading.results": ("SyncResult",),
+    "mirrorlake.operations.loading.results": ("Synced", "SyncResult"),
     "mirrorlake.operations.schema_changes.table_shapes": ("Shapes", "shapes_of"),
     "mirrorlake.operations.status.status": ("TableStatus", "status_of"),
     "mirrorlake.operations.loading.sync": ("load_table", "reload_days", "sync_table"),
-    "mirrorlake.operations.loading.sync_tables": ("Synced", "sync_tables"),
+    "mirrorlake.operations.loading.sync_tables": ("sync_tables",),
     "mirrorlake.operations.loading.unchanged": ("Look", "look_at"),
     "mirrorlake.proof.comparing.counts": ("Counts", "count_rows"),
     "mirrorlake.proof.comparing.evidence": ("prove_table",),

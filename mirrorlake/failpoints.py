@@ -78,6 +78,11 @@ written down what a statement made of it, after the load that says from where on
 is written down how far all of them were followed."""
 OF_FOLLOWERS = ("follow.loaded", "follow.folded")
 """In a round of the process that follows a log: before and after what was loaded is folded."""
+OF_SHOWN_TOGETHER = ("show.staged", "show.written", "show.before", "show.done", "show.recorded")
+"""Where several tables are shown at once: all are on their branches; a metadata file is written
+that nothing names; before and after the step that moves them; the ledger knows."""
+OF_SHOWN_ONE_BY_ONE = ("show.one",)
+"""Where the catalog can't: after each table."""
 OF_CUTS = ("cut.begun", "cut.tagged", "cut.made", "cut.clone_written")
 """On the way of a cut: before its first table is tagged, before it is listed, before readers of the
 newest cut see it, and before the catalog names what they see."""

@@ -18,7 +18,7 @@ from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import MirroredTable
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.following.rounds import FollowedRound
+    from mirrorlake.operations.following.followed_round import FollowedRound
     from mirrorlake.workspace import Workspace
 
 SHOWN_EVERY = 30.0

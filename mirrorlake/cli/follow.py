@@ -26,7 +26,7 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.following.rounds import FollowedRound
+    from mirrorlake.operations.following.followed_round import FollowedRound
 
 
 @click.command(short_help="Keep tables of mode binlog seconds behind their SOURCE.")
@@ -137,6 +137,8 @@ def _as_json(done: FollowedRound) -> dict[str, Any]:
         "seconds": done.seconds,
         "load_seconds": done.load_seconds,
         "position": done.place,
+        "shown": done.shown,
+        "left_out": list(done.left_out),
         "changed": dict(done.changed),
         "errors": [
             {"table": table, "error": str(error), "code": error.exit_code}

@@ -27,7 +27,7 @@ from mirrorlake.operations.publishers import Loaded, print_published, publish_al
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.loading.sync_tables import Synced
+    from mirrorlake.operations.loading.results import Synced
     from mirrorlake.operations.loading.unchanged import Look
     from mirrorlake.operations.status.attention import Attention
     from mirrorlake.operations.tenants.results import TenantsSynced

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -35,7 +35,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.operations.following.follower import followed_tables
 from mirrorlake.operations.following.log_owner import WANTED_FOR, follower_lease, has_log, want_log
 from mirrorlake.operations.loading.fold import fold_table
-from mirrorlake.operations.loading.follow_log import follow_tables
+from mirrorlake.operations.loading.follow_log import Followed, follow_tables
 from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
 from mirrorlake.sources.mysql.following.log_state import LogPlace
 from mirrorlake.table.log_place import place_of
@@ -206,7 +206,7 @@ class _Making:
         seen = read_keys(self.workspace, [*contracts, *self.others])
         with open_moment(config, seen=self.terms.prove, lock=self.terms.lock) as moment:
             self.say(f"following the log to {moment.end.position}")
-            followed = follow_tables(self.workspace, contracts, end=moment.end)
+            followed = follow_tables(self.workspace, contracts, ends={self.source: moment.end})
             there = [c for c in contracts if c.name in followed]
             left = {c.name: failed.get(c.name, _NOT_THERE) for c in contracts if c not in there}
             if not there:
@@ -217,6 +217,7 @@ class _Making:
                 )
             cut, place = self._begun(moment, there[0])
             failpoint("cut.begun")
+            self._show(there, followed)
             tables: list[CutTable] = []
             moved = False
             for number, contract in enumerate(there, 1):
@@ -245,6 +246,16 @@ class _Making:
             near = add_others(self.workspace, self.others, moment, tables, cut, self.say)
             cut = replace(cut, tables=tuple(tables))
             return self._finished(cut, seen, moment), left, near
+
+    def _show(self, contracts: Sequence[TableContract], followed: Mapping[str, Followed]) -> None:
+        """Have readers see at one moment what was loaded up to there. A table that fails is folded,
+        or refused, when it is to be tagged."""
+        waiting = self.workspace.ledger.unfolded_tables("deduped")
+        moved = [contract for contract in contracts if contract.name in waiting]
+        if moved:
+            jobs = default_jobs(self.workspace.config, moved)
+            for _ in sync_tables(self.workspace, moved, jobs=jobs, followed=followed):
+                pass
 
     def _finished(self, cut: Cut, seen: SeenKeys, moment: Moment) -> Cut:
         """A cut of which every table is tagged, listed."""

@@ -12,11 +12,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
-from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.base import MAIN, Identifier
 from mirrorlake.destinations.iceberg.commits.commit import FOLDED, folded_through, was_overtaken
 from mirrorlake.destinations.iceberg.commits.copied_files import CopiedFiles, copy_rows
+from mirrorlake.destinations.iceberg.commits.shown_together import StagedVersion
 from mirrorlake.destinations.iceberg.metadata.statistics import most_rows
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.destinations.iceberg.spark.cost import Scan, counted, written_since
@@ -35,7 +37,12 @@ from mirrorlake.merge.copied_load import copied_load
 from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.fold_plan import LISTED, Todo, plan_fold
 from mirrorlake.merge.merge_changes import merge_changes
-from mirrorlake.merge.overwrite import OverwriteTarget, overwrite, replace_layer
+from mirrorlake.merge.overwrite import (
+    OverwriteTarget,
+    overwrite,
+    replace_layer,
+    stage_replaced,
+)
 from mirrorlake.merge.reshape import (
     has_new_rules,
     is_made_otherwise,
@@ -44,6 +51,7 @@ from mirrorlake.merge.reshape import (
     record_as_made,
     reshape_layer,
 )
+from mirrorlake.merge.staging import StagedLayers, branch_sql, drop_stale, new_branch
 from mirrorlake.merge.statements import Layer
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.schema.versions import FIRST_CREATED
@@ -58,7 +66,11 @@ SMALL_COPY = 20_000
 
 
 def fold_layer(
-    workspace: Workspace, plan: ResolvedTable, layer: Layer, compared: set[str]
+    workspace: Workspace,
+    plan: ResolvedTable,
+    layer: Layer,
+    compared: set[str],
+    staged: StagedLayers | None = None,
 ) -> tuple[int, ...]:
     """Bring one layer up to every successful load; the sequence numbers of the loads that it did
     not hold before. Nothing to do costs no Spark.
@@ -67,6 +79,8 @@ def fold_layer(
         workspace: with the table's lease.
         compared: names of raw's files whose bytes were compared with what their loads recorded;
             those that this fold compares are added.
+        staged: gets what is written, and what is to be done once it is shown: main is left as it
+            is. None: it is shown at once.
 
     Raises:
         LakeError: Spark, the catalog or the storage failed; the layer is as it was, or folded.
@@ -98,8 +112,9 @@ def fold_layer(
     if not todo.held:
         return ()
     at = head.snapshot_id if head else None
-    apply = partial(_apply, workspace, plan, layer, todo, at, retyped, fresh=empty or fresh)
-    _carry_out(workspace, plan, layer, todo, at, compared, apply, fresh=fresh)
+    whole = empty or fresh
+    apply = partial(_apply, workspace, plan, layer, todo, at, retyped, staged, fresh=whole)
+    _carry_out(workspace, plan, layer, todo, at, compared, apply, staged, fresh=fresh)
     return tuple(seq for seq in todo.held if seq not in before)
 
 
@@ -125,8 +140,8 @@ def fold_into_new(
     if files is None:
         return None
     before = workspace.ledger.folded_loads(plan.name, layer.name)
-    apply = partial(_copy, workspace, layer, files, todo, None)
-    _carry_out(workspace, plan, layer, todo, None, compared, apply, fresh=True)
+    apply = partial(_copy, workspace, layer, files, todo, _Target(layer.identifier.sql, None))
+    _carry_out(workspace, plan, layer, todo, None, compared, apply, None, fresh=True)
     return tuple(seq for seq in todo.held if seq not in before)
 
 
@@ -138,10 +153,11 @@ def _carry_out(
     at: int | None,
     compared: set[str],
     apply: Callable[[], Scan],
+    staged: StagedLayers | None,
     *,
     fresh: bool,
 ) -> None:
-    """Apply what a layer needs, and record it.
+    """Apply what a layer needs, and record it once it is shown.
 
     Args:
         at: the layer's version before.
@@ -153,18 +169,30 @@ def _carry_out(
     scan = apply() if todo.loads else Scan()
     failpoint("fold.committed")
     ledger, name, compacts = workspace.ledger, layer.name, bool(todo.loads) and at is not None
-    # One that is to take another's name is recorded once it has it.
-    shown = layer.identifier in (plan.deduped, plan.clean)
-    ledger.together(
-        lambda: ledger.record_folds(plan.name, name, todo.held, workspace.run_id),
-        *([workspace.left(plan.name, name, layer.identifier)] if shown else []),
-        *([lambda: record_as_made(workspace, plan, layer)] if fresh else []),
-        *([] if compacts else [_cost(workspace, plan, layer, todo, scan, at, begun)]),
-    )
-    failpoint("fold.recorded")
-    if compacts:
-        compact_if_due(workspace.spark.get, workspace.lake, layer.identifier)
-        _cost(workspace, plan, layer, todo, scan, at, begun)()
+    cost = partial(_cost, workspace, plan, layer, todo, scan, at, begun)
+
+    def records() -> list[Callable[[], object]]:
+        # One that is to take another's name is recorded once it has it.
+        shown = layer.identifier in (plan.deduped, plan.clean)
+        return [
+            lambda: ledger.record_folds(plan.name, name, todo.held, workspace.run_id),
+            *([workspace.left(plan.name, name, layer.identifier)] if shown else []),
+            *([lambda: record_as_made(workspace, plan, layer)] if fresh else []),
+            *([] if compacts else [cost()]),
+        ]
+
+    def finish() -> None:
+        failpoint("fold.recorded")
+        if compacts:
+            compact_if_due(workspace.spark.get, workspace.lake, layer.identifier)
+            cost()()
+
+    if staged is not None:
+        staged.records.append(records)
+        staged.after.append(finish)
+        return
+    ledger.together(*records())
+    finish()
 
 
 def _cost(
@@ -248,6 +276,20 @@ def _schema_of(workspace: Workspace, identifier: Identifier) -> LakeSchema | Non
     return table.schema() if table is not None else None
 
 
+@dataclass(frozen=True)
+class _Target:
+    """Where a fold writes: a layer's main, or a branch that begins where main is.
+
+    Attributes:
+        sql: as Spark takes it.
+        at: its head.
+    """
+
+    sql: str
+    at: int | None
+    branch: str = MAIN
+
+
 def _apply(
     workspace: Workspace,
     plan: ResolvedTable,
@@ -255,12 +297,40 @@ def _apply(
     todo: Todo,
     at: int | None,
     retyped: Sequence[str],
+    staged: StagedLayers | None,
     *,
     fresh: bool,
 ) -> Scan:
     """Write what these loads observed, and have it on the disk; what was read for it."""
     if retyped or has_new_rules(workspace, layer):
-        return replace_layer(workspace, plan, layer, todo, retyped)
+        if staged is None:
+            return replace_layer(workspace, plan, layer, todo, retyped)
+        scan, version = stage_replaced(workspace, plan, layer, todo, retyped)
+        staged.versions.append(version)
+        return scan
+    if staged is None:
+        return _write(workspace, plan, layer, todo, _Target(layer.identifier.sql, at), fresh=fresh)
+    lake, branch = workspace.lake, new_branch()
+    drop_stale(lake, layer.identifier)
+    start = lake.create_branch(layer.identifier, branch, at)
+    target = _Target(branch_sql(layer.identifier, branch), start, branch)
+    scan = _write(workspace, plan, layer, todo, target, fresh=fresh)
+    if lake.branches(layer.identifier)[branch] == start:  # nothing had changed
+        lake.drop_branch(layer.identifier, branch)
+    else:
+        staged.versions.append(StagedVersion(layer.identifier, branch, at))
+    return scan
+
+
+def _write(
+    workspace: Workspace,
+    plan: ResolvedTable,
+    layer: Layer,
+    todo: Todo,
+    target: _Target,
+    *,
+    fresh: bool,
+) -> Scan:
     whole = fresh or not plan.key or (todo.again and todo.repairs)
     # A MERGE compares every row with a copy's, to write only what changed: of few rows, writing
     # them all is a third of its work.
@@ -269,10 +339,10 @@ def _apply(
         alone = todo.loads[0] if len(todo.loads) == 1 else None
         files = copied_load(workspace, plan, layer, alone) if alone is not None else None
         if files is not None:
-            return _copy(workspace, layer, files, todo, at)
-        target = OverwriteTarget(layer.identifier.sql, at)
-        scan = overwrite(workspace, plan, layer, todo, target)
-        flush_commits(workspace.lake.load(layer.identifier), at)
+            return _copy(workspace, layer, files, todo, target)
+        overwritten = OverwriteTarget(target.sql, target.at)
+        scan = overwrite(workspace, plan, layer, todo, overwritten)
+        flush_commits(workspace.lake.load(layer.identifier), target.at, target.branch)
         return scan
     # A MERGE reads of the layer what may hold the changed keys: of a large one, many rows.
     table = workspace.lake.load(layer.identifier)
@@ -283,14 +353,14 @@ def _apply(
         counted(spark) as scan,
     ):
         changes = read_changes(workspace, plan, layer, todo.loads, todo.known)
-        merge_changes(workspace, plan, layer, changes, todo)
-    flush_commits(workspace.lake.load(layer.identifier), at)
+        merge_changes(workspace, plan, layer, changes, todo, target.sql)
+    flush_commits(workspace.lake.load(layer.identifier), target.at, target.branch)
     return scan
 
 
 def _copy(
-    workspace: Workspace, layer: Layer, files: CopiedFiles, todo: Todo, at: int | None
+    workspace: Workspace, layer: Layer, files: CopiedFiles, todo: Todo, target: _Target
 ) -> Scan:
     workspace.check_lease()
-    through = {FOLDED: str(max(todo.held))}
-    return Scan(copy_rows(workspace.lake, files, layer.identifier, at, through))
+    through, parts = {FOLDED: str(max(todo.held))}, (layer.identifier, target.at)
+    return Scan(copy_rows(workspace.lake, files, *parts, through, target.branch))

@@ -30,8 +30,10 @@ def merge_changes(
     layer: Layer,
     changes: DataFrame,
     todo: Todo,
+    target: str,
 ) -> None:
-    """One commit, or none where nothing changed.
+    """One commit to ``target`` (the layer's table, or a branch of it that shows the same, as Spark
+    takes it), or none where nothing changed.
 
     Of several loads there is always one: without, a stalled run that had begun to fold the first
     of them would meet no conflict.
@@ -55,7 +57,7 @@ def merge_changes(
             bounds = bounds_of(changes, plan.key, listed=listed, edges=edges)
         if bounds is None or not bounds.empty or len(todo.loads) > 1:
             workspace.check_lease()
-            statement = _merge_statement(plan, layer, bounds, key, todo)
+            statement = _merge_statement(plan, layer, bounds, key, todo, target)
             tasks = 1 + todo.rows // _ROWS_A_TASK
             rows = changes.coalesce(tasks) if listed else changes
             if plan.contract.write_mode == "copy-on-write":
@@ -69,14 +71,19 @@ def merge_changes(
 
 
 def _merge_statement(
-    plan: ResolvedTable, layer: Layer, bounds: Bounds | None, key: list[tuple[str, str]], todo: Todo
+    plan: ResolvedTable,
+    layer: Layer,
+    bounds: Bounds | None,
+    key: list[tuple[str, str]],
+    todo: Todo,
+    target: str,
 ) -> str:
     condition = bounds_sql(bounds, key) if bounds else ""
     if todo.repairs:
-        return replace_sql(plan, layer, condition)
+        return replace_sql(plan, layer, condition, target)
     compares = not (todo.windows or todo.delta) or plan.entity is not None
     whole = plan.contract.copies and not todo.delta
-    return merge_sql(plan, layer, condition, compares=compares, whole=whole)
+    return merge_sql(plan, layer, condition, compares=compares, whole=whole, target=target)
 
 
 def _run_merge(spark: SparkSession, changes: DataFrame, statement: str, through: int) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.commits.commit import FOLDED
+from mirrorlake.destinations.iceberg.commits.shown_together import StagedVersion
 from mirrorlake.destinations.iceberg.spark.cost import Scan, counted
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.destinations.iceberg.spark.settings import activate
@@ -92,6 +93,24 @@ def replace_layer(
         properties: of the branch's snapshot.
     """
     lake, identifier = workspace.lake, layer.identifier
+    scan, staged = stage_replaced(workspace, plan, layer, todo, retyped, properties)
+    workspace.check_lease()
+    lake.replace_main(identifier, staged.branch, staged.expected, staged.columns)
+    failpoint("refold.shown")
+    lake.drop_branch(identifier, staged.branch)
+    return scan
+
+
+def stage_replaced(
+    workspace: Workspace,
+    plan: ResolvedTable,
+    layer: Layer,
+    todo: Todo,
+    retyped: Sequence[str],
+    properties: tuple[tuple[str, str], ...] = (),
+) -> tuple[Scan, StagedVersion]:
+    """`replace_layer`, but for the commit that shows it; what was read, and what is to be shown."""
+    lake, identifier = workspace.lake, layer.identifier
     drop_stale(lake, identifier)
     head, branch = lake.head(identifier), new_branch()
     start = lake.begin_branch(identifier, branch)
@@ -100,8 +119,4 @@ def replace_layer(
     scan = overwrite(workspace, plan, next_layer(layer, retyped), todo, target)
     failpoint("refold.written")
     flush_commits(lake.load(identifier), head, branch)
-    workspace.check_lease()
-    lake.replace_main(identifier, branch, head, next_names(retyped))
-    failpoint("refold.shown")
-    lake.drop_branch(identifier, branch)
-    return scan
+    return scan, StagedVersion(identifier, branch, head, next_names(retyped))

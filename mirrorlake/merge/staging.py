@@ -1,17 +1,20 @@
 """Staging branches: where a layer is written before it is shown. Readers see main alone.
 
-What belongs here: their names, and rows that are added to one. What doesn't: which rows.
+What belongs here: their names, what is on one and not shown yet, and rows that are added to one.
+What doesn't: which rows.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mirrorlake.destinations.base import Destination, Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.commits.commit import BASE
+from mirrorlake.destinations.iceberg.commits.shown_together import StagedVersion
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark.settings import activate
 
@@ -20,6 +23,24 @@ if TYPE_CHECKING:
 
 BRANCH = "mirror_fold_"
 """What the names of staging branches begin with."""
+
+
+@dataclass
+class StagedLayers:
+    """Layers of one table that are written on branches, and what is to be done once main shows
+    them.
+
+    Attributes:
+        versions: what main is to show, all at one moment.
+        records: what the ledger is to know then, each made when it is shown.
+        after: what follows that.
+    """
+
+    versions: list[StagedVersion] = field(default_factory=list[StagedVersion])
+    records: list[Callable[[], Iterable[Callable[[], object]]]] = field(
+        default_factory=list[Callable[[], Iterable[Callable[[], object]]]]
+    )
+    after: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
 
 def new_branch() -> str:

@@ -153,6 +153,7 @@ def merge_sql(
     *,
     compares: bool = True,
     whole: bool = False,
+    target: str | None = None,
 ) -> str:
     """The MERGE of ``mirror_changes`` into a layer.
 
@@ -161,6 +162,7 @@ def merge_sql(
         compares: whether a row that is equal already is left alone; without, the MERGE reads of
             the layer its key alone.
         whole: whether the changes are the whole table: what they lack is gone.
+        target: a branch of the layer, as Spark takes it; by default its main.
     """
     names = layer.names
     on = same_key(plan, layer, bounds)
@@ -184,26 +186,27 @@ def merge_sql(
     clauses.append(f"{new} ({', '.join(columns)}) VALUES ({values})")
     if whole:
         clauses.append("WHEN NOT MATCHED BY SOURCE THEN DELETE")
-    return f"MERGE INTO {layer.identifier.sql} t USING mirror_changes s ON {on} " + " ".join(
-        clauses
-    )
+    into = target or layer.identifier.sql
+    return f"MERGE INTO {into} t USING mirror_changes s ON {on} " + " ".join(clauses)
 
 
-def replace_sql(plan: ResolvedTable, layer: Layer, bounds: str = "") -> str:
+def replace_sql(
+    plan: ResolvedTable, layer: Layer, bounds: str = "", target: str | None = None
+) -> str:
     """The MERGE of ``mirror_changes`` that believes nothing of what a layer holds of their keys:
     every row of a key goes, however many there are, and its row among the changes comes.
 
     Each change is there twice: once to match, and once to match nothing and be inserted.
 
     Args:
-        bounds: as for `merge_sql`.
+        bounds, target: as for `merge_sql`.
     """
     names = layer.names
     columns = [as_sql_identifier(name) for name in names]
     values = ", ".join(f"s.{c}" for c in columns)
     source = f"SELECT *, explode(array(true, false)) AS {_OUT} FROM mirror_changes"  # noqa: S608
     return (
-        f"MERGE INTO {layer.identifier.sql} t USING ({source}) s"  # noqa: S608
+        f"MERGE INTO {target or layer.identifier.sql} t USING ({source}) s"  # noqa: S608
         f" ON s.{_OUT} AND {same_key(plan, layer, bounds)}"
         f" {' '.join([*_flagging(layer), 'WHEN MATCHED THEN DELETE'])}"
         f" WHEN NOT MATCHED AND NOT s.{_OUT} AND NOT s.{GONE}"

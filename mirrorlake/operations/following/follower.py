@@ -31,8 +31,9 @@ from mirrorlake.errors import (
 )
 from mirrorlake.ledger.records import Lease
 from mirrorlake.operations.following.between_rounds import BETWEEN_ROUNDS
+from mirrorlake.operations.following.followed_round import FollowedRound
 from mirrorlake.operations.following.log_owner import follower_lease, is_log_wanted
-from mirrorlake.operations.following.rounds import BACKOFF, FollowedRound, Rounds
+from mirrorlake.operations.following.rounds import BACKOFF, Rounds
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace

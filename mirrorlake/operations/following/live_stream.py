@@ -85,6 +85,12 @@ class LiveStream(LogStream):
         """Those that are followed."""
         return self._tables()
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether some of them are further in the log than the others: a round ended before it read
+        to where they are."""
+        return bool(self._waiting)
+
     def advance(self, seen: SourcePosition, end: LogEnd) -> Round:
         """Load what the log has up to its end, or as much of it as a round takes.
 

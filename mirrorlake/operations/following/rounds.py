@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -24,14 +24,20 @@ from pymysql.connections import Connection
 from mirrorlake.config import SourceConfig, TableContract
 from mirrorlake.errors import LeaseHeld, LedgerError, MirrorlakeError, SourceError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger.records import Lease
+from mirrorlake.ledger.records import Lease, Load
+from mirrorlake.operations.following.followed_round import FollowedRound, words_of
 from mirrorlake.operations.following.lag import age_at
 from mirrorlake.operations.following.live_stream import LiveStream, Round, distance
 from mirrorlake.operations.loading.binlog.following_table import FollowingTable
-from mirrorlake.operations.loading.follow_log import Followed, resolve_following
+from mirrorlake.operations.loading.follow_log import (
+    Followed,
+    follow_tables,
+    resolve_following,
+)
 from mirrorlake.operations.loading.moved_server import move_to_server, moved_tables
-from mirrorlake.operations.loading.results import SyncResult
-from mirrorlake.operations.loading.sync_tables import Synced, default_jobs, sync_tables
+from mirrorlake.operations.loading.results import Synced, SyncResult, add_results
+from mirrorlake.operations.loading.sync_tables import default_jobs, load_tables, sync_tables
+from mirrorlake.operations.loading.sync_together import has_copy
 from mirrorlake.operations.loading.unchanged import Look
 from mirrorlake.operations.publishers import publish_round
 from mirrorlake.operations.upkeep.maintain import Ages, maintain_table
@@ -47,41 +53,10 @@ VERSIONS: Final = 500
 """Rounds of a table after which its old versions expire."""
 KEEP: Final = timedelta(hours=1)
 """How old these are then."""
+MEETS: Final = 20
+"""Rounds in which nothing is shown while some tables are further in the log than the others."""
 BACKOFF: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Seconds until what failed is tried again; the last one from then on."""
-
-
-@dataclass(frozen=True)
-class FollowedRound:
-    """What one round did.
-
-    Attributes:
-        at: the source's clock (UTC, no zone) at its end.
-        lag_seconds: since when the source has what is not in clean.
-        lag_bytes: of the log that were not read at its end.
-        rows: row versions that raw got, by table.
-        changed: what became of tables that were not merely followed, in words.
-        failed: errors by table.
-        seconds: how long it took; ``load_seconds`` of these until raw had it.
-        place: how far the log was read, as file:offset.
-        reached: whether it read to where the log ended when it began.
-    """
-
-    at: datetime
-    lag_seconds: float
-    lag_bytes: int
-    rows: Mapping[str, int]
-    changed: Mapping[str, str]
-    failed: Mapping[str, MirrorlakeError]
-    seconds: float
-    load_seconds: float
-    place: str
-    reached: bool
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether it did, or tried, anything."""
-        return bool(self.rows or self.changed or self.failed)
 
 
 class Rounds:
@@ -108,6 +83,12 @@ class Rounds:
         self._retries: dict[str, _Retry] = {}
         # First what an earlier process left.
         self._unpublished = dict.fromkeys(self._contracts, _Retry())
+        # Loads that are in raw and not shown yet; and what else was done of a table for them.
+        self._unshown: dict[str, tuple[Load, ...]] = {}
+        self._changes: dict[str, tuple[str, ...]] = {}
+        self._loaded: dict[str, SyncResult] = {}
+        self._failed: dict[str, MirrorlakeError] = {}
+        self._waited = 0
         self._versions: Counter[str] = Counter()
         self._server = ""
 
@@ -193,59 +174,131 @@ class Rounds:
         began = time.monotonic()
         refuse_held(self._workspace.ledger, self._source.name)
         self._workspace.ledger.check_lease(self._lease)
-        read = Round()
-        if self._stream is not None:
-            read = self._stream.advance(*self._look())
+        read = self._advance()
+        altered = self._away(copied=True)
+        read = self._bring_here(altered, copied=True) or read
         loaded = time.monotonic()
         failpoint("follow.loaded")
-        done = self._sync(read)
+        done = self._fold()
+        # The others don't wait for copies; then all are at one place again.
+        if others := self._away(copied=False):
+            read = self._bring_here(others, copied=False) or read
+            done += self._fold()
         failpoint("follow.folded")
         failed = {one.contract.name: one.error for one in done if one.error is not None}
-        failed = self._publish(done) | failed
+        failed = self._publish(done) | self._failed | failed
+        self._failed.clear()
         self._maintain(done)
         return self._report(began, loaded, read, done, failed)
 
-    def _sync(self, read: Round) -> list[Synced]:
-        """Fold what was loaded, and sync what can't merely be followed."""
-        stream, now = self._stream, time.monotonic()
-        if stream is not None:
-            stream.leave(read.altered)
-        followed = self._followed()
-        due = {n for n, retry in self._retries.items() if retry.at <= now}
-        free = {n for n in self._contracts if n in due or n not in self._retries}
-        touched = free.intersection({*read.loads, *due}, followed)
-        away = free.difference(followed)
-        ledger = self._workspace.ledger
-        chosen = [
-            contract
-            for name, contract in self._contracts.items()
-            if name in touched or (name in away and not ledger.is_held(name))
-        ]
-        if not chosen:
+    def _advance(self) -> Round:
+        """Load what the log has of the tables that are followed."""
+        if self._stream is None:
+            return Round()
+        read = self._stream.advance(*self._look())
+        for name, loads in read.loads.items():
+            self._unshown[name] = (*self._unshown.get(name, ()), *loads)
+        self._stream.leave(read.altered)
+        return read
+
+    def _away(self, *, copied: bool) -> list[TableContract]:
+        """The tables that can't merely be followed, and are to be synced now.
+
+        Args:
+            copied: whether those that have a copy, or the others.
+        """
+        ledger, followed = self._workspace.ledger, self._followed()
+        names = [n for n in self._contracts if n not in followed and self._is_due(n)]
+        found = [self._contracts[n] for n in names if not ledger.is_held(n)]
+        return [c for c in found if has_copy(ledger, c) == copied and c.name not in self._failed]
+
+    def _is_due(self, name: str) -> bool:
+        retry = self._retries.get(name)
+        return retry is None or retry.at <= time.monotonic()
+
+    def _bring_here(self, contracts: Sequence[TableContract], *, copied: bool) -> Round | None:
+        """Load what tables need before they can be followed, and follow them with the others; None
+        where there are none.
+
+        Args:
+            copied: as `_away`'s: those of which the log tells that they are to be copied are left.
+        """
+        if not contracts:
+            return None
+        ready = follow_tables(self._workspace, contracts)
+        for name, found in ready.items():
+            self._unshown[name] = (*self._unshown.get(name, ()), *found.loads)
+            self._changes[name] = (*self._changes.get(name, ()), *found.changes)
+        left = [c for c in contracts if c.name not in ready]
+        left = [c for c in left if has_copy(self._workspace.ledger, c) == copied]
+        for one in self._load(left):
+            self._loaded[one.table] = one
+            self._unshown.setdefault(one.table, ())
+        loaded = [c.name for c in contracts if c.name in ready or c.name in self._loaded]
+        if loaded:
+            self._follow(loaded)
+        for name in set(loaded).difference(self._followed()):
+            self._retries[name] = self._retries.get(name, _Retry()).next()
+        return self._advance()
+
+    def _load(self, contracts: Sequence[TableContract]) -> list[SyncResult]:
+        jobs = default_jobs(self._workspace.config, contracts) if contracts else 1
+        done = list(load_tables(self._workspace, contracts, jobs=jobs, look=Look()))
+        for one in done:
+            if one.error is not None:
+                self._note_failure(one.contract.name, one.error)
+        return [one.result for one in done if one.result is not None]
+
+    def _note_failure(self, name: str, error: MirrorlakeError) -> None:
+        if isinstance(error, LedgerError) and not isinstance(error, LeaseHeld):
+            raise error
+        self._failed[name] = error
+        self._retries[name] = self._retries.get(name, _Retry()).next()
+
+    def _fold(self) -> list[Synced]:
+        """Fold what was loaded, and show it: all of it at one place of the log."""
+        stream = self._stream
+        if stream is None or stream.as_of is None or stream.place is None:
             return []
-        as_of = stream.as_of if stream is not None else None
+        followed = self._followed()
+        due = {name for name in self._retries if self._is_due(name)}
+        names = followed.intersection({*self._unshown, *due})
+        names = {n for n in names if n in due or n not in self._retries}
+        if not names or (stream.is_apart and self._waited < MEETS):
+            # Some are further than others: what is shown is of one place.
+            self._waited += bool(names)
+            return []
+        self._waited = 0
+        chosen = [contract for name, contract in self._contracts.items() if name in names]
+        place = None if stream.is_apart else stream.place
         known = {
-            name: Followed(tuple(read.loads.get(name, ())), as_of)
-            for name in touched
-            if as_of is not None
+            name: Followed(
+                self._unshown.get(name, ()), stream.as_of, self._changes.get(name, ()), place
+            )
+            for name in names
         }
         jobs = default_jobs(self._workspace.config, chosen)
-        done = list(sync_tables(self._workspace, chosen, jobs=jobs, look=Look(), followed=known))
-        self._heed(done, away)
+        done: list[Synced] = []
+        for one in sync_tables(self._workspace, chosen, jobs=jobs, look=Look(), followed=known):
+            name = one.contract.name
+            self._unshown.pop(name, None)
+            self._changes.pop(name, None)
+            before = self._loaded.pop(name, None)
+            if before is not None and one.result is not None:
+                one = replace(one, result=add_results(before, one.result))
+            done.append(one)
+        self._heed(done)
         return done
 
-    def _heed(self, done: Sequence[Synced], away: set[str]) -> None:
+    def _heed(self, done: Sequence[Synced]) -> None:
         """What became of tables that were synced: which to follow now, which to try again when."""
         again: list[str] = []
         for one in done:
             name = one.contract.name
             if one.error is not None:
-                if isinstance(one.error, LedgerError) and not isinstance(one.error, LeaseHeld):
-                    raise one.error
-                self._retries[name] = self._retries.get(name, _Retry()).next()
+                self._note_failure(name, one.error)
                 continue
-            copied = one.result is not None and one.result.window not in ("log", "unchanged")
-            if name in away or copied:
+            if one.result is not None and one.result.window not in ("log", "unchanged"):
                 again.append(name)
             self._retries.pop(name, None)
         if again:
@@ -298,17 +351,22 @@ class Rounds:
         end, stream = read_end(self._connection, self._source), self._stream
         place = stream.place.log if stream is not None and stream.place is not None else None
         results = [one.result for one in done if one.result is not None]
+        rows: Counter[str] = Counter()
+        for result in (one for one in results if one.unchanged is None):
+            rows[result.table] += result.rows
         return FollowedRound(
             at=end.clock,
             lag_seconds=round(age_at(stream.as_of if stream else None, end.clock), 3),
             lag_bytes=distance(end.files, place, end.position) if place is not None else 0,
-            rows={r.table: r.rows for r in results if r.unchanged is None},
-            changed={r.table: words for r in results if (words := _words(r))},
+            rows=dict(rows),
+            changed={r.table: words for r in results if (words := words_of(r))},
             failed=failed,
             seconds=round(time.monotonic() - began, 3),
             load_seconds=round(loaded - began, 3),
             place=str(place or ""),
             reached=not read.enough,
+            shown=max((r.shown for r in results), default=""),
+            left_out=tuple(n for n in self._contracts if n in failed or n not in self._followed()),
         )
 
 
@@ -322,8 +380,3 @@ class _Retry:
     def next(self) -> _Retry:
         seconds = BACKOFF[min(self.failures, len(BACKOFF) - 1)]
         return _Retry(time.monotonic() + seconds, self.failures + 1)
-
-
-def _words(result: SyncResult) -> str:
-    first = "the whole table was read" if result.window not in ("log", "unchanged") else ""
-    return "; ".join(filter(None, (result.changed or first, *result.put_right, result.held_back)))

@@ -7,6 +7,7 @@ What belongs here: the order of the layers. What doesn't: how one layer is folde
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -14,10 +15,12 @@ from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.tables.integrity import damage_errors
+from mirrorlake.errors import MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.protocol.load_run import settle_loads
 from mirrorlake.merge.fold import fold_into_new, fold_layer
-from mirrorlake.merge.statements import check_rules, deduped_layer
+from mirrorlake.merge.staging import StagedLayers
+from mirrorlake.merge.statements import Layer, check_rules, deduped_layer
 from mirrorlake.operations.loading.resolve import refuse_unloaded, resolve_table
 from mirrorlake.operations.other_writers.moved_layers import accept_made, put_right, refuse_unread
 from mirrorlake.operations.schema_changes.recorded_contracts import record_contract
@@ -74,48 +77,111 @@ def fold_layers(workspace: Workspace, plan: ResolvedTable) -> tuple[int, ...]:
         LeaseHeld: another run took the table over; this one writes nothing more.
         ConfigError: a column is to be hashed whose text MySQL and we might write differently.
     """
-    check_rules(plan, workspace.config.privacy.hash_key)
-    refuse_unread(workspace.ledger, plan.contract)
-    compared: set[str] = set()
-    records: list[Callable[[], None]] = []
-    with damage_errors(workspace.lake, workspace.ledger, plan.contract):
-        show_raw_view(workspace, plan)
-        hold_reshaped(workspace, plan)
-        hold_clean_view(workspace, plan)
-        seqs = _fold_deduped(workspace, plan, compared)
-        # While the table is at hand: `status` would have to open it.
-        counted = workspace.lake.counted(plan.deduped) if seqs else None
-        if counted is not None:
-            _note_surplus(workspace, plan, seqs, counted[1])
-        if plan.contract.clean == "table":
-            clean = renew_clean_table(workspace, plan)
-            fold_layer(workspace, plan, clean, compared)
-            show_clean_table(workspace, plan, clean)
+    fold = TableFold(workspace, plan)
+    fold.write()
+    return fold.finish()
+
+
+class TableFold:
+    """One table's fold: `write`, then `finish`, once readers see what was written.
+
+    Attributes:
+        staged: what `write` left on branches, for somebody to show it, and to record what it says,
+            before `finish`. None: readers see each layer as soon as it is written.
+
+    Args:
+        workspace: with the table's lease, until `finish` is done.
+        apart: whether what is written waits for that. A layer that is not there yet is made, and
+            seen, by itself.
+    """
+
+    def __init__(self, workspace: Workspace, plan: ResolvedTable, *, apart: bool = False) -> None:
+        self._workspace, self._plan = workspace, plan
+        self.staged = StagedLayers() if apart else None
+        self._seqs: tuple[int, ...] = ()
+        self._counted: tuple[str, int] | None = None
+        self._clean: Layer | None = None
+        self._compared: set[str] = set()
+
+    def write(self) -> None:
+        """Write what the layers lack.
+
+        Raises:
+            MirrorlakeError: as `fold_layers`.
+        """
+        workspace, plan = self._workspace, self._plan
+        check_rules(plan, workspace.config.privacy.hash_key)
+        refuse_unread(workspace.ledger, plan.contract)
+        with damage_errors(workspace.lake, workspace.ledger, plan.contract):
+            show_raw_view(workspace, plan)
+            hold_reshaped(workspace, plan)
+            hold_clean_view(workspace, plan)
+            self._write_deduped()
+            if self.staged is None:
+                self._count()
+            if plan.contract.clean == "table":
+                self._clean = renew_clean_table(workspace, plan)
+                # One that has not its name yet is not seen: it takes it when it is whole.
+                new = self._clean.identifier != plan.clean
+                staged = None if new else self.staged
+                fold_layer(workspace, plan, self._clean, self._compared, staged)
+
+    def finish(self) -> tuple[int, ...]:
+        """Have all else that readers see, and the ledger, say the same as the layers; the numbers
+        of the loads that deduped did not hold before.
+
+        Raises:
+            MirrorlakeError: as `fold_layers`.
+        """
+        workspace, plan = self._workspace, self._plan
+        records: list[Callable[[], None]] = []
+        with damage_errors(workspace.lake, workspace.ledger, plan.contract):
+            if self.staged is not None:
+                for act in self.staged.after:
+                    act()
+                self._count()
+            if self._clean is not None:
+                show_clean_table(workspace, plan, self._clean)
+            else:
+                make_clean_view(workspace, plan, records)
+            keep_streamed(workspace, plan)
+            fill_versions_table(workspace, plan, self._compared)
+        failpoint("clean.committed")
+        ledger, contract = workspace.ledger, plan.contract
+        if self._counted is not None:
+            records.append(partial(ledger.record_counts, {plan.name: self._counted}))
+        if records:
+            ledger.together(*records, lambda: record_contract(ledger, contract))
         else:
-            make_clean_view(workspace, plan, records)
-        keep_streamed(workspace, plan)
-        fill_versions_table(workspace, plan, compared)
-    failpoint("clean.committed")
-    ledger, contract = workspace.ledger, plan.contract
-    if counted is not None:
-        records.append(partial(ledger.record_counts, {plan.name: counted}))
-    if records:
-        ledger.together(*records, lambda: record_contract(ledger, contract))
-    else:
-        record_contract(ledger, contract)
-    return seqs
+            record_contract(ledger, contract)
+        return self._seqs
 
+    def abandon(self) -> None:
+        """Drop what was written and is not to be shown."""
+        for one in self.staged.versions if self.staged is not None else ():
+            with suppress(MirrorlakeError):  # the next fold does it
+                self._workspace.check_lease()
+                self._workspace.lake.drop_branch(one.identifier, one.branch)
 
-def _fold_deduped(workspace: Workspace, plan: ResolvedTable, compared: set[str]) -> tuple[int, ...]:
-    layer = deduped_layer(plan)
-    if is_free(workspace, plan.deduped):
-        seqs = fold_into_new(workspace, plan, layer, compared)
-        if seqs is not None:
-            return seqs
-    layer = begin_layer(workspace, plan, layer)
-    seqs = fold_layer(workspace, plan, layer, compared)
-    show_layer(workspace, plan, layer, plan.deduped)
-    return seqs
+    def _write_deduped(self) -> None:
+        workspace, plan, layer = self._workspace, self._plan, deduped_layer(self._plan)
+        if is_free(workspace, plan.deduped):
+            seqs = fold_into_new(workspace, plan, layer, self._compared)
+            if seqs is not None:
+                self._seqs = seqs
+                return
+        layer = begin_layer(workspace, plan, layer)
+        new = layer.identifier != plan.deduped
+        parts = (workspace, plan, layer, self._compared, None if new else self.staged)
+        self._seqs = fold_layer(*parts)
+        show_layer(workspace, plan, layer, plan.deduped)
+
+    def _count(self) -> None:
+        """Count deduped while the table is at hand: `status` would have to open it."""
+        workspace, plan = self._workspace, self._plan
+        self._counted = workspace.lake.counted(plan.deduped) if self._seqs else None
+        if self._counted is not None:
+            _note_surplus(workspace, plan, self._seqs, self._counted[1])
 
 
 def _note_surplus(

@@ -13,10 +13,11 @@ What belongs here: which tables are followed, and from where. What doesn't: the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pymysql.connections import Connection
@@ -35,7 +36,7 @@ from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:  # the decoder is imported once a table follows a log: each sync comes by here
     from mirrorlake.operations.loading.binlog.following_table import FollowingTable, Leased
-    from mirrorlake.sources.mysql.following.log_state import LogEnd
+    from mirrorlake.sources.mysql.following.log_state import LogEnd, LogPlace
 
 logger = logging.getLogger(__name__)
 
@@ -48,15 +49,20 @@ class Followed:
         loads: of its changes, in their order.
         as_of: up to when (UTC, by the source) its raw has all that was committed.
         changes: what was followed of its columns, in words.
+        place: up to which place of the log; None where that was not noted.
     """
 
     loads: tuple[Load, ...]
     as_of: datetime
     changes: tuple[str, ...] = ()
+    place: LogPlace | None = None
 
 
 def follow_tables(
-    workspace: Workspace, contracts: Sequence[TableContract], *, end: LogEnd | None = None
+    workspace: Workspace,
+    contracts: Sequence[TableContract],
+    *,
+    ends: Mapping[str, LogEnd] = MappingProxyType({}),
 ) -> dict[str, Followed]:
     """Load what the log says of tables that have their copy; what became of each, by name.
 
@@ -64,8 +70,8 @@ def follow_tables(
     read again as a whole, or something failed. Whoever syncs it next says which, and why.
 
     Args:
-        end: where the log of their one source ended, and they are followed to; those that are
-            beyond it are left. By default each source's log as it ends now.
+        ends: by source: where its log ended, and they are followed to; those that are beyond it
+            are left. By default each source's log as it ends now.
 
     Raises:
         LedgerError: the ledger failed.
@@ -75,7 +81,7 @@ def follow_tables(
     for source in dict.fromkeys(contract.source for contract in mine):
         try:
             tables = [c for c in mine if c.source == source]
-            found |= _follow_source(workspace, tables, workspace.leased, end)
+            found |= _follow_source(workspace, tables, workspace.leased, ends.get(source))
         except SourceError as error:
             logger.warning("source %s: its log was not followed: %s", source, error)
     return found
@@ -136,7 +142,10 @@ def _follow_source(
         stream = LogStream(workspace, connection, leased, seen, end, tables, raises=alone)
         stream.follow()
     at = end.clock.replace(tzinfo=UTC)
-    return {t.contract.name: Followed(tuple(t.loads), at, tuple(t.changes)) for t in stream.done}
+    return {
+        t.contract.name: Followed(tuple(t.loads), at, tuple(t.changes), t.place)
+        for t in stream.done
+    }
 
 
 def resolve_following(

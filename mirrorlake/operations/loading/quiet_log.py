@@ -39,10 +39,12 @@ class QuietLog:
     Attributes:
         tables: of which the log has nothing new, by name: with how far they were followed by now.
         moved_on: whether that is further than the ledger knows.
+        end: where the log ended then; None where it was not asked.
     """
 
     tables: dict[str, LogProgress]
     moved_on: bool = False
+    end: LogEnd | None = None
 
 
 def find_quiet(
@@ -74,11 +76,13 @@ def find_quiet(
     places = {text: LogPlace.parse(text) for text in {p.place for p in standing.values()}}
     waiting = {n: places[p.place] for n, p in standing.items()}
     if all(place.log == end.position for place in places.values()):
-        return QuietLog(_up_to(standing, end, None))
+        return QuietLog(_up_to(standing, end, None), end=end)
     look = _Look(connection, source, server, end, {n: mine[n] for n in waiting}, waiting)
     place = look.read()
     quiet = {n: p for n, p in standing.items() if n not in look.moved}
-    return QuietLog(_up_to(quiet, end, place), moved_on=bool(quiet)) if place else QuietLog({})
+    if place is None:
+        return QuietLog({})
+    return QuietLog(_up_to(quiet, end, place), moved_on=bool(quiet), end=end)
 
 
 def note_quiet(ledger: Ledger, found: QuietLog) -> None:

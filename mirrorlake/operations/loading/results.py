@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from mirrorlake.config import TableContract
-from mirrorlake.errors import CommitConflict
+from mirrorlake.errors import CommitConflict, MirrorlakeError
 from mirrorlake.ledger import Load
 from mirrorlake.operations.loading.unchanged import Unchanged
 
@@ -49,6 +50,9 @@ class SyncResult:
             and what followed, in words; empty where nothing was changed.
         held_back: which prepared transaction (XA) from before its server's last start keeps its
             windows reaching further and further back, in words; else empty.
+        shown: of several tables that follow one log, how readers got to see what was folded:
+            ``together``, at one moment of the catalog; ``one by one``, where the catalog can't.
+            Empty where a table was shown by itself, or nothing was.
     """
 
     table: str
@@ -80,6 +84,16 @@ class SyncResult:
     put_right: tuple[str, ...] = ()
     changed: str = ""
     held_back: str = ""
+    shown: str = ""
+
+
+@dataclass(frozen=True)
+class Synced:
+    """What became of one table: a result, or an error."""
+
+    contract: TableContract
+    result: SyncResult | None = None
+    error: MirrorlakeError | None = None
 
 
 def result_of(
@@ -131,7 +145,7 @@ def result_of(
 def unchanged_result(found: Unchanged, settled: int, folded: int, seconds: float) -> SyncResult:
     """The result of a sync that found its table unchanged."""
     at = found.as_of.replace(tzinfo=None).isoformat(sep=" ")
-    figures = dict.fromkeys(_FIGURES, 0)
+    figures: dict[str, Any] = dict.fromkeys(_FIGURES, 0)
     return SyncResult(
         **figures,
         table=found.contract.name,
@@ -150,6 +164,37 @@ def unchanged_result(found: Unchanged, settled: int, folded: int, seconds: float
         changed="",
         held_back="",
         unchanged=found.evidence,
+    )
+
+
+def add_results(first: SyncResult, then: SyncResult) -> SyncResult:
+    """What two steps of one table's sync did."""
+    if then.unchanged is not None:
+        loaded = first
+    elif first.unchanged is not None:
+        loaded = then
+    else:
+        names = (*_FIGURES, "written", "carried")
+        sums: dict[str, Any] = {n: getattr(first, n) + getattr(then, n) for n in names}
+        columns = Counter(first.original_columns) + Counter(then.original_columns)
+        loaded = replace(
+            first,
+            **sums,
+            load_id=then.load_id,
+            longest_query=max(first.longest_query, then.longest_query),
+            read_seconds=round(first.read_seconds + then.read_seconds, 3),
+            original_columns=dict(sorted(columns.items())),
+            until=max(first.until, then.until),
+        )
+    return replace(
+        loaded,
+        folded=first.folded + then.folded,
+        settled=first.settled + then.settled,
+        seconds=round(first.seconds + then.seconds, 2),
+        put_right=(*first.put_right, *then.put_right),
+        changed="; ".join(filter(None, (first.changed, then.changed))),
+        held_back=then.held_back or first.held_back,
+        shown=then.shown or first.shown,
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cache, partial
 from typing import Any
@@ -18,7 +20,6 @@ from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.load.protocol.load_run import settle_loads
 from mirrorlake.load.protocol.protocol import load_window
 from mirrorlake.load.protocol.receipts import recovered_words, still_open, warn_of_unseen
-from mirrorlake.load.protocol.verify import form_of_rows
 from mirrorlake.merge.fold import folds_by_spark
 from mirrorlake.operations.loading.accept import refuse_other_server
 from mirrorlake.operations.loading.fold import fold_layers, fold_table
@@ -32,20 +33,10 @@ from mirrorlake.operations.loading.load_by_log import (
 from mirrorlake.operations.loading.next_load import plan_next_load, warn_of_set_back
 from mirrorlake.operations.loading.resolve import resolve_table
 from mirrorlake.operations.loading.results import SyncResult, result_of, unchanged_result
+from mirrorlake.operations.loading.stamps import find_equal, stamp_table
 from mirrorlake.operations.loading.taken_up import note_columns, record_known, record_version
-from mirrorlake.operations.loading.unchanged import (
-    Look,
-    Unchanged,
-    form_digest,
-    note_unchanged,
-    stamp_followed,
-    stamp_of,
-    was_read_after,
-)
+from mirrorlake.operations.loading.unchanged import Look, Unchanged, note_unchanged
 from mirrorlake.operations.other_writers.moved_layers import accept_made, put_right
-from mirrorlake.proof.comparing.report import digest_text
-from mirrorlake.proof.ranges.ranges import NOTHING
-from mirrorlake.proof.sides.mysql_side import SourceSide
 from mirrorlake.serving.streamed import hold_streamed
 from mirrorlake.sources.mysql.changes.open_writes import NOTHING_OPEN
 from mirrorlake.sources.mysql.changes.replica import read_reach
@@ -61,8 +52,6 @@ from mirrorlake.workspace import Workspace
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 4
-DIGESTED_ROWS = 200_000
-"""A larger table is not digested before it is read: where it changed, that was in vain."""
 _LONG_ROWS = 200_000
 """The server digests a larger copy for a second or more before its first row: Spark starts then,
 while nothing else is done here, and not beside the reading."""
@@ -127,7 +116,7 @@ def fold_looked(workspace: Workspace, contract: TableContract, look: Look) -> in
     def stamp(leased: Workspace, connection: Connection[Any], plan: ResolvedTable) -> None:
         newest = leased.ledger.newest_attempts([plan.name]).get(plan.name)
         if newest is not None and newest.seq > look.through.get(plan.name, 0):
-            _stamp(leased, connection, plan, look, None)
+            stamp_table(leased, connection, plan, look, None)
 
     return fold_table(workspace, contract, stamp)
 
@@ -169,9 +158,16 @@ def _chain(
         followed = follow_tables(workspace, [contract]).get(contract.name)
     if look is not None and contract.name in look.unchanged:
         return unchanged_result(look.unchanged[contract.name], 0, 0, 0.0)
+    with refusal_recorded(workspace, contract):
+        return _run_chain(workspace, contract, terms, days, look, followed, fold=fold)
+
+
+@contextmanager
+def refusal_recorded(workspace: Workspace, contract: TableContract) -> Iterator[None]:
+    """A table's sync: what stops it before a load of it begins is written down."""
     began = datetime.now(UTC)
     try:
-        return _run_chain(workspace, contract, terms, days, look, followed, fold=fold)
+        yield
     except LedgerError:
         raise  # held by another run, or nowhere to write it down
     except MirrorlakeError as error:
@@ -192,37 +188,88 @@ def _run_chain(
     *,
     fold: bool,
 ) -> SyncResult:
-    started = time.monotonic()
     source = workspace.config.sources[contract.source]
     with session(source, contract.database) as connection:
-        plan = resolve_table(workspace, contract, connection)
-        with workspace.leased(contract) as leased:
-            repaired = put_right(leased, contract, plan.key) if leased.moved else []
-            settled = len(settle_loads(leased, contract))
-            compared = look if look is not None and not leased.moved else None
-            unchanged = _find_equal(leased, connection, plan, compared) if compared else None
-            if fold:
-                large = contract.copies and plan.table.estimated_rows > _LONG_ROWS
-                if unchanged is None and large and folds_by_spark(leased, plan):
-                    leased.spark.start_early()
-                terms = replace(terms, progress=_starting_spark(leased, plan, terms.progress))
-            loads: list[Load] = []
-            if unchanged is None:
-                plan, loads = _load_again(leased, connection, plan, terms, days, followed)
-                unchanged = None if loads else followed_unchanged(leased, contract, followed)
-            folded = fold_layers(leased, plan) if fold else ()
-            if fold:
-                repaired = accept_made(leased, contract, repaired)
-            if look is not None and fold:
-                _stamp(leased, connection, plan, look, unchanged)
-            elif unchanged is not None:
-                note_unchanged(leased.ledger, [unchanged])
-    seconds = time.monotonic() - started
-    if unchanged is not None:
-        return unchanged_result(unchanged, settled, len(folded), seconds)
-    result = result_of(contract, loads, settled, len(folded), seconds)
-    words = {"changed": "; ".join(leased.changes), "held_back": "".join(leased.holding)}
-    return replace(result, put_right=tuple(repaired), **words)
+        parts = (workspace, connection, contract, terms, days, look, followed)
+        with loaded_table(*parts, fold=fold) as loaded:
+            folded = fold_layers(loaded.leased, loaded.plan) if fold else ()
+            return loaded.finish(connection, folded, fold=fold)
+
+
+@contextmanager
+def loaded_table(
+    workspace: Workspace,
+    connection: Connection[Any],
+    contract: TableContract,
+    terms: LoadTerms,
+    days: tuple[date, date] | None,
+    look: Look | None,
+    followed: Followed | None,
+    *,
+    fold: bool,
+) -> Iterator[LoadedTable]:
+    """A table whose raw has what it is to have, under its lease until the block ends."""
+    started = time.monotonic()
+    plan = resolve_table(workspace, contract, connection)
+    with workspace.leased(contract) as leased:
+        repaired = put_right(leased, contract, plan.key) if leased.moved else []
+        settled = len(settle_loads(leased, contract))
+        compared = look if look is not None and not leased.moved else None
+        unchanged = find_equal(leased, connection, plan, compared) if compared else None
+        if fold:
+            large = contract.copies and plan.table.estimated_rows > _LONG_ROWS
+            if unchanged is None and large and folds_by_spark(leased, plan):
+                leased.spark.start_early()
+            terms = replace(terms, progress=_starting_spark(leased, plan, terms.progress))
+        loads: list[Load] = []
+        if unchanged is None:
+            plan, loads = _load_again(leased, connection, plan, terms, days, followed)
+            unchanged = None if loads else followed_unchanged(leased, contract, followed)
+        yield LoadedTable(leased, plan, loads, unchanged, look, settled, repaired, started)
+
+
+@dataclass(frozen=True)
+class LoadedTable:
+    """A table that was loaded, whose lease is held.
+
+    Attributes:
+        loads: what was loaded; none where it was ``unchanged``.
+        look: what was seen before, if that.
+        settled: how many loads of dead runs were put right first.
+        repaired: what was put right of its lake tables, in words.
+    """
+
+    leased: Workspace
+    plan: ResolvedTable
+    loads: Sequence[Load]
+    unchanged: Unchanged | None
+    look: Look | None
+    settled: int
+    repaired: list[str]
+    started: float
+
+    def finish(
+        self, connection: Connection[Any] | None, folded: Sequence[int], *, fold: bool
+    ) -> SyncResult:
+        """Write down what the next look needs to know; what was done.
+
+        Args:
+            connection: not needed of a table that follows a log.
+            folded: the numbers of the loads that were folded.
+            fold: whether all layers were.
+        """
+        leased, contract, unchanged = self.leased, self.plan.contract, self.unchanged
+        repaired = accept_made(leased, contract, self.repaired) if fold else self.repaired
+        if self.look is not None and fold:
+            stamp_table(leased, connection, self.plan, self.look, unchanged)
+        elif unchanged is not None:
+            note_unchanged(leased.ledger, [unchanged])
+        seconds = time.monotonic() - self.started
+        if unchanged is not None:
+            return unchanged_result(unchanged, self.settled, len(folded), seconds)
+        result = result_of(contract, self.loads, self.settled, len(folded), seconds)
+        words = {"changed": "; ".join(leased.changes), "held_back": "".join(leased.holding)}
+        return replace(result, put_right=tuple(repaired), **words)
 
 
 def _starting_spark(
@@ -239,77 +286,6 @@ def _starting_spark(
             progress(seen)
 
     return report
-
-
-def _find_equal(
-    workspace: Workspace, connection: Connection[Any], plan: ResolvedTable, look: Look
-) -> Unchanged | None:
-    """The newest copy of a table, if MySQL has the very rows that it read; None where that is not
-    known without reading them.
-
-    The digests are those by which the copy was proved before anybody saw it, over the rows that
-    are there now, in one statement.
-    """
-    stamp, ledger = look.known.get(plan.name), workspace.ledger
-    if stamp is None or stamp.form is None:
-        return None
-    newest = ledger.newest_attempts([plan.name]).get(plan.name)
-    if newest is None or newest.seq != stamp.seq:
-        return None
-    receipt = newest.receipt
-    if not plan.contract.copies or receipt is None or newest.raw_table != plan.raw.name:
-        return None
-    if plan.table.estimated_rows > DIGESTED_ROWS:
-        return None
-    table = workspace.lake.load(plan.raw)
-    if table is None or receipt.source_digest is None:
-        return None
-    rows = form_of_rows(connection, plan, table)
-    if form_digest(rows.source_digest) != stamp.form:
-        return None
-    clock = look.shown[plan.name].clock
-    limit = plan.source.skip_unchanged
-    if limit is None or datetime.fromisoformat(clock).replace(tzinfo=UTC) - stamp.read_at >= limit:
-        return None
-    side = SourceSide(plan.table, rows, (), "")
-    current = side.read_groups(connection, side.groups_sql("0")).get(0, NOTHING)
-    if (current.rows, digest_text(current)) != (receipt.rows, receipt.source_digest):
-        return None
-    return Unchanged(plan.contract, newest, "digest", look.as_of[plan.name])
-
-
-def _stamp(
-    workspace: Workspace,
-    connection: Connection[Any],
-    plan: ResolvedTable,
-    look: Look,
-    unchanged: Unchanged | None,
-) -> None:
-    """Write down what the next look needs to know this table unchanged."""
-    if plan.contract.by_log:
-        workspace.check_lease()
-        followed = stamp_followed(workspace.config, plan.contract, workspace.ledger)
-        if followed is not None:
-            workspace.ledger.record_stamp(followed)
-        return
-    shown, ledger = look.shown.get(plan.name), workspace.ledger
-    newest = ledger.newest_attempts([plan.name]).get(plan.name)
-    if shown is None or newest is None:
-        return
-    if unchanged is None and not was_read_after(newest, shown):
-        return
-    form = None
-    proved = newest.receipt is not None and newest.receipt.source_digest is not None
-    table = workspace.lake.load(plan.raw) if plan.contract.copies and proved else None
-    if table is not None:
-        form = form_of_rows(connection, plan, table).source_digest
-    workspace.check_lease()
-    stamp = stamp_of(workspace.config, plan.contract, newest, shown, form)
-    if stamp is None:
-        return
-    if unchanged is not None:
-        stamp = replace(stamp, seen_at=unchanged.as_of, evidence=unchanged.evidence)
-    ledger.record_stamp(stamp)
 
 
 def _load_again(

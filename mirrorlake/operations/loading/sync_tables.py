@@ -14,13 +14,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.merge.fold import SMALL_COPY
 from mirrorlake.operations.loading.follow_log import Followed, follow_tables
-from mirrorlake.operations.loading.results import SyncResult
-from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.operations.loading.results import Synced, SyncResult
+from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.operations.loading.sync_together import Act, GroupSync, group_by_log
 from mirrorlake.operations.loading.unchanged import Look
 from mirrorlake.operations.loading.worker_process import Orders, WorkerProcess
 from mirrorlake.table.progress import OnProgress, Progress
@@ -32,15 +34,6 @@ _WORTH_A_WORKER = 16
 """So many small tables take as long as the start of a worker, and more."""
 Watch = Callable[[TableContract], AbstractContextManager[OnProgress]]
 """What a table's load is watched by, while the block runs."""
-
-
-@dataclass(frozen=True)
-class Synced:
-    """What became of one table: a result, or an error."""
-
-    contract: TableContract
-    result: SyncResult | None = None
-    error: MirrorlakeError | None = None
 
 
 def default_jobs(config: Config, contracts: Sequence[TableContract]) -> int:
@@ -65,8 +58,9 @@ def sync_tables(
 ) -> Iterator[Synced]:
     """Sync tables, ``jobs`` of them at once; what became of each, as they end.
 
-    A table that fails does not stop the others. Where the caller stops early, or is interrupted,
-    tables that have not begun are left, and those that have are given up as soon as they can be.
+    Several tables that follow the log of one source are shown at one moment. A table that fails
+    does not stop the others. Where the caller stops early, or is interrupted, tables that have not
+    begun are left, and those that have are given up as soon as they can be.
 
     Args:
         accept_smaller, look: see `sync_table`.
@@ -77,13 +71,26 @@ def sync_tables(
     if look is not None and all(contract.name in look.estimates for contract in contracts):
         workspace.spark.expect(_rows_to_fold(workspace, contracts, look))
     if followed is None:
-        followed = follow_tables(workspace, contracts)
+        followed = follow_tables(workspace, contracts, ends=look.ends if look is not None else {})
+    groups = group_by_log(workspace.ledger, contracts, followed)
+    groups = [group for group in groups if group.is_shown_at_once]
+    grouped = {contract.name for group in groups for contract in group.all}
     work = _Work(workspace, accept_smaller, look, watch or _unwatched, followed)
-    if jobs == 1:
-        for contract in contracts:
-            yield work.sync(contract)
-        return
-    yield from work.side_by_side(contracts, jobs)
+    yield from work.run(jobs, [c for c in contracts if c.name not in grouped])
+    for group in groups:
+        run = partial(work.run, jobs)
+        yield from GroupSync(workspace, look, accept_smaller, {**followed}, run).sync(group)
+
+
+def load_tables(
+    workspace: Workspace, contracts: Sequence[TableContract], *, jobs: int, look: Look
+) -> Iterator[Synced]:
+    """The same without their folds: only raw moves."""
+
+    def load(contract: TableContract, report: OnProgress) -> SyncResult:
+        return load_table(workspace, contract, report, look=look)
+
+    yield from _Work(workspace, False, look, _unwatched, {}).run(jobs, contracts, load)
 
 
 def _rows_to_fold(workspace: Workspace, contracts: Sequence[TableContract], look: Look) -> int:
@@ -133,30 +140,48 @@ class _Work:
     followed: Mapping[str, Followed]
     stopped: threading.Event = field(default_factory=threading.Event)
 
-    def sync(self, contract: TableContract) -> Synced:
+    def run(
+        self, jobs: int, contracts: Sequence[TableContract], act: Act | None = None
+    ) -> Iterator[Synced]:
+        """Do something with tables, so many at once; by default sync them."""
+        act = act or self._sync
+        if jobs > 1 and contracts:
+            yield from self._side_by_side(contracts, jobs, act)
+            return
+        for contract in contracts:
+            yield self._try(contract, act)
+
+    def _sync(self, contract: TableContract, report: OnProgress) -> SyncResult:
+        return sync_table(
+            self.workspace,
+            contract,
+            report,
+            accept_smaller=self.accept_smaller,
+            look=self.look,
+            followed=self.followed.get(contract.name),
+        )
+
+    def _try(self, contract: TableContract, act: Act) -> Synced:
         """One table, in this thread."""
         try:
             with self.watch(contract) as report:
-                result = sync_table(
-                    self.workspace,
-                    contract,
-                    self._heeding(report),
-                    accept_smaller=self.accept_smaller,
-                    look=self.look,
-                    followed=self.followed.get(contract.name),
-                )
+                return Synced(contract, act(contract, self._heeding(report)))
         except MirrorlakeError as error:
             return Synced(contract, error=error)
-        return Synced(contract, result)
 
-    def side_by_side(self, contracts: Sequence[TableContract], jobs: int) -> Iterator[Synced]:
+    def _side_by_side(
+        self, contracts: Sequence[TableContract], jobs: int, act: Act
+    ) -> Iterator[Synced]:
+        self.stopped.clear()
         small = [c for c in contracts if self._is_for_a_worker(c, jobs)]
         workers = min(jobs - 1, len(small) // _WORTH_A_WORKER, (os.cpu_count() or 1) - 1)
         waiting = _Waiting(small if workers else [], contracts)
         ended: queue.SimpleQueue[Synced | BaseException] = queue.SimpleQueue()
         threads = [
             threading.Thread(
-                target=self._run, args=(waiting, ended, number < workers), name=f"sync-{number}"
+                target=self._run,
+                args=(waiting, ended, act, number < workers),
+                name=f"sync-{number}",
             )
             for number in range(min(jobs, len(contracts)))
         ]
@@ -194,6 +219,7 @@ class _Work:
         self,
         waiting: _Waiting,
         ended: queue.SimpleQueue[Synced | BaseException],
+        act: Act,
         with_worker: bool,
     ) -> None:
         """One of the threads: table after table, in a Spark session of its own; small ones in a
@@ -203,7 +229,7 @@ class _Work:
                 self._run_worker(waiting, ended)
             with self.workspace.spark.own_session():
                 while not self.stopped.is_set() and (contract := waiting.next()):
-                    ended.put(self.sync(contract))
+                    ended.put(self._try(contract, act))
         except BaseException as error:  # noqa: BLE001 - the caller's thread raises it
             ended.put(error)
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import mirrorlake
 from mirrorlake.config import Config, TableContract
@@ -31,6 +32,9 @@ from mirrorlake.sources.mysql.changes.change_stamps import ChangeStamp, read_sta
 from mirrorlake.sources.mysql.changes.replica import read_reach
 from mirrorlake.sources.mysql.introspection.introspect import estimate_rows
 from mirrorlake.sources.mysql.sessions.connect import read_clock, session
+
+if TYPE_CHECKING:
+    from mirrorlake.sources.mysql.following.log_state import LogEnd
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +69,8 @@ class Look:
         unchanged: those of which the sources showed that they are.
         through: the number of each one's newest load then: only a higher one read after the look.
         estimates: about how many rows the tables have, by their servers' statistics.
+        ends: by source, where its log ended: the others of its tables are followed to there, so
+            that all are of one place.
     """
 
     shown: Mapping[str, ChangeStamp] = field(default_factory=dict[str, ChangeStamp])
@@ -73,6 +79,7 @@ class Look:
     unchanged: Mapping[str, Unchanged] = field(default_factory=dict[str, Unchanged])
     through: Mapping[str, int] = field(default_factory=dict[str, int])
     estimates: Mapping[str, int] = field(default_factory=dict[str, int])
+    ends: Mapping[str, LogEnd] = field(default_factory=dict[str, "LogEnd"])
 
 
 def look_at(
@@ -112,17 +119,19 @@ def look_at(
             unchanged[name] = Unchanged(contract, loads[name], evidence, as_of[name])
     if noted:
         note_unchanged(ledger, [*unchanged.values()])
-    unchanged |= _by_their_logs(config, ledger, following, noted=noted)
+    by_log, ends = _by_their_logs(config, ledger, following, noted=noted)
+    unchanged |= by_log
     through = {name: load.seq for name, load in loads.items()}
-    return Look(shown, as_of, known, unchanged, through, estimates)
+    return Look(shown, as_of, known, unchanged, through, estimates, ends)
 
 
 def _by_their_logs(
     config: Config, ledger: Ledger, contracts: Sequence[TableContract], *, noted: bool
-) -> dict[str, Unchanged]:
+) -> tuple[dict[str, Unchanged], dict[str, LogEnd]]:
     """The tables that follow a log which has nothing new of them, and that are in the lake as their
-    last sync left them."""
+    last sync left them; and where the logs ended."""
     unchanged: dict[str, Unchanged] = {}
+    ends: dict[str, LogEnd] = {}
     known = _known(config, ledger, contracts, ledger.newest_attempts([c.name for c in contracts]))
     for name in dict.fromkeys(c.source for c in contracts if c.name in known):
         mine = [c for c in contracts if c.source == name and c.name in known]
@@ -137,11 +146,13 @@ def _by_their_logs(
             continue
         if noted:
             note_quiet(ledger, found)
+        if found.tables and found.end is not None:
+            ends[name] = found.end
         loads = ledger.newest_attempts([*found.tables])
         for contract in (one for one in mine if one.name in found.tables):
             at = found.tables[contract.name].at
             unchanged[contract.name] = Unchanged(contract, loads[contract.name], BY_LOG, at)
-    return unchanged
+    return unchanged, ends
 
 
 def stamp_followed(config: Config, contract: TableContract, ledger: Ledger) -> Stamp | None:

@@ -19,7 +19,7 @@ from mirrorlake.ledger import Window
 from mirrorlake.operations.loading.accept import refuse_other_server
 from mirrorlake.operations.loading.next_load import find_next_load
 from mirrorlake.operations.loading.resolve import resolve_table
-from mirrorlake.operations.loading.sync import DIGESTED_ROWS
+from mirrorlake.operations.loading.stamps import DIGESTED_ROWS
 from mirrorlake.operations.loading.unchanged import Look, look_at
 from mirrorlake.operations.other_writers.moved_lake import find_all_moved
 from mirrorlake.operations.planning.forecasts import (

@@ -23,9 +23,9 @@ from mirrorlake.cli.main import cli
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.checking.check_layers import prove_raw_layer
 from mirrorlake.operations.following import follower
+from mirrorlake.operations.following.followed_round import FollowedRound
 from mirrorlake.operations.following.follower import FollowTerms, follow_source, followed_tables
 from mirrorlake.operations.following.log_owner import is_followed
-from mirrorlake.operations.following.rounds import FollowedRound
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
@@ -327,8 +327,8 @@ def test_what_is_printed(
     found = follow("--json")
     [line] = [json.loads(text) for text in found.stdout.splitlines()]
     assert sorted(line) == [
-        *("at", "changed", "errors", "lag_bytes", "lag_seconds", "load_seconds", "position"),
-        *("rows", "seconds", "tables"),
+        *("at", "changed", "errors", "lag_bytes", "lag_seconds", "left_out", "load_seconds"),
+        *("position", "rows", "seconds", "shown", "tables"),
     ]
     assert [one["table"] for one in line["errors"]] == [workspace.config.table("m").name]
     assert found.exit_code == line["errors"][0]["code"]

@@ -15,7 +15,8 @@ import pytest
 from demo.embedded import EmbeddedServer
 from mirrorlake.config import TableContract
 from mirrorlake.errors import MachineError, SchemaError
-from mirrorlake.operations.loading.sync_tables import Synced, Watch, sync_tables
+from mirrorlake.operations.loading.results import Synced
+from mirrorlake.operations.loading.sync_tables import Watch, sync_tables
 from mirrorlake.operations.loading.unchanged import Look, look_at
 from mirrorlake.operations.loading.worker_process import Orders, WorkerProcess
 from mirrorlake.table.progress import OnProgress

@@ -10,14 +10,16 @@ Source: Iceberg REST catalog specification, "Response codes of updateTable": aft
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pydantic
 import requests
-from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.rest import API_PREFIX, Endpoint, HttpMethod, RestCatalog
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
+    CommitFailedException,
     CommitStateUnknownException,
     ForbiddenError,
     OAuthError,
@@ -27,6 +29,7 @@ from pyiceberg.exceptions import (
     TooManyRequestsError,
     UnauthorizedError,
 )
+from pyiceberg.table import CommitTableRequest
 from urllib3.util import Retry
 
 from mirrorlake.config.fields import hide_url
@@ -42,6 +45,8 @@ _OF_GOOGLE = (
     "roles/serviceusage.serviceUsageConsumer on the project {}"
 )
 _BUSY = (429, 502, 503, 504)
+_TOGETHER = "transactions/commit"
+_UNKNOWN = (500, 502, 503, 504)
 _REFUSED = (UnauthorizedError, ForbiddenError, OAuthError, AuthorizationExpiredError)
 _FAILED = (
     CommitStateUnknownException,
@@ -54,6 +59,30 @@ _FAILED = (
 
 class RestLakeCatalog(RestCatalog):
     """The lake's catalog, where a REST server keeps it."""
+
+    @property
+    def commits_together(self) -> bool:
+        """Whether the server says that it commits to several tables at once."""
+        path = f"{API_PREFIX}/{_TOGETHER}"
+        return Endpoint(http_method=HttpMethod.POST, path=path) in self._supported_endpoints
+
+    def commit_together(self, changes: Sequence[CommitTableRequest]) -> None:
+        """Commit to several tables at once: to all of them, or to none.
+
+        Raises:
+            CommitFailedException: a requirement of one is not met; nothing was changed.
+            CommitStateUnknownException: the server failed, before or after.
+
+        Source: Iceberg REST catalog specification, "commitTransaction".
+        """
+        sent = {"table-changes": [json.loads(one.model_dump_json()) for one in changes]}
+        url = self.url(_TOGETHER, prefixed=True)
+        answer = self._session.post(url, data=json.dumps(sent).encode())
+        if answer.status_code == 409:
+            raise CommitFailedException(answer.text)
+        if answer.status_code in _UNKNOWN:
+            raise CommitStateUnknownException(answer.text)
+        answer.raise_for_status()
 
     def _create_session(self) -> requests.Session:
         session = super()._create_session()

@@ -12,7 +12,7 @@ a whole.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io import FileIO
 from pyiceberg.table import CreateTableTransaction, Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.update import TableUpdate, update_table_metadata
+from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 from pyiceberg.table.update.snapshot import ManageSnapshots
 from sqlalchemy.exc import OperationalError
 
@@ -47,6 +47,26 @@ _SET = sa.text(
     " AND table_namespace = :namespace AND table_name = :name"
     " AND (iceberg_type IS NULL OR iceberg_type <> 'VIEW')"
 )
+_MOVE = sa.text(
+    "UPDATE iceberg_tables SET previous_metadata_location = metadata_location,"
+    " metadata_location = :after WHERE catalog_name = :catalog"
+    " AND table_namespace = :namespace AND table_name = :name AND metadata_location = :before"
+)
+_NAMED = sa.text(
+    "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables"
+    " WHERE catalog_name = :catalog"
+)
+
+
+@dataclass(frozen=True)
+class MetadataMove:
+    """A table's metadata file that is written, and the one that it was made from, which the catalog
+    must still name when it takes it."""
+
+    namespace: str
+    name: str
+    before: str
+    after: str
 
 
 @dataclass(frozen=True)
@@ -108,6 +128,40 @@ class LakeCatalog(SqlCatalog):
         values["name"] = Catalog.table_name_from(identifier)
         with self.engine.begin() as connection:
             return connection.execute(_SET, values).rowcount == 1
+
+    def stage_metadata(
+        self,
+        table: Table,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> MetadataMove:
+        """Write what `commit_table` would, but for the step by which the catalog names it.
+
+        Raises:
+            CommitFailedException: a requirement is not met.
+        """
+        staged = self._update_and_stage_table(table, table.name(), requirements, updates)
+        self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
+        namespace = Catalog.namespace_to_string(Catalog.namespace_from(table.name()))
+        name = Catalog.table_name_from(table.name())
+        return MetadataMove(namespace, name, table.metadata_location, staged.metadata_location)
+
+    def move_together(self, moves: Sequence[MetadataMove]) -> list[MetadataMove]:
+        """Have the catalog name other metadata files of several tables, in one transaction. Those
+        of them of which it names another one by now: where there are any, nothing was moved."""
+        # In one order, so that no two wait for each other.
+        ordered = sorted(moves, key=lambda move: (move.namespace, move.name))
+        values = [{"catalog": self.name, **vars(move)} for move in ordered]
+        with self.engine.connect() as connection:
+            moved = connection.execute(_MOVE, values).rowcount
+            if moved == len(values):
+                connection.commit()
+                return []
+            connection.rollback()
+            rows = connection.execute(_NAMED, {"catalog": self.name}).all()
+        named = {(namespace, name): location for namespace, name, location in rows}
+        missed = [m for m in moves if named.get((m.namespace, m.name)) != m.before]
+        return missed or [*moves]
 
     def _find(self, values: dict[str, str]) -> str | None:
         """The metadata file that the catalog names now."""

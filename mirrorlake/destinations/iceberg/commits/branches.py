@@ -17,13 +17,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pyiceberg.table import Table, Transaction
+from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
-from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from mirrorlake.destinations.base import MAIN, Identifier
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
+from mirrorlake.destinations.iceberg.commits.column_names import name_columns
 from mirrorlake.destinations.iceberg.commits.commit import BY
 from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.errors import CommitConflict, LakeError
@@ -166,14 +166,7 @@ def _show_columns(
     columns: Mapping[str, str],
     failed: str,
 ) -> int:
-    """Set main to what a branch shows, and give its columns their names: one commit.
-
-    A version shows the columns that the table had when it was written: so main gets a version of
-    its own, which adds no file to the branch's.
-    """
-    head = table.snapshot_by_name(name)
-    summary = head.summary.additional_properties if head and head.summary else {}
-    ours = {key: value for key, value in summary.items() if key.startswith("mirrorlake.")}
+    """Set main to what a branch shows, and give its columns their names: one commit."""
     shown = -1
     with (
         lake.committing(
@@ -183,37 +176,8 @@ def _show_columns(
         ),
         table.transaction() as transaction,
     ):
-        _rename(transaction, table, columns)
-        with transaction.update_snapshot(ours, branch=name).fast_append() as append:
-            shown = append.snapshot_id
-        main = ManageSnapshots(transaction=transaction)
-        main.set_current_snapshot(snapshot_id=shown).commit()
+        shown = name_columns(transaction, table, name, columns)
     return shown
-
-
-def _rename(transaction: Transaction, table: Table, columns: Mapping[str, str]) -> None:
-    """Let columns take others' names and places, in the schema and in the order of rows."""
-    there = [field.name for field in table.schema().fields]
-    order = table.sort_order()
-    sources = [table.schema().find_column_name(field.source_id) for field in order.fields]
-    if any(source in columns for source in sources):
-        with transaction.update_sort_order() as update:
-            for field, source in zip(order.fields, sources, strict=True):
-                column = columns.get(str(source), str(source))
-                update.asc(column, field.transform, field.null_order)
-    with transaction.update_schema() as update:
-        before: str | None = None
-        for name in [name for name in there if name not in columns.values()]:
-            column = columns.get(name, name)
-            if name in columns:
-                update.delete_column((name,))
-                if before is None:
-                    update.move_first((column,))
-                else:
-                    update.move_after((column,), (before,))
-            before = column
-        for name, column in columns.items():
-            update.rename_column((column,), name)
 
 
 def publish_branch(

@@ -25,7 +25,7 @@ from pyiceberg.schema import index_by_id
 from pyiceberg.table import CreateTableTransaction, Table
 from pyiceberg.typedef import Record
 
-from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.base import MAIN, Identifier
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
 from mirrorlake.destinations.iceberg.commits.commit import head_shown, remove_files
 from mirrorlake.destinations.iceberg.model import history, snapshot_property
@@ -65,6 +65,7 @@ def copy_rows(
     identifier: Identifier,
     at: int | None,
     properties: Mapping[str, str],
+    branch: str = MAIN,
 ) -> int:
     """Make a table hold exactly the rows of another table's files, in one commit; how many bytes
     were copied.
@@ -73,6 +74,7 @@ def copy_rows(
         identifier: the target's name.
         at: the target's snapshot by which it was decided to write it, None for an empty table.
         properties: of the new snapshot.
+        branch: that it is written on, and that ``at`` is the head of.
 
     Raises:
         CommitConflict: the table is not at ``at`` any more; nothing of this is visible.
@@ -81,7 +83,7 @@ def copy_rows(
         LakeError: the catalog or the storage failed; the table is as it was.
     """
     target, token = copied.target, uuid.uuid4().hex
-    if head_shown(target) != at:
+    if head_shown(target, branch) != at:
         raise _conflict(identifier)
     paths: list[str] = []
     try:
@@ -90,7 +92,7 @@ def copy_rows(
                 paths.append(f"{target.location()}/data/{token}-{number}.parquet")
                 _copy(copied.source, file, paths[-1], checksum)
         failpoint("fold.copied")
-        _commit(lake, identifier, copied, paths, {**properties, COPIED: token})
+        _commit(lake, identifier, copied, paths, {**properties, COPIED: token}, branch)
     except CommitUnknown:
         raise  # they may be the table's by now
     except BaseException:
@@ -105,18 +107,20 @@ def _commit(
     copied: CopiedFiles,
     paths: list[str],
     properties: dict[str, str],
+    branch: str,
 ) -> None:
     def landed() -> bool:
         table = lake.load(identifier)
+        head = head_shown(table, branch) if table is not None else None
         return table is not None and any(
-            snapshot_property(snapshot, COPIED) == properties[COPIED] for snapshot in history(table)
+            snapshot_property(one, COPIED) == properties[COPIED] for one in history(table, head)
         )
 
     with (
         lake.committing(identifier, landed, lambda: _conflict(identifier)),
         copied.creation or copied.target.transaction() as transaction,
     ):
-        update = transaction.update_snapshot(properties)
+        update = transaction.update_snapshot(properties, branch=branch)
         producer = update.overwrite() if copied.held else update.fast_append()
         for file in copied.held:
             producer.delete_data_file(file)
