@@ -59,8 +59,10 @@ class World:
         self.lake, self.ledger = Lake(self.config.lake), Ledger(self.config.ledger.url)
         self.tables: dict[str, Any] = {}
         for name in TABLES:
-            self.lake.make_namespace(name.split(".")[0])
-            self.tables[name] = self.lake.catalog.create_table(name, COLUMNS)
+            for space in ("", "__clean"):
+                full = name.replace(".", f"{space}.")
+                self.lake.make_namespace(full.split(".")[0])
+                self.tables[full] = self.lake.catalog.create_table(full, COLUMNS)
         for name, query in MODELS.items():
             path = folder / "models" / "m" / f"{name}.sql"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -172,7 +174,7 @@ def test_what_a_query_says(world: World) -> None:
     sql = model.declaration.sql
     assert {sql[first : last + 1]: text for (first, last), text in written.items()} == {
         "s_d.a": f"s_d.a VERSION AS OF {a}",
-        "s_d.b": "(SELECT * FROM lake.s_d.b WHERE FALSE) AS b",
+        "s_d.b": "(SELECT * FROM `lake`.`s_d`.`b` WHERE FALSE) AS `b`",
     }
     # Columns that came since: the version that main shows has them; another one may not be read.
     table = world.tables["s_d.a"].refresh()
@@ -184,8 +186,8 @@ def test_what_a_query_says(world: World) -> None:
     (world.folder / "models" / "m" / "by_day.sql").unlink()
     reading = world.reading("both")
     assert reading.pins["s_d.a"].written == (
-        "(SELECT CAST(id AS bigint) AS id, day AS on_day, CAST(NULL AS int) AS note "
-        f"FROM lake.s_d.a VERSION AS OF {a})"
+        "(SELECT CAST(`id` AS bigint) AS `id`, `day` AS `on_day`, CAST(NULL AS int) AS `note` "
+        f"FROM `lake`.`s_d`.`a` VERSION AS OF {a})"
     )
     table.refresh().append(pa.Table.from_pylist([{"id": 2}], schema=table.schema().as_arrow()))
     assert world.reading("both").why == "cut one: s_d.a has had other columns since"
