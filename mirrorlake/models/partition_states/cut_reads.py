@@ -10,6 +10,7 @@ capability that adds to `CUTS`), and how one table is read at a version
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -249,6 +250,8 @@ class ModelReadings:
         at = {f"{t.namespace}.{t.lake_table}".lower(): t.snapshot_id for t in cut.tables}
         pins = {one.name: self._pin(one, cut, at) for one in mirrored}
         names = [name for name, one in pins.items() if one.in_place]
+        if not _may_ask_more(model.declaration.sql, names):
+            return pins  # without a look at its query, which may not be parsed yet
         try:
             # A name with its dataset does not mean a subquery.
             refuse_unfollowed(model.query, model.bound.trace.tables, names, "is read at a cut")
@@ -279,3 +282,10 @@ class ModelReadings:
                 continue
             if any(map(self.catalogue.table, above.reads)) or any(self._views_of_main(above)):
                 yield name
+
+
+def _may_ask_more(sql: str, names: Sequence[str]) -> bool:
+    """Whether a query may ask more of some tables than their rows: a column with the dataset before
+    it, or a sample. Where a comment hides that, Spark refuses the query."""
+    text, *tables = (re.sub(r"[`\s]", "", one.lower()) for one in (sql, *names))
+    return "tablesample" in text or any(f"{name}." in text for name in tables)
