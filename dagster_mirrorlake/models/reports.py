@@ -17,6 +17,7 @@ from mirrorlake.models.ledger import ModelRecords
 if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
     from mirrorlake.models.compile.model import Model
+    from mirrorlake.models.compute.model_run import ModelRun
     from mirrorlake.models.ledger import ModelPartition
     from mirrorlake.models.partition_states.states import States
 
@@ -117,10 +118,17 @@ def _materialized(instance: dg.DagsterInstance, model: ModelAsset) -> set[str]:
     return instance.get_materialized_partitions(model.key)
 
 
-def _figures(model: "Model", record: "ModelPartition") -> dict[str, int | float]:
+def _figures(model: "Model", record: "ModelPartition") -> dict[str, int | float | str]:
     """A view has no rows of its own."""
     rows = {} if model.declaration.is_view else {"dagster/row_count": record.rows}
-    return {**rows, "seconds": record.seconds}
+    return {**rows, "seconds": record.seconds, **cut_of(record)}
+
+
+def cut_of(done: "ModelPartition | ModelRun") -> dict[str, str]:
+    """The cut at which mirrored tables were read; nothing of main."""
+    if done.cut is None or done.cut_at is None:
+        return {}
+    return {"cut": done.cut, "as of (UTC)": f"{done.cut_at:%Y-%m-%d %H:%M:%S}"}
 
 
 def unreported_verdicts(

@@ -9,6 +9,7 @@ import dagster as dg
 from dagster_mirrorlake.assets.columns import COLUMN_LINEAGE, COLUMN_SCHEMA
 from dagster_mirrorlake.models.expectation_checks import report_checks
 from dagster_mirrorlake.models.model_asset import ModelAsset
+from dagster_mirrorlake.models.reports import cut_of
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 from mirrorlake.errors import ExpectationFailed, ModelError
 from mirrorlake.models.checks.before_publishing import Checking
@@ -138,7 +139,7 @@ def _materialised(
     for one in done.computed:
         words = "model %s: %s: %d rows (%.1f s)"
         context.log.info(words, done.model, one.key, one.rows, one.seconds)
-        own[one.key] = {"dagster/row_count": one.rows, "seconds": one.seconds}
+        own[one.key] = {"dagster/row_count": one.rows, "seconds": one.seconds, **cut_of(one)}
     asset, metadata = step.asset, _metadata(step, done)
     keys = {step.model.key_of(scope): asset.key_of(scope) for scope in step.scopes}
     if left_out or step.absent:
@@ -171,10 +172,16 @@ def _metadata(step: _Step, done: ModelRun) -> dict[str, Any]:
         "partitions that needed nothing": done.unchanged,
         **({"partitions dropped": done.dropped} if step.model.declaration.retention else {}),
         **_rows(step.model, done),
+        **_read_at(done),
         COLUMN_SCHEMA: dg.TableSchema(columns),
         COLUMN_LINEAGE: dg.TableColumnLineage(_lineage(step)),
         "columns are made of": made_of,
     }
+
+
+def _read_at(done: ModelRun) -> dict[str, Any]:
+    """At which cut a run read mirrored tables, or why each at main."""
+    return {**cut_of(done), **({"read at main": done.why_main} if done.why_main else {})}
 
 
 def _rows(model: Model, done: ModelRun) -> dict[str, int]:

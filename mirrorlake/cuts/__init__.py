@@ -15,6 +15,7 @@ ADDS = {
         "cut_foreign_keys": "mirrorlake.cuts.ledger:CUT_KEYS",
         "cut_key_looks": "mirrorlake.cuts.ledger:CUT_KEY_LOOKS",
     },
+    "models: read at": {"cuts": "mirrorlake.cuts.readable:ReadableCuts"},
     "commands: Prove and repair": {
         "cut": "mirrorlake.cuts.cli:cut",
         "cuts": "mirrorlake.cuts.cli:cuts",

@@ -284,14 +284,10 @@ def _all(config: Config) -> list[Cut]:
 
 
 def _named(config: Config, name: str) -> Cut:
-    found = {one.name: one for one in _all(config)}
-    if name not in found:
-        raise ConfigError(
-            f"there is no cut {name!r}",
-            next_step=f"There are {show.first_of([*found][::-1]) if found else 'none'}: mirrorlake "
-            "cut SOURCE makes one",
-        )
-    return found[name]
+    from mirrorlake.cuts.readable import ReadableCuts
+    from mirrorlake.ledger import Ledger
+
+    return ReadableCuts(config, Ledger(config.ledger.url, config.ledger.wait)).named(name)
 
 
 def _as_json(found: Cut) -> dict[str, Any]:

@@ -175,6 +175,7 @@ class ComputedModels(Computed):
                 "reads": list(one.bound.reads),
                 "columns": {f.name: f.value.type for f in one.fields},
                 "fingerprint": one.fingerprint,
+                "cut": self.states.readings.of(one).cut_name,
                 "warnings": [
                     *unbounded(project, catalogue, one),
                     *told_by_conditions(catalogue, one),

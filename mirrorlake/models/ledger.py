@@ -33,6 +33,8 @@ MODEL_PARTITIONS = sa.Table(
     sa.Column("seconds", sa.Float, nullable=False),
     sa.Column("run_id", sa.String(64), nullable=False),
     sa.Column("computed_at", sa.DateTime, nullable=False),
+    sa.Column("cut", sa.String(64)),
+    sa.Column("cut_at", sa.DateTime),
 )
 MODEL_CHECKS = sa.Table(
     "model_checks",
@@ -50,7 +52,7 @@ MODEL_CHECKS = sa.Table(
 
 @dataclass(frozen=True)
 class ModelPartition:
-    """One partition of a model, as it was last computed; the moment is UTC.
+    """One partition of a model, as it was last computed; moments are UTC.
 
     Attributes:
         key: its name; empty of a model without partitions.
@@ -61,6 +63,8 @@ class ModelPartition:
             partitions of a model.
         seconds: how long it took; 0 where only the commit says that it was computed.
         answers: ids of the dirty marks that were seen before it was computed.
+        cut: at which the mirrored tables were read that it was computed from; None: each at main.
+        cut_at: up to when all that was committed in their source is in it; None of main.
     """
 
     model: str
@@ -74,6 +78,8 @@ class ModelPartition:
     run_id: str
     computed_at: datetime | None = None
     answers: tuple[str, ...] = ()
+    cut: str | None = None
+    cut_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -215,6 +221,8 @@ def _partition_row(one: ModelPartition) -> dict[str, object]:
         "seconds": one.seconds,
         "run_id": one.run_id,
         "computed_at": _moment(one.computed_at),
+        "cut": one.cut,
+        "cut_at": None if one.cut_at is None else _moment(one.cut_at),
     }
 
 
@@ -230,6 +238,8 @@ def _partition(row: sa.Row[tuple[object, ...]]) -> ModelPartition:
         seconds=row.seconds,
         run_id=row.run_id,
         computed_at=row.computed_at.replace(tzinfo=UTC),
+        cut=row.cut,
+        cut_at=None if row.cut_at is None else row.cut_at.replace(tzinfo=UTC),
     )
 
 

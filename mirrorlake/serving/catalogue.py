@@ -56,6 +56,7 @@ class Catalogue:
     """The mirrored tables of a config; each is looked at once, when it is first asked for."""
 
     def __init__(self, config: Config, lake: Lake) -> None:
+        self.config = config
         self._lake = lake
         self._places = mirrored_places(config)
         self._found: dict[str, MirroredTable] = {}

@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+import yaml
 from dagster._core.events import DagsterEvent, DagsterEventType
 from dagster._core.events.log import EventLogEntry
 
@@ -24,6 +25,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
 from mirrorlake.table.lake_tables import deduped_of
 from tests.location.conftest import Location
+from tests.location.partitions_tick import tick_partitions
 
 CUTS = dg.AssetKey(["cuts", "s"])
 LOG: dict[str, Any] = {"mode": "binlog", "key": ["id"]}
@@ -200,6 +202,43 @@ def test_cuts_that_are_due_have_a_schedule_and_a_freshness(
 )  # fmt: skip
 def test_a_schedule_ticks_at_least_as_often_as_cuts_are_wanted(minutes: int, cron: str) -> None:
     assert cron_of(timedelta(minutes=minutes)) == cron
+
+
+@pytest.mark.alone
+def test_a_model_says_at_which_cut_it_was_computed(
+    location: Location, instance: dg.DagsterInstance, server: MariaDB
+) -> None:
+    model = location.folder / "models" / "made" / "booked.sql"
+    model.parent.mkdir(parents=True)
+    model.write_text(
+        "SELECT a.amount FROM s_bank.accounts AS a JOIN s_bank.bookings AS b ON b.account = a.id"
+    )
+    text = yaml.safe_load(location.path.read_text())
+    text["cuts"] = {"sources": {"s": {"every": "1h", "keep": "1d"}}}
+    location.path.write_text(yaml.safe_dump(text))
+    defs = load_definitions(location.path)
+    assert run(defs, instance, name="first").success
+    with server.admin("bank") as admin, admin.cursor() as cursor:
+        cursor.execute("UPDATE accounts SET amount = 11 WHERE id = 1")
+        admin.commit()
+    key = dg.AssetKey(["made", "booked"])
+    job = dg.define_asset_job("chosen", selection=[key])
+    chosen = dg.Definitions.merge(defs, dg.Definitions(jobs=[job])).resolve_job_def("chosen")
+    assert chosen.execute_in_process(instance=instance).success
+    [record] = instance.fetch_materializations(key, limit=5).records
+    assert record.asset_materialization is not None
+    shown = {n: value.value for n, value in record.asset_materialization.metadata.items()}
+    [cut] = Cuts(Ledger(location.config.ledger.url)).all()
+    at = f"{cut.at:%Y-%m-%d %H:%M:%S}"
+    assert (shown["cut"], shown["as of (UTC)"], shown["rows computed"]) == ("first", at, 1)
+    # One that another instance did is reported with it, too.
+    with dg.DagsterInstance.ephemeral() as other:
+        found, _ = tick_partitions(other, defs, "", None)
+    [told] = [one for one in found if one.asset_key == key]
+    assert {n: told.metadata[n].value for n in ("cut", "as of (UTC)")} == {
+        "cut": "first",
+        "as of (UTC)": at,
+    }
 
 
 TABLE = CutTable("s.shop.a", "deduped", "s_shop", "a", 7, 3, "equal", "3 rows, all compared")

@@ -15,7 +15,7 @@ from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.database.settled_rows import find_first_days, record_first_days
 from mirrorlake.ledger.tables import METADATA
 
-LEDGER_VERSION = 15
+LEDGER_VERSION = 16
 OLDEST = 6
 """The oldest version that is brought to this one; no release had an older one."""
 
@@ -84,6 +84,17 @@ def _to_15(_: sa.Connection) -> None:
     such a table, which is why this is a version."""
 
 
+def _to_16(connection: sa.Connection) -> None:
+    """Partitions of models say at which cut they were computed."""
+    tables, columns = sa.inspect(connection), {"cut": sa.String(64), "cut_at": sa.DateTime()}
+    if not tables.has_table("model_partitions"):
+        return  # it is made with the columns
+    there = {column["name"] for column in tables.get_columns("model_partitions")}
+    for name in columns.keys() - there:
+        kind = columns[name].compile(connection.dialect)
+        connection.execute(sa.text(f"ALTER TABLE model_partitions ADD COLUMN {name} {kind}"))
+
+
 _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     7: _to_7,
     8: _to_8,
@@ -94,6 +105,7 @@ _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     13: _to_13,
     14: _to_14,
     15: _to_15,
+    16: _to_16,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,11 +115,7 @@ def _print(found: ShownModel) -> None:
     if found.retention is not None:
         words = f"Kept for {found.retention}: {found.gone:,} are no longer kept"
         console.print(f"{words}, {found.to_drop:,} of these still in the table.", highlight=False)
-    console.print(f"State: {_counts(found.states)}.", highlight=False)
-    for name, there in found.published.items():
-        words = there.error or ("-" if there.rows is None else plural(there.rows, "row"))
-        title = PUBLISHERS.added[name].title
-        console.print(f"In {title}: {there.state}, {escape(words)}.", highlight=False)
+    _print_state(found)
     console.print(f"Reads {escape(', '.join(found.reads) or 'no table')}.")
     if found.read_by:
         console.print(f"Read by {escape(', '.join(found.read_by))}.")
@@ -129,6 +125,19 @@ def _print(found: ShownModel) -> None:
         console.print(f"Warning: {escape(words)}", highlight=False, soft_wrap=True)
     if found.partition is not None:
         _print_partition(found.partition)
+
+
+def _print_state(found: ShownModel) -> None:
+    """How many partitions are computed, at which cut others would be, and what is elsewhere."""
+    console = shown.console
+    console.print(f"State: {_counts(found.states)}.", highlight=False)
+    if words := read_words(found.cut, found.cut_at, found.why_main):
+        words = f"A run {words}"
+        console.print(escape(words), highlight=False, soft_wrap=True)
+    for name, there in found.published.items():
+        words = there.error or ("-" if there.rows is None else plural(there.rows, "row"))
+        title = PUBLISHERS.added[name].title
+        console.print(f"In {title}: {there.state}, {escape(words)}.", highlight=False)
 
 
 def _streams_table(streams: Sequence[StreamPrice]) -> Table:
@@ -154,6 +163,9 @@ def _print_partition(found: ShownPartition) -> None:
     console = shown.console
     why = f": {found.why}" if found.why else ""
     console.print(f"Partition {found.key or '(the only one)'} is {found.state}{why}.", markup=False)
+    if found.cut_at is not None:
+        words = f"It is of cut {found.cut}, as of {found.cut_at:%Y-%m-%d %H:%M:%S} UTC."
+        console.print(escape(words), highlight=False, soft_wrap=True)
     if found.scope:
         table = shown.table("name", "value", "type")
         for one in found.scope:
@@ -207,6 +219,7 @@ def _period(first: date | None, last: date | None) -> str:
 @click.option("--again", is_flag=True, help="Compute partitions that need nothing, too.")
 @click.option("--rebuild", is_flag=True, help="Make its table again, if its columns changed.")
 @click.option("--dry-run", is_flag=True, help="Say what would be computed, and compute nothing.")
+@click.option("--cut", metavar="NAME", help="Read mirrored tables at this cut; none: at main.")
 def run_command(
     model: str,
     values: tuple[str, ...],
@@ -216,11 +229,15 @@ def run_command(
     again: bool,
     rebuild: bool,
     dry_run: bool,
+    cut: str | None,
 ) -> None:
     """Compute the partitions of a SQL model that are missing or stale.
 
     NAME=VALUE chooses some: `mirrorlake run shop.sales store=Paris` all of one store. A model with
     `publish: [lake, bigquery]` is loaded into BigQuery then.
+
+    With --cut, partitions that were computed from later than that cut stay as they are, but for
+    those that NAME=VALUE chooses.
     """
     from mirrorlake.cli.bars import Bars
     from mirrorlake.models.bigquery.published import published_models
@@ -238,8 +255,10 @@ def run_command(
     with Workspace.open(config) as workspace, Bars(shown.errors, quiet=as_json) as bars:
         project, catalogue = compile_project(config, workspace.lake)
         chosen = project.model(model)
-        states = States(project, catalogue, workspace.lake, workspace.ledger)
         models = with_those_above(project.models, chosen.name) if upstream else [chosen]
+        sets_back = {chosen.name} if cut is not None and wanted else set[str]()
+        states = States(project, catalogue, workspace.lake, workspace.ledger, cut, sets_back)
+        states.readings.refuse_main(models)
         for one in models:
             scopes = scopes_of(one, wanted if one is chosen else {})
             if dry_run:
@@ -277,7 +296,17 @@ def _print_runs(runs: Sequence[ModelRun], loaded: Loaded, *, as_json: bool) -> N
         for words in one.warnings:
             said = f"Warning: {one.model} {words}"
             shown.console.print(escape(said), highlight=False, soft_wrap=True)
+        if words := read_words(one.cut, one.cut_at, one.why_main):
+            shown.console.print(escape(f"{one.model} {words}"), highlight=False, soft_wrap=True)
     print_published(loaded)
+
+
+def read_words(cut: str | None, at: datetime | None, why_main: str) -> str:
+    """At which cut mirrored tables are read, or why each is at main; empty where nobody would read
+    a cut."""
+    if cut is not None:
+        return f"reads cut {cut}, as of {at:%Y-%m-%d %H:%M:%S} UTC."
+    return f"reads what each table shows now: {why_main}." if why_main else ""
 
 
 def runs_table(runs: Sequence[ModelRun]) -> Table:

@@ -64,11 +64,30 @@ def written_instead(
     """
     found: dict[TextSpan, str] = {}
     for node in _mentions(query, tables, views):
-        starts = [int(part.meta["start"]) for part in node.parts]
-        ends = [int(part.meta["end"]) for part in node.parts]
         alias = "" if node.alias else f" AS {as_sql_identifier(node.name)}"
-        found[min(starts), max(ends)] = f"{views[tables[id(node)]]}{alias}"
+        found[_span(node)] = f"{views[tables[id(node)]]}{alias}"
     return found
+
+
+def written_behind(
+    query: exp.Expr, tables: BoundTables, sql: str, words: Mapping[str, str]
+) -> dict[TextSpan, str]:
+    """What is written for tables, so that more is said of each behind its name.
+
+    Args:
+        sql: the text of the query.
+        words: table, in lower case → what stands behind it.
+    """
+    found: dict[TextSpan, str] = {}
+    for node in _mentions(query, tables, words):
+        first, last = _span(node)
+        found[first, last] = f"{sql[first : last + 1]} {words[tables[id(node)]]}"
+    return found
+
+
+def _span(node: exp.Table) -> TextSpan:
+    starts = [int(part.meta["start"]) for part in node.parts]
+    return min(starts), max(int(part.meta["end"]) for part in node.parts)
 
 
 def _mentions(query: exp.Expr, tables: BoundTables, names: Container[str]) -> Iterator[exp.Table]:

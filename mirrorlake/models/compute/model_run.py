@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from mirrorlake.models.ledger import ModelPartition
 
@@ -22,6 +23,9 @@ class ModelRun:
         warnings: what was published although it is not as expected, one a line.
         dropped: how many partitions went, which its retention keeps no more.
         is_view: whether it has no rows of its own: ``rows`` is 0.
+        cut: at which it read mirrored tables; None: each at main.
+        cut_at: up to when (UTC) all that was committed in their source is in that cut.
+        why_main: why at main, where cuts of its source are for models; else empty.
     """
 
     model: str
@@ -31,3 +35,6 @@ class ModelRun:
     dropped: int = 0
     missed: int = 0
     is_view: bool = False
+    cut: str | None = None
+    cut_at: datetime | None = None
+    why_main: str = ""

@@ -35,6 +35,7 @@ from mirrorlake.models.compile.snapshot_models import is_over
 from mirrorlake.models.compute.model_run import ModelRun, OnComputed
 from mirrorlake.models.compute.run_view import run_view
 from mirrorlake.models.ledger import ModelPartition, ModelRecords
+from mirrorlake.models.partition_states.cut_reads import ModelReading
 from mirrorlake.models.partition_states.drop_expired import (
     drop_gone,
     uncovered_keys,
@@ -114,6 +115,8 @@ def run_model(
     counts = len(dropped), missed
     unchanged = len(scopes) - len(due) - missed
     found = ModelRun(model.name, tuple(done), unchanged, warnings, *counts)
+    reading = states.readings.of(model)
+    found = replace(found, cut=reading.cut_name, cut_at=reading.cut_at, why_main=reading.why)
     if checking.refused:
         failure = failure_of(model, checking.refused)
         failure.run = found
@@ -291,11 +294,14 @@ def _compute(
         # Taken before the query: what moves meanwhile makes a partition stale, never wrongly good.
         "partitions": {model.key_of(scope): states.inputs(model, scope) for scope in batch},
     }
+    reading = states.readings.of(model)
+    if reading.cut is not None:
+        said["cut"] = {"name": reading.cut.name, "at": reading.cut.at.isoformat()}
     if answers := states.dirty.answered(model.name, said["partitions"]):
         said["answers"] = answers
     words = json.dumps(said)
     states.remember(model, batch)
-    published = _publish(checking, batch, words)
+    published = _publish(checking, batch, words, reading)
     failpoint("model.published")
     table = workspace.lake.load(checking.table)
     commit = table.snapshot_by_id(published) if table is not None else None
@@ -319,7 +325,9 @@ def _record(checking: Checking, found: Sequence[ModelPartition]) -> None:
     )
 
 
-def _publish(checking: Checking, batch: Sequence[ScopeValues], said: str) -> int:
+def _publish(
+    checking: Checking, batch: Sequence[ScopeValues], said: str, reading: ModelReading
+) -> int:
     """Write the rows of some partitions to a branch, and move main to it; main's new head.
 
     Args:
@@ -327,7 +335,7 @@ def _publish(checking: Checking, batch: Sequence[ScopeValues], said: str) -> int
     """
     workspace, model, identifier = checking.workspace, checking.model, checking.table
     lake, spark = workspace.lake, workspace.spark.get()
-    rows = batch_rows(spark, model, batch)
+    rows = batch_rows(spark, model, batch, reading.written(model))
     head, branch = lake.head(identifier), new_branch()
     if head is None:
         lake.begin_branch(identifier, branch)

@@ -26,10 +26,10 @@ def run_view(
     again: bool,
     watch: OnComputed | None,
 ) -> ModelRun:
-    made = states.records(model).get("")
+    made, why = states.records(model).get(""), states.readings.of(model).why
     is_there = lost_view(workspace.lake, states.catalogue, model) is None
     if made is not None and made.fingerprint == model.fingerprint and is_there and not again:
-        return ModelRun(model.name, (), 1, is_view=True)
+        return ModelRun(model.name, (), 1, is_view=True, why_main=why)
     begun = time.monotonic()
     identifier = model_table(model)
     if workspace.lake.load(identifier) is not None:
@@ -60,4 +60,4 @@ def run_view(
     states.forget(model, "")
     if watch is not None:
         watch(1)
-    return ModelRun(model.name, (found,), 0, is_view=True)
+    return ModelRun(model.name, (found,), 0, is_view=True, why_main=why)

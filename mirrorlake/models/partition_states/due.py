@@ -19,6 +19,7 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.records import age_of
 from mirrorlake.models.compile.dependencies import MirrorInput
 from mirrorlake.models.compile.model import Model
+from mirrorlake.models.partition_states.cut_reads import ReadCut
 from mirrorlake.models.partition_states.partition_state import PartitionState
 from mirrorlake.models.partition_states.states import States
 from mirrorlake.operations.days.gaps import find_stretches
@@ -84,7 +85,8 @@ def _due(states: States, model: Model, complete: _Complete) -> DueModel:
         why = states.waiting_words(state.waits[0]) if state.waits else ""
         if not why:
             inputs = [one for one in states.read_by(model, scope) if isinstance(one, MirrorInput)]
-            reasons = (complete.why_not(states.catalogue, one) for one in inputs)
+            reading = states.readings.of(model)
+            reasons = (complete.why_not(states.catalogue, one, reading.cut) for one in inputs)
             why = next((one for one in reasons if one), "")
         if why:
             waiting[state.key] = why
@@ -115,12 +117,16 @@ class _Complete:
         self._failed: dict[str, list[tuple[date, date]]] = {}
         self._unread: dict[str, str | None] = {}
 
-    def why_not(self, catalogue: Catalogue, one: MirrorInput) -> str:
-        """What is missing of the days that are read, in a few words; empty where nothing is."""
+    def why_not(self, catalogue: Catalogue, one: MirrorInput, cut: ReadCut | None) -> str:
+        """What is missing of the days that are read, in a few words; empty where nothing is.
+
+        Args:
+            cut: at which it is read.
+        """
         mirrored = catalogue.table(one.table)
         assert mirrored is not None  # noqa: S101
         contract = mirrored.contract
-        through = self._until(contract)
+        through = cut.at if cut is not None else self._until(contract)
         unread = self._unread_of(contract) if isinstance(contract, TenantTable) else None
         if unread is not None:
             return f"{unread} of {contract.name} was never read"
@@ -134,6 +140,8 @@ class _Complete:
             return ""
         over = datetime.combine(max(ends) + timedelta(days=1), datetime.min.time(), UTC)
         if through < over:
+            if cut is not None:
+                return f"cut {cut.name} has what was until {through:%Y-%m-%d %H:%M} UTC"
             return f"{contract.name} is known until {through:%Y-%m-%d %H:%M} UTC"
         return ""
 

@@ -5,7 +5,11 @@ since changed a row of the days that it reads: commits are looked at once, and w
 kept in the ledger. Where history does not lead from that snapshot to the one of now, or what lay
 between has expired before anybody looked, everything has moved.
 
-What belongs here: versions of mirrored tables. What doesn't: what a commit changed
+Versions are main's, or those of a cut. Days that moved are kept apart for the two: a day may have
+moved last behind a cut, and what is kept is only when it moved last.
+
+What belongs here: versions of mirrored tables. What doesn't: which of them a model reads
+(`mirrorlake.models.partition_states.cut_reads`), what a commit changed
 (`mirrorlake.destinations.iceberg.metadata.changed_days`), states of partitions
 (`mirrorlake.models.partition_states.states`).
 """
@@ -74,15 +78,45 @@ class TableVersion:
 
 
 NOWHERE = TableVersion("", 0, 0)
+_OF_CUTS = "@cuts"
+"""What the name of a table ends with under which the ledger has its days as cuts move on."""
+
+
+@dataclass(frozen=True)
+class PinnedTable:
+    """A mirrored table at another version than main's.
+
+    Attributes:
+        rows: the lake table that holds them.
+        version: what a query reads of it.
+        written: what a query's text says for it.
+        in_place: whether it says that in the place of the table's name; else behind it.
+    """
+
+    rows: LakeTable
+    version: TableVersion
+    written: str
+    in_place: bool
+
+
+def digest_of_view(sql: str) -> str:
+    """What `TableVersion.view` says of a view."""
+    return hashlib.sha256(sql.encode()).hexdigest()[:12]
 
 
 @dataclass
 class Versions:
-    """The mirrored tables of a project as they are now; each is looked at once."""
+    """The mirrored tables of a project as they are now, or at a cut; each is looked at once.
+
+    Attributes:
+        pins: those that are read at a cut.
+    """
 
     catalogue: Catalogue
     lake: Lake
     ledger: Ledger
+    pins: dict[str, PinnedTable] = field(default_factory=dict[str, PinnedTable])
+    _behind: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     _tables: dict[str, LakeTable | None] = field(default_factory=dict[str, "LakeTable | None"])
     _versions: dict[str, TableVersion] = field(default_factory=dict[str, TableVersion])
     _moved: dict[tuple[str, str], MovedDays] = field(
@@ -94,7 +128,7 @@ class Versions:
     )
 
     def now(self, name: str) -> TableVersion:
-        """The version of a mirrored table that a query reads now. Clean as a view shows deduped.
+        """The version of a mirrored table that a query reads. Clean as a view shows deduped.
 
         Raises:
             LakeError: the lake can't be read.
@@ -105,8 +139,8 @@ class Versions:
         return found
 
     def remember(self, name: str, column: str) -> None:
-        """The version of now is about to be read, by days of a column (empty: whole): its snapshot
-        will be known when it has expired.
+        """A version is about to be read, by days of a column (empty: whole): its snapshot will be
+        known when it has expired.
 
         Raises:
             LakeError, LedgerError
@@ -118,12 +152,14 @@ class Versions:
         if now.snapshot not in known.heads:
             self._keep(name, replace(known, heads={**known.heads, now.snapshot: now.sequence}))
 
-    def moved(self, one: ReadDays, was: str | None) -> str:
+    def moved(self, one: ReadDays, was: str | None, *, sets_back: bool = False) -> str:
         """What changed of an input since a partition was computed from it, in a few words; empty
-        where nothing did that the partition reads.
+        where nothing did that the partition reads, and where it was computed from a later version
+        than a cut's: a cut that is made later says whether that moved.
 
         Args:
             was: the text of the version that it was computed from.
+            sets_back: whether it is to be of the cut even then.
 
         Raises:
             LakeError, LedgerError
@@ -136,6 +172,8 @@ class Versions:
             return f"{one.table} is shown otherwise"
         if before.snapshot == now.snapshot:
             return ""
+        if one.table in self.pins and before.sequence > now.sequence:
+            return f"{one.table} was read at a later version" if sets_back else ""
         known = self._reaching(one.table, one.column or "", before)
         if known is None or known.anything > before.sequence:
             return moved
@@ -151,13 +189,17 @@ class Versions:
     # --- tables -----------------------------------------------------------------------------------
 
     def _look(self, name: str) -> TableVersion:
+        pin = self.pins.get(name)
+        if pin is not None:
+            self._tables[name] = pin.rows
+            return pin.version
         mirrored = self.catalogue.table(name)
         assert mirrored is not None  # noqa: S101
         table, view = self.lake.load(mirrored.identifier), ""
         if table is None:
             shown = read_view(self.lake, mirrored.identifier)
             if shown is not None:
-                view = hashlib.sha256(shown.sql.encode()).hexdigest()[:12]
+                view = digest_of_view(shown.sql)
             spaces = mirrored.contract.namespaces
             table = self.lake.load(Identifier(spaces.deduped, mirrored.contract.table))
         self._tables[name] = table
@@ -172,8 +214,9 @@ class Versions:
     def _history(self, name: str) -> list[LakeSnapshot]:
         found = self._histories.get(name)
         if found is None:
-            table = self._tables[name]
-            found = self._histories[name] = history(table) if table is not None else []
+            table, pin = self._tables[name], self.pins.get(name)
+            at = pin.version.snapshot if pin is not None else None
+            found = self._histories[name] = history(table, at) if table is not None else []
         return found
 
     # --- days -------------------------------------------------------------------------------------
@@ -204,8 +247,16 @@ class Versions:
         if found is not None:
             return found
         identity, commits = self.now(name).table, self._history(name)
-        found = self.ledger.moved_days(identity, column)
         ids = [one.snapshot_id for one in commits]
+        kept_as = f"{identity}{_OF_CUTS}" if name in self.pins else identity
+        found = self.ledger.moved_days(kept_as, column)
+        if kept_as != identity and (found is None or found.through not in ids):
+            # The first cut since main was looked at: what is known up to there holds for both.
+            of_main = self.ledger.moved_days(identity, column)
+            if of_main is not None and of_main.through in ids:
+                found = replace(of_main, lake_table=kept_as)
+            elif found is not None and self._leads_to(name, found.through):
+                self._behind.add((name, column))
         if found is not None and found.through in ids:
             new = commits[: ids.index(found.through)]
             if new:
@@ -215,9 +266,16 @@ class Versions:
             # Nobody looked, or main was set back: what it showed meanwhile is not what led here.
             head = commits[0]
             heads = {} if found is None else {s: q for s, q in found.heads.items() if s in ids}
-            found = MovedDays(identity, column, _number(head), head.snapshot_id, heads=heads)
+            found = MovedDays(kept_as, column, _number(head), head.snapshot_id, heads=heads)
         self._keep(name, found)
         return found
+
+    def _leads_to(self, name: str, later: int) -> bool:
+        """Whether a snapshot came after the one that is read: the ledger knows more than that."""
+        table = self._tables[name]
+        assert table is not None  # noqa: S101
+        read = self.now(name).snapshot
+        return any(one.snapshot_id == read for one in history(table, later))
 
     def _further_back(self, name: str, known: MovedDays, sequence: int) -> MovedDays:
         """What is known, from an earlier commit on, as far as history goes."""
@@ -255,7 +313,8 @@ class Versions:
 
     def _keep(self, name: str, found: MovedDays) -> None:
         if self._moved.get((name, found.column)) != found:
-            self.ledger.record_moved_days(found)
+            if (name, found.column) not in self._behind:
+                self.ledger.record_moved_days(found)
             self._moved[name, found.column] = found
             self._since.clear()
 

@@ -31,7 +31,7 @@ from mirrorlake.models.compile.partition_times import time_name
 from mirrorlake.models.compile.snapshot_models import newest_time
 from mirrorlake.models.external_sources.tables import ExternalInput
 from mirrorlake.models.ledger import ModelPartition, ModelRecords
-from mirrorlake.models.partition_states.input_versions import Versions
+from mirrorlake.models.partition_states.cut_reads import ModelReadings
 from mirrorlake.models.partition_states.invalid_marks import (
     PartitionMarks,
     mark_words,
@@ -55,12 +55,19 @@ from mirrorlake.serving.catalogue import Catalogue
 
 @dataclass
 class States:
-    """The states of a project's partitions; each is looked at once."""
+    """The states of a project's partitions; each is looked at once.
+
+    Attributes:
+        cut: at which mirrored tables are read, or `NO_CUT`; None: as `ModelReadings` has it.
+        sets_back: of these models, partitions are stale that were computed from later versions.
+    """
 
     project: Project
     catalogue: Catalogue
     lake: Lake
     ledger: Ledger
+    cut: str | None = None
+    sets_back: Set[str] = frozenset()
     _records: dict[str, dict[str, ModelPartition]] = field(
         default_factory=dict[str, dict[str, ModelPartition]]
     )
@@ -77,9 +84,9 @@ class States:
     _missing: dict[str, bool] = field(default_factory=dict[str, bool])
 
     @cached_property
-    def versions(self) -> Versions:
-        """The mirrored tables as they are now."""
-        return Versions(self.catalogue, self.lake, self.ledger)
+    def readings(self) -> ModelReadings:
+        """How models read mirrored tables."""
+        return ModelReadings(self.project, self.catalogue, self.lake, self.ledger, self.cut)
 
     def __post_init__(self) -> None:
         self.dirty = PartitionMarks(self.ledger)
@@ -129,7 +136,7 @@ class States:
     def inputs(self, model: Model, scope: ScopeValues) -> dict[str, str]:
         """What the partition would read now, by table; and what its readers take it for, where it
         is computed again on somebody's word alone."""
-        found = {one.table: self._version_of(one)[0] for one in self.read_by(model, scope)}
+        found = {one.table: self._version_of(model, one)[0] for one in self.read_by(model, scope)}
         found |= values_besides(self.project, model, scope)
         state = self.of(model, scope)
         if state.held and state.record is not None:
@@ -137,11 +144,12 @@ class States:
         return found
 
     def remember(self, model: Model, batch: Sequence[ScopeValues]) -> None:
-        """Mirrored tables are about to be read for some partitions, as they are now."""
+        """Mirrored tables are about to be read for some partitions."""
+        versions = self.readings.versions(model)
         for scope in batch:
             for one in self.read_by(model, scope):
                 if isinstance(one, MirrorInput):
-                    self.versions.remember(one.table, one.column or "")
+                    versions.remember(one.table, one.column or "")
 
     def read_by(self, model: Model, scope: ScopeValues) -> tuple[Input, ...]:
         """What a partition reads."""
@@ -152,10 +160,10 @@ class States:
             self._inputs[place] = found
         return found
 
-    def _version_of(self, one: Input) -> tuple[str, list[PartitionWait]]:
-        """What an input is now, and which partitions of it are still to be computed."""
+    def _version_of(self, model: Model, one: Input) -> tuple[str, list[PartitionWait]]:
+        """What an input of a model is now, and which partitions of it are still to be computed."""
         if isinstance(one, MirrorInput):
-            return str(self.versions.now(one.table)), []
+            return str(self.readings.versions(model).now(one.table)), []
         if isinstance(one, ExternalInput):
             return self.project.externals[one.table].version(one.reached), []
         above = self.project.models[one.table]
@@ -168,10 +176,11 @@ class States:
             digest.update(f"{key}\0{version}\0".encode())
         return digest.hexdigest()[:16], waits
 
-    def _moved(self, one: Input, was: str | None, now: str) -> str:
+    def _moved(self, model: Model, one: Input, was: str | None, now: str) -> str:
         """What moved of an input since it was read, in a few words; empty if nothing did."""
         if isinstance(one, MirrorInput):
-            return self.versions.moved(one, was)
+            sets_back = model.name in self.sets_back
+            return self.readings.versions(model).moved(one, was, sets_back=sets_back)
         return "" if was == now else f"{one.table} moved"
 
     def _look(self, model: Model, scope: ScopeValues, key: str) -> PartitionState:
@@ -180,7 +189,7 @@ class States:
         if why_not:
             return self._over(model, scope, key, record, why_not)
         inputs = self.read_by(model, scope)
-        found = {one.table: self._version_of(one) for one in inputs}
+        found = {one.table: self._version_of(model, one) for one in inputs}
         now = {table: version for table, (version, _) in found.items()}
         above = [one for _, several in found.values() for one in several]
         marks = self.dirty.of(model.name, key)
@@ -233,7 +242,7 @@ class States:
             words = [f"view {lost} is not there"] if lost is not None else []
             return "; ".join([*words, *(self.waiting_words(one.words) for one in waits[:1])])
         moved = [
-            self._moved(one, record.inputs.get(one.table), now[one.table])
+            self._moved(model, one, record.inputs.get(one.table), now[one.table])
             for one in self.read_by(model, scope)
         ]
         moved += moved_besides(record, values_besides(self.project, model, scope))
@@ -346,8 +355,8 @@ class States:
             yield foreign
         for one in self.read_by(model, scope):
             if not isinstance(one, ModelInput):
-                now, _ = self._version_of(one)
-                moved = self._moved(one, record.inputs.get(one.table), now)
+                now, _ = self._version_of(model, one)
+                moved = self._moved(model, one, record.inputs.get(one.table), now)
                 if moved:
                     yield moved
 

@@ -142,6 +142,7 @@ def recorded_by(
 ) -> list[ModelPartition]:
     """What a commit says that it computed; it does not say how long that took."""
     words = json.loads(said)
+    cut: dict[str, str] = words.get("cut", {})
     by = len(model.declaration.partition_by)
     rows = {
         key_of_values(model, values): count
@@ -161,6 +162,8 @@ def recorded_by(
             run_id=words["run"],
             computed_at=datetime.fromtimestamp(commit.timestamp_ms / 1000, UTC),
             answers=tuple(words.get("answers", {}).get(key, ())),
+            cut=cut.get("name"),
+            cut_at=datetime.fromisoformat(cut["at"]) if cut else None,
         )
         for key, inputs in words["partitions"].items()
     ]

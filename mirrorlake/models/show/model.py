@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from mirrorlake.errors import ModelError
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS
@@ -16,6 +17,7 @@ from mirrorlake.models.compile.model import Model, Project
 from mirrorlake.models.compile.project import stored_columns
 from mirrorlake.models.compile.revealing_conditions import told_by_conditions
 from mirrorlake.models.contract_models import scopes_of
+from mirrorlake.models.partition_states.cut_reads import ModelReading
 from mirrorlake.models.partition_states.drop_expired import (
     gone_keys,
     uncovered_keys,
@@ -62,6 +64,7 @@ class ShownPartition:
         state, why: of this partition: see `mirrorlake.models.partition_states.states`.
         states: model that it reads, or that reads it → how many of the partitions named here are
             computed, stale and missing.
+        cut, cut_at: as of its record: see `mirrorlake.models.ledger.ModelPartition`.
     """
 
     key: str
@@ -72,6 +75,8 @@ class ShownPartition:
     state: str
     why: str
     states: Mapping[str, Mapping[str, int]]
+    cut: str | None = None
+    cut_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,8 @@ class ShownModel:
         retention: how long partitions are kept; ``gone``: how many it keeps no more; ``to_drop``:
             how many of these the table still has.
         published: by publisher, its newest load.
+        cut, cut_at, why_main: how a run would read mirrored tables: see
+            `mirrorlake.models.compute.model_run.ModelRun`.
     """
 
     name: str
@@ -109,6 +116,9 @@ class ShownModel:
     gone: int = 0
     to_drop: int = 0
     published: Mapping[str, PublicationStatus] = field(default_factory=dict[str, PublicationStatus])
+    cut: str | None = None
+    cut_at: datetime | None = None
+    why_main: str = ""
 
 
 def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownModel:
@@ -126,6 +136,7 @@ def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownMod
     declared = model.declaration
     scope = _chosen(model, wanted)
     readers = project.readers.get(model.name, ())
+    reading = states.readings.of(model)
     return ShownModel(
         name=model.name,
         path=str(declared.path),
@@ -152,6 +163,9 @@ def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownMod
         gone=len(model.gone),
         to_drop=len(gone_keys(states.lake, model)),
         published=other_statuses(states.ledger).get(f"{OF_MODELS}{model.name}", {}),
+        cut=reading.cut_name,
+        cut_at=reading.cut_at,
+        why_main=reading.why,
     )
 
 
@@ -200,7 +214,7 @@ def _partition(states: States, model: Model, scope: ScopeValues) -> ShownPartiti
         ),
         inputs=inputs,
         readers=readers,
-        sql=_sql_of(model, scope),
+        sql=_sql_of(model, scope, states.readings.of(model)),
         state=state.word,
         why=state.why,
         states={
@@ -210,15 +224,17 @@ def _partition(states: States, model: Model, scope: ScopeValues) -> ShownPartiti
                 *readers.items(),
             )
         },
+        cut=state.record.cut if state.record is not None else None,
+        cut_at=state.record.cut_at if state.record is not None else None,
     )
 
 
-def _sql_of(model: Model, scope: ScopeValues) -> str:
+def _sql_of(model: Model, scope: ScopeValues, reading: ModelReading) -> str:
     """The query of a partition; of a Python model that of each input, after its name."""
-    sql, code = model.declaration.sql, model.declaration.python
+    sql, code, written = model.declaration.sql, model.declaration.python, reading.written(model)
     if code is None:
-        return bound_sql(sql, model.bound, scope)
+        return bound_sql(sql, model.bound, scope, instead=written)
     return "\n".join(
-        f"-- {one.name}\n{bound_sql(sql, model.bound, scope, (one.start, one.end))};"
+        f"-- {one.name}\n{bound_sql(sql, model.bound, scope, (one.start, one.end), written)};"
         for one in code.inputs
     )

@@ -31,12 +31,17 @@ if TYPE_CHECKING:
 
 
 def partition_rows(
-    spark: SparkSession, model: Model, scope: ScopeValues, catalog: str = CATALOG
+    spark: SparkSession,
+    model: Model,
+    scope: ScopeValues,
+    catalog: str = CATALOG,
+    written: Mapping[TextSpan, str] | None = None,
 ) -> DataFrame:
     """The rows of a partition, with the columns of the table.
 
     Args:
         catalog: where its tables are; the lake, but in a test.
+        written: what else stands in its query, in the place of mirrored tables.
 
     Raises:
         ModelError: Spark's analyser says otherwise than what was inferred, or a function failed.
@@ -44,7 +49,7 @@ def partition_rows(
     is_python = model.declaration.python is not None
     # A test gives them as tables.
     inputs = external_inputs(model, scope) if catalog == CATALOG else ()
-    instead = stand_ins(spark, model, inputs)
+    instead = {**stand_ins(spark, model, inputs), **(written or {})}
     register_functions(spark, model.declaration.functions)
     rows = (function_rows if is_python else _query_rows)(spark, model, scope, instead, catalog)
     constants = [
@@ -98,13 +103,21 @@ def row_errors(model: Model) -> Iterator[None]:
         yield
 
 
-def batch_rows(spark: SparkSession, model: Model, batch: Sequence[ScopeValues]) -> DataFrame:
+def batch_rows(
+    spark: SparkSession,
+    model: Model,
+    batch: Sequence[ScopeValues],
+    written: Mapping[TextSpan, str] | None = None,
+) -> DataFrame:
     """The rows of some partitions, one after another.
+
+    Args:
+        written: as `partition_rows` takes it.
 
     Raises:
         ModelError: Spark's analyser says otherwise than what was inferred.
     """
-    first, *others = (partition_rows(spark, model, scope) for scope in batch)
+    first, *others = (partition_rows(spark, model, one, written=written) for one in batch)
     return reduce(lambda rows, more: rows.unionAll(more), others, first)
 
 

@@ -60,6 +60,7 @@ class AlteredCatalogue(Catalogue):
     """A catalogue of which some tables have other columns."""
 
     def __init__(self, before: Catalogue, altered: Mapping[str, AlteredTable]) -> None:
+        self.config = before.config
         self.before, self.altered = before, altered
 
     def names(self) -> list[str]:

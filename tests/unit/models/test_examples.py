@@ -233,4 +233,6 @@ def test_what_show_says_to_a_program(show: Callable[..., str]) -> None:
         "state": "missing",
         "why": "never computed",
         "states": {"m.store_sales": {"missing": 4}},
+        "cut": None,
+        "cut_at": None,
     }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.proofs.dirty import DirtyMark
@@ -31,6 +34,25 @@ def test_a_mark_goes_with_the_record_of_the_partition_that_answers_it(ledger: Le
     )
     assert [one.mark_id for one in ledger.dirty_marks()] == ["m3"]
     assert set(ModelRecords(ledger).partitions("m.daily")) == {"day=2026-01-01", "day=2026-01-02"}
+
+
+def test_records_of_an_older_ledger_are_of_no_cut(ledger: Ledger, tmp_path: Path) -> None:
+    at = datetime(2026, 11, 30, 8, 15, tzinfo=UTC)
+    of_cut = replace(computed("day=2026-01-02"), cut="c1", cut_at=at)
+    ModelRecords(ledger).record_partitions([computed("day=2026-01-01"), of_cut])
+    found = ModelRecords(ledger).partitions("m.daily")
+    assert [(one.cut, one.cut_at) for one in found.values()] == [(None, None), ("c1", at)]
+    with sa.create_engine(f"sqlite:///{tmp_path / 'ledger.db'}").begin() as connection:
+        for name in ("cut", "cut_at"):
+            connection.execute(sa.text(f"ALTER TABLE model_partitions DROP COLUMN {name}"))
+        older = "UPDATE mirrorlake_meta SET value = '15' WHERE name = 'version'"
+        connection.execute(sa.text(older))
+    records = ModelRecords(Ledger(f"sqlite:///{tmp_path / 'ledger.db'}"))
+    assert {(one.cut, one.cut_at) for one in records.partitions("m.daily").values()} == {
+        (None, None)
+    }
+    records.record_partitions([of_cut])
+    assert records.partitions("m.daily")["day=2026-01-02"].cut == "c1"
 
 
 def test_a_mark_stays_where_the_record_could_not_be_written(ledger: Ledger) -> None:
