@@ -4,4 +4,4 @@ What belongs here: reading such a copy, comparing it, and what is said of it. Wh
 mirror's proof (`mirrorlake.proof`).
 """
 
-ADDS: dict[str, dict[str, str]] = {}
+ADDS = {"check: others": {"copies": "mirrorlake.other_copies.cli:COPIES"}}
