@@ -45,9 +45,11 @@ class DifferingRows:
         self._number_keys()
         self._refuse_ambiguous()
         self._join()
+        self._name_outcomes()
+        self._choose_of_doubled()
         found = [*self._of_rows(), *self._of_columns()]
-        wrong = "missing OR (NOT extra AND (stale OR differs))"
-        [(apart,)] = self._ask(f"SELECT count(*) FROM found WHERE {wrong}")
+        lost = f"SELECT row FROM outcomes WHERE kind NOT IN ({_LOSSLESS})"  # noqa: S608
+        [(apart,)] = self._ask(f"SELECT count(*) FROM apart WHERE missing OR rowid IN ({lost})")  # noqa: S608
         return found, rows - apart
 
     def _ask(self, sql: str) -> list[tuple[Any, ...]]:
@@ -103,72 +105,85 @@ class DifferingRows:
             )
 
     def _join(self) -> None:
-        """The table `found`: a row for each pair that is not equal, and for each row without one;
-        of a key that the copy has several times, the one that is most alike."""
-        both, keys = "o.there AND t.there", range(len(self._key))
-        same = " AND ".join(f"o.k{n} = t.k{n}" for n in keys)
-        outcomes = self._paired.outcomes()
-        cells = [f"CASE WHEN {both} THEN {sql} END AS d{n}" for n, sql in enumerate(outcomes)]
+        """The table `apart`: a row for each pair that is not equal, with its values and whether
+        each is equal (e0 …), for each row without another, and for each copy of a doubled one."""
+        both, keys, numbers = "o.there AND t.there", range(len(self._key)), range(len(self._all))
+        pairs = " AND ".join(f"o.k{n} = t.k{n}" for n in keys)
         names = [f"coalesce({_shown(f'o.c{n}')}, {_shown(f't.c{n}')})" for n in self._key]
-        key = names[0] if len(names) == 1 else f"concat_ws(', ', {', '.join(names)})"
-        shown = [f"coalesce(CAST(o.k{n} AS VARCHAR), CAST(t.k{n} AS VARCHAR))" for n in keys]
         parts = [
             "o.there IS NULL AS extra",
             "t.there IS NULL AS missing",
-            "coalesce(o.w, t.w) AS w",
-            f"{key} AS key",
+            f"array_to_string([{', '.join(names)}], ', ') AS key",
             "coalesce(o.k0, t.k0) AS sorted",
-            f"[{', '.join(shown)}] AS whole",
-            *cells,
-            *self._clock_cells(both),
+            f"{self._whole('t.')} AS whole",
+            *(f"o.c{n} AS oc{n}, o.x{n} AS ox{n}, t.c{n} AS tc{n}" for n in numbers),
+            *(f"coalesce({both}, false) AND NOT {self._paired.same(n)} AS e{n}" for n in numbers),
         ]
-        if self._show:
-            parts += [
-                f"[{_shown(f'o.c{n}', f'o.x{n}')}, {_shown(f't.c{n}')}] AS v{n}"
-                for n in range(len(outcomes))
-            ]
-        select = f"SELECT {', '.join(parts)} FROM ours_keyed o FULL JOIN theirs_keyed t ON {same}"  # noqa: S608
-        real = " + ".join(f"CAST({_is_loss(f'd{n}')} AS INTEGER)" for n in range(len(outcomes)))
-        any_ = " OR ".join(f"d{n} IS NOT NULL" for n in range(len(outcomes)))
-        # Of a doubled key all are kept at first, so that one that is equal can win.
         [(several,)] = self._ask("SELECT count(*) FROM doubled")
-        twice = self._twice() if several else "false"
+        twice = f"whole IN (SELECT {self._whole()} FROM doubled)" if several else "false"  # noqa: S608
+        differs = " OR ".join(f"e{n}" for n in numbers)
         self._database.execute(
-            f"CREATE TEMP TABLE found AS SELECT *, real > 0 AS differs FROM (SELECT *, {real} AS "  # noqa: S608
-            f"real, {any_} AS noted, {twice} AS twice FROM ({select}) WHERE w) "
-            "WHERE extra OR missing OR noted OR twice"
+            f"CREATE TABLE apart AS SELECT *, {twice} AS twice FROM (SELECT {', '.join(parts)} "  # noqa: S608
+            f"FROM ours_keyed o FULL JOIN theirs_keyed t ON {pairs} WHERE coalesce(o.w, t.w)) "
+            f"WHERE extra OR missing OR {differs} OR {twice}"
         )
-        if several:
+
+    @property
+    def _all(self) -> list[Any]:
+        return list(self._paired.columns)
+
+    def _whole(self, prefix: str = "") -> str:
+        texts = ", ".join(f"CAST({prefix}k{n} AS VARCHAR)" for n in range(len(self._key)))
+        return f"[{texts}]"
+
+    def _name_outcomes(self) -> None:
+        """The table `outcomes`: what became of each value that differs. One column after the
+        other: all together would take memory for every step of every one's SQL."""
+        self._database.execute(
+            "CREATE TABLE outcomes (row BIGINT, number INTEGER, kind VARCHAR, detail VARCHAR)"
+        )
+        self._database.execute("CREATE TABLE stale (row BIGINT)")
+        for number in range(len(self._all)):
+            outcome = self._paired.outcome(number)
             self._database.execute(
-                "CREATE TEMP TABLE best AS SELECT * FROM found WHERE NOT twice UNION ALL "
-                "SELECT * FROM found WHERE twice QUALIFY row_number() OVER "
-                "(PARTITION BY whole ORDER BY real) = 1"
+                f"INSERT INTO outcomes SELECT row, {number}, split_part(d, '|', 1), "  # noqa: S608
+                f"split_part(d, '|', 2) FROM (SELECT row, {outcome} AS d "
+                f"FROM ({_both(number)} WHERE e{number}))"
             )
-            self._database.execute("DROP TABLE found; ALTER TABLE best RENAME TO found")
+        if self._clock is not None:
+            number, pairing = self._clock, self._all[self._clock].pairing
+            others = f"SELECT row FROM outcomes WHERE number = {number} AND kind = 'other'"  # noqa: S608
+            self._database.execute(
+                f"INSERT INTO stale SELECT row FROM ({_both(number)} WHERE e{number}) "  # noqa: S608
+                f"WHERE row IN ({others}) AND TRY({pairing.ours} > {pairing.theirs})"
+            )
 
-    def _twice(self) -> str:
-        texts = ", ".join(f"CAST(k{n} AS VARCHAR)" for n in range(len(self._key)))
-        return f"whole IN (SELECT [{texts}] FROM doubled)"  # noqa: S608
-
-    def _clock_cells(self, both: str) -> list[str]:
-        if self._clock is None:
-            return ["false AS stale", "NULL AS clock"]
-        number, pairing = self._clock, self._paired.columns[self._clock].pairing
-        older = f"{both} AND d{number} = 'other' AND TRY({pairing.ours} > {pairing.theirs})"
-        return [f"coalesce({older}, false) AS stale", f"{pairing.ours} AS clock"]
+    def _choose_of_doubled(self) -> None:
+        """Of a key that the copy has several times, the row that is most alike is compared."""
+        [(several,)] = self._ask("SELECT count(*) FROM doubled")
+        if not several:
+            return
+        losses = f"SELECT row, count(*) AS n FROM outcomes WHERE kind NOT IN ({_LOSSLESS}) GROUP BY row"  # noqa: S608
+        self._database.execute(
+            f"CREATE TABLE others AS SELECT a.rowid AS row FROM apart a LEFT JOIN ({losses}) l ON "  # noqa: S608
+            "l.row = a.rowid WHERE twice QUALIFY row_number() OVER "
+            "(PARTITION BY whole ORDER BY coalesce(n, 0), a.rowid) > 1"
+        )
+        for table, row in (("outcomes", "row"), ("stale", "row"), ("apart", "rowid")):
+            self._database.execute(f"DELETE FROM {table} WHERE {row} IN (SELECT row FROM others)")  # noqa: S608
 
     # --- what was found ---------------------------------------------------------------------------
 
     def _of_rows(self) -> Iterator[CopyDifference]:
-        for kind, where in (("missing", "missing"), ("extra", "extra"), ("stale", "stale")):
+        stale = "rowid IN (SELECT row FROM stale)"
+        for kind, where in (("missing", "missing"), ("extra", "extra"), ("stale", stale)):
             count, keys = self._examples(where)
             if count:
                 yield CopyDifference(kind, None, count, self._row_detail(kind), keys)
         [(count, rows)] = self._ask("SELECT count(*), coalesce(sum(times - 1), 0) FROM doubled")
         if count:
-            text = ", ".join(f"CAST(k{n} AS VARCHAR)" for n in range(len(self._key)))
             listed = self._ask(
-                f"SELECT coalesce(concat_ws(', ', {text}), 'NULL') FROM doubled "  # noqa: S608
+                f"SELECT coalesce(array_to_string({self._whole()}, ', '), 'NULL') FROM doubled "  # noqa: S608
                 f"ORDER BY {self._key_list()} LIMIT {EXAMPLES}"
             )
             keys = tuple(str(key) for (key,) in listed)
@@ -178,30 +193,32 @@ class DifferingRows:
     def _row_detail(self, kind: str) -> str:
         if self._clock is None:
             return ""
-        column = self._paired.columns[self._clock]
+        number, column = self._clock, self._all[self._clock]
         if kind == "stale":
             return f"by {column.name}"
         if kind != "missing":
             return ""
         newest = f"(SELECT max(TRY({column.pairing.theirs})) FROM theirs t)"  # noqa: S608
-        [(later,)] = self._ask(f"SELECT count(*) FROM found WHERE missing AND clock > {newest}")  # noqa: S608
-        if not later:
+        later = f"SELECT count(*) FROM ({_both(number)} WHERE missing) "  # noqa: S608
+        [(count,)] = self._ask(f"{later} WHERE TRY({column.pairing.ours}) > {newest}")
+        if not count:
             return ""
-        return f"{later:,} of them changed after the newest {column.name} that the copy has"
+        return f"{count:,} of them changed after the newest {column.name} that the copy has"
 
     def _examples(self, where: str) -> tuple[int, tuple[str, ...]]:
         [(count, keys)] = self._ask(
-            f"SELECT count(*), min_by(key, sorted, {EXAMPLES}) FROM found WHERE {where}"  # noqa: S608
+            f"SELECT count(*), min_by(key, sorted, {EXAMPLES}) FROM apart WHERE {where}"  # noqa: S608
         )
         return int(count), tuple(str(key) for key in keys or ())
 
     def _of_columns(self) -> Iterator[CopyDifference]:
         for number, one in enumerate(self._paired.columns):
-            values = f"min_by(v{number}, sorted, {EXAMPLES})" if self._show else "NULL"
+            shown = f"[{_shown(f'oc{number}', f'ox{number}')}, {_shown(f'tc{number}')}]"
+            values = f"min_by({shown}, sorted, {EXAMPLES})" if self._show else "NULL"
             found = self._ask(
-                f"SELECT split_part(d{number}, '|', 1) AS kind, split_part(d{number}, '|', 2) AS "  # noqa: S608
-                f"detail, count(*) AS times, min_by(key, sorted, {EXAMPLES}), {values} FROM found "
-                f"WHERE d{number} IS NOT NULL AND NOT stale GROUP BY ALL ORDER BY times DESC, detail"
+                f"SELECT kind, detail, count(*) AS times, min_by(key, sorted, {EXAMPLES}), {values} "  # noqa: S608
+                f"FROM outcomes f JOIN apart a ON a.rowid = f.row WHERE number = {number} AND row "
+                "NOT IN (SELECT row FROM stale) GROUP BY ALL ORDER BY times DESC, detail"
             )
             for kind in dict.fromkeys(row[0] for row in found):
                 yield _together(kind, one.name, [row[1:] for row in found if row[0] == kind])
@@ -231,11 +248,14 @@ def _keys_of(row: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
     return zip(keys, values or [None] * len(keys), strict=False)
 
 
-def _is_loss(cell: str) -> str:
-    return f"({cell} IS NOT NULL AND split_part({cell}, '|', 1) NOT IN ({_LOSSLESS}))"
+def _both(number: int) -> str:
+    """A query of a column's values as pairings name them, and of its row's number."""
+    values = f"{{'c{number}': oc{number}, 'x{number}': ox{number}}} AS o"
+    return (
+        f"SELECT rowid AS row, {values}, {{'c{number}': tc{number}}} AS t FROM apart"  # noqa: S608
+    )
 
 
 def _shown(cell: str, original: str = "NULL") -> str:
-    """SQL of a value as people read it: bytes in hexadecimal, 200 letters at most."""
-    text = f"left(coalesce({original}, CAST({cell} AS VARCHAR)), 200)"
-    return text
+    """SQL of a value as people read it, its first 200 letters."""
+    return f"left(coalesce({original}, CAST({cell} AS VARCHAR)), 200)"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mirrorlake.other_copies.our_rows import OurColumn
-from mirrorlake.other_copies.pairings.choose import outcome_of
+from mirrorlake.other_copies.pairings.choose import outcome_of, same_of
 from mirrorlake.other_copies.pairings.pairing import Pairing, TheirType
 from mirrorlake.other_copies.their_columns import literal, quoted
 from mirrorlake.other_copies.verdict import ComparedColumn
@@ -62,12 +62,16 @@ class PairedColumns:
             parts.append(f"CAST({held} AS VARCHAR) AS x{number}")
         return ", ".join(parts)
 
-    def outcomes(self) -> list[str]:
-        """SQL of what became of each column's value, see `outcome_of`."""
-        return [
-            outcome_of(one.ours.column, one.kind, one.pairing, number, self.copy_has_originals)
-            for number, one in enumerate(self.columns)
-        ]
+    def same(self, number: int) -> str:
+        """SQL of whether a column's two values are equal, see `same_of`."""
+        one = self.columns[number]
+        held = self.copy_has_originals
+        return same_of(one.ours.column, one.kind, one.pairing, number, copy_has_originals=held)
+
+    def outcome(self, number: int) -> str:
+        """SQL of what became of a column's value that differs, see `outcome_of`."""
+        one = self.columns[number]
+        return outcome_of(one.ours.column, one.kind, one.pairing, number)
 
     def described(self) -> tuple[ComparedColumn, ...]:
         """What is said of each."""

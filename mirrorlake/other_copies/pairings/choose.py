@@ -40,11 +40,10 @@ def pair(column: Column, kind: TheirType, number: int) -> Pairing | None:
     return _FAMILIES[TYPES[column.data_type].family](column, o, t, kind)
 
 
-def outcome_of(
-    column: Column, kind: TheirType, pairing: Pairing, number: int, copy_has_originals: bool = False
+def same_of(
+    column: Column, kind: TheirType, pairing: Pairing, number: int, *, copy_has_originals: bool
 ) -> str:
-    """SQL: NULL of two values that are equal, else what became of MySQL's: a name of `KINDS`, and
-    behind a bar what is said beside it.
+    """SQL that is true of two values that are equal, else false; never NULL.
 
     Args:
         copy_has_originals: whether ``t.x3`` is the copy's own text of a value without a place.
@@ -55,17 +54,29 @@ def outcome_of(
     equal = [f"{o} IS NULL AND {x} IS NULL AND {t} IS NULL", f"{pairing.ours} = {pairing.theirs}"]
     if pairing.same:
         equal.append(pairing.same)
-    losses = list(pairing.losses)
-    if family == "moment":
+    if family == "moment" and kind.kind == "text":
         equal.append(f"{o} IS NULL AND {x} = {text}")
-        losses = _where(f"{x} IS NOT NULL", moments.original_losses(x, t, kind))
     elif family in ("text", "label"):
         # Bytes that are no text are kept in hexadecimal.
         bytes_ = f"hex({t})" if kind.kind == "bytes" else f"hex(encode({text}))"
         equal.append(f"{o} IS NULL AND {x} IS NOT NULL AND {x} = {bytes_}")
+    if copy_has_originals:
+        equal = [f"({one}) AND {x} IS NOT DISTINCT FROM t.x{number}" for one in equal]
+        equal.append(f"{o} IS NULL AND {t} IS NULL AND {x} = t.x{number}")
+    return "(" + " OR ".join(f"coalesce(TRY({one}), false)" for one in equal) + ")"
+
+
+def outcome_of(column: Column, kind: TheirType, pairing: Pairing, number: int) -> str:
+    """SQL: what became of a value that differs: a name of `KINDS`, and behind a bar what is said
+    beside it."""
+    o, x, t = f"o.c{number}", f"o.x{number}", f"t.c{number}"
+    family = TYPES[column.data_type].family
+    text = f"CAST({t} AS VARCHAR)"
+    losses: list[Loss] = []
+    if family == "moment":
+        losses = _where(f"{x} IS NOT NULL", moments.original_losses(x, t, kind))
+    elif family in ("text", "label"):
         losses = [Loss("other", f"{o} IS NULL AND {x} IS NOT NULL")]
-    else:
-        losses = []
     absent = f"{o} IS NULL AND {x} IS NULL"
     losses += [
         Loss("null_to_empty", f"{absent} AND {text} = ''"),
@@ -74,12 +85,7 @@ def outcome_of(
         *pairing.losses,
         Loss("value_to_null", f"{t} IS NULL"),
     ]
-    if copy_has_originals:
-        equal = [f"({one}) AND {x} IS NOT DISTINCT FROM t.x{number}" for one in equal]
-        equal.append(f"{o} IS NULL AND {t} IS NULL AND {x} = t.x{number}")
-    same = " OR ".join(f"coalesce(TRY({one}), false)" for one in equal)
-    branches = " ".join(loss.sql for loss in losses)
-    return f"CASE WHEN {same} THEN NULL {branches} ELSE 'other' END"
+    return f"CASE {' '.join(loss.sql for loss in losses)} ELSE 'other' END"
 
 
 def _where(condition: str, losses: tuple[Loss, ...]) -> list[Loss]:

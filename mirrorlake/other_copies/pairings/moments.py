@@ -98,10 +98,7 @@ def _losses(
             Loss("fraction_cut", f"{theirs} = {cut[_SECOND]}", "'to seconds'"),
             Loss("fraction_cut", f"{theirs} = {cut[1_000]}", "'to milliseconds'"),
             *(Loss("fraction_cut", f"{theirs} = {ours} - {ours} % {unit}") for unit in cut),
-            *(
-                Loss("fraction_rounded", f"{theirs} = {ours} + {unit} - over({ours}, {unit})")
-                for unit in cut
-            ),
+            *(Loss("fraction_rounded", _rounded_up(ours, theirs, unit)) for unit in cut),
         ]
     losses += [
         Loss("shifted", f"{shift} AND {apart} % {_HOUR // 4} = 0", f"offset_text({apart})"),
@@ -127,10 +124,18 @@ def _losses(
         wraps = f"(CAST({ours} AS HUGEINT) * 1000 - CAST({nanoseconds} AS HUGEINT))"
         # Their own reader may have cut what was below a microsecond.
         losses += [
-            Loss("nanosecond_overflow", f"over({wraps} + 500, {_NANOSECONDS}) < 2000"),
+            Loss(
+                "nanosecond_overflow",
+                f"abs({wraps}) > {_NANOSECONDS // 2} AND over({wraps} + 500, {_NANOSECONDS}) < 2000",
+            ),
             Loss("nanosecond_clamped", f"year({t}) IN ({', '.join(_ENDS)}) AND year({o}) <> year({t})"),
         ]  # fmt: skip
     return tuple(losses)
+
+
+def _rounded_up(ours: str, theirs: str, unit: int) -> str:
+    part = f"over({ours}, {unit})"
+    return f"{part} > 0 AND {theirs} = {ours} + {unit} - {part}"
 
 
 def _by_days(apart: str) -> str:
@@ -192,8 +197,8 @@ def time(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
         for unit, words in ((_SECOND, "seconds"), (1_000, "milliseconds")):
             cut = f"{theirs} IN ({ours} - over({ours}, {unit}), {ours} - {ours} % {unit})"
             losses.append(Loss("fraction_cut", cut, f"'to {words}'"))
-            rounded = f"{theirs} = {ours} + {unit} - over({ours}, {unit})"
-            losses.append(Loss("fraction_rounded", rounded, f"'to {words}'"))
+            up = _rounded_up(ours, theirs, unit)
+            losses.append(Loss("fraction_rounded", up, f"'to {words}'"))
     losses.append(
         Loss(
             "shifted",
