@@ -46,6 +46,8 @@ def open_database(folder: Path) -> Iterator[Any]:
     }
     with duckdb.connect(str(folder / "rows.duckdb"), config=settings) as connection:
         connection.execute("SET TimeZone = 'UTC'")
+        # DuckDB 1.5 makes 0.0 of a -0.0 that it compresses in a file.
+        connection.execute("PRAGMA force_compression = 'uncompressed'")
         for macro in MACROS:
             connection.execute(macro)
         connection.create_function("json_alike", _json_alike, ["VARCHAR", "VARCHAR"], "INTEGER")
