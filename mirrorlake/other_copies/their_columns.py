@@ -13,7 +13,7 @@ from mirrorlake.other_copies.our_rows import OurColumn
 from mirrorlake.schema.own_columns import ORIGINAL
 
 _TOOLS: Final = {
-    "dlt": r"_dlt_.*",
+    "dlt": r"_dlt_.*|.*__v_(text|bigint|double|decimal|bool|timestamp|date|time|binary|json|complex)",
     "Airbyte": r"_airbyte_.*|_ab_.*",
     "Debezium": r"__(deleted|op|ts_ms|ts_us|ts_ns|lsn|db|table|schema|file|pos|row|gtid|server_id)"
     r"|__source_.*|__transaction_.*",

@@ -56,6 +56,7 @@ KINDS: Final[Mapping[str, LossKind]] = {
     "year_zero": LossKind("YEAR 0 became another year"),
     "year_two_digits": LossKind("a year lost its century"),
     "bit_to_boolean": LossKind("a BIT value other than 0 and 1 became true"),
+    "bit_digits": LossKind("BIT became the digits of its bytes, without the zeros between them"),
     # Moments.
     "shifted": LossKind("a moment was shifted by a whole offset"),
     "day_shifted": LossKind("a date was shifted by a day"),
@@ -82,6 +83,7 @@ KINDS: Final[Mapping[str, LossKind]] = {
     "enum_index": LossKind("an ENUM became the number of its label"),
     "set_order": LossKind("the members of a SET are in another order", lossless=True),
     "set_number": LossKind("a SET became the number of its members", lossless=True),
+    "set_list": LossKind("a SET is written as a list", lossless=True),
     "json_formatted": LossKind("JSON: only the formatting differs", lossless=True),
     "json_numbers": LossKind("JSON: numbers are written otherwise"),
     # Bytes.

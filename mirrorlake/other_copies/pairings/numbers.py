@@ -170,7 +170,9 @@ def bit(_column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
     else:
         return None
     losses = [Loss("zero_to_null", f"{o} = 0 AND {t} IS NULL")]
-    if kind.kind == "boolean":
+    if kind.kind == "bytes":
+        losses.append(Loss("bit_digits", f"regexp_full_match(decode({t}), '[01]+')"))
+    elif kind.kind == "boolean":
         losses.append(Loss("bit_to_boolean", f"{t} AND {o} NOT IN (0, 1)"))
     else:
         number = number_of(t, kind)

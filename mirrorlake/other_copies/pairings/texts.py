@@ -78,7 +78,10 @@ def label(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
         members = f"list_transform(string_split({o}, ','), lambda m : list_position({listed}, m))"
         bits = f"list_sum(list_transform({members}, lambda p : CAST(pow(2, p - 1) AS HUGEINT)))"
         theirs = f"list_sort(string_split(CAST({t} AS VARCHAR), ','))"
+        written = f"from_json(CAST({t} AS VARCHAR), '[\"VARCHAR\"]')"
+        ours = f"(CASE WHEN {o} = '' THEN [] ELSE list_sort(string_split({o}, ',')) END)"
         losses += [
+            Loss("set_list", f"starts_with({t}, '[') AND list_sort({written}) = {ours}"),
             Loss("set_number", f"{number} = (CASE WHEN {o} = '' THEN 0 ELSE {bits} END)"),
             Loss("set_order", f"list_sort(string_split({o}, ',')) = {theirs}"),
         ]

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from mirrorlake.errors import LakeError
 from mirrorlake.other_copies.their_columns import literal
@@ -34,11 +36,11 @@ class ParquetTable:
 
     def open(self, database: Any, folder: Path) -> TheirRows:
         """See `TheirTable.open`."""
-        del folder
-        relation = parquet_relation(self.files, partitioned=self._is_partitioned())
         try:
+            files = _with_text_for_large_decimals(self.files, self.base, folder)
+            relation = parquet_relation(files, partitioned=self._is_partitioned())
             columns = types_of(database, relation)
-        except duckdb.Error as error:
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise LakeError(
                 f"{self.base} can't be read as Parquet: {str(error).splitlines()[0]}",
                 next_step="See that every file there is a whole Parquet file of this one table",
@@ -52,6 +54,38 @@ class ParquetTable:
         top = self.base if self.base.is_dir() else self.base.parent
         within = [one.relative_to(top).parts[:-1] for one in self.files if one.is_relative_to(top)]
         return any(re.fullmatch(r"[^=]+=.*", part) for parts in within for part in parts)
+
+
+def _with_text_for_large_decimals(
+    files: Sequence[Path], base: Path, folder: Path
+) -> Sequence[Path]:
+    """The files, with decimals of more than 38 digits as text: DuckDB 1.5 makes other numbers of
+    them."""
+    large = {
+        field.name
+        for one in files
+        for field in pq.read_schema(one)
+        if pa.types.is_decimal256(field.type)
+    }
+    return [_copied(one, base, folder, large) for one in files] if large else files
+
+
+def _copied(file: Path, base: Path, folder: Path, large: set[str]) -> Path:
+    """A copy of a file, in the same partition, with some columns as text."""
+    top = base if base.is_dir() else base.parent
+    within = file.relative_to(top) if file.is_relative_to(top) else Path(file.name)
+    copy = folder / "theirs" / within
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    schema = pa.schema(
+        [
+            field.with_type(pa.string()) if field.name in large else field
+            for field in pq.read_schema(file)
+        ]
+    )
+    with pq.ParquetFile(file) as source, pq.ParquetWriter(copy, schema) as writer:
+        for batch in source.iter_batches():
+            writer.write_table(pa.Table.from_batches([batch]).cast(schema))
+    return copy
 
 
 def parquet_relation(files: Sequence[Path], *, partitioned: bool = False) -> str:

@@ -120,6 +120,7 @@ _NUMBERS = (
         *("bit as bytes", "BIT(9)", "BLOB"),
         *(("b'100000001'", "'\\x01\\x01'", None), ("b'1'", "'\\x00\\x01'", None)),
         *(("b'10'", "'\\x03'", "other"), ("b'0'", "'\\x00\\x00'", None)),
+        ("b'101'", "'0101'", "bit_digits"),
     ),
     _case(
         *("bit as boolean", "BIT(3)", "BOOLEAN"),
@@ -260,7 +261,7 @@ _TEXTS = (
     _case(
         *("set", "SET('a','b','c')", "VARCHAR"),
         *(("'a,c'", "'a,c'", None), ("'a,c'", "'c,a'", "set_order"), ("'a,c'", "'5'", "set_number")),
-        *(("'a,c'", "'a'", "cut"), ("''", "''", None)),
+        *(("'a,c'", "'a'", "cut"), ("''", "''", None), ("'a,c'", "'[\"c\",\"a\"]'", "set_list")),
     ),
     _case(
         *("set as list", "SET('a','b','c')", "VARCHAR[]"),
