@@ -98,6 +98,7 @@ def _each(columns: Sequence[tuple[str, str]]) -> Iterator[tuple[int, tuple[str, 
 
 def _cast(cell: str, kind: str) -> str:
     """SQL of a value of a type, from its text."""
+    kind = kind.strip(chr(34))  # as `"bit"` is printed
     if found := re.fullmatch(r"numeric\((\d+),(\d+)\)", kind):
         fits = int(found[1]) <= 38
         return f"CAST({cell} AS DECIMAL({found[1]},{found[2]}))" if fits else cell

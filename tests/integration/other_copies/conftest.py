@@ -24,4 +24,5 @@ def check(server: EmbeddedServer, database: str, monkeypatch: pytest.MonkeyPatch
     def run(*arguments: str) -> Result:
         return CliRunner().invoke(cli, ["check", *arguments, "--from", url])
 
+    run.url = url  # type: ignore[attr-defined]
     return run

@@ -61,10 +61,11 @@ EXTREME = ORDINARY | {
     "blb": "x'fffe00'", "pnt": "ST_GeomFromText('POINT(1 2)', 4326)",
 }  # fmt: skip
 ZERO = {
+    "d": "0.1234567890123456", "f": "0.1", "bit9": "b'1'", "doc": "'[]'", "chr": "'a b'",
     "y": "0", "dat": "'0000-00-00'", "dtm": "'0000-00-00 00:00:00'",
     "dtm6": "'2024-00-15 00:00:00'", "ts": "'0000-00-00 00:00:00'", "vchr": "''", "enm": "'none'",
 }  # fmt: skip
-"""Beside NULL in every other column."""
+"""NULL in every other column."""
 
 
 def statements(columns: dict[str, str] = COLUMNS, table: str = "every_type") -> list[str]:
