@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -17,9 +16,9 @@ from mirrorlake.other_copies.database import open_database, working_folder
 from mirrorlake.other_copies.differences import DifferingRows
 from mirrorlake.other_copies.multisets import compare_multisets
 from mirrorlake.other_copies.our_rows import OurRows, columns_of, read_ours
+from mirrorlake.other_copies.paired_columns import PairedColumns
 from mirrorlake.other_copies.pairings.choose import pair
 from mirrorlake.other_copies.pairings.pairing import TheirType
-from mirrorlake.other_copies.paired_columns import PairedColumns
 from mirrorlake.other_copies.their_columns import ColumnMap, literal, map_columns, quoted
 from mirrorlake.other_copies.theirs.table import TheirRows, TheirTable
 from mirrorlake.other_copies.verdict import ComparedColumn, ComparedCopy, CopyDifference
@@ -160,9 +159,7 @@ def _make_sides(
     cells = paired.cells([one.ours.column.name for one in paired.columns], ours.originals)
     _create(database, "ours", f"SELECT {cells}, {condition} AS w FROM {mine}", terms)  # noqa: S608
     deleted = " OR ".join(f"coalesce({sql}, false)" for sql in found.deleted.values()) or "false"
-    named = [
-        f"{quoted(one.theirs)} AS {quoted(one.ours.column.name)}" for one in paired.columns
-    ]
+    named = [f"{quoted(one.theirs)} AS {quoted(one.ours.column.name)}" for one in paired.columns]
     if found.originals:
         named.append(quoted(ORIGINAL))
     inner = f"SELECT {', '.join(named)} FROM {their.relation} WHERE NOT ({deleted})"  # noqa: S608

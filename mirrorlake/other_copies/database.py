@@ -46,6 +46,7 @@ def open_database(folder: Path) -> Iterator[Any]:
     }
     with duckdb.connect(str(folder / "rows.duckdb"), config=settings) as connection:
         connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET enable_progress_bar = false")
         # DuckDB 1.5 makes 0.0 of a -0.0 that it compresses in a file.
         connection.execute("PRAGMA force_compression = 'uncompressed'")
         for macro in MACROS:

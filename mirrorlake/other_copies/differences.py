@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mirrorlake.errors import ConfigError
 from mirrorlake.other_copies.paired_columns import PairedColumns
 from mirrorlake.other_copies.pairings.kinds import KINDS
 from mirrorlake.other_copies.verdict import CopyDifference
-from mirrorlake.errors import ConfigError
 from mirrorlake.runtime.plural import plural
 
 EXAMPLES = 5
@@ -163,7 +163,9 @@ class DifferingRows:
         [(several,)] = self._ask("SELECT count(*) FROM doubled")
         if not several:
             return
-        losses = f"SELECT row, count(*) AS n FROM outcomes WHERE kind NOT IN ({_LOSSLESS}) GROUP BY row"  # noqa: S608
+        losses = (
+            f"SELECT row, count(*) AS n FROM outcomes WHERE kind NOT IN ({_LOSSLESS}) GROUP BY row"  # noqa: S608
+        )
         self._database.execute(
             f"CREATE TABLE others AS SELECT a.rowid AS row FROM apart a LEFT JOIN ({losses}) l ON "  # noqa: S608
             "l.row = a.rowid WHERE twice QUALIFY row_number() OVER "
@@ -216,8 +218,8 @@ class DifferingRows:
             shown = f"[{_shown(f'oc{number}', f'ox{number}')}, {_shown(f'tc{number}')}]"
             values = f"min_by({shown}, sorted, {EXAMPLES})" if self._show else "NULL"
             found = self._ask(
-                f"SELECT kind, detail, count(*) AS times, min_by(key, sorted, {EXAMPLES}), {values} "  # noqa: S608
-                f"FROM outcomes f JOIN apart a ON a.rowid = f.row WHERE number = {number} AND row "
+                f"SELECT kind, detail, count(*) AS times, min_by(key, sorted, {EXAMPLES}), "  # noqa: S608
+                f"{values} FROM outcomes f JOIN apart a ON a.rowid = f.row WHERE number = {number} AND row "
                 "NOT IN (SELECT row FROM stale) GROUP BY ALL ORDER BY times DESC, detail"
             )
             for kind in dict.fromkeys(row[0] for row in found):
@@ -251,9 +253,7 @@ def _keys_of(row: tuple[Any, ...]) -> Iterator[tuple[Any, Any]]:
 def _both(number: int) -> str:
     """A query of a column's values as pairings name them, and of its row's number."""
     values = f"{{'c{number}': oc{number}, 'x{number}': ox{number}}} AS o"
-    return (
-        f"SELECT rowid AS row, {values}, {{'c{number}': tc{number}}} AS t FROM apart"  # noqa: S608
-    )
+    return f"SELECT rowid AS row, {values}, {{'c{number}': tc{number}}} AS t FROM apart"  # noqa: S608
 
 
 def _shown(cell: str, original: str = "NULL") -> str:

@@ -57,8 +57,8 @@ class PairedColumns:
             parts.append(f"{quoted(name)} AS c{number}")
             held = "NULL"
             if originals and one.ours.exact.has_original:
-                entry = f'list_filter({quoted(ORIGINAL)}, lambda mirror_entry : mirror_entry."column" = {literal(one.name)})[1]'
-                held = f'{entry}."text"'
+                of_it = f'lambda mirror_entry : mirror_entry."column" = {literal(one.name)}'
+                held = f'list_filter({quoted(ORIGINAL)}, {of_it})[1]."text"'
             parts.append(f"CAST({held} AS VARCHAR) AS x{number}")
         return ", ".join(parts)
 

@@ -16,9 +16,11 @@ from mirrorlake.runtime.plural import plural
 
 _STYLE = """
 :root { color-scheme: light dark; }
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; }
+body { padding: 0 1rem; }
 table { border-collapse: collapse; width: 100%; margin: 1rem 0; }
-th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid #8886; vertical-align: top; }
+th, td { text-align: left; vertical-align: top; }
+th, td { padding: .3rem .6rem; border-bottom: 1px solid #8886; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 .scroll { overflow-x: auto; }
 .equal { color: #157347; } .different { color: #b02a37; } .undecided { color: #8a6100; }
@@ -76,9 +78,7 @@ def _rows_of(one: ComparedCopy) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _values_of(one: ComparedCopy) -> list[str]:
-    return [
-        f"{found.column}, {line}" for found in one.differences for line in value_lines(found)
-    ]
+    return [f"{found.column}, {line}" for found in one.differences for line in value_lines(found)]
 
 
 def _one_sided(found: ComparedCopies) -> Iterator[str]:

@@ -161,7 +161,7 @@ def _place(
         )
     if database not in known:
         raise ConfigError(
-            f"this account sees no database {database!r}{nearest(database, known)}",
+            f"this account sees no database {database!r}{nearest(database, [*known])}",
             next_step=f"It sees {', '.join(known) or 'none'}",
         )
     return database, name
@@ -176,7 +176,7 @@ def _exactly(name: str, database: str, listed: Sequence[str]) -> str:
     if name in listed:
         return name
     raise ConfigError(
-        f"database {database} has no table {name!r}{nearest(name, listed)}",
+        f"database {database} has no table {name!r}{nearest(name, [*listed])}",
         next_step="Check its name, and that this account may read it",
     )
 

@@ -13,7 +13,7 @@ from mirrorlake.other_copies.our_rows import OurColumn
 from mirrorlake.schema.own_columns import ORIGINAL
 
 _TOOLS: Final = {
-    "dlt": r"_dlt_.*|.*__v_(text|bigint|double|decimal|bool|timestamp|date|time|binary|json|complex)",
+    "dlt": r"_dlt_.*|.*__v_(text|bigint|double|decimal|bool|timestamp|date|time|binary|json)",
     "Airbyte": r"_airbyte_.*|_ab_.*",
     "Debezium": r"__(deleted|op|ts_ms|ts_us|ts_ns|lsn|db|table|schema|file|pos|row|gtid|server_id)"
     r"|__source_.*|__transaction_.*",
@@ -139,7 +139,7 @@ def _refuse_unknown(
     for their, mine in declared.items():
         if their not in theirs:
             raise ConfigError(
-                f"--map {their}={mine}: the copy has no column {their!r}{nearest(their, theirs)}",
+                f"--map {their}={mine}: the copy has no column {their!r}{nearest(their, [*theirs])}",
                 next_step=f"It has {_some(theirs)}",
             )
     for option, mine in (
@@ -148,7 +148,7 @@ def _refuse_unknown(
     ):
         if mine.lower() not in [name.lower() for name in names]:
             raise ConfigError(
-                f"{option}: MySQL has no column {mine!r}{nearest(mine, names)}",
+                f"{option}: MySQL has no column {mine!r}{nearest(mine, [*names])}",
                 next_step=f"It has {_some(names)}",
             )
 

@@ -105,8 +105,7 @@ class ComparedCopy:
         """What programs get."""
         found = asdict(self) | {"verdict": self.verdict}
         found["differences"] = [
-            asdict(one) | {"words": one.words, "lossless": one.lossless}
-            for one in self.differences
+            asdict(one) | {"words": one.words, "lossless": one.lossless} for one in self.differences
         ]
         return found
 

@@ -126,10 +126,14 @@ def _losses(
         losses += [
             Loss(
                 "nanosecond_overflow",
-                f"abs({wraps}) > {_NANOSECONDS // 2} AND over({wraps} + 500, {_NANOSECONDS}) < 2000",
+                f"abs({wraps}) > {_NANOSECONDS // 2} "
+                f"AND over({wraps} + 500, {_NANOSECONDS}) < 2000",
             ),
-            Loss("nanosecond_clamped", f"year({t}) IN ({', '.join(_ENDS)}) AND year({o}) <> year({t})"),
-        ]  # fmt: skip
+            Loss(
+                "nanosecond_clamped",
+                f"year({t}) IN ({', '.join(_ENDS)}) AND year({o}) <> year({t})",
+            ),
+        ]
     return tuple(losses)
 
 

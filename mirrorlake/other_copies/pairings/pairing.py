@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 TheirKind: TypeAlias = Literal[
-    *("integer", "boolean", "decimal", "float", "text", "bytes", "date", "timestamp"),
-    *("timestamptz", "time", "interval", "bit", "uuid", "nested", "other"),
+    "integer", "boolean", "decimal", "float", "text", "bytes", "date", "timestamp",
+    "timestamptz", "time", "interval", "bit", "uuid", "nested", "other",
 ]  # fmt: skip
 
-OURS, ORIGINAL, THEIRS = "o.c{n}", "o.x{n}", "t.c{n}"
 MOMENTS: Final = ("date", "timestamp", "timestamptz")
 
 

@@ -15,11 +15,14 @@ _MARKS = ("?", "??", "???", "????", "\N{REPLACEMENT CHARACTER}")
 def text(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
     """CHAR to LONGTEXT, and JSON: letter for letter."""
     if kind.kind == "nested":
-        losses = (Loss("json_formatted", f"json_alike({o}, CAST(to_json({t}) AS VARCHAR)) = 2"),
-                  Loss("json_numbers", f"json_alike({o}, CAST(to_json({t}) AS VARCHAR)) = 1"))  # fmt: skip
         if column.data_type not in ("json", "longtext"):
             return None
-        return Pairing(o, f"CAST(to_json({t}) AS VARCHAR)", losses, notes=("JSON as nested values",))
+        document = f"CAST(to_json({t}) AS VARCHAR)"
+        losses = (
+            Loss("json_formatted", f"json_alike({o}, {document}) = 2"),
+            Loss("json_numbers", f"json_alike({o}, {document}) = 1"),
+        )
+        return Pairing(o, document, losses, notes=("JSON as nested values",))
     if kind.kind == "bytes":
         return Pairing(f"encode({o})", t, _byte_losses(o, t), notes=("texts as bytes",))
     theirs = t if kind.name == "VARCHAR" else f"CAST({t} AS VARCHAR)"

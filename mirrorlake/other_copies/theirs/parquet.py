@@ -104,6 +104,7 @@ def parquet_files(folder: Path) -> list[Path]:
         for one in found
         if one.is_file()
         and not any(
-            part.startswith((".", "_")) and "=" not in part for part in one.relative_to(folder).parts
+            part.startswith((".", "_")) and "=" not in part
+            for part in one.relative_to(folder).parts
         )
     ]

@@ -55,5 +55,5 @@ class TheirTable(Protocol):
 
 def types_of(database: Any, relation: str) -> dict[str, str]:
     """The columns of a relation, with DuckDB's types."""
-    found = database.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    found = database.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()  # noqa: S608
     return {str(name): str(kind) for name, kind, *_ in found}

@@ -209,7 +209,10 @@ _MOMENTS = (
     ),
     _case(
         *("time of a day", "TIME(3)", "TIME"),
-        *(("'10:00:00.500'", "'10:00:00.5'", None), ("'10:00:00.500'", "'10:00:00'", "fraction_cut")),
+        *(
+            ("'10:00:00.500'", "'10:00:00.5'", None),
+            ("'10:00:00.500'", "'10:00:00'", "fraction_cut"),
+        ),
         *(("'-01:00:00'", "NULL", "time_to_null"), ("'100:00:00'", "'04:00:00'", "time_wrapped")),
         *(("'100:00:00'", "'23:59:59'", "time_clamped"), ("'10:00:00'", "NULL", "value_to_null")),
         *(("'-01:00:00'", "'23:00:00'", "time_wrapped"), ("'10:00:00'", "'11:07:00'", "other")),
@@ -222,7 +225,10 @@ _MOMENTS = (
     ),
     _case(
         *("time as a duration", "TIME", "INTERVAL"),
-        *(("'-838:59:59'", "INTERVAL '-838:59:59'", None), ("'10:00:00'", "INTERVAL '7 m'", "other")),
+        *(
+            ("'-838:59:59'", "INTERVAL '-838:59:59'", None),
+            ("'10:00:00'", "INTERVAL '7 m'", "other"),
+        ),
     ),
     _case(
         *("time as microseconds", "TIME", "BIGINT"),
@@ -237,12 +243,23 @@ _TEXTS = (
         *(("'abcdef'", "'abc'", "cut"), ("'Ab'", "'ab'", "case"), ("''", "NULL", "empty_to_null")),
         *(("NULL", "''", "null_to_empty"), ("'a\\0b'", "'ab'", "nul_removed")),
         *(("'é'", "'e' || chr(769)", "normalised"), ("'a'", "'b'", "other"), ("'é'", "'é'", None)),
-        *((" 'x'", "' x '", "spaces_trimmed"), ("'a\\r\\nb'", "'a' || chr(10) || 'b'", "line_ends")),
+        *(
+            (" 'x'", "' x '", "spaces_trimmed"),
+            ("'a\\r\\nb'", "'a' || chr(10) || 'b'", "line_ends"),
+        ),
     ),
     _case(
         *("letters", "VARCHAR(60)", "VARCHAR"),
-        *(("'é'", "'?'", "replaced"), ("'日本'", "'??'", "replaced"), ("'a😀b'", "'a?b'", "replaced")),
-        *(("'é😀'", "'é????'", "replaced"), ("'é'", "'Ã©'", "charset"), ("'NULL'", "NULL", "value_to_null")),
+        *(
+            ("'é'", "'?'", "replaced"),
+            ("'日本'", "'??'", "replaced"),
+            ("'a😀b'", "'a?b'", "replaced"),
+        ),
+        *(
+            ("'é😀'", "'é????'", "replaced"),
+            ("'é'", "'Ã©'", "charset"),
+            ("'NULL'", "NULL", "value_to_null"),
+        ),
         ("NULL", "'x'", "null_to_value"),
     ),
     _case(
@@ -260,8 +277,12 @@ _TEXTS = (
     ),
     _case(
         *("set", "SET('a','b','c')", "VARCHAR"),
-        *(("'a,c'", "'a,c'", None), ("'a,c'", "'c,a'", "set_order"), ("'a,c'", "'5'", "set_number")),
-        *(("'a,c'", "'a'", "cut"), ("''", "''", None), ("'a,c'", "'[\"c\",\"a\"]'", "set_list")),
+        *(
+            ("'a,c'", "'a,c'", None),
+            ("'a,c'", "'c,a'", "set_order"),
+            ("'a,c'", "'5'", "set_number"),
+        ),
+        *(("'a,c'", "'a'", "cut"), ("''", "''", None), ("'a,c'", '\'["c","a"]\'', "set_list")),
     ),
     _case(
         *("set as list", "SET('a','b','c')", "VARCHAR[]"),
@@ -271,7 +292,10 @@ _TEXTS = (
         *("json", "JSON", "VARCHAR"),
         *((r"""'{"a": 1, "b": "é"}'""", r"""'{"b":"\u00e9","a":1}'""", "json_formatted"),),
         *((r"""'{"a": 1.0}'""", r"""'{"a":1}'""", "json_numbers"),),
-        *((r"""'{"a": 1}'""", r"""'{"a":2}'""", "other"), (r"""'[1, 2]'""", r"""'[2, 1]'""", "other")),
+        *(
+            (r"""'{"a": 1}'""", r"""'{"a":2}'""", "other"),
+            (r"""'[1, 2]'""", r"""'[2, 1]'""", "other"),
+        ),
         (r"""'{"a": 1}'""", r"""'{"a": 1}'""", None),
     ),
     _case(
@@ -282,7 +306,11 @@ _TEXTS = (
     _case(
         *("uuid", "UUID", "UUID"),
         ("'6f1c2b9e-8a4e-4b7f-9d2a-1c3e5f7a9b0d'", "'6F1C2B9E-8A4E-4B7F-9D2A-1C3E5F7A9B0D'", None),
-        ("'6f1c2b9e-8a4e-4b7f-9d2a-1c3e5f7a9b0d'", "'6f1c2b9e-8a4e-4b7f-9d2a-1c3e5f7a9b0e'", "other"),
+        (
+            "'6f1c2b9e-8a4e-4b7f-9d2a-1c3e5f7a9b0d'",
+            "'6f1c2b9e-8a4e-4b7f-9d2a-1c3e5f7a9b0e'",
+            "other",
+        ),
     ),
     _case(
         *("number as text", "VARCHAR(20)", "INTEGER"),

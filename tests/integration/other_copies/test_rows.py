@@ -145,9 +145,7 @@ def test_rows_that_the_copy_marks_as_deleted_are_gone(
 
 @pytest.mark.usefixtures("orders")
 def test_a_column_that_cant_be_compared_leaves_it_undecided(check: Check, tmp_path: Path) -> None:
-    copy = write(
-        tmp_path / "orders.parquet", ROWS, NAMES, KINDS.replace("note", "[note] AS note")
-    )
+    copy = write(tmp_path / "orders.parquet", ROWS, NAMES, KINDS.replace("note", "[note] AS note"))
     one = found(check, "orders", "--against", copy, code=10)
     assert one["left_out"] == {"note": "varchar(40) can't be compared with VARCHAR[]"}
     assert found(check, "orders", "--against", copy, "--leave-out", "note", code=0)

@@ -138,7 +138,9 @@ def test_postgres(
             "data bytea)"
         )
         for row in orders.to_pylist():
-            connection.execute("INSERT INTO raw.orders VALUES (%s, %s, %s, %s, %s)", [*row.values()])
+            connection.execute(
+                "INSERT INTO raw.orders VALUES (%s, %s, %s, %s, %s)", [*row.values()]
+            )
     bare = url.replace(f":{quote(PASSWORD, safe='')}@", "@")
     refused = check("orders", "--against", bare)
     assert "PGPASSWORD" in str(refused.exception)
