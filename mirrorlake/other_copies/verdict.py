@@ -63,16 +63,22 @@ class ComparedCopy:
     """What became of one table.
 
     Attributes:
+        table: MySQL's, as ``database.table``.
+        place: where the copy is, and in what it is kept.
+        version: which version or files of the copy's were read.
+        server, position, read_at: where MySQL stood, by its own clock (UTC).
         key: MySQL's columns by which rows were paired; none: rows are a multiset.
+        rows: MySQL's, the copy's.
+        equal_rows: rows of MySQL's that the copy has with equal values in all compared columns.
+        columns: the columns that were compared.
+        differences: what was found, whole rows first; notes among them.
         left_out: MySQL's columns that were not compared → why.
         by_request: those of them that were left out by an option.
         surplus: columns of the copy's that MySQL has not → whose they are.
-        rows: MySQL's, the copy's.
-        equal_rows: rows of MySQL's that the copy has with equal values in all compared columns.
         marked_deleted: rows of the copy's that its tool marks as deleted.
-        outside: rows of MySQL's that a condition leaves out.
-        server, position, read_at: where MySQL stood, by its own clock (UTC).
-        version: which version or files of the copy's were read.
+        where: the condition that chose rows.
+        outside: rows of MySQL's that it leaves out.
+        seconds: how long it took.
     """
 
     table: str
