@@ -219,8 +219,8 @@ class DifferingRows:
             values = f"min_by({shown}, sorted, {EXAMPLES})" if self._show else "NULL"
             found = self._ask(
                 f"SELECT kind, detail, count(*) AS times, min_by(key, sorted, {EXAMPLES}), "  # noqa: S608
-                f"{values} FROM outcomes f JOIN apart a ON a.rowid = f.row WHERE number = {number} AND row "
-                "NOT IN (SELECT row FROM stale) GROUP BY ALL ORDER BY times DESC, detail"
+                f"{values} FROM outcomes f JOIN apart a ON a.rowid = f.row WHERE number = {number} "
+                "AND row NOT IN (SELECT row FROM stale) GROUP BY ALL ORDER BY times DESC, detail"
             )
             for kind in dict.fromkeys(row[0] for row in found):
                 yield _together(kind, one.name, [row[1:] for row in found if row[0] == kind])

@@ -139,7 +139,8 @@ def _refuse_unknown(
     for their, mine in declared.items():
         if their not in theirs:
             raise ConfigError(
-                f"--map {their}={mine}: the copy has no column {their!r}{nearest(their, [*theirs])}",
+                f"--map {their}={mine}: the copy has no column {their!r}"
+                f"{nearest(their, [*theirs])}",
                 next_step=f"It has {_some(theirs)}",
             )
     for option, mine in (

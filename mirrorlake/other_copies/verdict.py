@@ -18,7 +18,7 @@ class CopyDifference:
 
     Attributes:
         kind: its name in `KINDS`.
-        column: MySQL's; None: it is about whole rows.
+        column: MySQL's, or None where it is about whole rows.
         count: rows.
         detail: what is said beside the kind: an offset, a length.
         keys: of some of these rows.
@@ -67,7 +67,7 @@ class ComparedCopy:
         place: where the copy is, and in what it is kept.
         version: which version or files of the copy's were read.
         server, position, read_at: where MySQL stood, by its own clock (UTC).
-        key: MySQL's columns by which rows were paired; none: rows are a multiset.
+        key: MySQL's columns by which rows were paired, or none where they are a multiset.
         rows: MySQL's, the copy's.
         equal_rows: rows of MySQL's that the copy has with equal values in all compared columns.
         columns: the columns that were compared.

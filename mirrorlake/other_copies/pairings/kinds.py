@@ -85,6 +85,7 @@ KINDS: Final[Mapping[str, LossKind]] = {
     "set_number": LossKind("a SET became the number of its members", lossless=True),
     "set_list": LossKind("a SET is written as a list", lossless=True),
     "json_formatted": LossKind("JSON: only the formatting differs", lossless=True),
+    "json_text": LossKind("a text that is JSON was formatted otherwise"),
     "json_numbers": LossKind("JSON: numbers are written otherwise"),
     # Bytes.
     "trailing_zeros": LossKind("trailing zero bytes were cut off"),

@@ -123,7 +123,9 @@ def floating(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
     ours = _bits_text(o)
     text = f"TRY_CAST(CAST({t} AS VARCHAR) AS {'FLOAT' if single else 'DOUBLE'})"
     notes = _retyped(kind, "float")
-    if kind.kind != "float":
+    if kind.kind == "integer":
+        theirs = _bits_text(t)
+    elif kind.kind != "float":
         theirs = _bits_text(text)
     elif single and kind.name == "DOUBLE":
         # As a number, or as MySQL's FLOAT is printed: 0.1 for 0.10000000149011612.

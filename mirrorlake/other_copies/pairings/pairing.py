@@ -51,8 +51,7 @@ _KINDS: dict[str, TheirKind] = {
     **dict.fromkeys(("VARCHAR", "JSON"), "text"),
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), "timestamp"),
     **dict.fromkeys(("TIMESTAMP WITH TIME ZONE", "TIMESTAMP_TZ"), "timestamptz"),
-    **dict.fromkeys(("TIME", "TIME_NS", "TIME WITH TIME ZONE"), "time"),
-    **{"BOOLEAN": "boolean", "BLOB": "bytes", "DATE": "date"},
+    **{"TIME": "time", "BOOLEAN": "boolean", "BLOB": "bytes", "DATE": "date"},
     **{"INTERVAL": "interval", "BIT": "bit", "UUID": "uuid"},
 }
 
@@ -126,7 +125,8 @@ MACROS: Final = (
     # The digits of a number that is written without an exponent: 010.50 → 10.5, -0.0 → 0.
     r"""CREATE TEMP MACRO plain_number(s) AS CASE
         WHEN NOT regexp_full_match(s, '[+-]?[0-9]*(\.[0-9]*)?') THEN
-            plain_digits(CAST(TRY_CAST(s AS DECIMAL(38,10)) AS VARCHAR))
+            CASE WHEN TRY_CAST(TRY_CAST(s AS DECIMAL(38,10)) AS DOUBLE) = TRY_CAST(s AS DOUBLE)
+            THEN plain_digits(CAST(TRY_CAST(s AS DECIMAL(38,10)) AS VARCHAR)) END
         ELSE plain_digits(s) END""",
     r"""CREATE TEMP MACRO whole_number(s) AS
         CASE WHEN NOT contains(s, '.') THEN TRY_CAST(s AS HUGEINT) END""",

@@ -15,7 +15,7 @@ _MARKS = ("?", "??", "???", "????", "\N{REPLACEMENT CHARACTER}")
 def text(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
     """CHAR to LONGTEXT, and JSON: letter for letter."""
     if kind.kind == "nested":
-        if column.data_type not in ("json", "longtext"):
+        if not _is_json(column):
             return None
         document = f"CAST(to_json({t}) AS VARCHAR)"
         losses = (
@@ -29,7 +29,13 @@ def text(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
     notes = () if kind.kind == "text" else (f"texts as {kind.name}",)
     if kind.kind == "uuid":
         return Pairing(f"lower({o})", f"lower({theirs})", _text_losses(o, theirs), notes=())
-    return Pairing(o, theirs, _text_losses(o, theirs), notes=notes)
+    return Pairing(o, theirs, _text_losses(o, theirs, _is_json(column)), notes=notes)
+
+
+def _is_json(column: Column) -> bool:
+    """Whether a column is JSON; MariaDB's is a LONGTEXT of this collation."""
+    kind = column.data_type
+    return kind == "json" or (kind == "longtext" and column.collation == "utf8mb4_bin")
 
 
 def _byte_losses(o: str, t: str) -> tuple[Loss, ...]:
@@ -39,7 +45,7 @@ def _byte_losses(o: str, t: str) -> tuple[Loss, ...]:
     )
 
 
-def _text_losses(o: str, t: str) -> tuple[Loss, ...]:
+def _text_losses(o: str, t: str, is_json: bool = False) -> tuple[Loss, ...]:
     replaced = [
         f"regexp_replace({o}, '{letters}', '{mark}', 'g') = {t}"
         for letters in _LETTERS
@@ -50,7 +56,10 @@ def _text_losses(o: str, t: str) -> tuple[Loss, ...]:
         Loss("empty_to_null", f"{o} = '' AND {t} IS NULL"),
         Loss("trailing_spaces", f"rtrim({o}, ' ') = {t}"),
         Loss("spaces_added", f"rtrim({t}, ' ') = {o}"),
-        Loss("json_formatted", f"{document} AND json_alike({o}, {t}) = 2"),
+        Loss(
+            "json_formatted" if is_json else "json_text",
+            f"{document} AND json_alike({o}, {t}) = 2",
+        ),
         Loss("json_numbers", f"{document} AND json_alike({o}, {t}) = 1"),
         Loss("cut", f"starts_with({o}, {t})", f"'to ' || length({t}) || ' characters'"),
         Loss("nul_removed", f"replace({o}, chr(0), '') = {t}"),

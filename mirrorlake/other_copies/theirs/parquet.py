@@ -92,7 +92,9 @@ def parquet_relation(files: Sequence[Path], *, partitioned: bool = False) -> str
     """SQL of the rows of files; columns are brought together by their names."""
     listed = ", ".join(literal(str(one)) for one in files)
     hive = str(partitioned).lower()
-    return f"read_parquet([{listed}], union_by_name=true, hive_partitioning={hive})"
+    # A partition's value is a text: 007 is not 7.
+    types = ", hive_types_autocast=false" if partitioned else ""
+    return f"read_parquet([{listed}], union_by_name=true, hive_partitioning={hive}{types})"
 
 
 def parquet_files(folder: Path) -> list[Path]:

@@ -55,7 +55,7 @@ _NUMBERS = (
     _case(
         *("bigint as text", "BIGINT", "VARCHAR"),
         *(("12", "'12'", None), ("12", "'12.0'", None), ("12", "'12.5'", "other")),
-        ("12", "'twelve'", "other"),
+        *(("12", "'twelve'", "other"), ("0", "'1e-11'", "other"), ("100", "'1e2'", None)),
     ),
     _case(
         *("bigint unsigned as decimal", "BIGINT UNSIGNED", "DECIMAL(20,0)"),
@@ -302,6 +302,14 @@ _TEXTS = (
         *("json as nested values", "JSON", "STRUCT(a INTEGER, b VARCHAR)"),
         *((r"""'{"a": 1, "b": "x"}'""", "{'a': 1, 'b': 'x'}", "json_formatted"),),
         (r"""'{"a": 1, "b": "y"}'""", "{'a': 1, 'b': 'x'}", "other"),
+    ),
+    _case(
+        *("text that is JSON", "TEXT", "VARCHAR"),
+        *((r"""'{"a": 1}'""", r"""'{"a":1}'""", "json_text"), ("'{'", "'{'", None)),
+    ),
+    _case(
+        *("float as integer", "FLOAT", "INTEGER"),
+        *(("16777216", "16777216", None), ("16777216", "16777217", "float_rounded")),
     ),
     _case(
         *("uuid", "UUID", "UUID"),
