@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from mirrorlake.capabilities import Seam
 from mirrorlake.cli import show
+from mirrorlake.cli.checking.other_comparisons import other_meant, with_other_comparisons
 from mirrorlake.cli.checking.tenant_checks import check_tenant_table
 from mirrorlake.cli.contract import every_table, open_contract
 from mirrorlake.cli.reports import (
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 @click.option("--show-pii", is_flag=True, help="Show values of columns with a rule on this screen.")
 @click.option("--evidence", type=click.Path(path_type=Path), help="The folder of evidence files.")
 @click.option("--tenant", "databases", multiple=True, help="Only this tenant's database; several.")
+@with_other_comparisons
 def check(
     table: str | None,
     config_path: Path,
@@ -81,6 +83,8 @@ def check(
     """
     from mirrorlake.workspace import Workspace
 
+    if (other := other_meant(options)) is not None:
+        sys.exit(other.check(table, options, _given(), as_json=as_json))
     config = open_contract(config_path)
     terms = CheckTerms(options, tuple(databases), as_json=as_json, show_pii=show_pii)
     if table is None:
@@ -96,6 +100,13 @@ def check(
     else:
         found.show()
     sys.exit(CODES[found.verdict])
+
+
+def _given() -> list[str]:
+    """The options that somebody wrote."""
+    context = click.get_current_context()
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return [name for name, source in sources.items() if source is ParameterSource.COMMANDLINE]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,71 @@
+"""What is said of a comparison, in lines: on the screen and in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mirrorlake.other_copies.verdict import ComparedCopy, CopyDifference
+from mirrorlake.runtime.plural import plural
+
+
+def lost_lines(found: ComparedCopy) -> Iterator[str]:
+    """A line for each kind of difference that loses something, whole rows first."""
+    for one in found.differences:
+        if not one.lossless:
+            yield difference_line(one)
+
+
+def difference_line(one: CopyDifference) -> str:
+    """A difference with its rows."""
+    where = f"{one.column}: " if one.column else ""
+    keys = f"; of key {', '.join(one.keys)}" if one.keys else ""
+    more = ", …" if one.keys and one.count > len(one.keys) else ""
+    return f"{where}{one.words}: {plural(one.count, 'row')}{keys}{more}"
+
+
+def value_lines(one: CopyDifference) -> Iterator[str]:
+    """The values of a difference's rows, where they were asked for."""
+    for key, (mine, theirs) in zip(one.keys, one.values, strict=False):
+        yield f"{key}: {_cell(mine)} in MySQL, {_cell(theirs)} in the copy"
+
+
+def _cell(value: str | None) -> str:
+    return "NULL" if value is None else f"‘{value}’"
+
+
+def note_lines(found: ComparedCopy) -> Iterator[str]:
+    """What is other, and loses nothing."""
+    for one in found.differences:
+        if one.lossless:
+            yield f"{difference_line(one)}; nothing is lost"
+    told: dict[str, list[str]] = {}
+    for column in found.columns:
+        for note in column.notes:
+            told.setdefault(note, []).append(column.name)
+    for note, columns in told.items():
+        yield f"{', '.join(columns)}: {note}; nothing is lost"
+
+
+def scope_lines(found: ComparedCopy) -> Iterator[str]:
+    """Exactly what was compared, and what was not."""
+    position = f", position {found.position}" if found.position else ""
+    yield f"MySQL read at {found.read_at} UTC (server {found.server}{position})"
+    yield f"the copy: {found.place}; {found.version}"
+    renamed = [f"{one.theirs} as {one.name}" for one in found.columns if one.theirs != one.name]
+    if renamed:
+        yield f"columns of other names: {', '.join(renamed)}"
+    for column, why in found.left_out.items():
+        yield f"not compared: {column}: {why}"
+    if found.surplus:
+        own = [f"{name} ({tool})" if tool else name for name, tool in found.surplus.items()]
+        yield f"in the copy alone, not compared: {', '.join(own)}"
+    if found.marked_deleted:
+        yield (
+            f"{plural(found.marked_deleted, 'row')} that the copy marks as deleted: taken for "
+            "rows that are not there"
+        )
+    if found.where:
+        yield (
+            f"only rows where {found.where}; {plural(found.outside, 'row')} of MySQL outside of it "
+            "were left out, with the copy's rows of the same keys"
+        )
