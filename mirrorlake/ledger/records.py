@@ -76,6 +76,7 @@ class Receipt:
             keep.
         filled: columns that were added since with one value for all rows that there were, and its
             text; None where there are none. Rows of versions without the column have it.
+        sessions: how many sessions read one state together, their snapshots shown to be one.
     """
 
     rows: int
@@ -111,6 +112,7 @@ class Receipt:
     all_proved: bool = False
     log_place: str | None = None
     filled: dict[str, str] | None = None
+    sessions: int = 1
 
     @property
     def committed(self) -> int:

@@ -99,6 +99,7 @@ class CopyPlan:
         terms: a digest of all that decides what the entries of an index mean.
         before: the row index of the copy before, if this one may write only what changed.
         wait: how many copies after this one are complete whatever happens.
+        ranges: conditions of the ranges of its key by which several sessions may read it.
         found: what became of the reading: it is done in one process.
     """
 
@@ -107,6 +108,7 @@ class CopyPlan:
     terms: str
     before: RowIndex | None = None
     wait: int = 0
+    ranges: tuple[str, ...] = ()
     found: Found = field(default_factory=Found)
 
     def entries(self, rows: pa.Table) -> Words:
@@ -221,6 +223,10 @@ class RowSink:
         if self._copy is not None and self._writer is not None:
             self._writer.add(self._copy.entries(rows))
         self._files.add(rows)
+
+    def complete(self) -> None:
+        """Write what is held, and close the files: there are no more rows."""
+        self._files.complete()
 
     def closed(self) -> list[WrittenFile]:
         """The files that were closed since this was last called."""
