@@ -22,16 +22,14 @@ import pyarrow.compute as _compute
 from mirrorlake.proof.forms.canonical import NULL, Form
 from mirrorlake.proof.forms.hashing import numbers_of_digits
 from mirrorlake.proof.ranges.ranges import NOTHING, Tally
+from mirrorlake.runtime.cache import cache_folder
 from mirrorlake.sources.mysql.tables import Column
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
-MEMORY = "512MB"
-"""What DuckDB may use: rows stream through it."""
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "memory_limit": MEMORY,
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-}
+_MOST_BYTES = 512 * 2**20
+_SHARE = 8
+"""DuckDB may use one part in so many of the machine's memory, and 512 MB at most: rows stream
+through it. What is more goes to files in the cache folder."""
 AT_ONCE = 130_000
 """Rows that are digested at once, where they are small."""
 _BYTES_AT_ONCE = 64 * 2**20
@@ -209,7 +207,20 @@ def _joined(texts: Sequence[str]) -> str:
 def _database(_process: int, threads: int | None) -> Any:
     """One for all of a process: opening one takes longer than digesting a few rows, and a child
     can't use its parent's."""
-    return duckdb.connect(config=_SETTINGS if threads is None else _SETTINGS | {"threads": threads})
+    return duckdb.connect(config=_settings(threads))
+
+
+def _settings(threads: int | None) -> dict[str, str | bool | int | float | list[str]]:
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    # A folder of this process's own, which DuckDB makes when it first needs it, and removes.
+    spills = cache_folder("duckdb") / f"{os.getpid()}-{threads or 'all'}"
+    return {
+        "memory_limit": f"{min(_MOST_BYTES, machine // _SHARE) // 2**20}MiB",
+        "threads": threads or len(os.sched_getaffinity(0)),
+        "temp_directory": str(spills),
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
 
 
 def _ask(sql: str, rows: pa.Table, threads: int | None = None) -> Any:

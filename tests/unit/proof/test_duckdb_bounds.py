@@ -1,0 +1,56 @@
+"""DuckDB takes no more memory than it may, puts the rest into the cache folder, and downloads
+nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mirrorlake.proof.sides import duckdb_forms
+
+MORE_THAN_IT_MAY = """
+SELECT max(n) FROM (
+    SELECT i, row_number() OVER (ORDER BY hash(i)) AS n, hash(i + 1) AS m
+    FROM range(4_000_000) t(i) ORDER BY m
+)"""
+
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+    monkeypatch.setenv("MIRRORLAKE_CACHE", str(tmp_path))
+    monkeypatch.setattr(duckdb_forms, "_MOST_BYTES", 48 * 2**20)
+    duckdb_forms._database.cache_clear()
+    found = duckdb_forms._database(0, 1)
+    yield found
+    found.close()
+    duckdb_forms._database.cache_clear()
+
+
+def setting(database: Any, name: str) -> str:
+    ((found,),) = database.execute(f"SELECT current_setting('{name}')").fetchall()
+    return str(found)
+
+
+def test_its_bounds(database: Any, tmp_path: Path) -> None:
+    assert setting(database, "memory_limit") == "48.0 MiB"
+    assert setting(database, "threads") == "1"
+    assert Path(setting(database, "temp_directory")).parent == tmp_path / "duckdb"
+    for name in ("autoinstall_known_extensions", "autoload_known_extensions"):
+        assert setting(database, name) in ("False", "false")
+
+
+def test_what_is_more_goes_to_the_cache_folder(database: Any, tmp_path: Path) -> None:
+    assert database.execute(MORE_THAN_IT_MAY).fetchall() == [(4_000_000,)]
+    assert list((tmp_path / "duckdb").iterdir())
+    database.close()
+    assert not list((tmp_path / "duckdb").iterdir())
+
+
+def test_a_small_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MIRRORLAKE_CACHE", str(tmp_path))
+    pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2**30 // 4096}
+    monkeypatch.setattr("os.sysconf", pages.__getitem__)
+    assert duckdb_forms._settings(None)["memory_limit"] == "128MiB"
