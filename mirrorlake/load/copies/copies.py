@@ -372,7 +372,8 @@ def stamp_copy(receipt: Receipt, copying: Copying | None, gone: int) -> Receipt:
         return receipt
     index = copying.plan.found.index.to_fields()
     if not copying.is_delta:
-        return dataclasses.replace(receipt, row_index=index)
+        most = copying.plan.found.most_changed
+        return dataclasses.replace(receipt, row_index=index, most_changed=most)
     base = copying.chain[0].seq
     return dataclasses.replace(receipt, row_index=index, stands_on=base, gone=gone)
 

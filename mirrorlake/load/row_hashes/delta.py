@@ -51,19 +51,22 @@ class Found:
     Attributes:
         index: the row index that it wrote; ``writer`` writes it.
         is_delta: whether only what changed was written.
+        most_changed: whether that would have been most of the rows.
         unmatched: keys of the index before that no row had with the same hash.
         changed: keys of the rows that the index before does not hold.
     """
 
     index: RowIndex | None = None
     is_delta: bool = False
+    most_changed: bool = False
     unmatched: Words | None = None
     changed: list[Words] = field(default_factory=list[Words])
     writer: IndexWriter | None = None
 
     def begin(self, writer: IndexWriter) -> None:
         """A reading begins, from nothing."""
-        self.index, self.is_delta, self.unmatched = None, False, None
+        self.index, self.unmatched = None, None
+        self.is_delta = self.most_changed = False
         self.changed, self.writer = [], writer
 
     def discard(self) -> None:
@@ -193,6 +196,7 @@ class Changes:
         if not self._most:
             self._copy.found.unmatched = self._matcher.end()
             self._copy.found.is_delta = True
+        self._copy.found.most_changed = self._most
         self.close()
 
     @property

@@ -259,7 +259,9 @@ class PartFiles:
     def _flush(self, part: FilePart) -> None:
         held, opened = self._taken(part)
         opened = self._write(part, pa.concat_tables(held.rows), opened)
-        if opened.buffered.tell() > FILE_BYTES:
+        # A first one is short where it is read again at once: else nobody reads while it is filled.
+        first = self._aside is not None and not self._done
+        if opened.buffered.tell() > (FILE_BYTES // 4 if first else FILE_BYTES):
             self._close(part, opened)
             return
         # The one that was written to last is the last in the dict.
