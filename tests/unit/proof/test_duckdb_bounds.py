@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mirrorlake.proof.ranges.ranges import NOTHING
 from mirrorlake.proof.sides import duckdb_forms
 
 MORE_THAN_IT_MAY = """
@@ -47,6 +48,11 @@ def test_what_is_more_goes_to_the_cache_folder(database: Any, tmp_path: Path) ->
     assert list((tmp_path / "duckdb").iterdir())
     database.close()
     assert not list((tmp_path / "duckdb").iterdir())
+
+
+def test_no_rows() -> None:
+    assert duckdb_forms.tally_of([], []) == NOTHING
+    assert list(duckdb_forms.gathered([])) == []
 
 
 def test_a_small_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

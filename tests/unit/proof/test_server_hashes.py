@@ -110,6 +110,34 @@ def test_what_has_no_form_here_is_not_known() -> None:
     assert compare_rows(by_time, finer.to_batches(), said([SAID[0]]).to_numpy()) == UNKNOWN
 
 
+def test_what_is_not_known_is_not_equal() -> None:
+    assert not UNKNOWN.equal
+
+
+def of_originals() -> ServerHashes:
+    table = SourceTable("d", "t", "InnoDB", COLUMNS, (), 4, ())
+    return server_hashes(table, row_form(COLUMNS, True, 10**6), ("id",))
+
+
+def with_originals(kept: list[Any]) -> pa.Table:
+    kind = pa.list_(pa.struct([("column", pa.string()), ("text", pa.string())]))
+    rows = pa.Table.from_batches(batches(ROWS))
+    return rows.append_column(ORIGINALS, pa.array(kept, kind))
+
+
+KEPT = [None, [{"column": "v", "text": "x"}], [], None]
+"""The second row keeps an original."""
+
+
+def test_originals_are_read_and_left_to_others() -> None:
+    assert hashes().names == ["id", "v", "n"]
+    assert of_originals().names == ["id", "v", "n", ORIGINALS]
+    theirs = said([*SAID]).to_numpy()
+    for kept, found in ((KEPT, UNKNOWN), ([None, [], None, None], Compared(4, KEYS, True))):
+        rows = with_originals(kept).to_batches()
+        assert compare_rows(of_originals(), rows, theirs) == found
+
+
 # --- files that DuckDB reads by itself ------------------------------------------------------------
 
 
@@ -169,20 +197,20 @@ def test_moments_in_a_file(tmp_path: Path) -> None:
 
 def test_what_is_left_to_others(tmp_path: Path) -> None:
     """A number with a point, an original, a name that DuckDB takes for a pattern, no file."""
-    kept = pa.array([None, [{"column": "v", "text": "x"}], [], None])
-    rows = pa.Table.from_batches(batches(ROWS)).append_column(ORIGINALS, kept)
-    table = SourceTable("d", "t", "InnoDB", COLUMNS, (), 4, ())
-    with_originals = server_hashes(table, row_form(COLUMNS, True, 10**6), ("id",))
-    path = written(tmp_path, rows)
     theirs = said([*SAID]).to_numpy()
-    assert compare_file(with_originals, FileRows(path, 0, None, ()), theirs) is None
-    none = rows.set_column(3, ORIGINALS, pa.array([None, [], None, None], kept.type))
+    rows = with_originals(KEPT)
+    path = written(tmp_path, rows)
+    assert compare_file(of_originals(), FileRows(path, 0, None, ()), theirs) is None
+    none = with_originals([None, [], None, None])
     file = FileRows(written(tmp_path, none), 0, None, ())
-    assert compare_file(with_originals, file, theirs) == Compared(4, KEYS, True)
+    assert compare_file(of_originals(), file, theirs) == Compared(4, KEYS, True)
     point = hashes(("x",), (column("x", "double"),))
     path = written(tmp_path, pa.table({"x": [0.5]}))
     assert compare_file(point, FileRows(path, 0, None, ()), theirs[:1]) is None
-    assert in_file(written(tmp_path, rows, name="[f].parquet")) is None
+    # Read as a pattern, it would be both files.
+    path = written(tmp_path, rows, name="f?.parquet")
+    written(tmp_path, rows, name="fx.parquet")
+    assert in_file(path) is None
     assert in_file(str(tmp_path / "nothing.parquet")) is None
 
 

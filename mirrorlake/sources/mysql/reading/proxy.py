@@ -56,6 +56,7 @@ _EXECUTE = b"\x17"
 _GOODBYE = b"\x01\0\0\0\x01"
 _GOODBYE_SECONDS = 0.1
 _ERROR, _END_OF_PART = 0xFF, 0xFE
+_LOST = 2013  # CR_SERVER_LOST
 # A packet of the greatest size is continued in the next.
 _LARGEST = 0xFFFFFF
 NOTE, SILENT = "note", "silent"
@@ -136,7 +137,9 @@ class _Carrier:
                 answer = _ask(connection, question)
             finally:
                 self._ready.put(connection)
-        except (pymysql.Error, OSError) as error:
+        except OSError as error:
+            self._say_wrong(pymysql.OperationalError(_LOST, str(error)))
+        except pymysql.Error as error:
             self._say_wrong(error)
         else:
             self.say({"answer": answer})
