@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from mirrorlake.proof.ranges.ranges import NOTHING
@@ -53,6 +54,15 @@ def test_what_is_more_goes_to_the_cache_folder(database: Any, tmp_path: Path) ->
 def test_no_rows() -> None:
     assert duckdb_forms.tally_of([], []) == NOTHING
     assert list(duckdb_forms.gathered([])) == []
+
+
+@pytest.mark.parametrize(("at_once", "nbytes"), [(5, 2**20), (10**6, 40)])
+def test_rows_are_gathered(monkeypatch: pytest.MonkeyPatch, at_once: int, nbytes: int) -> None:
+    """By their number, and by their size: two numbers take 16 bytes."""
+    monkeypatch.setattr(duckdb_forms, "AT_ONCE", at_once)
+    monkeypatch.setattr(duckdb_forms, "_BYTES_AT_ONCE", nbytes)
+    some = [pa.table({"a": [1, 2]})] * 8
+    assert [rows.num_rows for rows in duckdb_forms.gathered(some)] == [6, 6, 4]
 
 
 def test_a_small_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
