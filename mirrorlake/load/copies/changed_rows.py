@@ -19,7 +19,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import chain
 from typing import Any, Final
@@ -28,6 +28,7 @@ import pyarrow as pa
 from pymysql.connections import Connection
 
 from mirrorlake.destinations.iceberg.model import open_storage
+from mirrorlake.errors import ReadGivenUp, SourceError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.chunks.convert import check_witness, exact_rows
 from mirrorlake.load.chunks.row_source import OnRows, Rows, RowSource
@@ -77,20 +78,22 @@ class _ChangedRows:
             part = dataclasses.replace(part, near=near)
             reading = _Reading(part, copy, copy.before, hashes, seen)
             try:
-                reading.open(connection, heed)
+                reading.open_several(connection, heed)
             except BaseException:
-                reading.end()
-                copy.found.discard()
+                reading.discard()
                 raise
         try:
-            return reading.begin(report)
+            return reading.begin(heed, report)
         except BaseException:
-            reading.end()
-            copy.found.discard()
+            reading.discard()
             raise
 
 
 CHANGED: Final[RowSource] = _ChangedRows()
+
+
+class _NoMore(Exception):
+    """The server has no more sessions for us."""
 
 
 class _Reading:
@@ -113,25 +116,25 @@ class _Reading:
         self._streams: list[Iterator[pa.RecordBatch | None]] = []
         self._free = ExitStack()
 
-    def open(self, connection: Connection[Any], heed: Heed | None) -> None:
-        """Open the sessions, each with its snapshot: several, if these are of one moment."""
-        ranges = self._copy.ranges
-        more = self._free.enter_context(also_reading(self._part.source, len(ranges) - 1))
+    def open_several(self, connection: Connection[Any], heed: Heed | None) -> None:
+        """Open as many sessions as the source has free, each with its snapshot, if these are of one
+        moment; else none."""
+        part, ranges = self._part, self._copy.ranges
+        more = self._free.enter_context(also_reading(part.source, len(ranges) - 1))
         still = find_still(connection) if more else None
         if still is not None:
-            for number in range(1 + more):
-                self._streams.append(self._opened(number, heed))
-            if still.lasts(connection):
+            with suppress(_NoMore):
+                for number in range(1 + more):
+                    self._streams.append(self._one_more(number, heed))
+            if self.sessions > 1 and still.lasts(connection):
                 self._ranges = ranges
                 return
-            while len(self._streams) > 1:
-                _close(self._streams.pop())
-        self._free.close()  # others may have them
-        words = "table %s load %s: one session: the server is not still, or does not say so"
         if more:
-            logger.info(words, self._part.name, self._part.load_id)
-        if not self._streams:
-            self._streams.append(self._opened(0, heed))
+            words = "table %s load %s: one session: the server is not still, or does not say so"
+            logger.info(words, part.name, part.load_id)
+        while self._streams:
+            _close(self._streams.pop())
+        self._free.close()  # others may have them
 
     def _opened(self, number: int, heed: Heed | None) -> Iterator[pa.RecordBatch | None]:
         """What comes of a session, after its snapshot is there."""
@@ -153,16 +156,32 @@ class _Reading:
             raise
         return stream
 
+    def _one_more(self, number: int, heed: Heed | None) -> Iterator[pa.RecordBatch | None]:
+        """One more session, if the server lets us have it.
+
+        Raises:
+            _NoMore: it does not.
+        """
+        try:
+            return self._opened(number, heed)
+        except ReadGivenUp:
+            raise
+        except SourceError as error:
+            logger.info("table %s: no session more: %s", self._part.name, error)
+            raise _NoMore from error
+
     @property
     def sessions(self) -> int:
         return len(self._streams)
 
-    def begin(self, report: OnRows | None) -> Rows:
+    def begin(self, heed: Heed | None, report: OnRows | None) -> Rows:
         """Read keys and hashes; the rows that are to come.
 
         Raises:
             DeltaGivenUp: see `Changes`.
         """
+        if not self._streams:
+            self._streams.append(self._opened(0, heed))
         changes, began, sessions = self._changes, time.monotonic(), self.sessions
         for rows in self._of_all_ranges():
             changes.add(exact_rows(self._keys, rows, self._seen.position))
@@ -194,6 +213,11 @@ class _Reading:
         while len(streams) > 1:
             _close(streams.pop())
         self._free.close()
+
+    def discard(self) -> None:
+        """Read nothing more, and leave no index."""
+        self.end()
+        self._copy.found.discard()
 
     def end(self) -> None:
         """Read nothing more."""

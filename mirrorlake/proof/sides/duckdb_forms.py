@@ -304,7 +304,6 @@ def _quoted(name: str) -> str:
 def _bits(values: Any) -> Any:
     """A number's bits, as MySQL has them; NULL is NULL whatever lies below it."""
     wide = values.cast(pa.float64())
-    wide = wide.combine_chunks() if isinstance(wide, pa.ChunkedArray) else wide
     numbers = pc.fill_null(wide, 0.0).to_numpy(zero_copy_only=False).view(np.uint64)
     return pa.array(numbers, pa.uint64(), mask=wide.is_null().to_numpy(zero_copy_only=False))
 

@@ -14,6 +14,7 @@ import pytest
 from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Receipt
 from mirrorlake.load.copies import changed_rows, copies
 from mirrorlake.load.row_hashes import delta
@@ -130,10 +131,7 @@ def test_a_commit_between_two_snapshots(
     with monkeypatch.context() as patch:
         between_snapshots(patch, move)
         found = sync(workspace)
-    assert found.sessions == 1
-    assert (found.rows, found.written) == (ROWS, 1), "as it was before all of them"
-    second = sync(workspace)
-    assert second.rows == ROWS
+    assert (found.sessions, found.rows, found.stands_on > 0) == (1, ROWS, True)
     assert_deduped(workspace, server, database)
 
 
@@ -149,6 +147,25 @@ def test_what_is_open_may_be_about_to_be_seen(
         cursor.execute("COMMIT")
     sync(workspace)
     assert_deduped(workspace, server, database)
+
+
+def test_a_server_that_has_no_more_sessions(
+    workspace: Workspace,
+    sql: Sql,
+    server: EmbeddedServer,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+    still: None,
+) -> None:
+    def refuse(number: int) -> None:
+        if number == most:
+            raise SourceError("too many connections")
+
+    between_snapshots(monkeypatch, refuse)
+    for most in (2, 1):
+        sql(f"UPDATE t SET n = n + 10 WHERE id = {most}")
+        assert sync(workspace).sessions == most
+        assert_deduped(workspace, server, database)
 
 
 def test_a_moment_ends_with_a_commit(workspace: Workspace, sql: Sql, still: None) -> None:

@@ -56,7 +56,7 @@ def test_no_rows() -> None:
     assert list(duckdb_forms.gathered([])) == []
 
 
-@pytest.mark.parametrize(("at_once", "nbytes"), [(5, 2**20), (10**6, 40)])
+@pytest.mark.parametrize(("at_once", "nbytes"), [(5, 2**20), (10**6, 33)])
 def test_rows_are_gathered(monkeypatch: pytest.MonkeyPatch, at_once: int, nbytes: int) -> None:
     """By their number, and by their size: two numbers take 16 bytes."""
     monkeypatch.setattr(duckdb_forms, "AT_ONCE", at_once)
@@ -65,8 +65,11 @@ def test_rows_are_gathered(monkeypatch: pytest.MonkeyPatch, at_once: int, nbytes
     assert [rows.num_rows for rows in duckdb_forms.gathered(some)] == [6, 6, 4]
 
 
-def test_a_small_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("memory", "limit"), [(2**30, "128MiB"), (2**36, "512MiB")])
+def test_a_part_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, memory: int, limit: str
+) -> None:
     monkeypatch.setenv("MIRRORLAKE_CACHE", str(tmp_path))
-    pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2**30 // 4096}
+    pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": memory // 4096}
     monkeypatch.setattr("os.sysconf", pages.__getitem__)
-    assert duckdb_forms._settings(None)["memory_limit"] == "128MiB"
+    assert duckdb_forms._settings(None)["memory_limit"] == limit
