@@ -103,6 +103,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "scope": ("proof/test_scope",),
     "local_side": ("proof/test_local",),
+    "server_hashes": ("proof/test_server_hashes",),
+    "duckdb_forms": ("proof/test_server_hashes", "proof/test_local", "proof/test_duckdb_bounds"),
     "rows_beside_bounds": ("proof/test_rows_beside_bounds",),
     "impossible_keys": ("proof/test_rows_beside_bounds",),
     "unchanged_since_load": ("proof/test_rows_beside_bounds",),

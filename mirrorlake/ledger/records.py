@@ -76,6 +76,8 @@ class Receipt:
             keep.
         filled: columns that were added since with one value for all rows that there were, and its
             text; None where there are none. Rows of versions without the column have it.
+        sessions: how many sessions read one state together, their snapshots shown to be one.
+        most_changed: of a complete copy: whether most rows are others than the copy before had.
     """
 
     rows: int
@@ -111,6 +113,8 @@ class Receipt:
     all_proved: bool = False
     log_place: str | None = None
     filled: dict[str, str] | None = None
+    sessions: int = 1
+    most_changed: bool = False
 
     @property
     def committed(self) -> int:

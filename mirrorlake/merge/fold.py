@@ -335,11 +335,12 @@ def _write(
     # A MERGE compares every row with a copy's, to write only what changed: of few rows, writing
     # them all is a third of its work.
     copied = plan.contract.replaces_all and not todo.delta
-    if whole or (copied and todo.rows <= SMALL_COPY):
-        alone = todo.loads[0] if len(todo.loads) == 1 else None
-        files = copied_load(workspace, plan, layer, alone) if alone is not None else None
+    whole = whole or (copied and todo.rows <= SMALL_COPY)
+    if todo.alone is not None and (whole or (copied and todo.most_changed)):
+        files = copied_load(workspace, plan, layer, todo.alone)
         if files is not None:
             return _copy(workspace, layer, files, todo, target)
+    if whole:
         overwritten = OverwriteTarget(target.sql, target.at)
         scan = overwrite(workspace, plan, layer, todo, overwritten)
         flush_commits(workspace.lake.load(layer.identifier), target.at, target.branch)

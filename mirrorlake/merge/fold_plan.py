@@ -45,6 +45,16 @@ class Todo:
     def rows(self) -> int:
         return sum(load.receipt.committed if load.receipt else LISTED for load in self.loads)
 
+    @property
+    def alone(self) -> Load | None:
+        """The one load whose rows are applied, if it is one."""
+        return self.loads[0] if len(self.loads) == 1 else None
+
+    @property
+    def most_changed(self) -> bool:
+        """Whether it is a complete copy whose rows are mostly others than the one before had."""
+        return bool(self.alone and self.alone.receipt and self.alone.receipt.most_changed)
+
 
 def plan_fold(plan: ResolvedTable, folded: set[int], empty: bool, ledger: Ledger) -> Todo:
     """What a layer that holds these loads (and has a snapshot, or none) needs."""

@@ -104,8 +104,11 @@ def _take_in(
     # Closed at once where it fails: what is tried then has the only session.
     with removed_on_failure(plan, sink, proofs), closing(found.batches):
         for rows in found.batches:
-            tally.add(rows)
-            sink.add(rows)
+            if found.asked_last and not rows.num_rows:
+                sink.complete()
+            else:
+                tally.add(rows)
+                sink.add(rows)
             if proofs is not None:
                 proofs.begin(sink.closed())
             if report is not None:
@@ -153,6 +156,7 @@ class ReadChunk:
             give_back()
         failpoint("chunk.written")
         receipt = self._tally.receipt(written)
+        receipt = dataclasses.replace(receipt, sessions=self.rows.sessions)
         if self.rows.tallies is None:
             return receipt
         said = sum(self.rows.tallies(), NOTHING)

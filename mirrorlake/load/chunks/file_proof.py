@@ -1,7 +1,7 @@
 """The files of a chunk, read again as they are closed, and compared row by row with what the
 server said of each row.
 
-It runs beside the read, in a thread of its own: the server hashes the next rows meanwhile. What
+It runs beside the read, in threads of its own: the server hashes the next rows meanwhile. What
 is held is the hashes of rows whose file is not compared yet, eight bytes each.
 """
 
@@ -10,18 +10,33 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mirrorlake.destinations.iceberg.commits.data_files import WrittenFile
 from mirrorlake.destinations.iceberg.model import open_storage
+from mirrorlake.destinations.iceberg.storage.durable import local_path
 from mirrorlake.errors import LakeError
 from mirrorlake.load.chunks.statements import ChunkPlan
-from mirrorlake.proof.sides.server_hashes import UNKNOWN, Compared, ServerHashes, compare_rows
+from mirrorlake.proof.sides.duckdb_forms import FileRows
+from mirrorlake.proof.sides.server_hashes import (
+    UNKNOWN,
+    Compared,
+    ServerHashes,
+    compare_file,
+    compare_rows,
+)
+from mirrorlake.schema.own_columns import ORIGINAL
 
 MOST_WAITING = 4
 """So many closed files may wait: then the read waits for them."""
+_THREADS = 2
+"""A file is compared in so many parts at once: the last one is waited for."""
+_WORTH_PARTS = 200_000
+"""Rows of a file that is worth it."""
 _AT_ONCE = 32_768
 """Rows of a file that are decoded at once."""
 
@@ -36,23 +51,29 @@ class FileProofs:
     def __init__(self, plan: ChunkPlan, hashes: ServerHashes) -> None:
         self._plan, self._hashes = plan, hashes
         self._pool: ThreadPoolExecutor | None = None
-        self._waiting = deque[Future[Compared]]()
+        self._waiting = deque[list[Future[Compared]]]()
         self._found = Compared()
 
     def begin(self, files: Sequence[WrittenFile]) -> None:
         """Compare files that are closed, beside whatever is read meanwhile."""
         for file in files:
             if len(self._waiting) >= MOST_WAITING:
-                self._found += self._waiting.popleft().result()
-            self._pool = self._pool or ThreadPoolExecutor(1, "prove")
-            self._waiting.append(self._pool.submit(self._compare, file))
+                self._take_first()
+            self._pool = self._pool or ThreadPoolExecutor(_THREADS, "prove")
+            parts = _THREADS if file.aside is not None and len(file.aside) > _WORTH_PARTS else 1
+            self._waiting.append(
+                [self._pool.submit(self._compare, file, part, parts) for part in range(parts)]
+            )
 
     def end(self, files: Sequence[WrittenFile]) -> Compared:
         """Compare the last files; what all of them say."""
+        if self._pool is not None:
+            self.begin(files)
+        else:  # few rows: a thread would take longer
+            for file in files:
+                self._found += self._compare(file)
         while self._waiting:
-            self._found += self._waiting.popleft().result()
-        for file in files:
-            self._found += self._compare(file)
+            self._take_first()
         self.stop()
         return self._found
 
@@ -61,7 +82,12 @@ class FileProofs:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def _compare(self, file: WrittenFile) -> Compared:
+    def _take_first(self) -> None:
+        for part in self._waiting.popleft():
+            self._found += part.result()
+
+    def _compare(self, file: WrittenFile, part: int = 0, parts: int = 1) -> Compared:
+        """What one of a file's parts says, which are row groups one after the other."""
         if file.aside is None or file.aside.null_count:
             return UNKNOWN
         io = open_storage(self._plan.storage, self._plan.location)
@@ -70,7 +96,11 @@ class FileProofs:
                 found = pq.ParquetFile(stream)
                 if not _has_columns(found.schema_arrow, self._plan.schema, self._hashes.names):
                     return UNKNOWN
-                return compare_rows(self._hashes, self._rows(found), file.aside.to_numpy())
+                mine = _Part.of(found.metadata, part, parts)
+                said = file.aside[mine.first : mine.until].to_numpy()
+                return self._by_duckdb(file.path, found, mine, said) or compare_rows(
+                    self._hashes, self._rows(found, mine), said
+                )
         except (OSError, pa.ArrowException) as error:
             raise LakeError(
                 f"data file {file.path} of {self._plan.name} can't be read again, just after it "
@@ -81,12 +111,77 @@ class FileProofs:
                 retryable=True,
             ) from error
 
-    def _rows(self, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    def _by_duckdb(
+        self, path: str, file: pq.ParquetFile, mine: _Part, said: Any
+    ) -> Compared | None:
+        """What a file says that DuckDB can read by itself; None of any other."""
+        names, local = self._hashes.names, local_path(path)
+        if local is None or not _has_types(file.schema_arrow, self._plan.schema, names):
+            return None
+        rows = FileRows(str(local), mine.first, mine.until, _filled(file.metadata))
+        return compare_file(self._hashes, rows, said)
+
+    def _rows(self, file: pq.ParquetFile, mine: _Part) -> Iterator[pa.RecordBatch]:
         wanted = pa.schema([self._plan.schema.field(name) for name in self._hashes.names])
         wanted = wanted.remove_metadata()
-        for rows in file.iter_batches(_AT_ONCE, columns=wanted.names, use_threads=False):
+        groups = list(mine.groups)
+        for rows in file.iter_batches(
+            _AT_ONCE, row_groups=groups, columns=wanted.names, use_threads=False
+        ):
             arrays = [rows.column(field.name).cast(field.type) for field in wanted]
             yield pa.RecordBatch.from_arrays(arrays, names=wanted.names)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some row groups of a file.
+
+    Attributes:
+        first, until: its rows, by their place in the file; None: to the end, whatever comes there.
+    """
+
+    groups: range
+    first: int
+    until: int | None
+
+    @classmethod
+    def of(cls, footer: pq.FileMetaData, part: int, parts: int) -> _Part:
+        """Which of a file's row groups are one of its parts."""
+        count = footer.num_row_groups
+        groups = range(part * count // parts, (part + 1) * count // parts)
+        ends = [0]
+        for number in range(count):
+            ends.append(ends[-1] + footer.row_group(number).num_rows)
+        until = None if groups.stop == count else ends[groups.stop]
+        return cls(groups, ends[groups.start], until)
+
+
+def _filled(footer: pq.FileMetaData) -> set[str]:
+    """The columns that have no NULL, by what the file says. Where that is wrong, a row has another
+    form than the server's."""
+    found: set[str] = set()
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    for place in range(footer.num_columns):
+        counted = [group.column(place).statistics for group in groups]
+        if all(one is not None and one.null_count == 0 for one in counted):
+            found.add(footer.schema.column(place).path)
+    return found
+
+
+def _has_types(file: pa.Schema, table: pa.Schema, names: Sequence[str]) -> bool:
+    """Whether a file has these columns in the table's own types: then no value is converted when it
+    is read."""
+
+    def kind(schema: pa.Schema, name: str) -> pa.DataType:
+        found = schema.field(name).type
+        return _SAME.get(found, found)
+
+    plain = [name for name in names if name != ORIGINAL]
+    return all(kind(file, name) == kind(table, name) for name in plain)
+
+
+_SAME = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+"""Types of one kind of value."""
 
 
 def _has_columns(file: pa.Schema, table: pa.Schema, names: Sequence[str]) -> bool:

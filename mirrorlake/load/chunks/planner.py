@@ -88,6 +88,23 @@ def plan_chunks(
     return tuple(_joined(base, condition) for condition in _conditions(cut.columns, bounds))
 
 
+def key_ranges(connection: Connection[Any], plan: ResolvedTable, rows: int) -> tuple[str, ...]:
+    """Conditions of ranges of the primary key that cover the table exactly once, in its order, of
+    about so many rows each; none where it has fewer, or no sure scale.
+
+    Raises:
+        SourceError: the server was lost or refused.
+    """
+    cut, there = _cut_of(plan), plan.table.estimated_rows
+    if cut is None or cut.index != "PRIMARY" or there <= rows:
+        return ()
+    cut = _Cut(cut.table, cut.index, cut.columns[:1])
+    if _scale(connection, cut, "") is None:
+        return ()  # to find bounds would be to read the index
+    bounds = _bounds(connection, cut, "", rows, there)
+    return tuple(_conditions(cut.columns, bounds)) if bounds else ()
+
+
 def _one_stream(plan: ResolvedTable, base: str, reason: str) -> tuple[str, ...]:
     logger.info("table %s is read in one stream: %s", plan.name, reason)
     return (base,)
@@ -248,8 +265,7 @@ def _walk(
 ) -> list[Bound]:
     """Bounds between ``lower`` and ``upper`` by going along the index, ``step`` entries at a time.
 
-    Values that repeat past a whole step are one piece: the next value after them is the bound.
-    """
+    Values that repeat past a whole step are one piece: the next value after them is the bound."""
     literals = ", ".join(str(_literal(c)) for c in cut.columns)
     order = ", ".join(c.sql for c in cut.columns)
     bounds: list[Bound] = []
@@ -300,10 +316,8 @@ def _after(columns: Sequence[Column], bound: Bound) -> str:
 
 
 def _compared(columns: Sequence[Column], bound: Bound, strictly: str, at_last: str) -> str:
-    """(a, b) > (1, 2) as a > 1 OR (a = 1 AND b > 2), and beside it a >= 1 for the index.
-
-    A bound may be of the first columns alone.
-    """
+    """(a, b) > (1, 2) as a > 1 OR (a = 1 AND b > 2), and beside it a >= 1 for the index. A bound
+    may be of the first columns alone."""
     names = [c.sql for c in columns[: len(bound)]]
     condition = f"{names[-1]} {at_last} {bound[-1]}"
     for name, literal in reversed(list(zip(names[:-1], bound[:-1], strict=True))):

@@ -20,7 +20,7 @@ class ChunkReceipt:
     of ``rows`` that MySQL digested and did not send. ``source_keys`` is the server's sum of its
     keys' numbers, where each row came with the server's hash of it; ``source_digest`` is the sum
     of those then. ``proved``: its files were read again, and are row by row what the server said,
-    and all of that.
+    and all of that. ``sessions`` read it, whose snapshots were shown to be one.
     """
 
     number: int
@@ -42,6 +42,7 @@ class ChunkReceipt:
     carried: int = 0
     source_keys: int | None = None
     proved: bool = False
+    sessions: int = 1
 
     @property
     def committed(self) -> int:

@@ -36,6 +36,9 @@ class Rows:
         tallies: rows and digests as the source says of the very state that is read, once they have
             come: one of a part, or one of each tenant. None: it was not asked.
         seconds: how long the source was read before the first of these rows.
+        asked_last: whether the source is asked for the tallies after the rows: the empty batch that
+            comes then is the last one.
+        sessions: how many read it, whose snapshots were shown to be one.
     """
 
     part: ChunkPlan
@@ -43,6 +46,8 @@ class Rows:
     batches: Generator[pa.Table]
     tallies: Callable[[], Sequence[Tally]] | None = None
     seconds: float = 0.0
+    asked_last: bool = False
+    sessions: int = 1
 
 
 class RowSource(Protocol):

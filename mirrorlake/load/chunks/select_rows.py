@@ -49,7 +49,8 @@ class SelectRows:
         rows = self._rows(part, seen, question, heed)
         if question is None:
             return Rows(part, seen, rows)
-        return Rows(part, seen, rows, lambda: tallies_of(question.answer))
+        asked_last = question.after
+        return Rows(part, seen, rows, lambda: tallies_of(question.answer), asked_last=asked_last)
 
     def _rows(
         self, part: ChunkPlan, seen: SourcePosition, question: Question | None, heed: Heed | None
@@ -58,7 +59,8 @@ class SelectRows:
         arriving = read_rows(part, statement, seen, question, heed, near=part.near)
         with closing(arriving):
             for found in gathered(arriving):
-                yield self._exact(part, found, seen)
+                ends = question is not None and question.after and not found.num_rows
+                yield found if ends else self._exact(part, found, seen)
 
     def _statement(self, part: ChunkPlan, seen: SourcePosition, session: int | None) -> str:
         return select_statement(part, seen, session)
@@ -66,7 +68,8 @@ class SelectRows:
     def _question(self, part: ChunkPlan) -> Question | None:
         """What the server is asked of the rows, in the state that is then read."""
         if part.hashes is not None:
-            return Question(keys_statement(part, part.hashes))
+            # Last: what was read is compared meanwhile, and nothing else could be done before.
+            return Question(keys_statement(part, part.hashes), after=True)
         return Question(digest_statement(part)) if part.digest else None
 
     def _exact(self, part: ChunkPlan, found: pa.Table, seen: SourcePosition) -> pa.Table:
@@ -103,16 +106,21 @@ def tallies_of(answer: Sequence[int | None]) -> list[Tally]:
 
 
 def gathered(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Small batches together: rows that may be large are read few at once, and are mostly small."""
+    """Small batches together: rows that may be large are read few at once, and are mostly small. An
+    empty batch stays one."""
     held: list[pa.Table] = []
     rows = size = 0
     for batch in batches:
-        held.append(batch)
+        ends = not batch.num_rows
+        if not ends:
+            held.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
-        if rows >= BATCH_ROWS or size >= GATHERED_BYTES:
+        if held and (ends or rows >= BATCH_ROWS or size >= GATHERED_BYTES):
             yield pa.concat_tables(held).combine_chunks()
             held, rows, size = [], 0, 0
+        if ends:
+            yield batch
     if held:
         yield pa.concat_tables(held).combine_chunks()
 

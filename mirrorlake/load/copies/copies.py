@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as _compute
+from pymysql.connections import Connection
 
 import mirrorlake
 from mirrorlake.destinations.iceberg.lake import Lake
@@ -40,6 +41,7 @@ from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger, Load, Receipt, Window
 from mirrorlake.load.attempt import Attempt, LoadTerms
+from mirrorlake.load.chunks.planner import key_ranges
 from mirrorlake.load.chunks.receipt import ChunkReceipt
 from mirrorlake.load.chunks.statements import ChunkPlan
 from mirrorlake.load.copies.chain_rows import RawRows, raw_rows
@@ -73,6 +75,9 @@ MOST_DELTAS = 16
 made again knows all loads of a chain; and a fold of all of them reads few files."""
 _TRUSTED = timedelta(days=1)
 """How old a complete copy may be, where the source's `skip_unchanged` does not say it."""
+RANGE_ROWS = 400_000
+"""Rows of a range that one session reads while others read the next ones: their keys and hashes
+are some 20 MB, which wait in memory until the ranges before are through."""
 _AT_ONCE = 50_000
 """This many rows of the lake are digested at once."""
 
@@ -185,6 +190,23 @@ def _why_complete(chain: Sequence[Load], plan: ResolvedTable) -> str:
     if datetime.now(UTC) - base.started_at >= (plan.source.skip_unchanged or _TRUSTED):
         return "the last complete one is old"
     return ""
+
+
+def with_ranges(
+    connection: Connection[Any], plan: ResolvedTable, copying: Copying | None
+) -> Copying | None:
+    """The same, with the ranges by which several sessions may read keys and hashes, where there may
+    be several.
+
+    Raises:
+        SourceError: the server was lost or refused.
+    """
+    if copying is None or not copying.chain or plan.source.rows_per_second is not None:
+        return copying
+    if plan.source.connections < 2:
+        return copying
+    ranges = key_ranges(connection, plan, RANGE_ROWS)
+    return dataclasses.replace(copying, plan=dataclasses.replace(copying.plan, ranges=ranges))
 
 
 def with_copy(chunks: Sequence[ChunkPlan], copying: Copying | None) -> list[ChunkPlan]:
@@ -350,7 +372,8 @@ def stamp_copy(receipt: Receipt, copying: Copying | None, gone: int) -> Receipt:
         return receipt
     index = copying.plan.found.index.to_fields()
     if not copying.is_delta:
-        return dataclasses.replace(receipt, row_index=index)
+        most = copying.plan.found.most_changed
+        return dataclasses.replace(receipt, row_index=index, most_changed=most)
     base = copying.chain[0].seq
     return dataclasses.replace(receipt, row_index=index, stands_on=base, gone=gone)
 

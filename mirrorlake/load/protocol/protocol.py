@@ -42,6 +42,7 @@ from mirrorlake.load.copies.copies import (
     tombstones_of_copy,
     with_copy,
     with_originals,
+    with_ranges,
 )
 from mirrorlake.load.protocol.load_run import LoadRun
 from mirrorlake.load.protocol.receipts import receipt_of
@@ -123,6 +124,7 @@ def load_window(
             cut = _new_cut(attempt, window, terms, basis, carrying)
         chunks = chunk_plans(plan, run.load, table, terms.server, cut.bounds, rows)
         copying = plan_copy(workspace, plan, window, terms, table, rows)
+        copying = with_ranges(connection, plan, copying)
         chunks = with_copy(chunks, copying)
         reading = _WindowLoad(run, attempt, terms, cut, chunks, rows, reread, copying, carrying)
         before = ledger.newest_receipt(plan.name)

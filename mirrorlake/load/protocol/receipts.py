@@ -94,6 +94,7 @@ def summed(chunks: Sequence[ChunkReceipt]) -> Receipt:
         original_columns=originals,
         source_digest=_source_digest(chunks),
         written=written if written != rows else None,
+        sessions=max(c.sessions for c in chunks),
         carried=sum(c.carried for c in chunks),
     )
 

@@ -51,19 +51,22 @@ class Found:
     Attributes:
         index: the row index that it wrote; ``writer`` writes it.
         is_delta: whether only what changed was written.
+        most_changed: whether that would have been most of the rows.
         unmatched: keys of the index before that no row had with the same hash.
         changed: keys of the rows that the index before does not hold.
     """
 
     index: RowIndex | None = None
     is_delta: bool = False
+    most_changed: bool = False
     unmatched: Words | None = None
     changed: list[Words] = field(default_factory=list[Words])
     writer: IndexWriter | None = None
 
     def begin(self, writer: IndexWriter) -> None:
         """A reading begins, from nothing."""
-        self.index, self.is_delta, self.unmatched = None, False, None
+        self.index, self.unmatched = None, None
+        self.is_delta = self.most_changed = False
         self.changed, self.writer = [], writer
 
     def discard(self) -> None:
@@ -99,6 +102,7 @@ class CopyPlan:
         terms: a digest of all that decides what the entries of an index mean.
         before: the row index of the copy before, if this one may write only what changed.
         wait: how many copies after this one are complete whatever happens.
+        ranges: conditions of the ranges of its key by which several sessions may read it.
         found: what became of the reading: it is done in one process.
     """
 
@@ -107,6 +111,7 @@ class CopyPlan:
     terms: str
     before: RowIndex | None = None
     wait: int = 0
+    ranges: tuple[str, ...] = ()
     found: Found = field(default_factory=Found)
 
     def entries(self, rows: pa.Table) -> Words:
@@ -191,6 +196,7 @@ class Changes:
         if not self._most:
             self._copy.found.unmatched = self._matcher.end()
             self._copy.found.is_delta = True
+        self._copy.found.most_changed = self._most
         self.close()
 
     @property
@@ -221,6 +227,10 @@ class RowSink:
         if self._copy is not None and self._writer is not None:
             self._writer.add(self._copy.entries(rows))
         self._files.add(rows)
+
+    def complete(self) -> None:
+        """Write what is held, and close the files: there are no more rows."""
+        self._files.complete()
 
     def closed(self) -> list[WrittenFile]:
         """The files that were closed since this was last called."""

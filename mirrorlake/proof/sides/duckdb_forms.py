@@ -10,9 +10,9 @@ Source: DuckDB documentation, "Text Functions", "Blob Functions", "Date Format F
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -22,25 +22,44 @@ import pyarrow.compute as _compute
 from mirrorlake.proof.forms.canonical import NULL, Form
 from mirrorlake.proof.forms.hashing import numbers_of_digits
 from mirrorlake.proof.ranges.ranges import NOTHING, Tally
+from mirrorlake.runtime.cache import cache_folder
 from mirrorlake.sources.mysql.tables import Column
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
-MEMORY = "512MB"
-"""What DuckDB may use: rows stream through it."""
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "memory_limit": MEMORY,
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-}
+_MOST_BYTES = 512 * 2**20
+_SHARE = 8
+"""DuckDB may use one part in so many of the machine's memory, and 512 MB at most: rows stream
+through it. What is more goes to files in the cache folder."""
 AT_ONCE = 130_000
 """Rows that are digested at once, where they are small."""
 _BYTES_AT_ONCE = 64 * 2**20
 """Larger rows are digested in batches of about this many bytes, or one batch at a time."""
+_POINT = ("float", "double")
+_MOMENTS = ("datetime", "timestamp")
+_PATTERNS = frozenset("*?[")
+"""In a path they would stand for other files."""
+_AS_IT_IS = "hive_partitioning = false, file_row_number = true"
+_STREAMED = 32_768
+"""Rows that DuckDB hands over at once."""
 _DIGEST = "('0x' || left(sha256({}), 16))::UBIGINT::HUGEINT"
 
 
 class NoForm(Exception):
     """What stands here has no form here."""
+
+
+class FileRows(NamedTuple):
+    """Rows of a Parquet file on a local disk.
+
+    Attributes:
+        first, until: which, by their place in it; None: to its end.
+        filled: the columns in which no row of the file has NULL.
+    """
+
+    path: str
+    first: int
+    until: int | None
+    filled: Collection[str]
 
 
 def forms_of(cells: Sequence[tuple[Column, Form]], rows: Any) -> pa.Table:
@@ -82,24 +101,69 @@ def hashes_of(
         NoForm: a value has none here.
     """
     plain = _plain(cells, rows)
-    filled = [values.null_count == 0 for values in plain.columns]
-    texts = [_sql_of(*cell, f"c{n}", filled=filled[n]) for n, cell in enumerate(cells)]
-    of_key = _joined([texts[n] for n in key])
-    sql = f"SELECT sha256({_joined(texts)}) AS h, {of_key} AS k FROM rows"  # noqa: S608
+    filled = {
+        form.name for (_, form), c in zip(cells, plain.columns, strict=True) if not c.null_count
+    }
     # One thread: two take longer over a row's answer than they save, and MySQL works beside them.
-    found = _ask(sql, plain, threads=1)
-    keys = pc.cast(found.column("k"), pa.binary()).to_pylist()
-    return _first_64_bits(found.column("h")), keys
+    found = _ask(f"SELECT {_hash_and_key(cells, key, filled)} FROM rows", plain, threads=1)  # noqa: S608
+    return _hashes_and_keys(found)
 
 
-def _first_64_bits(hashes: Any) -> Any:
-    """The first 16 digits of hashes of 64, as numbers without a sign. In DuckDB's SQL it takes
-    longer than the hash itself."""
-    return numbers_of_digits(b"".join(_digits(chunk) for chunk in hashes.chunks))
+def hashes_in_file(
+    cells: Sequence[tuple[Column, Form]],
+    key: Sequence[int],
+    rows: FileRows,
+    originals: str | None,
+) -> Iterator[tuple[Any, list[bytes]]]:
+    """`hashes_of` the rows of a Parquet file on a local disk, which DuckDB reads by itself: a tenth
+    less work, and fewer of them are held in memory.
+
+    Args:
+        originals: the column of original texts, if there is one: it must hold none.
+
+    Raises:
+        NoForm: a value, or a type, has none here, or DuckDB can't read the file.
+    """
+    if any(form.iceberg in _POINT for _, form in cells) or set(rows.path) & _PATTERNS:
+        raise NoForm
+    columns = [f"{_in_file(*cell)} AS c{n}" for n, cell in enumerate(cells)]
+    asked = _hash_and_key(cells, key, rows.filled)
+    if originals is not None:
+        columns.append(f"len({_quoted(originals)}) AS kept")
+        asked += ", CASE WHEN kept > 0 THEN error('an original') END"
+    within = "file_row_number >= ?" + ("" if rows.until is None else " AND file_row_number < ?")
+    source = f"SELECT {', '.join(columns)} FROM read_parquet(?, {_AS_IT_IS}) WHERE {within}"  # noqa: S608
+    sql = f"SELECT {asked} FROM ({source})"  # noqa: S608
+    values = [rows.path, rows.first, *([] if rows.until is None else [rows.until])]
+    cursor = _database(os.getpid(), 1).cursor()
+    try:
+        for found in cursor.execute(sql, values).to_arrow_reader(_STREAMED):
+            yield _hashes_and_keys(pa.Table.from_batches([found]))
+    except (duckdb.Error, OSError, pa.ArrowException) as error:
+        raise NoForm from error
+    finally:
+        cursor.close()
+
+
+def _hash_and_key(
+    cells: Sequence[tuple[Column, Form]], key: Sequence[int], filled: Collection[str]
+) -> str:
+    """SQL of each row's hash ``h`` and its key's form ``k``, over columns c0, c1 …"""
+    texts = [
+        _sql_of(column, form, f"c{n}", filled=form.name in filled)
+        for n, (column, form) in enumerate(cells)
+    ]
+    return f"sha256({_joined(texts)}) AS h, {_joined([texts[n] for n in key])} AS k"
+
+
+def _hashes_and_keys(found: pa.Table) -> tuple[Any, list[bytes]]:
+    """The first 16 digits of each hash of 64, as numbers without a sign, and the keys. In DuckDB's
+    SQL it takes longer than the hash itself."""
+    digits = b"".join(_digits(chunk) for chunk in found.column("h").chunks)
+    return numbers_of_digits(digits), pc.cast(found.column("k"), pa.binary()).to_pylist()
 
 
 def _digits(hashes: Any) -> bytes:
-    """The first 16 of each."""
     shown = np.frombuffer(hashes.buffers()[2], dtype=np.uint8)[64 * hashes.offset :]
     return shown[: 64 * len(hashes)].reshape(-1, 64)[:, :16].tobytes()
 
@@ -111,9 +175,9 @@ def _sql_of(column: Column, form: Form, name: str, *, filled: bool = False) -> s
         filled: whether no row has NULL there. The form may then come in several parts, for
             `_joined`: that takes a quarter less time.
     """
-    if form.iceberg in ("float", "double"):
+    if form.iceberg in _POINT:
         text = f"format('{{:016X}}', {name})"
-    elif column.data_type in ("datetime", "timestamp"):
+    elif column.data_type in _MOMENTS:
         digits = column.fraction or 0
         shown = 19 + (digits + 1 if digits else 0)
         text = f"left(strftime({name}, '%Y-%m-%d %H:%M:%S.%f'), {shown})"
@@ -143,7 +207,20 @@ def _joined(texts: Sequence[str]) -> str:
 def _database(_process: int, threads: int | None) -> Any:
     """One for all of a process: opening one takes longer than digesting a few rows, and a child
     can't use its parent's."""
-    return duckdb.connect(config=_SETTINGS if threads is None else _SETTINGS | {"threads": threads})
+    return duckdb.connect(config=_settings(threads))
+
+
+def _settings(threads: int | None) -> dict[str, str | bool | int | float | list[str]]:
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    # A folder of this process's own, which DuckDB makes when it first needs it, and removes.
+    spills = cache_folder("duckdb") / f"{os.getpid()}-{threads or 'all'}"
+    return {
+        "memory_limit": f"{min(_MOST_BYTES, machine // _SHARE) // 2**20}MiB",
+        "threads": threads or len(os.sched_getaffinity(0)),
+        "temp_directory": str(spills),
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
 
 
 def _ask(sql: str, rows: pa.Table, threads: int | None = None) -> Any:
@@ -200,18 +277,33 @@ def _plain(cells: Sequence[tuple[Column, Form]], rows: Any) -> pa.Table:
 
 
 def _as_plain(column: Column, form: Form, values: Any) -> Any:
-    if form.iceberg in ("float", "double"):
+    if form.iceberg in _POINT:
         return _bits(values)
-    if column.data_type in ("datetime", "timestamp"):
+    if column.data_type in _MOMENTS:
         _refuse_finer(values, column.fraction or 0)
         return values.cast(pa.timestamp("us"))
     return values
 
 
+def _in_file(column: Column, form: Form) -> str:
+    """SQL of a column of a file, as `_as_plain` gives it."""
+    name = _quoted(form.name)
+    if column.data_type not in _MOMENTS:
+        return name
+    micros, step = f"epoch_us({name})", 10 ** (6 - (column.fraction or 0))
+    finer = f"WHEN {micros} % {step} <> 0 THEN error('finer than declared')" if step > 1 else ""
+    return (
+        f"CASE {finer} ELSE make_timestamp({micros}) END" if finer else f"make_timestamp({micros})"
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
 def _bits(values: Any) -> Any:
     """A number's bits, as MySQL has them; NULL is NULL whatever lies below it."""
     wide = values.cast(pa.float64())
-    wide = wide.combine_chunks() if isinstance(wide, pa.ChunkedArray) else wide
     numbers = pc.fill_null(wide, 0.0).to_numpy(zero_copy_only=False).view(np.uint64)
     return pa.array(numbers, pa.uint64(), mask=wide.is_null().to_numpy(zero_copy_only=False))
 

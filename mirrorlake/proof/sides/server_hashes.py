@@ -11,7 +11,7 @@ Source: MySQL 8.0 manual, 12.6.2 "Mathematical Functions", ``CRC32``; ISO 3309, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as _compute
 
-from mirrorlake.proof.forms.canonical import ORIGINALS
+from mirrorlake.proof.forms.canonical import ORIGINALS, Form
 from mirrorlake.proof.forms.hashing import numbers_of_digits, source_hash
 from mirrorlake.proof.forms.rows import RowForm
-from mirrorlake.proof.sides.duckdb_forms import NoForm, hashes_of
+from mirrorlake.proof.sides.duckdb_forms import FileRows, NoForm, hashes_in_file, hashes_of
 from mirrorlake.proof.sides.local_side import refuse_originals
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 
@@ -67,6 +67,11 @@ class ServerHashes:
         return tuple(at[name] for name in self.key)
 
     @property
+    def cells(self) -> list[tuple[Column, Form]]:
+        """The columns, each with its form."""
+        return list(zip(self.columns, self.rows.cells, strict=True))
+
+    @property
     def names(self) -> list[str]:
         """The columns of a file that are read."""
         names = [cell.name for cell in self.rows.cells]
@@ -108,20 +113,40 @@ def compare_rows(hashes: ServerHashes, batches: Iterable[pa.RecordBatch], said: 
     Args:
         said: the server's hashes, in the order of the rows, as 64 bits without a sign.
     """
-    found, place = Compared(), 0
-    cells = list(zip(hashes.columns, hashes.rows.cells, strict=True))
     try:
-        for batch in batches:
-            rows = pa.Table.from_batches([batch])
-            if hashes.rows.originals:
-                refuse_originals(rows)
-            own, keys = hashes_of(cells, hashes.key_places, rows)
-            theirs = said[place : place + rows.num_rows]
-            place += rows.num_rows
-            equal = len(theirs) == len(own) and bool((own == theirs).all())
-            found += Compared(rows.num_rows, sum(map(crc32, keys)), equal)
+        return _compare(_hashed(hashes, batches), said)
     except NoForm:
         return UNKNOWN
+
+
+def compare_file(hashes: ServerHashes, rows: FileRows, said: Any) -> Compared | None:
+    """`compare_rows` of a Parquet file on a local disk, read by DuckDB; None where its rows are to
+    be given to it instead."""
+    kept = ORIGINALS if hashes.rows.originals else None
+    try:
+        return _compare(hashes_in_file(hashes.cells, hashes.key_places, rows, kept), said)
+    except NoForm:
+        return None
+
+
+def _hashed(
+    hashes: ServerHashes, batches: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[Any, list[bytes]]]:
+    """Each batch's hashes, and forms of keys."""
+    for batch in batches:
+        rows = pa.Table.from_batches([batch])
+        if hashes.rows.originals:
+            refuse_originals(rows)
+        yield hashes_of(hashes.cells, hashes.key_places, rows)
+
+
+def _compare(hashed: Iterable[tuple[Any, list[bytes]]], said: Any) -> Compared:
+    found, place = Compared(), 0
+    for own, keys in hashed:
+        theirs = said[place : place + len(own)]
+        place += len(own)
+        equal = len(theirs) == len(own) and bool((own == theirs).all())
+        found += Compared(len(own), sum(map(crc32, keys)), equal)
     return found + Compared(equal=place == len(said))
 
 

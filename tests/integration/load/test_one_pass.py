@@ -152,9 +152,9 @@ def test_a_file_that_is_damaged_before_it_is_read_again(
 ) -> None:
     honest = FileProofs._compare
 
-    def after(self: FileProofs, file: Any) -> Any:
+    def after(self: FileProofs, file: Any, *part: int) -> Any:
         damage(file.path)
-        return honest(self, file)
+        return honest(self, file, *part)
 
     with monkeypatch.context() as patch:
         patch.setattr(FileProofs, "_compare", after)

@@ -27,6 +27,7 @@ from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.operations.repairing.recover import recover_table
 from mirrorlake.operations.upkeep.orphans import OrphanTerms, remove_orphans
 from mirrorlake.sources.mysql.reading import reader
+from mirrorlake.sources.mysql.reading.route import Route
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
@@ -190,20 +191,30 @@ def test_the_digest_is_of_the_very_state_that_is_read(
     server: EmbeddedServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Rows change after the digest and before the read: neither may see it, or both must."""
+    """Rows change before they are read, and before the server counts them: neither may see it, or
+    both must."""
     contract = workspace.config.table("copies")
-    honest = reader.open_route
+    opened, ask = reader.open_route, Route.ask
+    done = list[str]()
 
     @contextmanager
     def disturbed(*args: Any, **options: Any) -> Iterator[Any]:
-        with honest(*args, **options) as route:
-            if route.answer is not None:
+        with opened(*args, **options) as route:
+            if route.session is not None:
                 sql("UPDATE copies SET v = 'moved'", "DELETE FROM copies LIMIT 1")
+                done.append("read")
             yield route
+
+    def counted(route: Route, *args: Any) -> Any:
+        sql("DELETE FROM copies LIMIT 1", "UPDATE copies SET id = id + 100")
+        done.append("counted")
+        return ask(route, *args)
 
     with monkeypatch.context() as patch:
         patch.setattr(reader, "open_route", disturbed)
+        patch.setattr(Route, "ask", counted)
         sync_table(workspace, contract)
+    assert done == ["read", "counted"]
     assert len(lake_rows(workspace, contract.namespaces.deduped, "copies")) == 3
     sync_table(workspace, contract)
     assert_exact(workspace, server, database, "copies")

@@ -4,6 +4,7 @@ table as Spark would have written it."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from mirrorlake.destinations.iceberg.commits.copied_files import COPIED
 from mirrorlake.destinations.iceberg.model import LakeTable, snapshot_property
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.errors import LakeDamaged
+from mirrorlake.load.copies import copies
 from mirrorlake.merge import copied_load, fold
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.upkeep.maintain import maintain_table
@@ -109,6 +111,83 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return {k: v.timestamp() if hasattr(v, "timestamp") else v for k, v in row.items()}
 
 
+def test_a_copied_layer_lives_as_any_other_and_by_itself(
+    sql: Any, server: EmbeddedServer, database: str, engine_for: EngineFor
+) -> None:
+    """Before and after a MERGE, a compaction, a rollback, and Spark's own expiry and removal of
+    orphans on either table: every engine reads MySQL's rows, and neither loses a file to the
+    other."""
+    sql(*CREATE)
+    workspace = engine_for({"t": {**INCREMENTAL, "clean": "view"}})
+    sync(workspace)
+    assert is_copied(workspace)
+    spaces, spark = workspace.config.table("t").namespaces, workspace.spark.get()
+    deduped = f"{spaces.deduped}.t"
+    raw_name = next(iter(workspace.ledger.successful_loads(workspace.config.table("t").name)))
+    raw = f"{spaces.raw}.{raw_name.raw_table}"
+
+    def call(procedure: str, table: str, more: str = "") -> None:
+        spark.sql(f"CALL lake.system.{procedure}(table => '{table}'{more})").collect()
+
+    def rows() -> list[dict[str, Any]]:
+        """What every engine reads."""
+        table = layer(workspace, "deduped")
+        names = [field.name for field in table.schema().fields]
+        spark.catalog.refreshTable(f"lake.{deduped}")
+        found = [read(table).select(names).sort_by("id").to_pylist() for read in READERS.values()]
+        found.append(spark.table(f"lake.{deduped}").orderBy("id").toArrow().to_pylist())
+        plain = [[_plain(row) for row in one] for one in found]
+        assert plain[0] == plain[1] == plain[2]
+        return plain[0]
+
+    first, copied = rows(), layer(workspace, "deduped").current_snapshot()
+    assert copied is not None
+    sql("UPDATE t SET v = 'merged', at = UTC_TIMESTAMP(6) WHERE id IN (3, 600)")
+    sync(workspace)
+    assert not is_copied(workspace)
+    merged = rows()
+    assert len([row for row in merged if row["v"] == "merged"]) == 2
+    # Raw's files go, as if each were an orphan or expired; then the layer's.
+    soon = datetime.now(UTC) + timedelta(days=2)
+    late = f", older_than => TIMESTAMP '{soon:%Y-%m-%d %H:%M:%S}'"
+    call("rewrite_data_files", raw, ", options => map('rewrite-all', 'true')")
+    call("expire_snapshots", raw, f"{late}, retain_last => 1")
+    _remove_orphans(spark, raw)
+    assert rows() == merged
+    call("rollback_to_snapshot", deduped, f", snapshot_id => {copied.snapshot_id}")
+    assert rows() == first, "the files that were copied are there as they were"
+    raw_before = _rows_of(spark, raw)
+    call("rewrite_data_files", deduped, ", options => map('rewrite-all', 'true')")
+    assert rows() == first
+    call("expire_snapshots", deduped, f"{late}, retain_last => 1")
+    _remove_orphans(spark, deduped)
+    assert rows() == first
+    assert _rows_of(spark, raw) == raw_before
+
+
+def _remove_orphans(spark: Any, table: str) -> None:
+    """Spark's own removal. It asks for files that are a day old, so it is given a listing in which
+    all are."""
+    location = spark.sql(f"DESCRIBE TABLE EXTENDED lake.{table}").where("col_name = 'Location'")
+    [folder] = [row.data_type for row in location.collect()]
+    listed = [
+        (str(path), datetime(2020, 1, 1, tzinfo=UTC))
+        for path in Path(folder.removeprefix("file:")).rglob("*")
+        if path.is_file() and not path.name.endswith(".crc")
+    ]
+    frame = spark.createDataFrame(listed, "file_path string, last_modified timestamp")
+    frame.createOrReplaceTempView("listed")
+    spark.sql(
+        f"CALL lake.system.remove_orphan_files(table => '{table}', file_list_view => 'listed',"
+        " prefix_mismatch_mode => 'IGNORE')"
+    ).collect()
+
+
+def _rows_of(spark: Any, table: str) -> list[Any]:
+    spark.catalog.refreshTable(f"lake.{table}")
+    return sorted(spark.table(f"lake.{table}").select("id", "v", "_mirror_seq").collect())
+
+
 @pytest.mark.parametrize("rule", ["mask", "drop"])
 def test_a_layer_with_a_rule_is_written_by_spark(
     sql: Any, engine_for: EngineFor, rule: str
@@ -137,6 +216,36 @@ def test_a_small_copy_that_changed_replaces_the_files(
         sql(statement)
         sync(workspace)
         assert is_copied(workspace)
+        assert_equal(workspace, server, database)
+
+
+def test_a_large_copy_that_mostly_changed_replaces_the_files(
+    sql: Any,
+    server: EmbeddedServer,
+    database: str,
+    engine_for: EngineFor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A MERGE would read and write most rows; one of few is Spark's, and what it deleted from is
+    not put together by copies."""
+    monkeypatch.setattr(copies, "SMALL_ROWS", 10)
+    monkeypatch.setattr(fold, "SMALL_COPY", 10)
+    sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))")
+    sql("INSERT INTO t SELECT seq, CONCAT('v', seq) FROM seq_1_to_400", "ANALYZE TABLE t")
+    workspace = engine_for({"t": {**FULL, "verify": True}})
+    sync(workspace)
+    before = layer(workspace, "deduped").current_snapshot()
+    with monkeypatch.context() as no_spark:
+        no_spark.setattr(LazySpark, "get", lambda _: pytest.fail("Spark was started"))
+        sql("UPDATE t SET v = CONCAT('new', id) WHERE id > 90", "DELETE FROM t WHERE id < 20")
+        sync(workspace)
+    assert is_copied(workspace)
+    assert layer(workspace, "deduped").current_snapshot() != before
+    assert_equal(workspace, server, database)
+    for statement in ("UPDATE t SET v = 'x' WHERE id = 100", "UPDATE t SET v = CONCAT('y', id)"):
+        sql(statement)
+        sync(workspace)
+        assert not is_copied(workspace)
         assert_equal(workspace, server, database)
 
 

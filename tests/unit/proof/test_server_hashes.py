@@ -4,19 +4,24 @@ by hand."""
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from mirrorlake.proof.forms.canonical import ORIGINALS
 from mirrorlake.proof.forms.rows import row_form
+from mirrorlake.proof.sides.duckdb_forms import FileRows
 from mirrorlake.proof.sides.server_hashes import (
     UNKNOWN,
     Compared,
     ServerHashes,
+    compare_file,
     compare_rows,
     numbers_of,
     server_hashes,
@@ -103,6 +108,117 @@ def test_what_has_no_form_here_is_not_known() -> None:
     finer = pa.table({"at": pa.array([datetime(2024, 1, 1, 0, 0, 0, 1)], pa.timestamp("us"))})
     by_time = hashes(("at",), (column("at", "datetime"),))
     assert compare_rows(by_time, finer.to_batches(), said([SAID[0]]).to_numpy()) == UNKNOWN
+
+
+def test_what_is_not_known_is_not_equal() -> None:
+    assert not UNKNOWN.equal
+
+
+def of_originals() -> ServerHashes:
+    table = SourceTable("d", "t", "InnoDB", COLUMNS, (), 4, ())
+    return server_hashes(table, row_form(COLUMNS, True, 10**6), ("id",))
+
+
+def with_originals(kept: list[Any]) -> pa.Table:
+    kind = pa.list_(pa.struct([("column", pa.string()), ("text", pa.string())]))
+    rows = pa.Table.from_batches(batches(ROWS))
+    return rows.append_column(ORIGINALS, pa.array(kept, kind))
+
+
+KEPT = [None, [{"column": "v", "text": "x"}], [], None]
+"""The second row keeps an original."""
+
+
+def test_originals_are_read_and_left_to_others() -> None:
+    assert hashes().names == ["id", "v", "n"]
+    assert of_originals().names == ["id", "v", "n", ORIGINALS]
+    theirs = said([*SAID]).to_numpy()
+    for kept, found in ((KEPT, UNKNOWN), ([None, [], None, None], Compared(4, KEYS, True))):
+        rows = with_originals(kept).to_batches()
+        assert compare_rows(of_originals(), rows, theirs) == found
+
+
+# --- files that DuckDB reads by itself ------------------------------------------------------------
+
+
+def written(folder: Path, rows: pa.Table, groups: int = 2, name: str = "f.parquet") -> str:
+    """A file of row groups of so many rows."""
+    path = folder / name
+    pq.write_table(rows, path, row_group_size=groups)
+    return str(path)
+
+
+def in_file(
+    path: str, part: tuple[int, int | None] = (0, None), filled: tuple[str, ...] = ("id",)
+) -> Compared | None:
+    first, until = part
+    theirs = said([*SAID]).to_numpy()[first:until]
+    return compare_file(hashes(), FileRows(path, first, until, filled), theirs)
+
+
+def test_a_file_says_what_its_rows_do(tmp_path: Path) -> None:
+    path = written(tmp_path, pa.Table.from_batches(batches(ROWS)))
+    assert in_file(path) == Compared(4, KEYS, True)
+    parts = [in_file(path, part) for part in [(0, 2), (2, None)]]
+    assert None not in parts
+    assert sum((part for part in parts if part), Compared()) == Compared(4, KEYS, True)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_file_whose_rows_are_not_the_servers(tmp_path: Path, fault: str) -> None:
+    rows, texts = FAULTS[fault]
+    path = written(tmp_path, pa.Table.from_batches(batches(rows)))
+    found = compare_file(hashes(), FileRows(path, 0, None, ("id",)), said(texts).to_numpy())
+    assert found is not None
+    assert not found.equal
+
+
+def test_a_column_that_is_said_to_be_filled_and_is_not(tmp_path: Path) -> None:
+    """A footer that lies makes a difference, and hides none."""
+    path = written(tmp_path, pa.Table.from_batches(batches(ROWS)))
+    found = in_file(path, filled=("id", "v", "n"))
+    assert found is not None
+    assert not found.equal
+
+
+def test_moments_in_a_file(tmp_path: Path) -> None:
+    """With a zone too: DuckDB would need an extension to write one out."""
+    at = datetime(1, 1, 1, 0, 0, 0, 250000)
+    wanted = [hashlib.sha256(b"0001-01-01 00:00:00.25").hexdigest()[:16]]
+    for zone, kind in ((None, "datetime"), ("UTC", "timestamp")):
+        by_time = hashes(("at",), (column("at", kind, fraction=2),))
+        for micros, equal in ((250000, True), (250001, None)):
+            value = at.replace(microsecond=micros, tzinfo=UTC if zone else None)
+            rows = pa.table({"at": pa.array([value], pa.timestamp("us", zone))})
+            file = FileRows(written(tmp_path, rows), 0, None, ("at",))
+            found = compare_file(by_time, file, said([*wanted]).to_numpy())
+            assert (found.equal if found else None) is equal
+    to_micros = hashes(("at",), (column("at", "datetime", fraction=6),))
+    rows = pa.table({"at": pa.array([at.replace(microsecond=7)], pa.timestamp("us"))})
+    wanted = [hashlib.sha256(b"0001-01-01 00:00:00.000007").hexdigest()[:16]]
+    file = FileRows(written(tmp_path, rows), 0, None, ("at",))
+    found = compare_file(to_micros, file, said([*wanted]).to_numpy())
+    assert found is not None
+    assert found.equal
+
+
+def test_what_is_left_to_others(tmp_path: Path) -> None:
+    """A number with a point, an original, a name that DuckDB takes for a pattern, no file."""
+    theirs = said([*SAID]).to_numpy()
+    rows = with_originals(KEPT)
+    path = written(tmp_path, rows)
+    assert compare_file(of_originals(), FileRows(path, 0, None, ()), theirs) is None
+    none = with_originals([None, [], None, None])
+    file = FileRows(written(tmp_path, none), 0, None, ())
+    assert compare_file(of_originals(), file, theirs) == Compared(4, KEYS, True)
+    point = hashes(("x",), (column("x", "double"),))
+    path = written(tmp_path, pa.table({"x": [0.5]}))
+    assert compare_file(point, FileRows(path, 0, None, ()), theirs[:1]) is None
+    # Read as a pattern, it would be both files.
+    path = written(tmp_path, rows, name="f?.parquet")
+    written(tmp_path, rows, name="fx.parquet")
+    assert in_file(path) is None
+    assert in_file(str(tmp_path / "nothing.parquet")) is None
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,13 @@ class PartFiles:
     def finish(self) -> tuple[WrittenFile, ...]:
         """Write what is held and close every file; they are in the order of their paths, and on the
         disk where that is a local one."""
+        self.complete()
+        self._stop()
+        flush_files(p for p in map(local_path, self._paths) if p is not None)
+        return tuple(sorted(self._done, key=lambda f: f.path))
+
+    def complete(self) -> None:
+        """Write what is held and close every file: there are no more rows."""
         parts = sorted({*self._parts, *self._open}, key=str)
         if len(parts) < _MANY_PARTS:
             for part in parts:
@@ -197,9 +204,6 @@ class PartFiles:
         else:
             self._end_side_by_side(parts)
         self._wait(0)
-        self._stop()
-        flush_files(p for p in map(local_path, self._paths) if p is not None)
-        return tuple(sorted(self._done, key=lambda f: f.path))
 
     def _end_side_by_side(self, parts: Collection[FilePart]) -> None:
         """Each partition's last rows and the end of its file, two at once: encoding and compressing
@@ -255,7 +259,9 @@ class PartFiles:
     def _flush(self, part: FilePart) -> None:
         held, opened = self._taken(part)
         opened = self._write(part, pa.concat_tables(held.rows), opened)
-        if opened.buffered.tell() > FILE_BYTES:
+        # A first one is short where it is read again at once: else nobody reads while it is filled.
+        first = self._aside is not None and not self._done
+        if opened.buffered.tell() > (FILE_BYTES // 4 if first else FILE_BYTES):
             self._close(part, opened)
             return
         # The one that was written to last is the last in the dict.

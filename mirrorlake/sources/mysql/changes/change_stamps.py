@@ -164,7 +164,7 @@ def _look(connection: Connection[Any]) -> _Server | None:
     oldest = opened.oldest
     times = [clock, oldest, opened.readers_since if is_mariadb(connection) else None]
     after = min(moment for moment in times if moment is not None)
-    lsn = _lsn(connection)
+    lsn = read_lsn(connection)
     if not is_mariadb(connection):
         # MySQL 8 keeps the times of tables for a day otherwise.
         rows_of(connection, _FRESH_TIMES)
@@ -279,7 +279,7 @@ _FRESH_TIMES = "SET @a = 0 /*!80000 , SESSION information_schema_stats_expiry = 
 _LOG_STATUS = ("innodb_lsn_current", "innodb_redo_log_current_lsn", "innodb_redo_log_enabled")
 
 
-def _lsn(connection: Connection[Any]) -> int | None:
+def read_lsn(connection: Connection[Any]) -> int | None:
     """Up to where InnoDB's redo log is written; None where it does not say, or writes none."""
     names = ", ".join(f"'{name}'" for name in _LOG_STATUS)
     sql = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({names})"

@@ -53,6 +53,22 @@ def reading(source: SourceConfig) -> Iterator[None]:
             server.changed.notify_all()
 
 
+@contextmanager
+def also_reading(source: SourceConfig, most: int) -> Iterator[int]:
+    """How many more of the source's ``connections`` this reading has while the block runs: as many
+    as are free now, and at most so many. Nothing is waited for."""
+    server = _server_of(source)
+    with server.changed:
+        taken = max(0, min(most, source.connections - server.reads))
+        server.reads += taken
+    try:
+        yield taken
+    finally:
+        with server.changed:
+            server.reads -= taken
+            server.changed.notify_all()
+
+
 def reserve_rows(source: SourceConfig, rows: int) -> float:
     """Take rows out of the source's ``rows_per_second``: in how many seconds they may be
     read. 0 where there is no limit."""

@@ -7,10 +7,10 @@ server greets, and is believed whatever it answers. From the first command on, t
 are alike, and bytes are carried both ways unchanged. Capabilities are offered that PyMySQL agreed
 on with the server, and none that would change the form of what follows.
 
-On request it opens a consistent snapshot in that first session and answers one question in it; the
-rows that are read through the session afterwards are of the very same state. A reader that is done
-says so; its goodbye is not passed on, and the session waits for the next: several statements may be
-read from one state, one after the other.
+On request it opens a consistent snapshot in that first session and answers questions in it, one
+before the rows, and others once a reader is done; the rows that are read through the session are of
+the very same state. A reader that is done says so; its goodbye is not passed on, and the session
+waits for the next: several statements may be read from one state, one after the other.
 
 A brake (`brakes`) counts rows, or bytes, and carrying waits until more may go.
 
@@ -20,7 +20,8 @@ session stands (what is wrong as code and words; else the session's id, and the 
 when that input closes: with its parent, however the parent dies. Its further input is one number a
 line: at a rate, how many rows are allowed so far; it prints how many are through as they go, and
 `END` after the last one of a statement. Near, whether the reader waits for rows now (1) or has some
-(0). Whatever the brake, it prints what it found out about a server that fell silent (`silence`), as
+(0). Or a text: a question for the snapshot's session, whose answer it prints as it does the first.
+Whatever the brake, it prints what it found out about a server that fell silent (`silence`), as
 a line of JSON: `NOTE` where the server is at work, `SILENT` where the read is given up.
 Only the standard library and PyMySQL: its start is waited for.
 
@@ -55,6 +56,7 @@ _EXECUTE = b"\x17"
 _GOODBYE = b"\x01\0\0\0\x01"
 _GOODBYE_SECONDS = 0.1
 _ERROR, _END_OF_PART = 0xFF, 0xFE
+_LOST = 2013  # CR_SERVER_LOST
 # A packet of the greatest size is continued in the next.
 _LARGEST = 0xFFFFFF
 NOTE, SILENT = "note", "silent"
@@ -93,7 +95,7 @@ class _Carrier:
         limited = settings["brake"]
         self._brake = {RATE: RowBrake, NEAR: ByteBrake}[limited](self.say) if limited else None
         self._ready = queue.SimpleQueue[Any]()
-        self._has_snapshot = bool(settings["before"])
+        self._has_snapshot = settings["before"] is not None
         life = (settings["beats"], settings["beat_seconds"], settings["pid"])
         self._signs = SignsOfLife(*life)
 
@@ -105,11 +107,12 @@ class _Carrier:
         listener.listen()
         try:
             first = self._log_in()
-            answer = _ask(first, self._settings["before"])
+            if self._has_snapshot:
+                _open_snapshot(first, self._settings["before"])
+            question = self._settings["question"]
+            answer = _ask(first, question) if question else None
         except (pymysql.Error, OSError) as error:
-            code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-            words = str(error.args[-1] if error.args else error)
-            self.say({"wrong": [code, words]})
+            self._say_wrong(error)
             return
         self._ready.put(first)
         self.say({"session": first.thread_id(), "answer": answer})
@@ -122,10 +125,32 @@ class _Carrier:
         with contextlib.suppress(BrokenPipeError):
             os.write(self._tell, f"{line if line == END else json.dumps(line)}\n".encode())
 
+    def _say_wrong(self, error: Exception) -> None:
+        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        self.say({"wrong": [code, str(error.args[-1] if error.args else error)]})
+
+    def _answer(self, question: str) -> None:
+        """Answer a question in the snapshot, once the reader is done with its session."""
+        try:
+            connection = self._session()
+            try:
+                answer = _ask(connection, question)
+            finally:
+                self._ready.put(connection)
+        except OSError as error:
+            self._say_wrong(pymysql.OperationalError(_LOST, str(error)))
+        except pymysql.Error as error:
+            self._say_wrong(error)
+        else:
+            self.say({"answer": answer})
+
     def _heed(self) -> None:
         for line in self._lines:
-            if self._brake is not None:
-                self._brake.update(int(line))
+            order = json.loads(line)
+            if isinstance(order, str):
+                threading.Thread(target=self._answer, args=(order,), daemon=True).start()
+            elif self._brake is not None:
+                self._brake.update(order)
         if self._has_snapshot:
             # It ends as sessions do, or the server would log that its client was lost.
             with contextlib.suppress(queue.Empty, OSError, AttributeError):
@@ -214,15 +239,17 @@ def _login(settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _ask(connection: Any, statements: list[str]) -> list[int | None] | None:
-    """Run settings, and a question in a consistent snapshot that stays open; its row of numbers."""
-    if not statements:
-        return None
-    *settings, question = statements
+def _open_snapshot(connection: Any, settings: list[str]) -> None:
+    """Run settings, and open a consistent snapshot that stays."""
     with connection.cursor() as cursor:
         for setting in settings:
             cursor.execute(setting)
         cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+
+
+def _ask(connection: Any, question: str) -> list[int | None]:
+    """The one row of numbers that a question answers."""
+    with connection.cursor() as cursor:
         cursor.execute(question)
         return [None if cell is None else int(cell) for cell in cursor.fetchone()]
 

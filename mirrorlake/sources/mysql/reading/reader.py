@@ -50,13 +50,14 @@ _SERVERS_WORDS = re.compile(r"(MySqlError|DriverError|IoError|CodecError) \{ (.*
 
 @dataclass
 class Question:
-    """One row of numbers that is queried in the state from which rows are then read.
+    """One row of numbers that is queried in the state from which rows are read.
 
-    ``answer`` is filled in before the first row comes.
+    ``answer`` is filled in before the first row comes; ``after``: when the last one has come.
     """
 
     statement: str
     answer: tuple[int | None, ...] = ()
+    after: bool = False
 
 
 def witness(server: SourcePosition, count: str = "0", session: int | None = None) -> str:
@@ -88,7 +89,8 @@ def read_batches(
     question: Question | None = None,
     heed: Heed | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The statement's rows, in the order in which they come; at least one batch, maybe empty.
+    """The statement's rows, in the order in which they come; at least one batch, maybe empty. An
+    empty one is the last that comes; a question that is put after the rows is put then.
 
     Args:
         statement: or what makes it of the id of the question's session, see `witness`.
@@ -99,7 +101,8 @@ def read_batches(
     def one(session: int | None) -> Iterator[tuple[str, int]]:
         yield statement if isinstance(statement, str) else statement(session), batch_rows
 
-    found = read_in_turn(
+    empty: pa.RecordBatch | None = None
+    for batch in read_in_turn(
         source,
         database,
         one,
@@ -108,8 +111,12 @@ def read_batches(
         near=near,
         question=question,
         heed=heed,
-    )
-    return (batch for batch in found if batch is not None)
+    ):
+        if batch is not None:
+            empty = batch.slice(0, 0)
+            yield batch
+        elif empty is not None and question is not None and question.after:
+            yield empty
 
 
 def read_in_turn(
@@ -125,7 +132,8 @@ def read_in_turn(
 ) -> Iterator[pa.RecordBatch | None]:
     """The rows of statements, in the order in which they come: of each at least one batch, maybe
     empty, and None at its end. The next is asked for when that was taken. With a question all are
-    of one consistent snapshot (of InnoDB's tables).
+    of one consistent snapshot (of InnoDB's tables); one that is put after the rows is put when the
+    last None was taken.
 
     One statement is one consistent read (on InnoDB). The next batch is fetched while the last one
     is looked at. While it waits for the server's first row no other Python thread runs; it is not
@@ -134,7 +142,7 @@ def read_in_turn(
     Args:
         statements: they, by the id of the question's session (see `witness`), each with how many
             rows are held at once; without a question only one.
-        question: is run first, in the consistent snapshot (of InnoDB's tables) that is then read.
+        question: is run in the consistent snapshot (of InnoDB's tables) that is read.
         before: statements that the session runs first, after ours.
         table: what the rows are of, for errors.
         near: whether rows are to come no faster than they are taken, but for some megabytes: else
@@ -145,8 +153,9 @@ def read_in_turn(
         SourceError: the server refused it, was lost, or gave what the reader can't take.
     """
     try:
-        opening = (*session_statements(source), question.statement) if question else ()
-        with open_route(source, database, near=near, before=opening) as route:
+        opening = session_statements(source) if question else None
+        first_asked = question.statement if question and not question.after else None
+        with open_route(source, database, near=near, before=opening, question=first_asked) as route:
             if question is not None and route.answer is not None:
                 question.answer = route.answer
             # A braked reader takes little at a time: the server must not take it for a lost one.
@@ -157,7 +166,10 @@ def read_in_turn(
                     route.brake.begin()
                 stream = _open(route.url, text, batch_rows, first)
                 yield from _batches(stream, batch_rows, route.brake, heed or _heedless)
+                del stream  # with its session
                 yield None
+            if question is not None and question.after:
+                question.answer = route.ask(question.statement, heed or _heedless)
     except BaseException as error:
         # connectorx raises RuntimeError, and its Rust panics are BaseExceptions.
         if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | MemoryError):

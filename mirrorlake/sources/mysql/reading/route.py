@@ -54,10 +54,20 @@ class Route:
 
     url: str
     brake: Gate | Valve | None
+    told: _Told
     session: int | None = None
+    """Of a route with a snapshot: the server's id of its session; rows of another session are of
+    another state."""
     answer: tuple[int | None, ...] | None = None
-    """Of a route with a question: the server's id of the session that ran it, and what the server
-    answered; rows of another session are of another state."""
+    """What the server answered in it, before any row."""
+
+    def ask(self, question: str, heed: Heed) -> tuple[int | None, ...]:
+        """What the server answers in the snapshot, once its session has no reader any more.
+
+        Raises:
+            SourceError: it refused that, or the session was lost.
+        """
+        return self.told.ask(question, heed)
 
 
 class _Told:
@@ -72,18 +82,24 @@ class _Told:
         self.silent: str | None = None
         self._words: list[dict[str, Any]] = []
 
-    def first(self) -> dict[str, Any]:
-        """What it says of its first session, waiting for it.
+    def next_words(self, heed: Heed) -> dict[str, Any]:
+        """What it says next of its session, waiting for it.
 
         Raises:
-            SourceError: there is none.
+            SourceError: there is none, or it was lost.
         """
         while not self._words and not self.ended:
-            self._take_in()
-        opened = self._words.pop(0) if self._words else _ENDED
-        if "wrong" in opened:
-            raise source_error(pymysql.OperationalError(*opened["wrong"]), self._source)
-        return opened
+            heed()
+            self.listen(_LOOK_SECONDS)
+        words = self._words.pop(0) if self._words else _ENDED
+        if "wrong" in words:
+            raise source_error(pymysql.OperationalError(*words["wrong"]), self._source)
+        return words
+
+    def ask(self, question: str, heed: Heed) -> tuple[int | None, ...]:
+        """Have it answer a question; see `Route.ask`."""
+        self._carrier.tell(question)
+        return tuple(self.next_words(heed)["answer"])
 
     def listen(self, seconds: float) -> None:
         """Take in what it says within some time."""
@@ -183,15 +199,20 @@ class Valve:
 
 @contextmanager
 def open_route(
-    source: SourceConfig, database: str, *, near: bool = False, before: Sequence[str] = ()
+    source: SourceConfig,
+    database: str,
+    *,
+    near: bool = False,
+    before: Sequence[str] | None = None,
+    question: str | None = None,
 ) -> Iterator[Route]:
     """A way for the reader while the block runs.
 
     Args:
         near: whether the reader must be kept near the files, where the source has no rate too.
-        before: settings of a session, and last a question of one row of numbers: run in the
-            consistent snapshot that the reader's sessions then read, one after the other: to the
-            server they are one.
+        before: settings of a session in which a consistent snapshot is opened, that the reader's
+            sessions then read, one after the other: to the server they are one. None: no snapshot.
+        question: of one row of numbers, answered in the snapshot before that.
 
     Raises:
         SourceError: no TLS, or a certificate that does not stand its check.
@@ -207,16 +228,17 @@ def open_route(
         carrier = new_carrier()
         told = _Told(carrier, source)
         try:
-            settings = {"socket": path, "database": database, "brake": brake, "before": [*before]}
+            settings = {"socket": path, "database": database, "brake": brake}
+            settings |= {"before": None if before is None else [*before], "question": question}
             carrier.tell(login_of(source) | settings | _signs_of_life())
-            opened = told.first()
+            opened = told.next_words(_heedless)
             login = f"carried:x@localhost/{name}?prefer_socket=false&{_PREPARED}"
             url = f"mysql://{login}&socket={percent(path)}"
-            answer = tuple(opened["answer"]) if before else None
-            session = int(opened["session"]) if before else None
+            answer = tuple(opened["answer"]) if question else None
+            session = int(opened["session"]) if before is not None else None
             rate = source.rows_per_second
             gate = Gate(carrier, told, source, rate) if rate else Valve(carrier) if near else None
-            yield Route(url, gate, session, answer)
+            yield Route(url, gate, told, session, answer)
             told.listen(0)
         except MirrorlakeError:
             raise
@@ -228,6 +250,10 @@ def open_route(
             raise _given_up(source, database, silent) from None
         finally:
             carrier.end()
+
+
+def _heedless() -> None:
+    pass
 
 
 def _given_up(source: SourceConfig, database: str, silent: str) -> SourceError:
