@@ -33,6 +33,8 @@ _SESSION = (
     "SET bytea_output = 'hex'",
     "SET extra_float_digits = 3",
 )
+_BOUNDS = {"connect_timeout": 30, "keepalives_idle": 30, "tcp_user_timeout": 120_000}
+"""A server that is gone is not waited for, in seconds, and the last in milliseconds."""
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod)
 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n
@@ -137,7 +139,7 @@ def _connected(url: str) -> Iterator[Any]:
             next_step="pip install 'mirrorlake[postgres]'",
         ) from error
     try:
-        with psycopg.connect(url, connect_timeout=30) as connection:
+        with psycopg.connect(url, **_BOUNDS) as connection:
             connection.autocommit = True
             for statement in _SESSION:
                 connection.execute(statement)
