@@ -147,13 +147,13 @@ def test_each_read_is_of_one_moment_while_it_is_synced(
     reader = Reader(place, bank)
     with transfers(server, database) as done, read_by(reader):
         assert "together" in synced(bank)
-        sql("ALTER TABLE current ADD COLUMN note INT DEFAULT 3")
+        sql("ALTER TABLE savings ADD COLUMN note INT DEFAULT 3")
         before = done[0]
         while done[0] < before + 5:
             time.sleep(0.05)
         found = sync_all(more)
         assert found["late"].window == "initial"
-        assert found["current"].shown == "together"
+        assert found["savings"].shown == "together"
         assert "together" in synced(more)
     sync_all(more)
     assert_equal(more, server, *BANK, "bookings", "late")
