@@ -213,7 +213,8 @@ def _sync(
     )
     results += done
     order = [contract.name for contract in chosen]
-    failures.sort(key=lambda failure: order.index(failure[0]))
+    # One that was unchanged, and was brought to where the others are, may have failed then.
+    failures.sort(key=lambda failure: order.index(failure[0]) if failure[0] in order else -1)
     results.sort(key=lambda result: order.index(result.table) if result.table in order else -1)
     return results, failures
 

@@ -21,9 +21,12 @@ from mirrorlake.destinations.iceberg.commits import shown_together
 from mirrorlake.errors import LakeError
 from mirrorlake.failpoints import OF_SHOWN_TOGETHER
 from mirrorlake.merge.staging import BRANCH
+from mirrorlake.operations.following.followed_round import FollowedRound
+from mirrorlake.operations.following.follower import FollowTerms, follow_source
 from mirrorlake.operations.loading import staged_sync
 from mirrorlake.operations.loading.fold import TableFold
 from mirrorlake.operations.loading.sync_tables import sync_tables
+from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.cuts.test_cuts import BANK, LOG, TOTAL, bank, transfers
@@ -147,13 +150,13 @@ def test_each_read_is_of_one_moment_while_it_is_synced(
     reader = Reader(place, bank)
     with transfers(server, database) as done, read_by(reader):
         assert "together" in synced(bank)
-        sql("ALTER TABLE current ADD COLUMN note INT DEFAULT 3")
+        sql("ALTER TABLE savings ADD COLUMN note INT DEFAULT 3")
         before = done[0]
         while done[0] < before + 5:
             time.sleep(0.05)
         found = sync_all(more)
         assert found["late"].window == "initial"
-        assert found["current"].shown == "together"
+        assert found["savings"].shown == "together"
         assert "together" in synced(more)
     sync_all(more)
     assert_equal(more, server, *BANK, "bookings", "late")
@@ -203,6 +206,33 @@ def test_who_is_killed_leaves_all_as_they_were_or_all_new(
                 assert one.error is None
             assert_equal(bank, server, *BANK)
             assert branches(bank) == []
+
+
+def test_nothing_is_shown_while_tables_are_at_several_places(
+    server: EmbeddedServer, sql: Sql, place: Place, bank: Workspace, runner: Runner
+) -> None:
+    """One that a dead run loaded before the others, and rounds that end before these meet it."""
+    sync_all(bank)
+    for number in range(12):
+        sql(
+            "BEGIN",
+            f"UPDATE current SET amount = amount - 5 WHERE id = {number}",
+            f"UPDATE savings SET amount = amount + 5 WHERE id = {number}",
+            "COMMIT",
+        )
+    arguments = ("follow", "s", "--once")
+    order = {"act": "command", "arguments": arguments, "failpoint": "log.table"}
+    run = runner.run(Order(bank.config.path, **order, lease_seconds=2))
+    assert run.code == -signal.SIGKILL, run.error
+    rounds: list[FollowedRound] = []
+    terms = FollowTerms(limits=BatchLimits(rows=4), once=True)
+    reader = Reader(place, bank)
+    with read_by(reader):
+        parts = (threading.Event(), rounds.append, lambda _: None, terms)
+        follow_source(bank, "s", *parts)
+    assert any(not one.reached for one in rounds)
+    assert rounds[-1].left_out == ()
+    assert_equal(bank, server, *BANK)
 
 
 def _tables(workspace: Workspace) -> list[tuple[str, str]]:
