@@ -193,6 +193,11 @@ def test_moments_in_a_file(tmp_path: Path) -> None:
             file = FileRows(written(tmp_path, rows), 0, None, ("at",))
             found = compare_file(by_time, file, said([*wanted]).to_numpy())
             assert (found.equal if found else None) is equal
+    rows = pa.table({"at": pa.array([at.replace(microsecond=100_000)], pa.timestamp("us"))})
+    file = FileRows(written(tmp_path, rows), 0, None, ("at",))
+    whole = [hashlib.sha256(b"0001-01-01 00:00:00").hexdigest()[:16]]
+    to_seconds = hashes(("at",), (column("at", "datetime"),))
+    assert compare_file(to_seconds, file, said([*whole]).to_numpy()) is None
     to_micros = hashes(("at",), (column("at", "datetime", fraction=6),))
     rows = pa.table({"at": pa.array([at.replace(microsecond=7)], pa.timestamp("us"))})
     wanted = [hashlib.sha256(b"0001-01-01 00:00:00.000007").hexdigest()[:16]]

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,7 @@ from mirrorlake.failpoints import failpoint
 COPIED = "mirrorlake.copied"
 """On a commit whose files are copies: a name of this one copying, to find the commit by."""
 _BLOCK = 4 * 2**20
+_AT_ONCE = 2
 _COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
 _BOUNDS = ("lower_bounds", "upper_bounds")
 
@@ -85,18 +87,24 @@ def copy_rows(
     target, token = copied.target, uuid.uuid4().hex
     if head_shown(target, branch) != at:
         raise _conflict(identifier)
-    paths: list[str] = []
+    begun: list[str] = []
+
+    def copy(number: int) -> str:
+        path = f"{target.location()}/data/{token}-{number}.parquet"
+        begun.append(path)
+        _copy(copied.source, *copied.files[number], path)
+        return path
+
     try:
-        with lake.translated(identifier):
-            for number, (file, checksum) in enumerate(copied.files):
-                paths.append(f"{target.location()}/data/{token}-{number}.parquet")
-                _copy(copied.source, file, paths[-1], checksum)
+        # Two at once: one is read and hashed while another is flushed.
+        with lake.translated(identifier), ThreadPoolExecutor(_AT_ONCE, "copy") as pool:
+            paths = list(pool.map(copy, range(len(copied.files))))
         failpoint("fold.copied")
         _commit(lake, identifier, copied, paths, {**properties, COPIED: token}, branch)
     except CommitUnknown:
         raise  # they may be the table's by now
     except BaseException:
-        remove_files(target, paths)
+        remove_files(target, begun)
         raise
     return sum(file.file_size_in_bytes for file, _ in copied.files)
 
@@ -129,7 +137,7 @@ def _commit(
         producer.commit()
 
 
-def _copy(source: Table, file: DataFile, path: str, checksum: str) -> None:
+def _copy(source: Table, file: DataFile, checksum: str, path: str) -> None:
     """Copy one file of the lake to another place of the same storage."""
     io = source.io
     if isinstance(io, PyArrowFileIO) and local_path(path) is None:
