@@ -66,8 +66,9 @@ def test_a_name_is_given_once(cuts: Cuts) -> None:
 
 
 def test_cuts_are_in_the_order_in_which_they_were_made(cuts: Cuts) -> None:
-    for name in ("b", "a", "c"):
-        cuts.begin(replace(CUT, name=name, keep_until=None))
+    for number, name in enumerate(("b", "a", "c")):
+        made = NOW + timedelta(seconds=number)
+        cuts.begin(replace(CUT, name=name, made_at=made, keep_until=None))
         cuts.finish(name)
     assert [one.name for one in cuts.all()] == ["b", "a", "c"]
     assert {one.keep_until for one in cuts.all()} == {None}

@@ -50,7 +50,7 @@ MODELS = {
 
 class World:
     def __init__(self, folder: Path, cuts: Any) -> None:
-        self.folder = folder
+        self.folder, self.made = folder, NOW
         text = {"version": 1, "lake": {"warehouse": "lake"}, "sources": SOURCES}
         self.path = folder / "mirrorlake.yaml"
         text |= {"cuts": {"sources": cuts}, "ledger": {"url": f"sqlite:///{folder}/ledger.db"}}
@@ -78,7 +78,8 @@ class World:
 
     def cut(self, name: str, source: str, at: datetime = NOW, **tables: int | None) -> None:
         cuts = Cuts(self.ledger)
-        cuts.begin(Cut(name, source, "bin.1:4", None, at, at, None))
+        self.made += timedelta(seconds=1)
+        cuts.begin(Cut(name, source, "bin.1:4", None, at, self.made, None))
         found = CutTable("", "deduped", f"{source}_d", "", None, 1)
         of = [
             replace(found, table=f"{source}.d.{t}", lake_table=t, snapshot_id=version)
