@@ -42,6 +42,7 @@ _OWN = {
     "show_values": "--show-values",
     "report": "--report",
 }
+_OF_ONE = {"where": "--where", "columns": "--map", "key": "--key", "leave_out": "--leave-out"}
 _SHARED = {"table", "against", "where", "as_json"}
 """Parameters of `check` that mean here what they mean there."""
 
@@ -73,6 +74,8 @@ class Copies:
                 "--against needs --from: the server, as mysql://user@host:3306/database. Its "
                 "password may be in the environment, as MIRRORLAKE_CHECK_PASSWORD."
             )
+        if table is None and (alone := [n for k, n in _OF_ONE.items() if options[k]]):
+            raise click.UsageError(f"{alone[0]} is of one table: name it, mirrorlake check TABLE.")
         terms = CopyTerms(
             columns=_mapped(options["columns"]),
             key=tuple(name.strip() for one in options["key"] for name in one.split(",")),

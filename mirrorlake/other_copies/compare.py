@@ -203,10 +203,14 @@ class _Counts:
 
 def _no_room(name: str, error: Exception) -> ProofError:
     # Its own words may hold values.
+    room = isinstance(error, duckdb.OutOfMemoryException | duckdb.IOException)
     return ProofError(
-        f"{name} could not be compared ({type(error).__name__})",
+        f"{name} could not be compared: DuckDB raised {type(error).__name__}",
         table=name,
-        next_step="See that the cache folder (MIRRORLAKE_CACHE) has room for both tables",
+        next_step="See that the cache folder (MIRRORLAKE_CACHE) has room for both tables, and that "
+        "the copy's files are whole"
+        if room
+        else "Leave columns out (--leave-out) to find the one that it is about, and report it",
     )
 
 

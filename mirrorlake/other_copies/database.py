@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,7 @@ from mirrorlake.other_copies.pairings.pairing import MACROS
 from mirrorlake.runtime.cache import cache_folder
 
 MEMORY = "1GB"
+_FORGOTTEN_SECONDS = 3_600
 FOLDER = "against"
 """The folder in the cache that holds what is compared, while it is compared."""
 
@@ -30,8 +33,28 @@ def working_folder() -> Iterator[Path]:
         MachineError: the cache folder can't be written.
     """
     home = cache_folder(FOLDER)
+    _remove_forgotten(home)
     with tempfile.TemporaryDirectory(prefix=f"{os.getpid()}-", dir=home) as folder:
         yield Path(folder)
+
+
+def _remove_forgotten(home: Path) -> None:
+    """Remove the folders of comparisons that were killed: they hold rows."""
+    for folder in home.iterdir():
+        pid = folder.name.partition("-")[0]
+        old = time.time() - folder.stat().st_mtime > _FORGOTTEN_SECONDS
+        if old and pid.isdigit() and not _runs(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 @contextmanager

@@ -122,12 +122,20 @@ MACROS: Final = (
                 CASE WHEN contains(s, '.') THEN rtrim(rtrim(ltrim(s, '+-'), '0'), '.')
                 ELSE ltrim(s, '+-') END,
                 '^0*([0-9])', '\1'), '^\.', '0.') END""",
-    # The digits of a number that is written without an exponent: 010.50 → 10.5, -0.0 → 0.
+    # A number that is written with an exponent: its digits, and where the point is among them.
+    r"""CREATE TEMP MACRO written_out(sign, digits, point) AS sign || CASE
+        WHEN point <= 0 THEN '0.' || repeat('0', -point) || digits
+        WHEN point >= length(digits) THEN digits || repeat('0', point - length(digits))
+        ELSE left(digits, point) || '.' || substr(digits, point + 1) END""",
+    # The digits of a number: 010.50 → 10.5, -0.0 → 0, 1.5E+2 → 150.
     r"""CREATE TEMP MACRO plain_number(s) AS CASE
-        WHEN NOT regexp_full_match(s, '[+-]?[0-9]*(\.[0-9]*)?') THEN
-            CASE WHEN TRY_CAST(TRY_CAST(s AS DECIMAL(38,10)) AS DOUBLE) = TRY_CAST(s AS DOUBLE)
-            THEN plain_digits(CAST(TRY_CAST(s AS DECIMAL(38,10)) AS VARCHAR)) END
-        ELSE plain_digits(s) END""",
+        WHEN regexp_full_match(s, '[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)') THEN plain_digits(s)
+        WHEN regexp_full_match(s, '[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]{1,3}') THEN
+            plain_digits(written_out(
+                CASE WHEN starts_with(s, '-') THEN '-' ELSE '' END,
+                replace(regexp_extract(s, '^[+-]?([0-9.]+)', 1), '.', ''),
+                length(split_part(regexp_extract(s, '^[+-]?([0-9.]+)', 1), '.', 1))
+                    + CAST(regexp_extract(s, '[eE]([+-]?[0-9]+)$', 1) AS INTEGER))) END""",
     r"""CREATE TEMP MACRO whole_number(s) AS
         CASE WHEN NOT contains(s, '.') THEN TRY_CAST(s AS HUGEINT) END""",
     # A remainder that is never negative.

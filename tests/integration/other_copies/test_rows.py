@@ -211,6 +211,7 @@ def test_bad_input_is_one_clear_error(check: Check, sql: Sql, tmp_path: Path) ->
         (("t", "--against", copy, "--where", "a >"), "--where can't be asked", 2),
         (("t", "--against", copy, "--their-table", "x"), "has no table 'x'", 2),
         (("--against", other), "no table is on both sides", 2),
+        (("--against", copy, "--map", "a=a"), "--map is of one table", 2),
         (("t", "--against", copy, "--report", "x.pdf"), "ends in neither .md nor .html", 2),
     ):
         result = check(*arguments)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from mirrorlake.other_copies.database import working_folder
 from tests.integration.other_copies.conftest import Check
 from tests.support.postgres import PASSWORD, Postgres, running_postgres
 
@@ -50,6 +53,42 @@ def assert_found(check: Check, *arguments: str) -> dict[str, Any]:
     assert found == [("at", "zero_date_to_null", ["1"])]
     assert (one["rows"], one["equal_rows"]) == ([2, 2], 1)
     return one
+
+
+def test_decimals_of_more_than_38_digits_in_parquet(check: Check, sql: Sql, tmp_path: Path) -> None:
+    """DuckDB by itself reads 1.5 as 6442450943.999999."""
+    sql(
+        "CREATE TABLE large (id INT PRIMARY KEY, n DECIMAL(65,30))",
+        "INSERT INTO large VALUES (1, 1.5), (2, -0.000000000000000000000000000001), (3, NULL)",
+    )
+    copy = tmp_path / "large" / "day=1" / "a.parquet"
+    copy.parent.mkdir(parents=True)
+    values = [Decimal("1.5"), Decimal("-1e-30"), None]
+    columns = {"id": [1, 2, 3], "n": pa.array(values, pa.decimal256(65, 30))}
+    pq.write_table(pa.table(columns), copy)
+    equal = check("large", "--against", str(tmp_path / "large"), "--json")
+    assert equal.exit_code == 0, (equal.output, equal.exception)
+    columns["n"] = pa.array([Decimal("1.5"), Decimal("-2e-30"), None], pa.decimal256(65, 30))
+    pq.write_table(pa.table(columns), copy)
+    lost = json.loads(check("large", "--against", str(tmp_path / "large"), "--json").stdout)
+    [one] = lost["tables"][0]["differences"]
+    assert (one["column"], one["keys"]) == ("n", ["2"])
+
+
+def test_rows_of_a_comparison_that_was_killed_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIRRORLAKE_CACHE", str(tmp_path))
+    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], stdout=-1)
+    left, running = f"{int(dead.stdout)}-left", f"{os.getpid()}-runs"
+    for name in (left, running):
+        folder = tmp_path / "against" / name
+        folder.mkdir(parents=True)
+        os.utime(folder, (0, 0))
+    with working_folder() as folder:
+        assert {one.name for one in folder.parent.iterdir()} == {running, folder.name}
+        assert folder.stat().st_mode & 0o077 == 0
+    assert not folder.exists()
 
 
 def test_a_duckdb_file(check: Check, orders: pa.Table, tmp_path: Path) -> None:
