@@ -56,13 +56,21 @@ def test_no_rows() -> None:
     assert list(duckdb_forms.gathered([])) == []
 
 
-@pytest.mark.parametrize(("at_once", "nbytes"), [(5, 2**20), (10**6, 33)])
-def test_rows_are_gathered(monkeypatch: pytest.MonkeyPatch, at_once: int, nbytes: int) -> None:
+@pytest.mark.parametrize(
+    ("at_once", "nbytes", "found"),
+    [
+        *((5, 2**20, [6, 6, 4]), (4, 2**20, [4, 4, 4, 4])),
+        *((10**6, 33, [6, 6, 4]), (10**6, 32, [4, 4, 4, 4])),
+    ],
+)
+def test_rows_are_gathered(
+    monkeypatch: pytest.MonkeyPatch, at_once: int, nbytes: int, found: list[int]
+) -> None:
     """By their number, and by their size: two numbers take 16 bytes."""
     monkeypatch.setattr(duckdb_forms, "AT_ONCE", at_once)
     monkeypatch.setattr(duckdb_forms, "_BYTES_AT_ONCE", nbytes)
     some = [pa.table({"a": [1, 2]})] * 8
-    assert [rows.num_rows for rows in duckdb_forms.gathered(some)] == [6, 6, 4]
+    assert [rows.num_rows for rows in duckdb_forms.gathered(some)] == found
 
 
 @pytest.mark.parametrize(("memory", "limit"), [(2**30, "128MiB"), (2**36, "512MiB")])
