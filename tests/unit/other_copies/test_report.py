@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mirrorlake.errors import ConfigError
+from mirrorlake.other_copies.lines import note_lines
 from mirrorlake.other_copies.report import write_report
 from mirrorlake.other_copies.run import ComparedCopies
 from mirrorlake.other_copies.verdict import ComparedColumn, ComparedCopy, CopyDifference
@@ -68,3 +69,12 @@ def test_only_the_lossless_is_equal() -> None:
 def test_a_report_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="ends in neither"):
         write_report(tmp_path / "page.pdf", ComparedCopies(()))
+
+
+def test_a_note_promises_nothing_of_a_column_with_losses() -> None:
+    columns = tuple(ComparedColumn(n, n, "bit(3)", "BLOB", ("bits as bytes",)) for n in "ab")
+    found = copy_with(CopyDifference("other", "b", 1), columns=columns)
+    assert [*note_lines(found)] == [
+        "a: bits as bytes; nothing is lost",
+        "b: bits as bytes",
+    ]
