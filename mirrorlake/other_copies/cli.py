@@ -65,7 +65,7 @@ class Copies:
     ) -> int:
         """See `OtherComparison.check`."""
         from mirrorlake.other_copies.compare import CopyTerms
-        from mirrorlake.other_copies.report import write_report
+        from mirrorlake.other_copies.report import refuse_report, write_report
         from mirrorlake.other_copies.run import CopiesAsked, check_copies
 
         _refuse_others(given)
@@ -76,6 +76,8 @@ class Copies:
             )
         if table is None and (alone := [n for k, n in _OF_ONE.items() if options[k]]):
             raise click.UsageError(f"{alone[0]} is of one table: name it, mirrorlake check TABLE.")
+        if options["report"]:
+            refuse_report(options["report"])
         terms = CopyTerms(
             columns=_mapped(options["columns"]),
             key=tuple(name.strip() for one in options["key"] for name in one.split(",")),

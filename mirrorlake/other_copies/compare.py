@@ -61,7 +61,9 @@ def compare_copy(
     with working_folder() as folder, open_database(folder) as database:
         their = theirs.open(database, folder)
         readable, unreadable = columns_of(table)
-        found = map_columns(readable, [*their.columns], terms.columns, terms.left_out)
+        out = _spelt(table, terms.left_out)
+        asked = [one for one in out if one not in unreadable]
+        found = map_columns(readable, [*their.columns], terms.columns, asked)
         key = _key_of(table, found, terms)
         paired, unpaired = _paired(found, their)
         _refuse_key(name, key, paired)
@@ -89,14 +91,20 @@ def compare_copy(
         equal_rows=equal,
         columns=paired.described(),
         differences=(*gone, *differences),
-        left_out={**unreadable, **unpaired, **dict.fromkeys(terms.left_out, "by --leave-out")},
-        by_request=terms.left_out,
+        left_out={**unreadable, **unpaired, **dict.fromkeys(out, "by --leave-out")},
+        by_request=out,
         surplus={**found.tools, **dict.fromkeys(found.surplus, "")},
         marked_deleted=counts.marked,
         where=terms.where,
         outside=counts.outside,
         seconds=round(time.monotonic() - began, 1),
     )
+
+
+def _spelt(table: SourceTable, names: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns as MySQL spells them; one that it has not stays as it is."""
+    known = {column.name.lower(): column.name for column in table.columns}
+    return tuple(known.get(name.lower(), name) for name in names)
 
 
 def _key_of(table: SourceTable, found: ColumnMap, terms: CopyTerms) -> tuple[str, ...]:

@@ -38,12 +38,14 @@ def note_lines(found: ComparedCopy) -> Iterator[str]:
     for one in found.differences:
         if one.lossless:
             yield f"{difference_line(one)}; nothing is lost"
-    told: dict[str, list[str]] = {}
+    lossy = {one.column for one in found.differences if not one.lossless}
+    told: dict[tuple[str, bool], list[str]] = {}
     for column in found.columns:
         for note in column.notes:
-            told.setdefault(note, []).append(column.name)
-    for note, columns in told.items():
-        yield f"{', '.join(columns)}: {note}; nothing is lost"
+            told.setdefault((note, column.name in lossy), []).append(column.name)
+    for (note, lost), columns in told.items():
+        # Of a column with losses its type is told, and nothing is promised.
+        yield f"{', '.join(columns)}: {note}{'' if lost else '; nothing is lost'}"
 
 
 def scope_lines(found: ComparedCopy) -> Iterator[str]:

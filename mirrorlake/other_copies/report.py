@@ -30,19 +30,27 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 """
 
 
+def refuse_report(path: Path) -> None:
+    """See that a page of that name can be made, before anything is compared.
+
+    Raises:
+        ConfigError: its name ends in something else.
+    """
+    if path.suffix.lower() not in (".md", ".html"):
+        raise ConfigError(
+            f"--report {path}: its name ends in neither .md nor .html",
+            next_step="Write --report comparison.html",
+        )
+
+
 def write_report(path: Path, found: ComparedCopies) -> None:
     """Write a page about a comparison; its name's end says in what.
 
     Raises:
         ConfigError: it can't be written, or ends in something else.
     """
-    makers = {".md": _markdown, ".html": _html}
-    maker = makers.get(path.suffix.lower())
-    if maker is None:
-        raise ConfigError(
-            f"--report {path}: its name ends in neither .md nor .html",
-            next_step="Write --report comparison.html",
-        )
+    refuse_report(path)
+    maker = _html if path.suffix.lower() == ".html" else _markdown
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(maker(found), encoding="utf-8")

@@ -115,7 +115,7 @@ def test_columns_of_other_names_lost_ones_and_the_tools_own(check: Check, tmp_pa
         ("updated_at", "column_missing", 8),
     ]
     assert one["surplus"] == {"_dlt_load_id": "dlt", "client": "", "checked": ""}
-    told = ("--map", "client=CustomerID", "--leave-out", "updated_at")
+    told = ("--map", "client=customerid", "--leave-out", "UPDATED_AT")
     one = found(check, "orders", "--against", copy, *told, code=0)
     assert one["left_out"] == {"updated_at": "by --leave-out"}
     assert one["equal_rows"] == 8
