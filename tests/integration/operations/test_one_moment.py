@@ -146,7 +146,8 @@ def test_each_read_is_of_one_moment_while_it_is_synced(
     sync_all(bank)
     sql("CREATE TABLE late (id INT PRIMARY KEY)", "INSERT INTO late VALUES (1)")
     tables: dict[str, Any] = {name: LOG | {"clean": "table"} for name in BANK}
-    more = engine_for(tables | {"bookings": LOG, "late": LOG})
+    written = LOG | {"write_mode": "copy-on-write"}
+    more = engine_for(tables | {"bookings": written, "late": LOG})
     reader = Reader(place, bank)
     with transfers(server, database) as done, read_by(reader):
         assert "together" in synced(bank)
