@@ -171,6 +171,10 @@ COMMANDS = {
     "`mirrorlake run … --again` takes its newest partition again": (
         f"{OF_MODELS}/test_snapshot_models.py::test_each_day_is_taken_once_and_stays"
     ),
+    "`mirrorlake run … --upstream --cut …` computes the models that it reads at that cut": (
+        "tests/integration/cuts/test_models_at_cuts.py"
+        "::test_a_model_that_can_not_be_read_at_a_cut_reads_main_of_each_and_says_so"
+    ),
     "mirrorlake run … --rebuild computes all of them": CHANGED,
     "mirrorlake run … computes what can be": (
         f"{OF_MODELS}/test_snapshot_models.py::test_what_was_missed_is_said_and_never_made_up"
