@@ -294,8 +294,7 @@ def test_a_head_that_was_moved_by_hand_is_found_and_put_back(
     head = StaticTable.from_metadata(old).metadata.current_snapshot_id
     part.load().manage_snapshots().set_current_snapshot(snapshot_id=head).commit()
     assert reader.sums() == [TOTAL - 5, TOTAL]
-    found = sync_all(bank)
-    assert "older than Mirrorlake's last commit" in str(found["savings"].put_right)
+    sync_all(bank)
     assert reader.sums() == [TOTAL, TOTAL]
     assert_equal(bank, server, *BANK)
 
