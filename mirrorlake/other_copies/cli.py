@@ -10,7 +10,6 @@ import click
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.cli.bars import Bars
 from mirrorlake.cli.reports import COLORS, code_of_all, print_tally
 
 if TYPE_CHECKING:
@@ -64,6 +63,7 @@ class Copies:
         self, table: str | None, options: Mapping[str, Any], given: Sequence[str], *, as_json: bool
     ) -> int:
         """See `OtherComparison.check`."""
+        from mirrorlake.cli.bars import Bars
         from mirrorlake.other_copies.compare import CopyTerms
         from mirrorlake.other_copies.report import refuse_report, write_report
         from mirrorlake.other_copies.run import CopiesAsked, check_copies

@@ -162,13 +162,12 @@ def test_a_table_that_somebody_moved_is_left_out_by_name(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("what", ["its rows", "a tag"])
+@pytest.mark.parametrize("shop", ["sqlite", "postgres", "rest together"], indirect=True)
 def test_a_table_that_is_moved_right_before_the_step_moves_none(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """After all is prepared. The others go again without it; one whose main stands where it stood
     is prepared again, and is among them."""
-    if not in_one_step(shop):
-        pytest.skip("there is no such step")
     staged, seen, hit = shop.stage(1), list[dict[str, int]](), [False]
 
     def meddle(point: str) -> None:
@@ -200,11 +199,11 @@ def test_a_table_that_is_moved_right_before_the_step_moves_none(
         assert "theirs" in table.metadata.refs
 
 
+@pytest.mark.parametrize("shop", ["sqlite", "postgres"], indirect=True)
 def test_one_whose_metadata_never_stand_still_is_left_out(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if shop.server is not None:
-        pytest.skip("a server asks for main and the branch alone")
+    """A server asks for main and the branch alone."""
 
     def meddle(point: str) -> None:
         table = shop.lake.load(NAMES[1])
