@@ -88,7 +88,6 @@ def cut_metadata(cut: "Cut", left_out: Mapping[str, str]) -> dict[str, Any]:
     return {
         "cut": cut.name,
         "as of (UTC)": f"{cut.at:%Y-%m-%d %H:%M:%S}",
-        "age when made (s)": round((cut.made_at - cut.at).total_seconds(), 1),
         "place in the log": cut.place,
         **({"GTID": cut.gtid} if cut.gtid else {}),
         "tag": cut.tag,

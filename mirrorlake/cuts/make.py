@@ -37,6 +37,7 @@ from mirrorlake.operations.following.log_owner import WANTED_FOR, follower_lease
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.follow_log import Followed, follow_tables
 from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
+from mirrorlake.runtime.plural import plural
 from mirrorlake.sources.mysql.following.log_state import LogPlace
 from mirrorlake.table.log_place import place_of
 from mirrorlake.table.resolve import ResolvedTable
@@ -115,7 +116,7 @@ def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep)
     with _alone(workspace, source, say):
         drop_old(workspace, source)
         others = other_tables(workspace.config, source) if terms.others else []
-        say(f"syncing {len(contracts) + len(others)} tables")
+        say(f"syncing {plural(len(contracts) + len(others), 'table')}")
         failed = _sync(workspace, [*others, *contracts])
         making = _Making(workspace, source, terms, say, others)
         for number in range(1, TRIES + 1):
