@@ -86,6 +86,7 @@ def follow(
         limits=BatchLimits(rows, int(megabytes * 2**20), seconds),
         until=until,
         once=once,
+        note=shown.note,
         reload=_changed(config.path, shown.wait),
     )
     with _told_to_stop(shown) as stop, Workspace.open(config) as workspace:
@@ -115,6 +116,12 @@ class _Shown:
             show.errors.print(escape(f"{table}: {words}"), highlight=False, soft_wrap=True)
         for error in done.failed.values():
             show.errors.print(f"[red]error:[/] {escape(str(error))}", soft_wrap=True)
+
+    def note(self, words: str) -> None:
+        if self._as_json:
+            self._line({"note": words})
+        else:
+            show.console.print(escape(words), highlight=False, soft_wrap=True)
 
     def wait(self, words: str) -> None:
         if self._as_json:

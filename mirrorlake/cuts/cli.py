@@ -20,7 +20,7 @@ from mirrorlake.cli.attention import ATTENTION
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.reports import DIFFERENT
 from mirrorlake.cuts.config import CutsConfig
-from mirrorlake.cuts.report import key_name, keys_sentence, reads_of, title_of
+from mirrorlake.cuts.report import GONE, key_name, keys_sentence, reads_of, title_of
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -244,27 +244,49 @@ def clone_cut(
 @show.config_option
 @show.json_option
 def at(name: str, table: str | None, config_path: Path, as_json: bool) -> None:
-    """Say which versions CUT has of its tables (or of TABLE), and how engines read them."""
-    found = _named(open_contract(config_path), name)
+    """Say which versions CUT has of its tables (or of TABLE), and how engines read them. One that
+    the lake has no more (a rule took values away from clean) is said to be gone."""
+    config = open_contract(config_path)
+    found = _named(config, name)
     tables = [one for one in found.tables if table in (None, one.table)]
     if not tables:
         raise ConfigError(
             f"cut {name} has no table {table!r}",
             next_step=f"It has {show.first_of(found.names)}",
         )
+    gone = _gone(config, tables)
+    reads = [{"any": GONE} if one in gone else reads_of(found, one) for one in tables]
     if as_json:
-        show.print_json(_as_json(found) | {"tables": [_table_json(found, one) for one in tables]})
+        listed = [asdict(one) | {"read": read} for one, read in zip(tables, reads, strict=True)]
+        show.print_json(_as_json(found) | {"tables": listed})
         return
     show.console.print(escape(title_of(found)), highlight=False, soft_wrap=True)
-    for one in tables:
+    for one, read in zip(tables, reads, strict=True):
         words = f" · {one.words}" if one.words else ""
         rows = "?" if one.rows is None else f"{one.rows:,}"
         head = f"\n{one.table} ({one.layer}): {rows} rows · {one.proved}{words}"
         show.console.print(escape(head), highlight=False, soft_wrap=True)
-        for engine, text in reads_of(found, one).items():
+        for engine, text in read.items():
             show.console.print(escape(f"  {engine:10} {text}"), highlight=False, soft_wrap=True)
     show.console.print()
     _print_keys(found, {one.table for one in tables})
+
+
+def _gone(config: Config, tables: list[CutTable]) -> set[CutTable]:
+    """Those of which the lake has the version no more."""
+    from mirrorlake.destinations.base import Identifier
+    from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
+    from mirrorlake.ledger import Ledger
+
+    lake = open_lake(config, Ledger(config.ledger.url, config.ledger.wait), looks_only=True)
+    gone: set[CutTable] = set()
+    for one in tables:
+        table = lake.load(Identifier(one.namespace, one.lake_table))
+        if one.snapshot_id is None:
+            continue
+        if table is None or table.snapshot_by_id(one.snapshot_id) is None:
+            gone.add(one)
+    return gone
 
 
 def _held(config: Config, found: list[Cut]) -> dict[str, int]:
@@ -292,10 +314,6 @@ def _named(config: Config, name: str) -> Cut:
 
 def _as_json(found: Cut) -> dict[str, Any]:
     return asdict(found) | {"tag": found.tag}
-
-
-def _table_json(found: Cut, one: CutTable) -> dict[str, Any]:
-    return asdict(one) | {"read": reads_of(found, one)}
 
 
 def _proved(found: Cut) -> str:

@@ -89,7 +89,7 @@ class DueCuts:
             self._next[source] = time.monotonic() + _AFTER_FAILURE
             say(f"source {source}: its cut was not made: {error}")
             return
-        say(f"cut {title_of(made.cut)} {keys_sentence(made.cut.foreign_keys)}")
+        say(f"cut {title_of(made.cut)}. {keys_sentence(made.cut.foreign_keys)}")
         for table, why in made.left_out.items():
             say(f"cut {made.cut.name}: not in it: {table}: {why}")
         for one in made.cut.tables:

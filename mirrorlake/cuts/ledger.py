@@ -251,6 +251,12 @@ class Cuts:
             by_table.setdefault(one.table, []).append(one)
         return by_table
 
+    def names(self, *, made: bool = True) -> set[str]:
+        """The names of all cuts that are whole; else of those whose runs died, or go on."""
+        query = sa.select(CUTS.c.name).where(CUTS.c.state == (_MADE if made else _MAKING))
+        with self._database.read() as connection:
+            return {str(name) for (name,) in connection.execute(query)}
+
     def newest(self, source: str) -> datetime | None:
         """When the newest cut of a source was made (UTC); None where there is none."""
         mine = sa.and_(CUTS.c.source == source, CUTS.c.state == _MADE)

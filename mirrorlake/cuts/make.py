@@ -30,7 +30,7 @@ from mirrorlake.cuts.others import add_others, other_tables
 from mirrorlake.cuts.prove import prove_table
 from mirrorlake.cuts.shown import ShownCut, show_newest, why_not_shown
 from mirrorlake.cuts.tags import remove_tags, shown_of, tag_shown
-from mirrorlake.errors import ConfigError, LakeError, LeaseHeld, MirrorlakeError
+from mirrorlake.errors import ConfigError, LakeError, LeaseHeld, LedgerError, MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.operations.following.follower import followed_tables
 from mirrorlake.operations.following.log_owner import WANTED_FOR, follower_lease, has_log, want_log
@@ -112,6 +112,12 @@ def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep)
         raise ConfigError(
             f"{terms.name!r} is no name of a cut",
             next_step="Use small letters, digits and _, a letter first, up to 59 of them",
+        )
+    if terms.name is not None and terms.name in Cuts(workspace.ledger).names():
+        raise LedgerError(
+            f"there is a cut {terms.name} already",
+            next_step="Give it another name, or drop that one: mirrorlake cuts --drop "
+            f"{terms.name}",
         )
     with _alone(workspace, source, say):
         drop_old(workspace, source)
@@ -291,7 +297,7 @@ class _Making:
 
     def _free(self, name: str) -> str:
         """A name that no cut has: several may be made in a second."""
-        taken = {cut.name for made in (True, False) for cut in self.cuts.all(made=made)}
+        taken = {*self.cuts.names(), *self.cuts.names(made=False)}
         others = (f"{name}_{number}" for number in itertools.count(2))
         return next(one for one in (name, *itertools.islice(others, 100)) if one not in taken)
 

@@ -10,6 +10,7 @@ from mirrorlake.runtime.plural import plural
 if TYPE_CHECKING:
     from mirrorlake.cuts.ledger import Cut, CutKey, CutKeys, CutTable
 
+GONE = "this version is there no more: a rule took values away, or other hands removed it"
 NAMED = 3
 """Tables that a sentence names."""
 

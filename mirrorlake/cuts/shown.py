@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,7 +26,7 @@ from mirrorlake.destinations.iceberg.tables.shown_clones import (
     show_clones,
     shown_tags,
 )
-from mirrorlake.errors import ConfigError, LakeError
+from mirrorlake.errors import ConfigError, LakeError, MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.workspace import Workspace
 
@@ -78,14 +79,15 @@ def clone_cut(workspace: Workspace, cut: Cut, name: str) -> ShownCut:
         LakeError: there is a clone of this name, or the catalog or the storage failed.
         LeaseHeld: a run holds a table of it.
     """
-    suffix = _suffix(name)
+    suffix = _suffix(workspace, name)
     if suffix == AT_CUT:
         raise _no_name(name)
     for namespace in _namespaces(cut, suffix):
-        if shown_tags(workspace.lake, namespace):
+        if workspace.lake.catalog.namespace_exists((namespace,)):
             raise LakeError(
-                f"namespace {namespace} is a clone already",
-                next_step=f"Take another name, or drop it: mirrorlake clone-cut --drop {name}",
+                f"there is a namespace {namespace} already",
+                next_step="Take another name; a clone of a cut goes with mirrorlake clone-cut "
+                f"--drop {name}",
             )
     tag = f"clone_{name}"
     contracts = {contract.name: contract for contract in workspace.config.tables}
@@ -93,7 +95,13 @@ def clone_cut(workspace: Workspace, cut: Cut, name: str) -> ShownCut:
         mine = [one for one in cut.tables if one.table == table]
         tag_versions(workspace, contracts.get(table), mine, tag)
     failpoint("cut.clone_tagged")
-    return _show(workspace, cut, suffix, tag)
+    try:
+        return _show(workspace, cut, suffix, tag)
+    except MirrorlakeError:
+        for table in cut.names:
+            mine = [one for one in cut.tables if one.table == table]
+            remove_tags(workspace, contracts.get(table), mine, tag)
+        raise
 
 
 def drop_clone_of_cut(workspace: Workspace, name: str) -> list[str]:
@@ -103,7 +111,7 @@ def drop_clone_of_cut(workspace: Workspace, name: str) -> list[str]:
         ConfigError: there is none of this name.
         LeaseHeld: a run holds a table of it; what is left goes when this is done again.
     """
-    suffix, found = _suffix(name), list[str]()
+    suffix, found = _suffix(workspace, name), list[str]()
     for contract in workspace.config.tables:
         mine = _originals(contract)
         if suffix != AT_CUT:
@@ -113,12 +121,21 @@ def drop_clone_of_cut(workspace: Workspace, name: str) -> list[str]:
     namespaces = [f"{namespace}{suffix}" for namespace in dict.fromkeys(found)]
     for namespace in namespaces:
         drop_clones(workspace.lake, namespace)
+        if suffix != AT_CUT:
+            _drop_empty(workspace, namespace)
     if not namespaces:
         raise ConfigError(
             f"there is no clone {name!r} of a cut",
             next_step="mirrorlake clone-cut CUT NAME makes one",
         )
     return namespaces
+
+
+def _drop_empty(workspace: Workspace, namespace: str) -> None:
+    """Drop a namespace of a clone; one in which others made something stays."""
+    with suppress(LakeError), workspace.lake.translated(namespace):
+        if workspace.lake.catalog.namespace_exists((namespace,)):
+            workspace.lake.catalog.drop_namespace((namespace,))
 
 
 def is_shown(workspace: Workspace, cut: Cut) -> bool:
@@ -156,15 +173,20 @@ def _namespaces(cut: Cut, suffix: str) -> list[str]:
     return list(dict.fromkeys(f"{one.namespace}{suffix}" for one in cut.tables))
 
 
-def _suffix(name: str) -> str:
-    if not _NAME.fullmatch(name):
+def _suffix(workspace: Workspace, name: str) -> str:
+    """What namespaces of a clone end with: those of no layer of ours."""
+    spaces = [vars(contract.namespaces).values() for contract in workspace.config.tables]
+    taken = {space for of_table in spaces for space in of_table}
+    suffix = f"__{name}"
+    ours = name == "side" or any(f"{space}{suffix}" in taken for space in taken)
+    if ours or not _NAME.fullmatch(name):
         raise _no_name(name)
-    return f"__{name}"
+    return suffix
 
 
 def _no_name(name: str) -> ConfigError:
     return ConfigError(
         f"{name!r} is no name of a clone",
         next_step="Use small letters, digits and _, a letter first, up to 31 of them; not at_cut, "
-        "which shows the newest cut",
+        "which shows the newest cut, and none that makes a namespace of the contract file",
     )

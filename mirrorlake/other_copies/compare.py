@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from mirrorlake.config.server import SourceConfig
-from mirrorlake.errors import ConfigError, ProofError
+from mirrorlake.errors import ConfigError, LakeError, ProofError
 from mirrorlake.other_copies.database import open_database, working_folder
 from mirrorlake.other_copies.differences import DifferingRows
 from mirrorlake.other_copies.multisets import compare_multisets
@@ -78,6 +78,12 @@ def compare_copy(
                 differences, equal = compare_multisets(database, paired)
         except duckdb.Error as error:
             raise _no_room(name, error) from error
+        if not their.is_same():
+            raise LakeError(
+                f"{theirs.place} was changed while it was read",
+                next_step="Compare it again once it stands still, or a copy of it",
+                retryable=True,
+            )
     gone = [CopyDifference("column_missing", one, counts.ours) for one in found.missing]
     return ComparedCopy(
         table=name,
@@ -162,6 +168,8 @@ def _make_sides(
 ) -> None:
     """Views `ours` and `theirs` over both: values in c0, c1 …, originals in x0, x1 …, and in w
     whether a row is one that is to be compared."""
+    if terms.where:
+        _refuse_more(database, terms.where)
     condition = f"coalesce(({terms.where}), false)" if terms.where else "true"
     mine = f"read_parquet({literal(str(ours.path))})"
     cells = paired.cells([one.ours.column.name for one in paired.columns], ours.originals)
@@ -173,6 +181,21 @@ def _make_sides(
     inner = f"SELECT {', '.join(named)} FROM {their.relation} WHERE NOT ({deleted})"  # noqa: S608
     cells = paired.cells([one.ours.column.name for one in paired.columns], found.originals)
     _create(database, "theirs", f"SELECT {cells}, {condition} AS w FROM ({inner})", terms)  # noqa: S608
+
+
+def _refuse_more(database: Any, where: str) -> None:
+    """See that a text is a condition by itself, which no brackets around it change."""
+    try:
+        statements = database.extract_statements(f"SELECT 1 WHERE {where}")
+    except duckdb.Error as error:
+        raise ConfigError(
+            f"--where {where!r} is no condition: {str(error).splitlines()[0]}",
+            next_step="Write one condition in SQL that both sides understand",
+        ) from error
+    if len(statements) != 1:
+        raise ConfigError(
+            f"--where {where!r} is more than a condition", next_step="Write one condition"
+        )
 
 
 def _create(database: Any, name: str, select: str, terms: CopyTerms) -> None:

@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +36,26 @@ def working_folder() -> Iterator[Path]:
     """
     home = cache_folder(FOLDER)
     _remove_forgotten(home)
-    with tempfile.TemporaryDirectory(prefix=f"{os.getpid()}-", dir=home) as folder:
+    with tempfile.TemporaryDirectory(prefix=f"{_host()}-{os.getpid()}-", dir=home) as folder:
         yield Path(folder)
 
 
 def _remove_forgotten(home: Path) -> None:
-    """Remove the folders of comparisons that were killed: they hold rows."""
+    """Remove the folders of comparisons that were killed: they hold rows. Of another machine's
+    processes nobody here knows whether they run: these stay for an hour."""
     for folder in home.iterdir():
-        pid = folder.name.partition("-")[0]
-        old = time.time() - folder.stat().st_mtime > _FORGOTTEN_SECONDS
-        if old and pid.isdigit() and not _runs(int(pid)):
-            shutil.rmtree(folder, ignore_errors=True)
+        host, _, pid = folder.name.rpartition("-")[0].rpartition("-")
+        if not pid.isdigit():
+            continue
+        with suppress(FileNotFoundError):  # another comparison removes it, too
+            old = time.time() - folder.stat().st_mtime > _FORGOTTEN_SECONDS
+            gone = not _runs(int(pid)) if host == _host() else old
+            if gone:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9]", "", socket.gethostname())
 
 
 def _runs(pid: int) -> bool:

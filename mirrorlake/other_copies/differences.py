@@ -44,6 +44,7 @@ class DifferingRows:
         """
         self._number_keys()
         self._refuse_ambiguous()
+        self._find_doubled()
         self._join()
         self._name_outcomes()
         self._choose_of_doubled()
@@ -83,10 +84,17 @@ class DifferingRows:
                 f"CREATE TEMP VIEW {name}_keyed AS SELECT *, {keys}, true AS there "  # noqa: S608
                 f"FROM {name} {letter}"
             )
-        keys = self._key_list()
+
+    def _find_doubled(self) -> None:
+        """The table `doubled`: keys that the copy has several times."""
+        numbers = range(len(self._key))
+        keys = ", ".join(f"t.k{n} AS k{n}" for n in numbers)
+        pairs = " AND ".join(f"o.k{n} = t.k{n}" for n in numbers)
+        # As where rows are paired: what MySQL says of its row decides whether it is compared.
         self._database.execute(
-            f"CREATE TEMP TABLE doubled AS SELECT {keys}, count(*) AS times FROM theirs_keyed "  # noqa: S608
-            f"GROUP BY ALL HAVING count(*) > 1"
+            f"CREATE TEMP TABLE doubled AS SELECT {keys}, count(*) AS times FROM theirs_keyed t "  # noqa: S608
+            f"LEFT JOIN ours_keyed o ON {pairs} WHERE coalesce(o.w, t.w) "
+            "GROUP BY ALL HAVING count(*) > 1"
         )
 
     def _key_list(self, prefix: str = "") -> str:
@@ -96,8 +104,15 @@ class DifferingRows:
         keys = self._key_list()
         grouped = f"SELECT {keys} FROM ours_keyed GROUP BY ALL HAVING count(*) > 1"  # noqa: S608
         [(several,)] = self._ask(f"SELECT count(*) FROM ({grouped})")  # noqa: S608
+        names = ", ".join(self._paired.columns[number].name for number in self._key)
+        absent = " OR ".join(f"(c{n} IS NULL AND x{n} IS NULL)" for n in self._key)
+        [(none,)] = self._ask(f"SELECT count(*) FROM ours_keyed WHERE {absent}")  # noqa: S608
+        if none:
+            raise ConfigError(
+                f"{names} is no key: it is NULL in {plural(none, 'row')} of MySQL",
+                next_step="Name another one with --key",
+            )
         if several:
-            names = ", ".join(self._paired.columns[number].name for number in self._key)
             raise ConfigError(
                 f"{names} is no key: {plural(several, 'value is', 'values are')} in several rows "
                 "of MySQL",

@@ -59,12 +59,14 @@ class FollowTerms:
         until: when to end (`time.monotonic`); None: when told.
         once: end once all that was committed at the beginning is folded; a server or a ledger that
             is lost is not waited for.
+        note: told what was done between two rounds, in words.
         reload: gives the contract file anew where it was changed; None where it was not.
     """
 
     limits: BatchLimits = LIMITS
     until: float | None = None
     once: bool = False
+    note: Callable[[str], None] = logger.info
     reload: Callable[[], Config | None] = lambda: None
 
 
@@ -147,7 +149,7 @@ class _Following:
                 if is_log_wanted(self.workspace.ledger, self.source):
                     self._pause(_SHORTEST)
                 for one in BETWEEN_ROUNDS:
-                    one.take(self.workspace, self.source, self.on_wait)
+                    one.take(self.workspace, self.source, self.terms.note)
             except LeaseHeld as error:
                 self._wait(error, f"another process follows source {self.source}: {error.message}")
             except (SourceError, LedgerError, LakeError) as error:

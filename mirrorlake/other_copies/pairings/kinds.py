@@ -52,7 +52,7 @@ KINDS: Final[Mapping[str, LossKind]] = {
     "float_to_6_digits": LossKind("a FLOAT was rounded to 6 digits"),
     "double_to_float": LossKind("a DOUBLE was rounded to a FLOAT"),
     "float_rounded": LossKind("a floating-point number was rounded"),
-    "sign_of_zero": LossKind("-0.0 became 0.0"),
+    "sign_of_zero": LossKind("zero has another sign (-0.0, 0.0)"),
     "year_zero": LossKind("YEAR 0 became another year"),
     "year_two_digits": LossKind("a year lost its century"),
     "bit_to_boolean": LossKind("a BIT value other than 0 and 1 became true"),

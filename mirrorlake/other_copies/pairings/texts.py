@@ -93,7 +93,10 @@ def label(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
         written = f"from_json(CAST({t} AS VARCHAR), '[\"VARCHAR\"]')"
         ours = f"(CASE WHEN {o} = '' THEN [] ELSE list_sort(string_split({o}, ',')) END)"
         losses += [
-            Loss("set_list", f"starts_with({t}, '[') AND list_sort({written}) = {ours}"),
+            Loss(
+                "set_list",
+                f"starts_with(CAST({t} AS VARCHAR), '[') AND list_sort({written}) = {ours}",
+            ),
             Loss("set_number", f"{number} = (CASE WHEN {o} = '' THEN 0 ELSE {bits} END)"),
             Loss("set_order", f"list_sort(string_split({o}, ',')) = {theirs}"),
         ]

@@ -40,6 +40,7 @@ def find_tables(against: str, wanted: str | None = None) -> list[TheirTable]:
         return [*postgres_tables(against)]
     if against.startswith(SCHEME):
         return [*iceberg_catalog(against, wanted)]
+    against = against.removeprefix("file://")
     if re.match(r"[a-z][a-z0-9+]+://", against):
         raise ConfigError(
             f"--against {against}: that can't be read from here",

@@ -37,6 +37,7 @@ class ParquetTable:
     def open(self, database: Any, folder: Path) -> TheirRows:
         """See `TheirTable.open`."""
         try:
+            seen = _seen(self.files)
             files = _with_text_for_large_decimals(self.files, self.base, folder)
             relation = parquet_relation(files, partitioned=self._is_partitioned())
             columns = types_of(database, relation)
@@ -48,12 +49,21 @@ class ParquetTable:
         changed = max(one.stat().st_mtime for one in self.files)
         when = f"{datetime.fromtimestamp(changed, UTC):%Y-%m-%d %H:%M:%S}"
         version = f"{plural(len(self.files), 'file')}, the newest written {when} UTC"
-        return TheirRows(relation, columns, version)
+        return TheirRows(relation, columns, version, lambda: _seen(self.files) == seen)
 
     def _is_partitioned(self) -> bool:
         top = self.base if self.base.is_dir() else self.base.parent
         within = [one.relative_to(top).parts[:-1] for one in self.files if one.is_relative_to(top)]
         return any(re.fullmatch(r"[^=]+=.*", part) for parts in within for part in parts)
+
+
+def _seen(files: Sequence[Path]) -> list[tuple[int, ...]]:
+    """What tells that files are the ones that were looked at before."""
+    try:
+        found = [one.stat() for one in files]
+    except FileNotFoundError:
+        return []
+    return [(one.st_ino, one.st_size, one.st_mtime_ns) for one in found]
 
 
 def _with_text_for_large_decimals(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,11 +16,13 @@ class TheirRows:
         relation: what stands behind FROM.
         columns: name → DuckDB's type.
         version: what exactly was read: files, a snapshot, a position.
+        is_same: whether it still is what ``version`` says.
     """
 
     relation: str
     columns: Mapping[str, str]
     version: str
+    is_same: Callable[[], bool] = lambda: True
 
 
 class TheirTable(Protocol):

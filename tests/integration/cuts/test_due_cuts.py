@@ -136,6 +136,8 @@ def test_a_follower_makes_the_cuts_that_are_due(
     monkeypatch.setattr(due, "due_terms", lambda *_: asked[0] if asked else None)
     monkeypatch.setattr(follower, "is_due", lambda *_: bool(asked))
     take, failed = due.make_cut, list[int]()
+    notes, cuts = list[str](), follower.take
+    monkeypatch.setattr(follower, "take", lambda *parts: cuts(*parts[:2], notes.append))
 
     def fail_first(*arguments: Any) -> Any:
         asked.pop()
@@ -151,8 +153,8 @@ def test_a_follower_makes_the_cuts_that_are_due(
     with following(workspace) as running:
         sql("INSERT INTO one VALUES (2)")
         deadline = time.monotonic() + 60
-        while not any(words.startswith("cut ") for words in running.waits):
-            assert time.monotonic() < deadline, running.waits
+        while not any(words.startswith("cut ") for words in notes):
+            assert time.monotonic() < deadline, notes
             time.sleep(0.1)
         running.caught_up(1)
-    assert "source s: its cut was not made: the catalog failed" in running.waits[0]
+    assert "source s: its cut was not made: the catalog failed" in notes[0]

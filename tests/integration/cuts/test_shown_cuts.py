@@ -216,7 +216,7 @@ def test_a_clone_of_a_cut_stays_when_the_cut_goes(
         "ALTER TABLE current ADD COLUMN later INT DEFAULT 7",
         "UPDATE current SET amount = amount + 1",
     )
-    make_cut(bank, "s", CutTerms(), said)
+    second = make_cut(bank, "s", CutTerms(), said).cut
     cloned = command("clone-cut", first.name, "audit", workspace=bank)
     assert cloned.exit_code == 0, cloned.exception or cloned.output
     again = command("clone-cut", first.name, "audit", workspace=bank)
@@ -233,10 +233,16 @@ def test_a_clone_of_a_cut_stays_when_the_cut_goes(
     spark.sql(f"DELETE FROM {name} WHERE id = 1")  # seen in the clone alone
     assert spark.sql(f"SELECT count(*) FROM {name}").collect()[0][0] == 99
     assert sums(bank)[0] == 10_100
-    for wrong in ("at_cut", "No", "x" * 40):
-        assert isinstance(
-            command("clone-cut", first.name, wrong, workspace=bank).exception, ConfigError
-        )
+    before = bank.lake.load(Identifier(spaces.deduped, "savings"))
+    assert before is not None
+    for wrong in ("at_cut", "No", "x" * 40, "raw", "clean"):
+        for arguments in ((second.name, wrong), ("--drop", wrong)):
+            if wrong != "at_cut":
+                refused = command("clone-cut", *arguments, workspace=bank)
+                assert isinstance(refused.exception, ConfigError), (arguments, refused.output)
+    after = bank.lake.load(Identifier(spaces.deduped, "savings"))
+    assert after is not None
+    assert after.metadata_location == before.metadata_location
     dropped = command("clone-cut", "--drop", "audit", "--json", workspace=bank)
     assert f"{spaces.deduped}__audit" in json.loads(dropped.stdout)["dropped"]
     table = bank.lake.load(Identifier(spaces.deduped, "current"))

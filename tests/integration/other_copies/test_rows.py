@@ -208,7 +208,7 @@ def test_bad_input_is_one_clear_error(check: Check, sql: Sql, tmp_path: Path) ->
         (("t", "--against", copy, "--map", "a=x"), "MySQL has no column 'x'", 2),
         (("t", "--against", copy, "--leave-out", "x"), "MySQL has no column 'x'", 2),
         (("t", "--against", other, "--map", "b=a"), "by which its rows would be paired", 2),
-        (("t", "--against", copy, "--where", "a >"), "--where can't be asked", 2),
+        (("t", "--against", copy, "--where", "a >"), "is no condition", 2),
         (("t", "--against", copy, "--their-table", "x"), "has no table 'x'", 2),
         (("--against", other), "no table is on both sides", 2),
         (("--against", copy, "--map", "a=a"), "--map is of one table", 2),
@@ -218,3 +218,46 @@ def test_bad_input_is_one_clear_error(check: Check, sql: Sql, tmp_path: Path) ->
         told = f"{result.exception} {result.output}"
         assert words in told, (arguments, told)
         assert (getattr(result.exception, "exit_code", None) or result.exit_code) == code, told
+
+
+def test_a_condition_leaves_out_doubled_keys_too(sql: Sql, check: Check, tmp_path: Path) -> None:
+    sql("CREATE TABLE two (id INT PRIMARY KEY, v INT)", "INSERT INTO two VALUES (1, 1), (2, 2)")
+    copy = write(tmp_path / "two.parquet", [(1, 1), (2, 2), (1, 7)], "id, v")
+    assert found(check, "two", "--against", copy, "--where", "id=2", code=0)["differences"] == []
+    assert kinds(found(check, "two", "--against", copy, code=9)) == [(None, "doubled", 1)]
+    broken = check("two", "--against", copy, "--where", "1=1) OR (1=1")
+    assert isinstance(broken.exception, ConfigError)
+    assert check("two", "--against", f"file://{copy}").exit_code == 9
+
+
+def test_a_key_that_is_null_is_none(sql: Sql, check: Check, tmp_path: Path) -> None:
+    sql("CREATE TABLE k (id INT PRIMARY KEY, v INT)", "INSERT INTO k VALUES (1, 1), (2, NULL)")
+    copy = write(tmp_path / "k.parquet", [(1, 1), (2, None)], "id, v")
+    refused = check("k", "--against", copy, "--key", "v")
+    assert "v is no key: it is NULL in 1 row of MySQL" in str(refused.exception)
+
+
+@pytest.mark.parametrize("kept", ["3", "'a,b'::BLOB", "true", "DATE '2024-01-01'"])
+def test_a_set_in_any_type(sql: Sql, check: Check, tmp_path: Path, kept: str) -> None:
+    sql("CREATE TABLE s (id INT PRIMARY KEY, s SET('a','b'))", "INSERT INTO s VALUES (1, 'a,b')")
+    path = tmp_path / "s.parquet"
+    duckdb.sql(f"COPY (SELECT 1 AS id, {kept} AS s) TO '{path}'")
+    one = found(check, "s", "--against", str(path))
+    assert one["verdict"] == ("equal" if "BLOB" in kept else "different")
+
+
+def test_a_copy_that_is_changed_while_it_is_read(
+    sql: Sql, check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql("CREATE TABLE c (id INT PRIMARY KEY)", "INSERT INTO c VALUES (1)")
+    copy, other = (write(tmp_path / f"{n}.parquet", [(1,)], "id") for n in ("c", "other"))
+    from mirrorlake.other_copies import compare
+
+    read = compare.read_ours
+
+    def meddle(*arguments: Any) -> Any:
+        Path(other).replace(copy)
+        return read(*arguments)
+
+    monkeypatch.setattr(compare, "read_ours", meddle)
+    assert "was changed while it was read" in str(check("c", "--against", copy).exception)

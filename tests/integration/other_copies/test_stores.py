@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from mirrorlake.other_copies.database import working_folder
+from mirrorlake.other_copies.database import _host, working_folder
 from tests.integration.other_copies.conftest import Check
 from tests.support.postgres import PASSWORD, Postgres, running_postgres
 
@@ -80,7 +80,8 @@ def test_rows_of_a_comparison_that_was_killed_are_removed(
 ) -> None:
     monkeypatch.setenv("MIRRORLAKE_CACHE", str(tmp_path))
     dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], stdout=-1)
-    left, running = f"{int(dead.stdout)}-left", f"{os.getpid()}-runs"
+    host = _host()
+    left, running = f"{host}-{int(dead.stdout)}-left", f"{host}-{os.getpid()}-runs"
     for name in (left, running):
         folder = tmp_path / "against" / name
         folder.mkdir(parents=True)
