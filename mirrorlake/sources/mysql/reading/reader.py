@@ -224,7 +224,8 @@ def _failed(
     if code and int(code[1]) == REFUSED:
         return other_session(source)
     kind = TableLocked if code is not None and int(code[1]) == LOCKED else SourceError
-    passes = is_retryable(int(code[1])) if code else found is not None
+    # A column that was there when the read was planned: the table was altered since.
+    passes = (is_retryable(int(code[1])) or int(code[1]) == _NO_COLUMN) if code else bool(found)
     stays = f"{_STAYS} {step_of(int(code[1]))}".strip() if code else _STAYS
     held = LOCKED_STEP if kind is TableLocked else "Nothing of this load is visible: sync again"
     return kind(
@@ -236,6 +237,7 @@ def _failed(
     )
 
 
+_NO_COLUMN = 1054
 _STAYS = "Nothing of this load is visible, and no sync reads the table until that is changed."
 
 

@@ -22,7 +22,7 @@ def source() -> SourceConfig:
         ("MySqlError { ERROR 1205 (HY000): Lock wait timeout exceeded }", True, "sync again"),
         ("IoError { server disconnected }", True, "sync again"),
         ("MySqlError { ERROR 1044 (42000): Access denied }", False, "its grants"),
-        ("MySqlError { ERROR 1054 (42S22): Unknown column }", False, "until that is changed"),
+        ("MySqlError { ERROR 1054 (42S22): Unknown column }", True, "sync again"),
         ("panicked: can't take this value", False, "until that is changed"),
     ],
 )
