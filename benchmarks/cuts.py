@@ -7,6 +7,7 @@ rows of all of them meanwhile. No peer has anything to put beside it.
 from __future__ import annotations
 
 import os
+import statistics
 import threading
 import time
 from collections.abc import Iterator
@@ -91,7 +92,7 @@ def _changing(source: Source, tables: int) -> Iterator[None]:
 
 def _section(found: dict[str, Times], tables: int, runs: int) -> Section:
     rows = [
-        (name, *spread(times.wall), f"{_median(times.cpu):.1f}", f"{times.peak:.0f}")
+        (name, *spread(times.wall), f"{statistics.median(times.cpu):.1f}", f"{times.peak:.0f}")
         for name, times in found.items()
     ]
     about = (
@@ -103,7 +104,3 @@ def _section(found: dict[str, Times], tables: int, runs: int) -> Section:
     )
     columns = ("run", "median s", "min", "max", "median CPU s", "peak MB")
     return Section("A whole database at one moment", about, columns, tuple(rows))
-
-
-def _median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2]

@@ -26,7 +26,8 @@ from mirrorlake.errors import ConfigError
 if TYPE_CHECKING:
     from mirrorlake.config import Config
     from mirrorlake.cuts.ledger import Cut, CutKey, CutTable
-    from mirrorlake.cuts.make import CutTerms
+    from mirrorlake.cuts.make import CutTerms, MadeCut
+    from mirrorlake.destinations.iceberg.lake import Lake
 
 
 @click.command(short_help="Tag a SOURCE's tables at one place in its log.")
@@ -82,36 +83,37 @@ def cut(
             _print_none_due(config, source, as_json=as_json)
             return
         made = make_cut(workspace, source, asked, bars.line)
-    compared = [one for one in made.cut.tables if one.layer == "deduped"]
     if as_json:
         said = {name: value for name, value in asdict(made).items() if name != "cut"}
         show.print_json(_as_json(made.cut) | said)
     else:
-        _print_cut(made.cut, proved=asked.prove)
-        if made.shown is not None:
-            how = "" if made.shown.together else ", table by table"
-            words = f"It is shown as {', '.join(made.shown.namespaces)}{how}"
-            show.console.print(escape(words), highlight=False, soft_wrap=True)
-        for head, tables in (("not in it", made.left_out), ("near it", made.near)):
-            for table, why in tables.items():
-                show.errors.print(
-                    f"[yellow]{head}[/]: {escape(table)}: {escape(why)}",
-                    highlight=False,
-                    soft_wrap=True,
-                )
+        _print_made(made, proved=asked.prove)
     if made.not_shown is not None:
         words = f"readers of the newest cut keep the one before: {made.not_shown}"
         show.errors.print(f"[yellow]not shown[/]: {escape(words)}", soft_wrap=True)
-    if any(one.proved == "different" for one in compared):
-        sys.exit(DIFFERENT)
+    if code := _exit_code(made, proved=asked.prove):
+        sys.exit(code)
+
+
+def _print_made(made: MadeCut, *, proved: bool) -> None:
+    _print_cut(made.cut, proved=proved)
+    if made.shown is not None:
+        how = "" if made.shown.together else ", table by table"
+        words = f"It is shown as {', '.join(made.shown.namespaces)}{how}"
+        show.console.print(escape(words), highlight=False, soft_wrap=True)
+    for head, tables in (("not in it", made.left_out), ("near it", made.near)):
+        for table, why in tables.items():
+            text = f"[yellow]{head}[/]: {escape(table)}: {escape(why)}"
+            show.errors.print(text, highlight=False, soft_wrap=True)
+
+
+def _exit_code(made: MadeCut, *, proved: bool) -> int:
+    states = {one.proved for one in made.cut.tables if one.layer == "deduped"}
+    if "different" in states:
+        return DIFFERENT
     orphans = made.cut.foreign_keys and made.cut.foreign_keys.with_orphans
-    if (
-        made.left_out
-        or made.not_shown
-        or orphans
-        or (asked.prove and any(one.proved != "equal" for one in compared))
-    ):
-        sys.exit(ATTENTION)
+    uncompared = proved and states - {"equal"}
+    return ATTENTION if made.left_out or made.not_shown or orphans or uncompared else 0
 
 
 def _refuse_together(asked: CutTerms, *, due: bool) -> None:
@@ -160,12 +162,12 @@ def cuts(config_path: Path, as_json: bool, drop: str | None, held: bool) -> None
     config = open_contract(config_path)
     if drop is not None:
         from mirrorlake.cuts.drop import drop_cut
-        from mirrorlake.cuts.shown import is_shown
+        from mirrorlake.cuts.shown import shown_cuts
         from mirrorlake.workspace import Workspace
 
         found = _named(config, drop)
         with Workspace.open(config) as workspace:
-            if is_shown(workspace, found):
+            if shown_cuts(workspace, [found]):
                 raise ConfigError(
                     f"readers of the newest cut see cut {drop}: it is not dropped",
                     next_step="Make another one first; or, to have them see none: "
@@ -274,14 +276,10 @@ def at(name: str, table: str | None, config_path: Path, as_json: bool) -> None:
 
 def _gone(config: Config, tables: list[CutTable]) -> set[CutTable]:
     """Those of which the lake has the version no more."""
-    from mirrorlake.destinations.base import Identifier
-    from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
-    from mirrorlake.ledger import Ledger
-
-    lake = open_lake(config, Ledger(config.ledger.url, config.ledger.wait), looks_only=True)
+    lake = _lake(config)
     gone: set[CutTable] = set()
     for one in tables:
-        table = lake.load(Identifier(one.namespace, one.lake_table))
+        table = lake.load(one.identifier)
         if one.snapshot_id is None:
             continue
         if table is None or table.snapshot_by_id(one.snapshot_id) is None:
@@ -291,11 +289,16 @@ def _gone(config: Config, tables: list[CutTable]) -> set[CutTable]:
 
 def _held(config: Config, found: list[Cut]) -> dict[str, int]:
     from mirrorlake.cuts.held import held_bytes
+
+    return held_bytes(_lake(config), found)
+
+
+def _lake(config: Config) -> Lake:
+    """The lake, to look at."""
     from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
     from mirrorlake.ledger import Ledger
 
-    ledger = Ledger(config.ledger.url, config.ledger.wait)
-    return held_bytes(open_lake(config, ledger, looks_only=True), found)
+    return open_lake(config, Ledger(config.ledger.url, config.ledger.wait), looks_only=True)
 
 
 def _all(config: Config) -> list[Cut]:

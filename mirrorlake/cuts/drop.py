@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from mirrorlake.cuts.ledger import Cut, Cuts
-from mirrorlake.cuts.shown import is_shown
+from mirrorlake.cuts.shown import shown_cuts
 from mirrorlake.cuts.tags import remove_tags
 from mirrorlake.workspace import Workspace
 
@@ -17,8 +17,9 @@ def drop_old(workspace: Workspace, source: str) -> None:
     old = [c for c in cuts.all(source) if c.keep_until is not None and c.keep_until < now]
     for cut in cuts.all(source, made=False):
         drop_cut(workspace, cut)
+    shown = shown_cuts(workspace, old)
     for cut in old:
-        if not is_shown(workspace, cut):
+        if cut.name not in shown:
             drop_cut(workspace, cut)
 
 

@@ -25,7 +25,6 @@ from pymysql.connections import Connection
 from mirrorlake.config import TableContract
 from mirrorlake.cuts.ledger import CutKey, CutKeys, CutTable
 from mirrorlake.cuts.orphans import KeyVersion, OriginalKept, count_orphans
-from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.proof.forms.canonical import form_of
 from mirrorlake.runtime.plural import plural
@@ -281,7 +280,7 @@ class _Checking:
             LakeError: the catalog failed.
         """
         one, contract = self.tables[side.contract.name], side.contract
-        identifier = Identifier(one.namespace, one.lake_table)
+        identifier = one.identifier
         names = tuple(column.name for column in side.columns)
         table = self.workspace.lake.load(identifier)
         if table is None or one.snapshot_id is None:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mirrorlake.cuts.ledger import Cut
-from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.metadata.named_files import files_named
 
@@ -23,7 +22,7 @@ def held_bytes(lake: Lake, cuts: Sequence[Cut]) -> dict[str, int]:
     """
     found = dict.fromkeys((cut.name for cut in cuts), 0)
     tags = {cut.tag: cut.name for cut in cuts}
-    tables = {Identifier(o.namespace, o.lake_table): None for cut in cuts for o in cut.tables}
+    tables = {o.identifier: None for cut in cuts for o in cut.tables}
     for identifier in tables:
         table = lake.load(identifier)
         if table is None:

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LedgerError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.database.database import waits_for_server
@@ -88,6 +89,11 @@ class CutTable:
     rows: int | None
     proved: CutVerdict = "not compared"
     words: str = ""
+
+    @property
+    def identifier(self) -> Identifier:
+        """Its name in the lake."""
+        return Identifier(self.namespace, self.lake_table)
 
 
 @dataclass(frozen=True)
@@ -178,7 +184,12 @@ class Cut:
     @property
     def names(self) -> list[str]:
         """The tables that it has, as the contract calls them."""
-        return list(dict.fromkeys(one.table for one in self.tables))
+        return [*self.by_table]
+
+    @property
+    def by_table(self) -> dict[str, list[CutTable]]:
+        """What it has of each table, by what the contract calls it."""
+        return _by_table(self.tables)
 
 
 @waits_for_server
@@ -203,11 +214,16 @@ class Cuts:
             with self._database.begin() as connection:
                 connection.execute(CUTS.insert().values(row))
         except IntegrityError:
-            raise LedgerError(
-                f"there is a cut {cut.name} already",
-                next_step=f"Give it another name, or drop that one: mirrorlake cuts --drop "
-                f"{cut.name}",
-            ) from None
+            raise _taken(cut.name) from None
+
+    def refuse_taken(self, name: str) -> None:
+        """See that no cut that is whole has a name.
+
+        Raises:
+            LedgerError: one has.
+        """
+        if name in self.names():
+            raise _taken(name)
 
     def add(self, cut: str, found: list[CutTable]) -> None:
         """Write down tables of a cut, before they are tagged, and again with what was found."""
@@ -246,10 +262,7 @@ class Cuts:
         """What was written down of a cut, whether or not it is complete: by table."""
         with self._database.read() as connection:
             found = _tables(connection, CUT_TABLES.c.cut == cut).get(cut, [])
-        by_table: dict[str, list[CutTable]] = {}
-        for one in found:
-            by_table.setdefault(one.table, []).append(one)
-        return by_table
+        return _by_table(found)
 
     def names(self, *, made: bool = True) -> set[str]:
         """The names of all cuts that are whole; else of those whose runs died, or go on."""
@@ -292,6 +305,20 @@ class Cuts:
             )
             for row in found
         ]
+
+
+def _by_table(found: Iterable[CutTable]) -> dict[str, list[CutTable]]:
+    by_table: dict[str, list[CutTable]] = {}
+    for one in found:
+        by_table.setdefault(one.table, []).append(one)
+    return by_table
+
+
+def _taken(name: str) -> LedgerError:
+    return LedgerError(
+        f"there is a cut {name} already",
+        next_step=f"Give it another name, or drop that one: mirrorlake cuts --drop {name}",
+    )
 
 
 def _tables(connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> dict[str, list[CutTable]]:

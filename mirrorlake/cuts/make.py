@@ -29,8 +29,8 @@ from mirrorlake.cuts.moment import Moment, open_moment
 from mirrorlake.cuts.others import add_others, other_tables
 from mirrorlake.cuts.prove import prove_table
 from mirrorlake.cuts.shown import ShownCut, show_newest, why_not_shown
-from mirrorlake.cuts.tags import remove_tags, shown_of, tag_shown
-from mirrorlake.errors import ConfigError, LakeError, LeaseHeld, LedgerError, MirrorlakeError
+from mirrorlake.cuts.tags import leave_out, shown_of, tag_shown
+from mirrorlake.errors import ConfigError, LakeError, LeaseHeld, MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.operations.following.follower import followed_tables
 from mirrorlake.operations.following.log_owner import WANTED_FOR, follower_lease, has_log, want_log
@@ -113,12 +113,8 @@ def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep)
             f"{terms.name!r} is no name of a cut",
             next_step="Use small letters, digits and _, a letter first, up to 59 of them",
         )
-    if terms.name is not None and terms.name in Cuts(workspace.ledger).names():
-        raise LedgerError(
-            f"there is a cut {terms.name} already",
-            next_step="Give it another name, or drop that one: mirrorlake cuts --drop "
-            f"{terms.name}",
-        )
+    if terms.name is not None:
+        Cuts(workspace.ledger).refuse_taken(terms.name)
     with _alone(workspace, source, say):
         drop_old(workspace, source)
         others = other_tables(workspace.config, source) if terms.others else []
@@ -235,9 +231,7 @@ class _Making:
                 except (_MovedOn, MirrorlakeError) as error:
                     moved = moved or isinstance(error, _MovedOn)
                     left[contract.name] = str(error)
-                    if tagged := self.cuts.tables(cut.name).get(contract.name):
-                        remove_tags(self.workspace, contract, tagged, cut.tag)
-                        self.cuts.leave_out(cut.name, contract.name)
+                    leave_out(self.workspace, contract, cut)
             cut, again = replace(cut, tables=tuple(tables)), moved and not last
             if again or not tables:
                 drop_cut(self.workspace, cut)

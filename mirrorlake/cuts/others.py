@@ -15,10 +15,10 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import Config, TableContract
-from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
+from mirrorlake.cuts.ledger import Cut, CutTable
 from mirrorlake.cuts.moment import Moment
 from mirrorlake.cuts.prove import prove_table
-from mirrorlake.cuts.tags import remove_tags, shown_of, tag_shown
+from mirrorlake.cuts.tags import leave_out, shown_of, tag_shown
 from mirrorlake.errors import LakeError, MirrorlakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.fold import fold_table
@@ -56,7 +56,7 @@ def add_others(
             near[contract.name] = f"{words}; {_read_at(workspace.ledger, contract, cut)}"
         except MirrorlakeError as error:
             near[contract.name] = str(error)
-        _leave_out(workspace, contract, cut)
+        leave_out(workspace, contract, cut)
     return near
 
 
@@ -76,13 +76,6 @@ def _tagged(workspace: Workspace, contract: TableContract, cut: Cut) -> list[Cut
 
     fold_table(workspace, contract, tag)
     return found
-
-
-def _leave_out(workspace: Workspace, contract: TableContract, cut: Cut) -> None:
-    cuts = Cuts(workspace.ledger)
-    if tagged := cuts.tables(cut.name).get(contract.name):
-        remove_tags(workspace, contract, tagged, cut.tag)
-        cuts.leave_out(cut.name, contract.name)
 
 
 def _read_at(ledger: Ledger, contract: TableContract, cut: Cut) -> str:

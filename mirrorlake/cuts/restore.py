@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mirrorlake.config import Config
-from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
-from mirrorlake.cuts.tags import property_of, read_tagged
-from mirrorlake.destinations.base import Identifier
+from mirrorlake.cuts.ledger import Cut, Cuts
+from mirrorlake.cuts.tags import layers_of, property_of, read_tagged
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
 
@@ -26,8 +25,8 @@ def restore_cuts(config: Config, ledger: Ledger, lake: Lake) -> list[str]:
     cuts = Cuts(ledger)
     known = {cut.name for made in (True, False) for cut in cuts.all(made=made)}
     found: dict[str, Cut] = {}
-    for one in _layers(config):
-        table = lake.load(Identifier(one.namespace, one.lake_table))
+    for one in (one for contract in config.tables for one in layers_of(contract)):
+        table = lake.load(one.identifier)
         for tag, ref in table.metadata.refs.items() if table is not None else ():
             name = tag.removeprefix("cut_")
             said = table.properties.get(property_of(name)) if table is not None else None
@@ -41,12 +40,3 @@ def restore_cuts(config: Config, ledger: Ledger, lake: Lake) -> list[str]:
         cuts.add(cut.name, list(cut.tables))
         cuts.finish(cut.name)
     return [*found]
-
-
-def _layers(config: Config) -> list[CutTable]:
-    return [
-        CutTable(contract.name, layer, getattr(contract.namespaces, layer), contract.table,
-                 None, None)
-        for contract in config.tables
-        for layer in ("deduped", "clean")
-    ]  # fmt: skip

@@ -10,15 +10,14 @@ What belongs here: which namespaces show which versions. What doesn't: how clone
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from mirrorlake.config import TableContract
 from mirrorlake.cuts.config import AT_CUT
 from mirrorlake.cuts.ledger import Cut, CutTable
-from mirrorlake.cuts.tags import remove_tags, tag_versions
+from mirrorlake.cuts.tags import layers_of, remove_tags, tag_versions
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.tables.shown_clones import (
     ShownVersion,
@@ -91,15 +90,13 @@ def clone_cut(workspace: Workspace, cut: Cut, name: str) -> ShownCut:
             )
     tag = f"clone_{name}"
     contracts = {contract.name: contract for contract in workspace.config.tables}
-    for table in cut.names:
-        mine = [one for one in cut.tables if one.table == table]
+    for table, mine in cut.by_table.items():
         tag_versions(workspace, contracts.get(table), mine, tag)
     failpoint("cut.clone_tagged")
     try:
         return _show(workspace, cut, suffix, tag)
     except MirrorlakeError:
-        for table in cut.names:
-            mine = [one for one in cut.tables if one.table == table]
+        for table, mine in cut.by_table.items():
             remove_tags(workspace, contracts.get(table), mine, tag)
         raise
 
@@ -113,7 +110,7 @@ def drop_clone_of_cut(workspace: Workspace, name: str) -> list[str]:
     """
     suffix, found = _suffix(workspace, name), list[str]()
     for contract in workspace.config.tables:
-        mine = _originals(contract)
+        mine = layers_of(contract)
         if suffix != AT_CUT:
             found += [o.namespace for o in mine if _has_tag(workspace, o, f"clone_{name}")]
             remove_tags(workspace, contract, mine, f"clone_{name}")
@@ -138,16 +135,17 @@ def _drop_empty(workspace: Workspace, namespace: str) -> None:
             workspace.lake.catalog.drop_namespace((namespace,))
 
 
-def is_shown(workspace: Workspace, cut: Cut) -> bool:
-    """Whether namespaces that show the newest cut show this one."""
-    spaces = _namespaces(cut, AT_CUT)
-    return any(cut.tag in shown_tags(workspace.lake, namespace) for namespace in spaces)
+def shown_cuts(workspace: Workspace, cuts: Sequence[Cut]) -> set[str]:
+    """The names of those of some cuts that namespaces of the newest one show."""
+    spaces = {space for cut in cuts for space in _namespaces(cut, AT_CUT)}
+    tags = {tag for space in spaces for tag in shown_tags(workspace.lake, space)}
+    return {cut.name for cut in cuts if cut.tag in tags}
 
 
 def _show(workspace: Workspace, cut: Cut, suffix: str, tag: str) -> ShownCut:
     wanted = [
         ShownVersion(
-            Identifier(one.namespace, one.lake_table),
+            one.identifier,
             one.snapshot_id,
             Identifier(f"{one.namespace}{suffix}", one.lake_table),
             tag,
@@ -158,14 +156,8 @@ def _show(workspace: Workspace, cut: Cut, suffix: str, tag: str) -> ShownCut:
     return ShownCut(tuple(_namespaces(cut, suffix)), together)
 
 
-def _originals(contract: TableContract) -> list[CutTable]:
-    spaces = contract.namespaces
-    one = CutTable(contract.name, "deduped", spaces.deduped, contract.table, None, None)
-    return [one, replace(one, layer="clean", namespace=spaces.clean)]
-
-
 def _has_tag(workspace: Workspace, one: CutTable, tag: str) -> bool:
-    table = workspace.lake.load(Identifier(one.namespace, one.lake_table))
+    table = workspace.lake.load(one.identifier)
     return table is not None and tag in table.metadata.refs
 
 

@@ -15,9 +15,9 @@ from datetime import datetime
 from mirrorlake.config import TableContract
 from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commits.tags import tag_version, untag
 from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
 from mirrorlake.destinations.iceberg.tables.clones import LEFT as CLONE_LEAVES
+from mirrorlake.destinations.iceberg.tables.tags import tag_version, untag
 from mirrorlake.operations.loading.unchanged import stamp_kept
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -37,7 +37,7 @@ def tag_shown(leased: Workspace, contract: TableContract, cut: Cut, found: list[
         for one in found:
             if one.snapshot_id is not None:
                 said = {property_of(cut.name): _said(cut, one)}
-                tag_version(leased.lake, _identifier(one), one.snapshot_id, cut.tag, said)
+                tag_version(leased.lake, one.identifier, one.snapshot_id, cut.tag, said)
 
 
 def tag_versions(
@@ -52,9 +52,9 @@ def tag_versions(
     """
     with _leased(workspace, contract) as leased:
         for one in found:
-            table = leased.lake.load(_identifier(one))
+            table = leased.lake.load(one.identifier)
             if one.snapshot_id is not None and (table is None or tag not in table.metadata.refs):
-                tag_version(leased.lake, _identifier(one), one.snapshot_id, tag, {})
+                tag_version(leased.lake, one.identifier, one.snapshot_id, tag)
 
 
 def as_shown(
@@ -84,7 +84,21 @@ def remove_tags(
     said = property_of(tag.removeprefix("cut_"))
     with _leased(workspace, contract) as leased:
         for one in found:
-            untag(leased.lake, _identifier(one), tag, (said,))
+            untag(leased.lake, one.identifier, tag, (said,))
+
+
+def leave_out(workspace: Workspace, contract: TableContract, cut: Cut) -> None:
+    """Have a table be in a cut no more, whatever was tagged of it."""
+    cuts = Cuts(workspace.ledger)
+    if tagged := cuts.tables(cut.name).get(contract.name):
+        remove_tags(workspace, contract, tagged, cut.tag)
+        cuts.leave_out(cut.name, contract.name)
+
+
+def layers_of(contract: TableContract) -> list[CutTable]:
+    """A table's lake tables of which cuts have versions, without any."""
+    names = [(layer, getattr(contract.namespaces, layer)) for layer in ("deduped", "clean")]
+    return [CutTable(contract.name, n, space, contract.table, None, None) for n, space in names]
 
 
 def property_of(cut: str) -> str:
@@ -123,7 +137,3 @@ def _leased(workspace: Workspace, contract: TableContract | None) -> Iterator[Wo
         leased.check_lease()
         with stamp_kept(leased.config, leased.ledger, contract):
             yield leased
-
-
-def _identifier(one: CutTable) -> Identifier:
-    return Identifier(one.namespace, one.lake_table)

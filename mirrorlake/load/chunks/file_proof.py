@@ -34,7 +34,8 @@ from mirrorlake.schema.own_columns import ORIGINAL
 MOST_WAITING = 4
 """So many closed files may wait: then the read waits for them."""
 _THREADS = 2
-"""A file is compared in so many parts at once: the last one is waited for."""
+"""How many parts of a file are compared at the same time. Nothing is left to overlap with the last
+file, so it decides how long a load waits."""
 _WORTH_PARTS = 200_000
 """Rows of a file that is worth it."""
 _AT_ONCE = 32_768

@@ -6,7 +6,8 @@ from __future__ import annotations
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
-from mirrorlake.destinations.iceberg.tables.clones import OF, register_clone, remove_tag
+from mirrorlake.destinations.iceberg.tables.clones import OF, register_clone
+from mirrorlake.destinations.iceberg.tables.tags import untag
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.records import Lease
@@ -51,7 +52,7 @@ def drop_clone(lake: Lake, name: Identifier) -> None:
     with lake.translated(name):
         lake.catalog.drop_table(name.path)
     for namespace, original in _splits(of):
-        remove_tag(lake, Identifier(namespace, original), tag)
+        untag(lake, Identifier(namespace, original), tag)
 
 
 def _splits(name: str) -> list[tuple[str, str]]:

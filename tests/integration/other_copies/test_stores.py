@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import deltalake
 import duckdb
 import psycopg
 import pyarrow as pa
@@ -141,7 +142,6 @@ def test_iceberg_by_its_files_and_by_a_catalog(
 
 
 def test_delta(check: Check, orders: pa.Table, tmp_path: Path) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="the extra `delta` is not installed")
     folder = tmp_path / "orders"
     deltalake.write_deltalake(str(folder), orders)
     deltalake.write_deltalake(str(folder), orders, mode="overwrite")

@@ -27,7 +27,7 @@ from pyiceberg.table import CreateTableTransaction, Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 from pyiceberg.table.update.snapshot import ManageSnapshots
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from mirrorlake.destinations.iceberg.catalog.rest import WAIT
 from mirrorlake.destinations.iceberg.storage.durable import local_path
@@ -52,6 +52,15 @@ _MOVE = sa.text(
     " metadata_location = :after WHERE catalog_name = :catalog"
     " AND table_namespace = :namespace AND table_name = :name AND metadata_location = :before"
 )
+_INSERT = sa.text(
+    "INSERT INTO iceberg_tables (catalog_name, table_namespace, table_name, metadata_location,"
+    " previous_metadata_location, iceberg_type)"
+    " VALUES (:catalog, :namespace, :name, :after, NULL, 'TABLE')"
+)
+_DELETE = sa.text(
+    "DELETE FROM iceberg_tables WHERE catalog_name = :catalog"
+    " AND table_namespace = :namespace AND table_name = :name AND metadata_location = :before"
+)
 _NAMED = sa.text(
     "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables"
     " WHERE catalog_name = :catalog"
@@ -61,12 +70,17 @@ _NAMED = sa.text(
 @dataclass(frozen=True)
 class MetadataMove:
     """A table's metadata file that is written, and the one that it was made from, which the catalog
-    must still name when it takes it."""
+    must still name when it takes it.
+
+    Attributes:
+        before: None of a table that the catalog has not.
+        after: None of one that it is to forget.
+    """
 
     namespace: str
     name: str
-    before: str
-    after: str
+    before: str | None
+    after: str | None
 
 
 @dataclass(frozen=True)
@@ -152,16 +166,26 @@ class LakeCatalog(SqlCatalog):
         # In one order, so that no two wait for each other.
         ordered = sorted(moves, key=lambda move: (move.namespace, move.name))
         values = [{"catalog": self.name, **vars(move)} for move in ordered]
+        gone = [one for one in values if one["after"] is None]
+        moved = [one for one in values if None not in (one["before"], one["after"])]
+        new = [one for one in values if one["before"] is None]
         with self.engine.connect() as connection:
-            moved = connection.execute(_MOVE, values).rowcount
-            if moved == len(values):
+            missed = False
+            for statement, some in ((_DELETE, gone), (_MOVE, moved)):
+                missed |= bool(some) and connection.execute(statement, some).rowcount != len(some)
+            try:
+                if new:
+                    connection.execute(_INSERT, new)
+            except IntegrityError:
+                missed = True
+            if not missed:
                 connection.commit()
                 return []
             connection.rollback()
             rows = connection.execute(_NAMED, {"catalog": self.name}).all()
         named = {(namespace, name): location for namespace, name, location in rows}
-        missed = [m for m in moves if named.get((m.namespace, m.name)) != m.before]
-        return missed or [*moves]
+        others = [m for m in moves if named.get((m.namespace, m.name)) != m.before]
+        return others or [*moves]
 
     def _find(self, values: dict[str, str]) -> str | None:
         """The metadata file that the catalog names now."""

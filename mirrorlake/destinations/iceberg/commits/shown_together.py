@@ -216,7 +216,7 @@ class _Step:
         if missed:
             for name, ones in prepared.items():
                 for one, move in zip(ones, moves.get(name, []), strict=False):
-                    remove_files(one.table, [move.after])
+                    remove_files(one.table, [move.after] if move.after else [])
             return [name for name in self.left if not set(missed).isdisjoint(moves[name])]
         failpoint("show.done")
         return []

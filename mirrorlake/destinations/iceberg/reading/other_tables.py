@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -100,8 +101,8 @@ def rows_of_other(table: Table) -> tuple[pa.Schema, Iterator[pa.RecordBatch], st
     snapshot = table.current_snapshot()
     if snapshot is None:
         return schema, iter(()), "no snapshot: it is empty"
-    when = f"{snapshot.timestamp_ms / 1000:.3f}"
-    version = f"snapshot {snapshot.snapshot_id}, written {_moment(when)} UTC"
+    written = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+    version = f"snapshot {snapshot.snapshot_id}, written {written:%Y-%m-%d %H:%M:%S} UTC"
     return schema, _batches(table, snapshot.snapshot_id), version
 
 
@@ -124,12 +125,6 @@ def _batches(table: Table, version: int) -> Iterator[pa.RecordBatch]:
 def _has_equality_deletes(table: Table) -> bool:
     contents: Sequence[int] = table.inspect.delete_files().column("content").to_pylist()
     return DataFileContent.EQUALITY_DELETES.value in contents
-
-
-def _moment(seconds: str) -> str:
-    from datetime import UTC, datetime
-
-    return f"{datetime.fromtimestamp(float(seconds), UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _first_line(error: Exception) -> str:

@@ -22,6 +22,7 @@ from pyiceberg.table.snapshots import SnapshotLogEntry
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
 from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.tables.tags import tag_version, untag
 
 CLONE = "mirror_clone_"
 """What the tags begin with that keep a clone's files."""
@@ -41,17 +42,16 @@ def register_clone(
         LakeError: the catalog or the storage failed; there is no clone and no tag.
     """
     tag = f"{CLONE}{uuid.uuid4().hex[:12]}"
-    with lake.translated(identifier):
-        table.manage_snapshots().create_tag(snapshot, tag).commit()
+    tag_version(lake, identifier, snapshot, tag)
     try:
         with lake.translated(name):
             path = write_copy(lake, table.refresh(), snapshot, name, tag)
             lake.catalog.register_table(name.path, path)
     except TableAlreadyExistsError:
-        remove_tag(lake, identifier, tag)
+        untag(lake, identifier, tag)
         return False
     except BaseException:
-        remove_tag(lake, identifier, tag)
+        untag(lake, identifier, tag)
         raise
     return True
 
@@ -114,11 +114,3 @@ def write_copy(
             original.model_copy(update=changed), table.io.new_output(path), overwrite=False
         )
     return path
-
-
-def remove_tag(lake: Connection, identifier: Identifier, tag: str) -> None:
-    """Let a tagged snapshot expire, where the table is there and has the tag."""
-    table = lake.load(identifier)
-    if table is not None and tag in table.metadata.refs:
-        with lake.translated(identifier):
-            table.manage_snapshots().remove_tag(tag).commit()

@@ -12,17 +12,14 @@ these from expiring.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import sqlalchemy as sa
-from pyiceberg.catalog.sql import SqlCatalog
-from sqlalchemy.exc import IntegrityError
-
-from mirrorlake.destinations.base import CATALOG, Identifier
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
+from mirrorlake.destinations.iceberg.catalog.sql import LakeCatalog, MetadataMove
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.storage.listing import list_files
 from mirrorlake.destinations.iceberg.tables.clones import OF, write_copy
@@ -32,20 +29,6 @@ from mirrorlake.failpoints import failpoint
 KEPT: Final = 10
 """Metadata files of a clone that stay: a reader that began with one may open it again."""
 _AT_ONCE: Final = 16
-_INSERT = sa.text(
-    "INSERT INTO iceberg_tables (catalog_name, table_namespace, table_name, metadata_location,"
-    " previous_metadata_location, iceberg_type)"
-    " VALUES (:catalog, :namespace, :name, :after, NULL, 'TABLE')"
-)
-_MOVE = sa.text(
-    "UPDATE iceberg_tables SET previous_metadata_location = metadata_location,"
-    " metadata_location = :after WHERE catalog_name = :catalog"
-    " AND table_namespace = :namespace AND table_name = :name AND metadata_location = :before"
-)
-_DELETE = sa.text(
-    "DELETE FROM iceberg_tables WHERE catalog_name = :catalog"
-    " AND table_namespace = :namespace AND table_name = :name AND metadata_location = :before"
-)
 
 
 @dataclass(frozen=True)
@@ -86,13 +69,8 @@ def show_clones(lake: Connection, wanted: Sequence[ShownVersion]) -> bool:
         written = list(pool.map(lambda one: _written(lake, one, there.get(one.name)), wanted))
     failpoint("cut.clone_written")
     names = {one.name for one in wanted}
-    gone = {name: table for name, table in there.items() if name not in names}
     after = {one.name: path for one, path in zip(wanted, written, strict=True)}
-    together = isinstance(lake.catalog, SqlCatalog)
-    if together:
-        _move_together(lake, there, after, gone)
-    else:
-        _move_each(lake, there, after, gone)
+    together = _move(lake, there, after, there.keys() - names)
     for name in names & there.keys():
         _remove_old(lake, name)
     return together
@@ -108,8 +86,7 @@ def drop_clones(lake: Connection, namespace: str) -> None:
     """Take the clones of a namespace out of the catalog, together as they came. No file is
     removed."""
     there = _clones(lake, {namespace})
-    move = _move_together if isinstance(lake.catalog, SqlCatalog) else _move_each
-    move(lake, there, {}, there)
+    _move(lake, there, {}, there)
 
 
 def _clones(lake: Connection, namespaces: set[str]) -> dict[Identifier, LakeTable]:
@@ -139,45 +116,41 @@ def _written(lake: Connection, one: ShownVersion, there: LakeTable | None) -> st
     return write_copy(lake, table, one.snapshot, one.name, one.tag, there)
 
 
-def _move_together(
+def _move(
     lake: Connection,
-    there: dict[Identifier, LakeTable],
-    after: dict[Identifier, str],
-    gone: dict[Identifier, LakeTable],
-) -> None:
-    catalog: Any = lake.catalog
+    there: Mapping[Identifier, LakeTable],
+    after: Mapping[Identifier, str],
+    gone: Collection[Identifier],
+) -> bool:
+    """Have the catalog name clones by new metadata, and forget others; whether in one step.
+
+    Raises:
+        CommitConflict: somebody else moved one; nothing was changed.
+    """
     for namespace in {name.namespace for name in after}:
         lake.make_namespace(namespace)
-    with lake.translated("clones"), catalog.engine.begin() as connection:
-        steps = [(_DELETE, name, None) for name in gone]
-        steps += [(_MOVE if n in there else _INSERT, n, path) for n, path in after.items()]
-        for statement, name, path in steps:
-            values = {"catalog": CATALOG, "namespace": name.namespace, "name": name.name}
-            values |= {"after": path} if path is not None else {}
-            if name in there:
-                values |= {"before": there[name].metadata_location}
-            try:
-                done = connection.execute(statement, values).rowcount
-            except IntegrityError:
-                done = 0
-            if done != 1:
-                raise _moved(name)
-
-
-def _move_each(
-    lake: Connection,
-    there: dict[Identifier, LakeTable],
-    after: dict[Identifier, str],
-    gone: dict[Identifier, LakeTable],
-) -> None:
-    for namespace in {name.namespace for name in after}:
-        lake.make_namespace(namespace)
+    catalog = lake.catalog
+    if isinstance(catalog, LakeCatalog):
+        moves = [
+            MetadataMove(*name.path, _location(there.get(name)), after.get(name))
+            for name in (*gone, *after)
+        ]
+        with lake.translated("clones"):
+            missed = catalog.move_together(moves)
+        if missed:
+            raise _moved(Identifier(missed[0].namespace, missed[0].name))
+        return True
     for name in (*gone, *after):
         with lake.translated(name):
             if name in there:
-                lake.catalog.drop_table(name.path)
+                catalog.drop_table(name.path)
             if name in after:
-                lake.catalog.register_table(name.path, after[name])
+                catalog.register_table(name.path, after[name])
+    return False
+
+
+def _location(table: LakeTable | None) -> str | None:
+    return table.metadata_location if table is not None else None
 
 
 def _remove_old(lake: Connection, name: Identifier) -> None:

@@ -7,6 +7,7 @@ Source: the Iceberg specification, "Snapshot References".
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
@@ -20,7 +21,7 @@ def tag_version(
     identifier: Identifier,
     snapshot: int,
     tag: str,
-    properties: Mapping[str, str],
+    properties: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Tag a version, and set properties of its table, in one commit.
 
@@ -39,7 +40,9 @@ def tag_version(
         ManageSnapshots(transaction=change).create_tag(snapshot, tag).commit()
 
 
-def untag(lake: Connection, identifier: Identifier, tag: str, properties: Collection[str]) -> None:
+def untag(
+    lake: Connection, identifier: Identifier, tag: str, properties: Collection[str] = ()
+) -> None:
     """Take a tag away, and properties of the table, in one commit; what is not there stays so.
 
     Raises:
