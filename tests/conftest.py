@@ -1,8 +1,9 @@
-"""What every kind of test shares: a JVM for short lives, and two workers that start the longest
+"""What every kind of test shares: a JVM for short lives, and workers that start the longest
 first."""
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -63,11 +64,18 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", options)
     if quick:
         settings.load_profile("quick")
+    gc.disable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the files; the tests of one file keep their own order."""
     items.sort(key=lambda item: _rank(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and all imports stay: no later collection looks at them."""
+    gc.freeze()
+    gc.enable()
 
 
 def _rank(node: str) -> tuple[int, bool]:
