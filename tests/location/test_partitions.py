@@ -209,6 +209,7 @@ def test_what_a_run_loads_is_left_to_it_until_it_ends(
     assert daemon.tick() == []
 
 
+@pytest.mark.full
 def test_a_tick_ends_by_time_and_the_next_goes_on(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ def test_an_interrupted_move_says_with_which_setting_it_continues(
     assert project.load() == 5
 
 
+@pytest.mark.full
 def test_tables_of_others_stay_where_they_are(raw_project: RawProject, tmp_path: Path) -> None:
     """Where a catalog names one that lies elsewhere as a lake's tables do, and the lake's folder
     was moved by hand."""
@@ -98,6 +99,7 @@ def test_tables_of_others_stay_where_they_are(raw_project: RawProject, tmp_path:
     assert lake.catalog.load_table(("others", "t")).location() == theirs
 
 
+@pytest.mark.full
 def test_a_copy_that_names_the_lake_of_its_original_is_found_by_the_second_to_load(
     raw_project: RawProject, sql: Sql
 ) -> None:
@@ -118,6 +120,7 @@ def test_a_copy_that_names_the_lake_of_its_original_is_found_by_the_second_to_lo
     assert "which the ledger does not know" in copy.fails_to_load()
 
 
+@pytest.mark.full
 def test_what_was_set_aside_stays_where_it_is(raw_project: RawProject, tmp_path: Path) -> None:
     """Neither a backup nor a move carries it."""
     (metadata,) = raw_project.lake.glob("*__raw/*/metadata")

@@ -36,6 +36,7 @@ def raw_rows(project: Project) -> int:
     return len(project.rows("t", "raw"))
 
 
+@pytest.mark.full
 def test_a_second_backup_takes_room_for_what_is_new(
     raw_project: RawProject, backup: Path, sql: Sql
 ) -> None:
@@ -155,6 +156,7 @@ def test_the_doctor_makes_nothing_that_a_restore_would_refuse(
         assert project.load() == 4
 
 
+@pytest.mark.full
 def test_a_restore_over_a_finished_one_says_so(
     raw_project: RawProject, backup: Path, sql: Sql
 ) -> None:

@@ -158,6 +158,7 @@ def test_a_child_that_is_further_than_its_parent_has_orphans(
     monkeypatch.undo()
 
 
+@pytest.mark.full
 def test_rows_that_mysql_has_no_more_are_neither_parents_nor_orphans(
     sql: Sql, engine_for: EngineFor
 ) -> None:

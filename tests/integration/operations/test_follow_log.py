@@ -462,6 +462,7 @@ def test_a_ledger_that_was_lost_knows_from_where_to_read_on(
 
 # MySQL 9 has another statement for it, which 8.0.12 has not yet.
 @pytest.mark.parametrize("on_mysql8_too_in_full", ["mariadb"], indirect=True)
+@pytest.mark.full
 def test_a_log_that_was_begun_again_has_its_tables_read_again(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:
