@@ -36,8 +36,11 @@ TOGETHER = (
     ("integration/bigquery/", "integration/permissions/"),
 )
 # They take longest and come first, in this order; then these, all others as they come, units last.
-# One that starts late would leave the other worker idle.
-LONGEST = ("integration/operations/test_mirror.py", "integration/load/test_clusters.py")
+# One that starts late would leave the other workers idle.
+LONGEST = (
+    *("integration/operations/test_mirror.py", "integration/load/test_clusters.py"),  # in full runs
+    *("integration/cuts/", "integration/operations/test_tenants.py"),
+)
 
 SETTINGS = "_hypothesis_internal_use_settings"  # where `@settings` leaves a test's own
 

@@ -28,7 +28,7 @@ def move(project: RawProject, to: Path) -> None:
     project.set_warehouse(str(to))
 
 
-@pytest.mark.parametrize("disk", ["the lake's", "another"])
+@pytest.mark.parametrize("disk", ["the lake's", pytest.param("another", marks=pytest.mark.full)])
 def test_the_backup_after_a_move_has_the_new_paths(
     raw_project: RawProject, disk: str, tmp_path: Path, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,7 +49,9 @@ def test_the_backup_after_a_move_has_the_new_paths(
     assert raw_project.load() == 5
 
 
-@pytest.mark.parametrize("catalog", ["in the lake", "elsewhere"])
+@pytest.mark.parametrize(
+    "catalog", ["in the lake", pytest.param("elsewhere", marks=pytest.mark.full)]
+)
 def test_an_interrupted_move_says_with_which_setting_it_continues(
     raw_project: RawProject, runner: Runner, catalog: str, tmp_path: Path, sql: Sql
 ) -> None:
@@ -192,6 +194,7 @@ def test_a_copied_ledger_is_refused_before_its_first_load(
     assert last_ledger(raw_project) == str(original)
 
 
+@pytest.mark.full
 def test_a_ledger_that_takes_the_place_of_another_is_none_that_was_copied(
     raw_project: RawProject, tmp_path: Path
 ) -> None:

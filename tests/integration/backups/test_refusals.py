@@ -121,7 +121,14 @@ def test_what_is_not_empty_or_not_whole_is_refused(
     )
 
 
-@pytest.mark.parametrize("end", ["journal", "wal", "shm"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param("journal", marks=pytest.mark.full),
+        "wal",
+        pytest.param("shm", marks=pytest.mark.full),
+    ],
+)
 def test_what_a_lost_database_left_is_not_applied_to_the_restored_one(
     raw_project: RawProject, backup: Path, end: str
 ) -> None:
@@ -141,6 +148,7 @@ def test_what_a_lost_database_left_is_not_applied_to_the_restored_one(
     assert copy.load() == 4
 
 
+@pytest.mark.full
 def test_the_doctor_makes_nothing_that_a_restore_would_refuse(
     raw_project: RawProject, backup: Path
 ) -> None:
@@ -256,7 +264,7 @@ def test_a_move_is_killed_at_each_step_and_continued(
     assert raw_project.load() == 5
 
 
-@pytest.mark.parametrize("changed_first", [True, False])
+@pytest.mark.parametrize("changed_first", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_a_folder_that_was_moved_by_hand(
     raw_project: RawProject, runner: Runner, changed_first: bool, tmp_path: Path
 ) -> None:
