@@ -90,6 +90,7 @@ def _limit_examples(item: pytest.Item) -> None:
 
 def pytest_collection_finish() -> None:
     """Thousands of tests and all imports stay: no later collection looks at them."""
+    gc.collect()
     gc.freeze()
     gc.enable()
 

@@ -26,7 +26,8 @@ def main() -> int:
         for command in CHECKS
     ]
     failed = 0
-    for command, check in zip(CHECKS, started, strict=True):
+    # The quick ones are shown first.
+    for command, check in reversed(list(zip(CHECKS, started, strict=True))):
         said, _ = check.communicate()
         print(said, end="", flush=True)
         if check.returncode:
