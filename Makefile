@@ -4,8 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ONCE ?=
-# Two workers, a file at a time: most tests wait for a server, a JVM or a browser by turns.
-WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder
+# Three workers, a file at a time: tests wait for a server, a JVM or a browser by turns.
+WORKERS ?= -n 3 --dist loadfile --no-loadscope-reorder
 # The tools that make the lock file run from the cache folder; UV is only needed by `make lock`.
 UV = $(shell ls -d "$${MIRRORLAKE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/mirrorlake}"/tools/uv-*/bin/uv | tail -1)
 
@@ -57,11 +57,7 @@ soak: warm ## Kill and recover (ROUNDS=200 SEED=7); RECORD=1 writes docs/reliabi
 	@"$(BIN)/python" -m tests.soak --rounds "$(ROUNDS)" --seed "$(SEED)" $(if $(filter-out 0,$(RECORD)),--record)
 
 check: setup ## Lint, format, types and layers: what CI runs before the tests
-	@"$(BIN)/ruff" check .
-	@"$(BIN)/ruff" format --check .
-	@"$(BIN)/basedpyright"
-	@"$(BIN)/lint-imports"
-	@"$(BIN)/python" tools/check_layout.py
+	@"$(BIN)/python" tools/check.py
 
 bench: warm ## Run the side-by-side benchmarks and print ratios
 	@"$(BIN)/python" -m benchmarks

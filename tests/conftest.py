@@ -1,8 +1,9 @@
-"""What every kind of test shares: a JVM for short lives, and two workers that start the longest
+"""What every kind of test shares: a JVM for short lives, and workers that start the longest
 first."""
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -16,7 +17,8 @@ from tests.support.unflushed import JAVA, write_unflushed
 # How fast examples are made says how busy the machine is, not whether the code is right. Tests'
 # own settings begin from this profile; `make test` tries fewer examples than `make test-full`.
 settings.register_profile("mirrorlake", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", settings.get_profile("mirrorlake"), max_examples=40)
+QUICK_EXAMPLES = 40
+settings.register_profile("quick", settings.get_profile("mirrorlake"), max_examples=QUICK_EXAMPLES)
 settings.load_profile("mirrorlake")
 
 # A test's JVM ends before the optimising compiler has paid for itself, and so do Spark's compiled
@@ -34,9 +36,13 @@ TOGETHER = (
     ("integration/bigquery/", "integration/permissions/"),
 )
 # They take longest and come first, in this order; then these, all others as they come, units last.
-# One that starts late would leave the other worker idle.
-LONGEST = ("integration/operations/test_mirror.py", "integration/load/test_clusters.py")
+# One that starts late would leave the other workers idle.
+LONGEST = (
+    *("integration/operations/test_mirror.py", "integration/load/test_clusters.py"),  # in full runs
+    *("integration/cuts/", "integration/operations/test_tenants.py"),
+)
 
+SETTINGS = "_hypothesis_internal_use_settings"  # where `@settings` leaves a test's own
 
 # A table of MariaDB's took 20 ms to make, 1 without flushes.
 MariaDB.tuning = (*MariaDB.tuning, "--debug-no-sync")
@@ -63,11 +69,30 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", options)
     if quick:
         settings.load_profile("quick")
+    gc.disable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order the files; the tests of one file keep their own order."""
     items.sort(key=lambda item: _rank(item.nodeid))
+    if config.getoption("-m") == "not full":
+        for item in items:
+            _limit_examples(item)
+
+
+def _limit_examples(item: pytest.Item) -> None:
+    """A test that asks for many examples has them in `make test-full`."""
+    test = getattr(getattr(item, "obj", None), "hypothesis", None) and item.function  # type: ignore[attr-defined]
+    own = getattr(test, SETTINGS, None)
+    if own is not None and own.max_examples > QUICK_EXAMPLES:
+        setattr(test, SETTINGS, settings(own, max_examples=QUICK_EXAMPLES))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and all imports stay: no later collection looks at them."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def _rank(node: str) -> tuple[int, bool]:

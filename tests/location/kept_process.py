@@ -110,7 +110,8 @@ def follow(order: dict[str, Any]) -> int:
 
 def main() -> None:
     write_unflushed()
-    spark._stop_gateway = lambda seconds: None  # the JVM stays
+    assert hasattr(spark, "stop_gateway")
+    spark.stop_gateway = lambda seconds: None  # the JVM stays
     for line in sys.stdin:
         answer = follow(json.loads(line))
         print(answer, flush=True)

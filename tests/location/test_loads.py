@@ -231,6 +231,7 @@ def test_resources_can_be_replaced(contract_file: Write) -> None:
     dg.Definitions.validate_loadable(defs)
 
 
+@pytest.mark.full
 def test_five_hundred_tables_load_soon(contract_file: Write) -> None:
     """Not a benchmark: the bound is ten times the CPU time that it should take."""
     table = {"mode": "full", "key": ["id"]}

@@ -163,7 +163,9 @@ def test_a_second_tick_reports_nothing(daemon: Daemon) -> None:
     assert daemon.tick() == []
 
 
-@pytest.mark.parametrize("events", [0, 1, 7])
+@pytest.mark.parametrize(
+    "events", [pytest.param(0, marks=pytest.mark.full), pytest.param(1, marks=pytest.mark.full), 7]
+)
 def test_a_killed_daemon_reports_each_once(daemon: Daemon, events: int) -> None:
     daemon.tick(killed_after=events)
     daemon.tick()
@@ -209,6 +211,7 @@ def test_what_a_run_loads_is_left_to_it_until_it_ends(
     assert daemon.tick() == []
 
 
+@pytest.mark.full
 def test_a_tick_ends_by_time_and_the_next_goes_on(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:

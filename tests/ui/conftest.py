@@ -39,7 +39,7 @@ def find_browser() -> str:
     return next((found for name in BROWSERS if (found := shutil.which(name))), "")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     path = find_browser()
     if not path:
@@ -55,14 +55,14 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def place(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """The browser first: without one nothing else needs to start."""
     with running_place(tmp_path_factory.mktemp("ui")) as place:
         yield place
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def new_page(browser: Browser, place: Place) -> Iterator[Callable[[], Page]]:
     """A page in a window of its own; whatever went wrong in any of them fails the tests."""
     wrong: list[str] = []
@@ -89,7 +89,7 @@ def page(new_page: Callable[[], Page]) -> Iterator[Page]:
     page.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def keep(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Page, str], None]:
     """Saves what a page shows: for the documents with ``MIRRORLAKE_KEEP_SCREENSHOTS=1``."""
     wanted = os.environ.get("MIRRORLAKE_KEEP_SCREENSHOTS") == "1"

@@ -28,7 +28,7 @@ def move(project: RawProject, to: Path) -> None:
     project.set_warehouse(str(to))
 
 
-@pytest.mark.parametrize("disk", ["the lake's", "another"])
+@pytest.mark.parametrize("disk", ["the lake's", pytest.param("another", marks=pytest.mark.full)])
 def test_the_backup_after_a_move_has_the_new_paths(
     raw_project: RawProject, disk: str, tmp_path: Path, sql: Sql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,7 +49,9 @@ def test_the_backup_after_a_move_has_the_new_paths(
     assert raw_project.load() == 5
 
 
-@pytest.mark.parametrize("catalog", ["in the lake", "elsewhere"])
+@pytest.mark.parametrize(
+    "catalog", ["in the lake", pytest.param("elsewhere", marks=pytest.mark.full)]
+)
 def test_an_interrupted_move_says_with_which_setting_it_continues(
     raw_project: RawProject, runner: Runner, catalog: str, tmp_path: Path, sql: Sql
 ) -> None:
@@ -83,6 +85,7 @@ def test_an_interrupted_move_says_with_which_setting_it_continues(
     assert project.load() == 5
 
 
+@pytest.mark.full
 def test_tables_of_others_stay_where_they_are(raw_project: RawProject, tmp_path: Path) -> None:
     """Where a catalog names one that lies elsewhere as a lake's tables do, and the lake's folder
     was moved by hand."""
@@ -98,6 +101,7 @@ def test_tables_of_others_stay_where_they_are(raw_project: RawProject, tmp_path:
     assert lake.catalog.load_table(("others", "t")).location() == theirs
 
 
+@pytest.mark.full
 def test_a_copy_that_names_the_lake_of_its_original_is_found_by_the_second_to_load(
     raw_project: RawProject, sql: Sql
 ) -> None:
@@ -118,6 +122,7 @@ def test_a_copy_that_names_the_lake_of_its_original_is_found_by_the_second_to_lo
     assert "which the ledger does not know" in copy.fails_to_load()
 
 
+@pytest.mark.full
 def test_what_was_set_aside_stays_where_it_is(raw_project: RawProject, tmp_path: Path) -> None:
     """Neither a backup nor a move carries it."""
     (metadata,) = raw_project.lake.glob("*__raw/*/metadata")
@@ -189,6 +194,7 @@ def test_a_copied_ledger_is_refused_before_its_first_load(
     assert last_ledger(raw_project) == str(original)
 
 
+@pytest.mark.full
 def test_a_ledger_that_takes_the_place_of_another_is_none_that_was_copied(
     raw_project: RawProject, tmp_path: Path
 ) -> None:

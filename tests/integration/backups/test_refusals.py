@@ -36,6 +36,7 @@ def raw_rows(project: Project) -> int:
     return len(project.rows("t", "raw"))
 
 
+@pytest.mark.full
 def test_a_second_backup_takes_room_for_what_is_new(
     raw_project: RawProject, backup: Path, sql: Sql
 ) -> None:
@@ -120,7 +121,14 @@ def test_what_is_not_empty_or_not_whole_is_refused(
     )
 
 
-@pytest.mark.parametrize("end", ["journal", "wal", "shm"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param("journal", marks=pytest.mark.full),
+        "wal",
+        pytest.param("shm", marks=pytest.mark.full),
+    ],
+)
 def test_what_a_lost_database_left_is_not_applied_to_the_restored_one(
     raw_project: RawProject, backup: Path, end: str
 ) -> None:
@@ -140,6 +148,7 @@ def test_what_a_lost_database_left_is_not_applied_to_the_restored_one(
     assert copy.load() == 4
 
 
+@pytest.mark.full
 def test_the_doctor_makes_nothing_that_a_restore_would_refuse(
     raw_project: RawProject, backup: Path
 ) -> None:
@@ -155,6 +164,7 @@ def test_the_doctor_makes_nothing_that_a_restore_would_refuse(
         assert project.load() == 4
 
 
+@pytest.mark.full
 def test_a_restore_over_a_finished_one_says_so(
     raw_project: RawProject, backup: Path, sql: Sql
 ) -> None:
@@ -254,7 +264,7 @@ def test_a_move_is_killed_at_each_step_and_continued(
     assert raw_project.load() == 5
 
 
-@pytest.mark.parametrize("changed_first", [True, False])
+@pytest.mark.parametrize("changed_first", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_a_folder_that_was_moved_by_hand(
     raw_project: RawProject, runner: Runner, changed_first: bool, tmp_path: Path
 ) -> None:

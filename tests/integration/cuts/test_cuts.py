@@ -66,7 +66,7 @@ def bank(sql: Sql, engine_for: EngineFor) -> Workspace:
 
 
 @contextmanager
-def transfers(server: EmbeddedServer, database: str, pause: float = 0.01) -> Iterator[list[int]]:
+def transfers(server: EmbeddedServer, database: str, pause: float = 0.02) -> Iterator[list[int]]:
     """Money moves between the tables while the block runs, each time in a transaction that books
     it; accounts come and go; how many transactions there were."""
     stop, done = threading.Event(), [0]
@@ -317,6 +317,7 @@ def test_a_cut_that_dies_is_none_and_the_next_one_is_whole(
         assert sorted(table.metadata.refs) == [made.cut.tag, "main"]
 
 
+@pytest.mark.full
 def test_a_table_that_could_not_be_tagged_is_in_no_cut(
     bank: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

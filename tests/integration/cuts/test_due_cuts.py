@@ -50,6 +50,7 @@ def test_the_first_of_a_day_stays_longer() -> None:
         assert found.keep == timedelta(days=keep), newest
 
 
+@pytest.mark.full
 def test_a_table_of_another_mode_is_in_the_cut_where_it_equals_mysql_there(
     sql: Sql, shop: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,6 +116,7 @@ def test_keys_of_many_types_hold_and_each_orphan_is_counted(family: Workspace) -
     assert not {name for name in found if "elsewhere" in name}  # its parent is not mirrored
 
 
+@pytest.mark.full
 def test_a_child_that_is_further_than_its_parent_has_orphans(
     sql: Sql, engine_for: EngineFor, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +159,7 @@ def test_a_child_that_is_further_than_its_parent_has_orphans(
     monkeypatch.undo()
 
 
+@pytest.mark.full
 def test_rows_that_mysql_has_no_more_are_neither_parents_nor_orphans(
     sql: Sql, engine_for: EngineFor
 ) -> None:

@@ -156,6 +156,7 @@ def test_a_run_reads_the_newest_cut_while_main_is_torn(bank: Bank) -> None:
     assert shown["partition"]["sql"].endswith("AS s ON c.id = s.id -- both")
 
 
+@pytest.mark.full
 def test_partitions_are_computed_again_where_the_cut_moved_and_not_where_main_did(
     bank: Bank,
 ) -> None:
@@ -185,6 +186,7 @@ def test_partitions_are_computed_again_where_the_cut_moved_and_not_where_main_di
     assert (bank.keys("daily"), bank.keys("by_day")) == ([], DAYS)
 
 
+@pytest.mark.full
 def test_a_cut_is_read_by_its_name_and_sets_back_what_is_chosen(bank: Bank) -> None:
     bank.write(daily=DAILY)
     bank.cut("c1")
@@ -210,6 +212,7 @@ def test_a_cut_is_read_by_its_name_and_sets_back_what_is_chosen(bank: Bank) -> N
     assert (done["computed"], done["why_main"]) == ([], "there is no cut of s yet")
 
 
+@pytest.mark.full
 def test_a_model_that_can_not_be_read_at_a_cut_reads_main_of_each_and_says_so(bank: Bank) -> None:
     bank.write(
         sums=SUMS,
@@ -253,6 +256,7 @@ def test_a_model_that_can_not_be_read_at_a_cut_reads_main_of_each_and_says_so(ba
     assert (bank.compute("sums")["cut"], bank.rows("sums")) == ("c2", [(102, 100)])
 
 
+@pytest.mark.full
 def test_a_view_of_clean_an_empty_table_and_a_new_column_are_read_at_the_cut(bank: Bank) -> None:
     bank.sql("DELETE FROM savings")
     bank.write(
@@ -295,6 +299,7 @@ def test_a_lost_record_is_found_in_the_commit_with_its_cut(bank: Bank) -> None:
     assert json.loads(said)["cut"] == {"name": "c1", "at": cut.at.isoformat()}
 
 
+@pytest.mark.full
 def test_models_read_main_where_the_file_says_so(bank: Bank) -> None:
     bank.write(sums=SUMS)
     bank.cut("c1")

@@ -139,6 +139,7 @@ def test_readers_keep_the_cut_before_one_that_is_not_whole(
     assert sums(bank) == before
 
 
+@pytest.mark.full
 def test_a_table_of_such_a_name_is_left_alone(bank: Workspace) -> None:
     make_cut(bank, "s", CutTerms(), said)
     table, taken = bank.lake.load(at_cut(bank, "current")), at_cut(bank, "savings")
@@ -152,6 +153,7 @@ def test_a_table_of_such_a_name_is_left_alone(bank: Workspace) -> None:
     assert sums(bank)[0] == before[0]
 
 
+@pytest.mark.full
 def test_only_some_metadata_files_of_what_is_shown_stay(bank: Workspace) -> None:
     cut = make_cut(bank, "s", CutTerms(), said).cut
     from mirrorlake.cuts.shown import show_newest
@@ -166,6 +168,7 @@ def test_only_some_metadata_files_of_what_is_shown_stay(bank: Workspace) -> None
     assert sum(sums(bank)) == 20_000
 
 
+@pytest.mark.full
 def test_a_table_that_another_hand_moves_meanwhile(
     bank: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -258,6 +258,7 @@ def test_the_clean_view_is_read_after_a_column_became_wider(place: Place) -> Non
     assert [row.price for row in spark.table(clean).collect()] == [Decimal("12345678901234.50")]
 
 
+@pytest.mark.full
 def test_status_says_why_a_snapshot_is_not_in_what_readers_see(place: Place) -> None:
     feed = Feed(place, "f_why", complete="marker")
     identifier = Identifier("f_why_d", "t")

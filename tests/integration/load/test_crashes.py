@@ -12,7 +12,7 @@ import re
 import signal
 import sqlite3
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -297,16 +297,18 @@ _OFTEN = {
     *(f"cities-{step}" for step in ("branch.made", "branch.committed", "branch.proved")),
     "refold.beside-metadata-sync",
 }
+# Of a first load: where nothing but its own files, branch or layer is there.
+_OFTEN_FIRST = {"chunk.written", "branch.committed", "fold.copied", "fold.committed"}
 
 
-def _steps(*steps: Any) -> list[Any]:
+def _steps(*steps: Any, often: Collection[str] = _OFTEN) -> list[Any]:
     """The steps as parameters; those that are not killed at often, in full runs alone."""
     named = ((s, s if isinstance(s, str) else "-".join(s)) for s in steps)
     return [
         pytest.param(
             *((s,) if isinstance(s, str) else s),
             id=name,
-            marks=[] if name in _OFTEN else [pytest.mark.full],
+            marks=[] if name in often else [pytest.mark.full],
         )
         for s, name in named
     ]
@@ -574,11 +576,12 @@ def test_a_commit_that_nobody_recorded_is_found_not_repeated(world: World) -> No
 
 @pytest.mark.parametrize(
     "failpoint",
-    [
+    _steps(
         *("ledger.created", "chunk.written", "commit.after", "branch.committed", "commit.proved"),
         # A layer that is made of copies of files: between every two of its steps.
         *("fold.before", "fold.copied", "fold.committed", "fold.recorded", "clean.committed"),
-    ],
+        often=_OFTEN_FIRST,
+    ),
 )
 def test_the_very_first_load_killed(world: World, failpoint: str) -> None:
     """Nothing is there yet but what the killed run made."""

@@ -254,6 +254,7 @@ def test_what_is_proved_says_so_and_needs_no_spark(
             assert pq.ParquetFile(stream).schema_arrow.names == names
 
 
+@pytest.mark.full
 def test_a_column_that_is_called_as_ours_once_was(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:

@@ -133,6 +133,7 @@ def test_a_tombstone_that_the_storage_gives_back_as_another_is_never_shown(
     assert reload_days(workspace, contract, DAY, DAY).gone == 1
 
 
+@pytest.mark.full
 def test_a_reload_before_any_fold_of_what_it_replaces(
     sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:
@@ -203,6 +204,7 @@ def test_the_next_live_window_is_not_moved_by_a_reload(
     assert_equal(server, workspace, "orders")
 
 
+@pytest.mark.full
 def test_a_table_that_was_never_loaded_is_loaded_first(
     sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:

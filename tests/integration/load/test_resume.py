@@ -321,6 +321,7 @@ def test_an_interrupted_run_keeps_what_it_read(world: World, small: None) -> Non
 # --- read again ------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_load_in_between_ends_it(world: World) -> None:
     day = datetime.now(UTC).date() - timedelta(days=1)
     world.load()
@@ -392,7 +393,9 @@ def spoil(path: Path, how: str) -> None:
         path.write_bytes(content[:at] + b"modified_aT" + content[at + 11 :])
 
 
-@pytest.mark.parametrize("how", ["gone", pytest.param("cut", marks=pytest.mark.full), "another"])
+@pytest.mark.parametrize(
+    "how", [*(pytest.param(how, marks=pytest.mark.full) for how in ("gone", "cut")), "another"]
+)
 def test_a_chunk_whose_file_is_not_as_it_was_is_read_again(world: World, how: str) -> None:
     world.kill("chunks.recorded:5")
     spoil(sorted(world.files())[1], how)

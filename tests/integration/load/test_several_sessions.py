@@ -177,6 +177,7 @@ def test_a_moment_ends_with_a_commit(workspace: Workspace, sql: Sql, still: None
         assert not found.lasts(look)
 
 
+@pytest.mark.full
 def test_others_reads_are_left_their_connections(workspace: Workspace) -> None:
     source = workspace.config.sources["s"]
     with reading(source), also_reading(source, 9) as more:

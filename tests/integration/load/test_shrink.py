@@ -75,6 +75,7 @@ def test_nothing_is_changed_until_it_is_accepted(
     assert load_table(workspace, contract).rows == left
 
 
+@pytest.mark.full
 def test_a_copy_that_shrinks_less_is_taken(workspace: Workspace, sql: Sql) -> None:
     sql("DELETE FROM t WHERE id > 11")
     assert load_table(workspace, workspace.config.tables[0]).rows == 11
@@ -95,6 +96,7 @@ def test_the_limit_is_the_contracts(workspace: Workspace, engine_for: EngineFor,
     assert load_table(careless, careless.config.tables[0]).rows == 0
 
 
+@pytest.mark.full
 def test_an_empty_table_may_stay_empty_and_grow(engine_for: EngineFor, sql: Sql) -> None:
     sql("CREATE TABLE t (id INT PRIMARY KEY)")
     workspace = engine_for({"t": FULL})

@@ -322,6 +322,7 @@ def test_a_small_load_takes_one_commit(
     assert leftovers(tidy, "tidy") == []
 
 
+@pytest.mark.full
 def test_what_was_staged_and_needs_a_branch_leaves_nothing_behind(
     workspace: Workspace, server: EmbeddedServer, database: str
 ) -> None:

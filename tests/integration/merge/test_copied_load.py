@@ -111,6 +111,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return {k: v.timestamp() if hasattr(v, "timestamp") else v for k, v in row.items()}
 
 
+@pytest.mark.full
 def test_a_copied_layer_lives_as_any_other_and_by_itself(
     sql: Any, server: EmbeddedServer, database: str, engine_for: EngineFor
 ) -> None:
@@ -206,6 +207,7 @@ def test_a_layer_with_a_rule_is_written_by_spark(
     assert not [text for text in texts if "v399" in text]
 
 
+@pytest.mark.full
 def test_a_small_copy_that_changed_replaces_the_files(
     sql: Any, server: EmbeddedServer, database: str, engine_for: EngineFor
 ) -> None:
@@ -268,6 +270,7 @@ def test_an_empty_table_needs_no_spark_and_fills(
     assert_equal(workspace, server, database)
 
 
+@pytest.mark.full
 def test_a_layer_that_others_partitioned_is_written_by_spark(
     sql: Any, server: EmbeddedServer, database: str, engine_for: EngineFor
 ) -> None:

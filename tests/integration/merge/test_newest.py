@@ -117,6 +117,7 @@ def test_a_row_whose_original_text_alone_changed_has_changed(place: Place) -> No
     assert [row["id"] for row in current_rows._unknown(rows, known, plan).collect()] == [1]
 
 
+@pytest.mark.full
 def test_one_load_and_a_table_without_a_key_are_taken_as_they_are(place: Place) -> None:
     rows = frame(place, "remove", [(1, ("a",)), (1, ("a",)), (2, ("gone",))])
     keyless = planned(time_column(), mode="append", cursor="at", key=())

@@ -189,6 +189,7 @@ def test_a_warning_is_published_and_said(config: Path, place: Place) -> None:
     assert run(config, "run", model, "--json")[1][0]["warnings"] == []
 
 
+@pytest.mark.full
 def test_what_was_computed_before_an_expectation_was_written_was_not_looked_at(
     config: Path,
 ) -> None:

@@ -67,6 +67,7 @@ def test_only_partitions_of_days_that_changed_are_stale(
     assert due(config) == {}
 
 
+@pytest.mark.full
 def test_a_table_that_was_set_back_has_moved(
     config: Path,  # noqa: F811
     place: Place,

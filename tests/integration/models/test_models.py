@@ -244,6 +244,7 @@ def test_what_is_declared_invalid_alone_leaves_its_readers_as_they_are(
     assert [word for word, _ in weeks()] == ["stale", "stale"]
 
 
+@pytest.mark.full
 def test_a_table_of_the_day_is_stale_with_the_next(config: Path, place: Place) -> None:
     write_models(
         config,
@@ -404,6 +405,7 @@ def test_what_models_left_is_listed_and_dropped_where_it_is_said(
     }
 
 
+@pytest.mark.full
 def test_a_file_that_can_not_be_read_hides_no_other(config: Path) -> None:
     database = config.parent.name
     write_models(

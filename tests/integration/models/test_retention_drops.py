@@ -93,6 +93,7 @@ def shown(config: Path, name: str, *arguments: str) -> dict[str, Any]:  # noqa: 
 
 
 @pytest.mark.usefixtures("shared_session")
+@pytest.mark.full
 def test_days_that_are_under_for_no_more_stay_where_all_are_kept(
     place: Place,
     config: Path,  # noqa: F811
@@ -140,6 +141,7 @@ def test_moments_go_and_the_files_of_all_others_stay(place: Place, config: Path)
 
 
 @pytest.mark.usefixtures("shared_session")
+@pytest.mark.full
 def test_a_model_in_python_keeps_partitions_for_a_time(place: Place, config: Path) -> None:  # noqa: F811
     folder = config.parent / "models" / f"m_{config.parent.name}"
     names = {"deduped": f"s_{config.parent.name}"}
@@ -153,6 +155,7 @@ def test_a_model_in_python_keeps_partitions_for_a_time(place: Place, config: Pat
 
 
 @pytest.mark.usefixtures("shared_session")
+@pytest.mark.full
 def test_what_would_be_computed_again_and_can_not_be_is_said(config: Path) -> None:  # noqa: F811
     name = f"m_{config.parent.name}"
     keep(config)
@@ -179,6 +182,7 @@ def test_what_would_be_computed_again_and_can_not_be_is_said(config: Path) -> No
 
 
 @pytest.mark.usefixtures("shared_session")
+@pytest.mark.full
 def test_a_view_of_what_is_kept_is_made_and_shows_it(place: Place, config: Path) -> None:  # noqa: F811
     keep(config, "retention: 2d")
     view = "---\nmaterialized: view\n---\nSELECT product, day FROM {models}.daily"
@@ -192,6 +196,7 @@ def test_a_view_of_what_is_kept_is_made_and_shows_it(place: Place, config: Path)
 
 
 @pytest.mark.usefixtures("shared_session")
+@pytest.mark.full
 def test_what_somebody_else_wrote_counts_when_its_commit_has_expired(
     place: Place,
     config: Path,  # noqa: F811

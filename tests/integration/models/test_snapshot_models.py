@@ -77,6 +77,7 @@ def test_each_day_is_taken_once_and_stays(place: Place, config: Path, sql: Sql) 
 
 
 @pytest.mark.usefixtures("shared_session")
+@pytest.mark.full
 def test_what_was_missed_is_said_and_never_made_up(config: Path) -> None:  # noqa: F811
     take(config, "2024-05-03")
     name = f"m_{config.parent.name}"

@@ -84,6 +84,7 @@ def test_loads_are_shown_before_and_after_their_fold(place: Place, orders: Path,
 
 
 @pytest.mark.usefixtures("shared_session")
+@pytest.mark.full
 def test_one_whose_view_is_gone_is_not_called_computed(place: Place, orders: Path) -> None:
     name = f"m_{orders.parent.name}.now"
     assert run(orders, "run", name)[0] == 0

@@ -330,6 +330,7 @@ def test_what_the_log_does_not_have_is_refused(
         reload_days(workspace, workspace.config.table("p"), *days)
 
 
+@pytest.mark.full
 def test_columns_that_are_named_or_left_out_otherwise(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:
@@ -356,7 +357,7 @@ def test_columns_that_are_named_or_left_out_otherwise(
     assert prove_raw_layer(workspace, contract).verdict == "equal"
 
 
-@pytest.mark.parametrize("deletes", ["flag", "ignore"])
+@pytest.mark.parametrize("deletes", ["flag", pytest.param("ignore", marks=pytest.mark.full)])
 def test_deletes_are_kept_where_the_contract_says_so(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor, deletes: str
 ) -> None:
@@ -462,6 +463,7 @@ def test_a_ledger_that_was_lost_knows_from_where_to_read_on(
 
 # MySQL 9 has another statement for it, which 8.0.12 has not yet.
 @pytest.mark.parametrize("on_mysql8_too_in_full", ["mariadb"], indirect=True)
+@pytest.mark.full
 def test_a_log_that_was_begun_again_has_its_tables_read_again(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:

@@ -173,6 +173,7 @@ def test_rows_that_went_unseen_stay_until_a_repair_where_deleted_ones_are_kept(
     assert flagged() == {1: flags, 2: False, 3: flags}
 
 
+@pytest.mark.full
 def test_what_servers_log_beside_rows_changes_none(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:

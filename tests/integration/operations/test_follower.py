@@ -174,6 +174,7 @@ def test_a_server_that_is_lost_is_waited_for(
     assert_equal(workspace, server)
 
 
+@pytest.mark.full
 def test_followers_and_syncs_side_by_side(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +219,7 @@ def test_a_second_follower_stands_by(sql: Sql, engine_for: EngineFor) -> None:
             second.until(lambda: bool(second.rounds))
 
 
+@pytest.mark.full
 def test_a_purged_log_has_its_tables_read_again(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:
@@ -357,6 +359,7 @@ def test_the_ledger_may_be_on_postgres(
             assert {one.window for one in sync_all(other).values()} == {"unchanged"}
 
 
+@pytest.mark.full
 def test_what_the_log_was_not_told_is_found_by_a_check(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:

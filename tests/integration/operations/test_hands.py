@@ -237,6 +237,7 @@ def test_a_sync_puts_right_what_other_hands_did(world: Callable[..., World], whi
     assert (after.exit_code, again["attention"]) == (0, [])
 
 
+@pytest.mark.full
 def test_a_column_whose_metadata_is_gone_too_is_filled_by_the_next_fold(
     world: Callable[..., World],
 ) -> None:

@@ -110,6 +110,7 @@ def test_what_only_a_person_puts_right_is_said_of_what_the_dead_run_left(
 
 
 @each(OF_KINDS, QUICK)
+@pytest.mark.full
 def test_so_is_it_of_tenants_landings_and_models(
     where: str,
     hand: Hand,

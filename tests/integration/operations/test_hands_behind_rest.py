@@ -88,6 +88,7 @@ def test_what_only_a_person_can_put_right_is_refused(world: Callable[..., World]
         for case in CASES
     ],
 )
+@pytest.mark.full
 def test_one_command_puts_it_right_or_names_a_step_that_does(
     where: str,
     hand: Hand,

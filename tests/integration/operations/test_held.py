@@ -96,6 +96,7 @@ def test_a_column_that_is_not_read_is_not_asked_for(
     assert held == [(BATCH_ROWS, False)]
 
 
+@pytest.mark.full
 def test_rows_large_on_average_are_not_scanned_twice(
     sql: Sql, engine_for: EngineFor, held: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,7 @@ def test_a_load_is_reported_for_the_hours_that_it_read(engine_for: EngineFor, sq
     assert face.look() == []
 
 
+@pytest.mark.full
 def test_hours_before_a_load_that_waits_are_folded(engine_for: EngineFor, sql: Sql) -> None:
     """What is folded turns green, whatever came to its day since."""
     sql(CREATE, f"INSERT INTO t VALUES (1, 1, '{ago(2)} 03:00'), (2, 1, UTC_TIMESTAMP(6))")
@@ -141,6 +142,7 @@ def test_a_reload_reports_its_days_hours(engine_for: EngineFor, sql: Sql) -> Non
     assert {hour: rows for hour, rows in face.shown["raw"].items() if rows} == counted
 
 
+@pytest.mark.full
 def test_without_a_key_a_days_hours_are_all_written_again(engine_for: EngineFor, sql: Sql) -> None:
     sql(
         "CREATE TABLE t (v INT, at TIMESTAMP(3) NOT NULL, KEY (at))",
@@ -159,6 +161,7 @@ def test_without_a_key_a_days_hours_are_all_written_again(engine_for: EngineFor,
     assert {h: n for h, n in face.shown["raw"].items() if n} == hours_of(workspace, contract)
 
 
+@pytest.mark.full
 def test_a_row_without_an_hour_is_in_its_days_first(engine_for: EngineFor, sql: Sql) -> None:
     """Keys are the cursor; ``created`` tells the hour, and may be NULL: its day is the load's."""
     sql(
@@ -189,6 +192,7 @@ def test_a_rebuilt_ledger_shows_the_hours_that_have_rows(engine_for: EngineFor, 
     assert {hour: rows for hour, rows in face.shown["raw"].items() if rows} == counted
 
 
+@pytest.mark.full
 def test_hours_that_nobody_read_are_not_held_tomorrow(engine_for: EngineFor, sql: Sql) -> None:
     """A day that has ended is held; its hours after the newest load were not read."""
     sql(CREATE, "INSERT INTO t VALUES (1, 1, UTC_TIMESTAMP(6))")
@@ -202,6 +206,7 @@ def test_hours_that_nobody_read_are_not_held_tomorrow(engine_for: EngineFor, sql
     assert max(later) < datetime.now(UTC).replace(tzinfo=None)
 
 
+@pytest.mark.full
 def test_a_day_that_is_read_again_holds_the_hours_that_had_begun(
     engine_for: EngineFor, sql: Sql
 ) -> None:

@@ -137,6 +137,7 @@ def test_a_lost_catalog_is_refused_before_one_is_made_and_the_tables_are_found(
     assert project.recover() == 0
 
 
+@pytest.mark.full
 def test_raw_that_was_renamed_is_renamed_back_not_registered_twice(
     project: Project, sql: Sql
 ) -> None:
@@ -163,6 +164,7 @@ def test_raw_that_was_renamed_is_renamed_back_not_registered_twice(
     assert project.load() == 4
 
 
+@pytest.mark.full
 def test_an_empty_catalog_is_refused_as_a_lost_one_is(project: Project) -> None:
     with closing(sqlite3.connect(project.lake / "catalog.db")) as catalog:
         catalog.execute("DELETE FROM iceberg_tables")
@@ -171,6 +173,7 @@ def test_an_empty_catalog_is_refused_as_a_lost_one_is(project: Project) -> None:
         project.load()
 
 
+@pytest.mark.full
 def test_the_catalog_and_the_ledger_are_lost_together(project: Project) -> None:
     """Refused, not begun again; then `lake find` and `ledger rebuild`: by the newest metadata of
     each folder."""
@@ -227,6 +230,7 @@ def test_a_lost_ledger_is_refused_by_whatever_comes_first(project: Project) -> N
     assert project.load() == 4
 
 
+@pytest.mark.full
 def test_a_ledger_that_is_lost_while_a_workspace_is_open(project: Project) -> None:
     config = load_config(project.config)
     with Workspace.open(config) as workspace:
@@ -297,6 +301,7 @@ def test_nothing_of_a_lost_catalog_is_removed_as_an_orphan(project: Project) -> 
     assert before <= {path for path in project.lake.rglob("*") if path.is_file()}
 
 
+@pytest.mark.full
 def test_an_old_catalog_removes_nothing_either(project: Project, sql: Sql) -> None:
     """Of a ledger that is as old, too."""
     kept = {p: p.read_bytes() for p in (project.lake / "catalog.db", project.folder / "ledger.db")}
@@ -470,6 +475,7 @@ def test_another_lakes_catalog_is_refused(project: Project) -> None:
     assert project.load() == 4, "its own, found again: it is set forward"
 
 
+@pytest.mark.full
 def test_other_namespaces_are_another_beginning(project: Project) -> None:
     """What was loaded stays where it is, and nothing of it is missed in the new place."""
     text = yaml.safe_load(project.config.read_text(encoding="utf-8"))

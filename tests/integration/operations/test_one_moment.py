@@ -134,6 +134,7 @@ def test_each_read_is_of_one_moment_while_the_bank_is_followed(
     assert_equal(bank, server, *BANK, "bookings")
 
 
+@pytest.mark.full
 def test_each_read_is_of_one_moment_while_it_is_synced(
     server: EmbeddedServer,
     sql: Sql,
@@ -209,6 +210,7 @@ def test_who_is_killed_leaves_all_as_they_were_or_all_new(
             assert branches(bank) == []
 
 
+@pytest.mark.full
 def test_nothing_is_shown_while_tables_are_at_several_places(
     server: EmbeddedServer, sql: Sql, place: Place, bank: Workspace, runner: Runner
 ) -> None:
@@ -276,6 +278,7 @@ def test_a_table_whose_fold_fails_is_left_out_by_name(
     assert_equal(bank, server, *BANK)
 
 
+@pytest.mark.full
 def test_a_head_that_was_moved_by_hand_is_found_and_put_back(
     server: EmbeddedServer, sql: Sql, place: Place, bank: Workspace
 ) -> None:
@@ -328,6 +331,7 @@ def test_a_catalog_that_can_not_says_so_and_the_reader_would_see_it(
     assert_equal(bank, server, *BANK)
 
 
+@pytest.mark.full
 def test_a_table_that_another_run_took_over_is_left_out(
     server: EmbeddedServer, sql: Sql, bank: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -334,6 +334,7 @@ def test_a_clean_table_that_gets_a_column_is_there_all_the_time(
     assert seen == {"not there", "********"}
 
 
+@pytest.mark.full
 def test_the_schema_says_which_type_unites_all_versions_and_why(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:

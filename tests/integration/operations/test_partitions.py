@@ -204,6 +204,7 @@ def test_history_comes_some_days_at_a_time(engine_for: EngineFor, sql: Sql) -> N
     face.agrees()
 
 
+@pytest.mark.full
 def test_an_append_by_key_shows_the_days_of_its_loads(engine_for: EngineFor, sql: Sql) -> None:
     sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 1)")
     workspace = engine_for({"t": {"mode": "append", "key": ["id"], "cursor": "id"}})
@@ -295,6 +296,7 @@ def test_a_rebuilt_ledger_holds_what_the_lake_holds(engine_for: EngineFor, sql: 
     assert face.look() == []
 
 
+@pytest.mark.full
 def test_months_are_shown_as_a_whole(engine_for: EngineFor, sql: Sql) -> None:
     first = (TODAY.replace(day=1) - timedelta(days=40)).replace(day=15)
     sql(CREATE, f"INSERT INTO t VALUES (1, 1, '{first} 10:00'), (2, 1, UTC_TIMESTAMP(6))")

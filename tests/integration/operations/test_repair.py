@@ -322,6 +322,7 @@ def test_the_command_and_what_it_refuses(
     assert "repair: off" in str(refused.exception)
 
 
+@pytest.mark.full
 def test_without_a_table_all_are_checked_and_repaired(
     database: str, sql: Sql, engine_for: EngineFor, server: MariaDB, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -264,6 +264,7 @@ def test_a_name_that_comes_from_a_later_column_shows_nothing_of_the_first_one(
         assert found == {1: "x", 2: "x", 3: None, 4: "x", 5: "x"}
 
 
+@pytest.mark.full
 def test_a_row_that_mysql_lost_before_a_rename_has_its_values_under_the_new_name(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:
@@ -689,6 +690,7 @@ RULED: dict[str, Any] = {
 STALE = "the contract has a rule for it, and MySQL has it no longer"
 
 
+@pytest.mark.full
 def test_a_rule_whose_column_mysql_dropped_is_a_warning(
     engine_for: Callable[..., Workspace],
     sql: Callable[..., Any],

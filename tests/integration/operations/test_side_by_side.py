@@ -183,6 +183,7 @@ def test_how_many_at_once(
     assert default_jobs(config.model_copy(update={"spark": spark}), config.tables[:tables]) == 1
 
 
+@pytest.mark.full
 def test_what_became_of_a_table_is_told_with_it(workspace: Workspace) -> None:
     [one] = sync_tables(workspace, workspace.config.tables[:1])
     assert one == Synced(workspace.config.tables[0], one.result)

@@ -510,6 +510,7 @@ def test_a_tenant_of_which_some_columns_are_hidden_fails_alone(
     assert set(tenants.deduped("id")) == {tenants.name("whole"), tenants.name("new")}
 
 
+@pytest.mark.full
 def test_a_tenant_that_is_locked_fails_alone(
     tenants: Tenants, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,6 +147,7 @@ def test_a_bad_table_and_a_bad_window_stop_no_other(
         assert_equal(server, place, config, table)
 
 
+@pytest.mark.full
 def test_a_failed_window_is_a_gap_until_it_is_filled(
     world: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,6 +147,7 @@ def test_readers_of_a_clean_view_meet_no_error(
     look()
 
 
+@pytest.mark.full
 def test_a_row_that_mysql_lost_before_keeps_its_values(
     engine_for: Callable[..., Workspace], sql: Callable[..., Any]
 ) -> None:

@@ -248,6 +248,7 @@ def test_an_answer_that_was_lost_is_found_by_the_next_run(
     assert [one.state for one in AccessChanges(ledger).newest_first()] == ["applied"]
 
 
+@pytest.mark.full
 def test_a_request_that_is_sent_again_is_no_change_of_somebody_else(
     there: Datasets, applied: Callable[..., list[TriedAccess]], ledger: Ledger
 ) -> None:

@@ -231,6 +231,7 @@ FORMS = {
         for n, text in enumerate(FORMS)
     ],
 )
+@pytest.mark.full
 def test_what_it_says_of_a_table_that_is_written_again_is_what_the_sync_after_it_does(
     text: str, workspace: Workspace, sql: Callable[..., Any]
 ) -> None:
@@ -305,6 +306,7 @@ def test_names_that_need_quotes(
         preflight(workspace, "ALTER TABLE `a``b;'é, c` DROP x", suggest)
 
 
+@pytest.mark.full
 def test_a_table_that_is_copied_has_what_is_there_at_its_next_copy(
     sql: Callable[..., Any], engine_for: Callable[..., Workspace]
 ) -> None:
@@ -335,6 +337,7 @@ def contract_deduped(workspace: Workspace) -> Any:
     return deduped_of(workspace.config.table("t"))
 
 
+@pytest.mark.full
 def test_by_the_contract_of_a_table_that_freezes_or_stops(
     workspace: Workspace, engine_for: Callable[..., Workspace]
 ) -> None:
@@ -379,6 +382,7 @@ def test_a_table_that_takes_the_name(workspace: Workspace, sql: Callable[..., An
     assert "clean's price becomes string" in says(found)
 
 
+@pytest.mark.full
 def test_what_only_the_mirror_holds_stops_a_key_of_another_type(
     sql: Callable[..., Any], engine_for: Callable[..., Workspace]
 ) -> None:

@@ -216,6 +216,7 @@ def test_a_group_that_is_too_large_is_cut_again(
     assert sum(fetched) < 60
 
 
+@pytest.mark.full
 def test_a_value_that_ends_in_zeros_is_the_same_text(
     database: str, sql: Sql, engine_for: EngineFor
 ) -> None:

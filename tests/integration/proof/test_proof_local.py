@@ -80,6 +80,7 @@ def test_an_idle_table_needs_no_spark(
 
 
 @pytest.mark.parametrize("columns", [PLAIN, pytest.param(ALL, marks=pytest.mark.full)])
+@pytest.mark.full
 def test_what_is_altered_is_left_to_spark(
     columns: tuple[str, ...], sql: Sql, engine_for: EngineFor, database: str
 ) -> None:

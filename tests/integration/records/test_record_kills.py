@@ -125,7 +125,9 @@ def test_a_follower_publishes_within_its_rounds(
     assert RecordPlaces(workspace.ledger).of_tables([name])[name, "files"].error is None
 
 
-@pytest.mark.parametrize("step", ["records.file!stop", "records.manifest!stop"])
+@pytest.mark.parametrize(
+    "step", [pytest.param("records.file!stop", marks=pytest.mark.full), "records.manifest!stop"]
+)
 def test_a_run_that_stalled_writes_nothing_over(
     sql: Sql, engine_for: EngineFor, place: Place, tmp_path: Path, runner: Runner, step: str
 ) -> None:

@@ -227,6 +227,7 @@ def test_a_key_that_clean_hides_is_refused(
     assert read_files(tmp_path) == []
 
 
+@pytest.mark.full
 def test_names_are_names(
     sql: Sql, engine_for: EngineFor, place: Place, tmp_path: Path, database: str
 ) -> None:
@@ -257,6 +258,7 @@ def test_names_are_names(
     ]
 
 
+@pytest.mark.full
 def test_files_are_bounded_and_gathered(
     sql: Sql, engine_for: EngineFor, place: Place, tmp_path: Path
 ) -> None:
@@ -283,6 +285,7 @@ def test_files_are_bounded_and_gathered(
     assert strays(tmp_path) == []
 
 
+@pytest.mark.full
 def test_a_copy_may_be_left_out(
     sql: Sql, engine_for: EngineFor, place: Place, tmp_path: Path
 ) -> None:
@@ -322,6 +325,7 @@ def test_a_ledger_that_was_rebuilt_publishes_no_file_twice(
     assert [one.state for one in publish(other)] == ["nothing new", "nothing new"]
 
 
+@pytest.mark.full
 def test_records_of_another_ledger_are_not_written_over(
     sql: Sql, engine_for: EngineFor, place: Place, tmp_path: Path
 ) -> None:
@@ -385,6 +389,7 @@ def test_a_command_says_what_is_due_and_what_was_published(
     assert (status["state"], status["rows"]) == ("success", 1)
 
 
+@pytest.mark.full
 def test_order_is_by_load_and_event(
     sql: Sql, engine_for: EngineFor, place: Place, tmp_path: Path
 ) -> None:

@@ -118,6 +118,7 @@ def written(document: Any, chance: random.Random) -> str:
     return json.dumps(document, ensure_ascii=chance.random() < 0.5)
 
 
+@pytest.mark.full
 def test_documents_of_any_kind_say_the_same(place: Place) -> None:
     chance = random.Random(24)  # noqa: S311
     documents = [drawn(chance) for _ in range(600)]

@@ -234,6 +234,7 @@ def test_it_adds_less_once_much_is_folded(sql: Sql, engine_for: EngineFor) -> No
     assert shown(workspace) == rows_of(workspace, layer_of(workspace))
 
 
+@pytest.mark.full
 def test_a_table_without_a_key_is_shown_until_another_copy_is_folded(
     sql: Sql, engine_for: EngineFor
 ) -> None:
@@ -285,6 +286,7 @@ def test_versions_that_a_view_is_held_at_do_not_expire(sql: Sql, engine_for: Eng
     assert [row[0] for row in shown(workspace)] == [1, 2, 3]
 
 
+@pytest.mark.full
 def test_none_is_made_while_other_columns_wait_for_their_fold(
     sql: Sql, engine_for: EngineFor
 ) -> None:

@@ -392,6 +392,7 @@ def test_original_texts_stay_beside_their_row(sql: Sql, engine_for: EngineFor, r
     ]
 
 
+@pytest.mark.full
 def test_a_reader_whose_timestamps_have_no_zone_sees_the_same_instants(
     sql: Sql, engine_for: EngineFor, reader: Any
 ) -> None:

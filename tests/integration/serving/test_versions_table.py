@@ -121,6 +121,7 @@ def test_only_what_moved_is_written(sql: Sql, engine_for: EngineFor) -> None:
     assert rows[4:] == [(1, 3, "x"), (2, 9223372036854775807, "x"), (4, None, "x")]
 
 
+@pytest.mark.full
 def test_what_a_view_was_and_a_view_again(sql: Sql, engine_for: EngineFor, place: Place) -> None:
     sql(
         "CREATE TABLE t (id INT NOT NULL PRIMARY KEY, `a,b` INT)",

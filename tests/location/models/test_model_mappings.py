@@ -285,6 +285,7 @@ TAKES = {"deadline": None, "suppress_health_check": [*HealthCheck]}
 
 @settings(max_examples=15, **TAKES)
 @given(query=queries())
+@pytest.mark.full
 def test_random_models_are_seen_as_said(
     contract: Path, query: tuple[Mapping[str, str], str]
 ) -> None:
