@@ -43,7 +43,7 @@ class Proofs:
         """Every proof of a table, oldest first."""
         query = PROOFS.select().where(PROOFS.c.table_name == table).order_by(PROOFS.c.number)
         with self._database.read() as connection:
-            return [_proof(dict(row)) for row in connection.execute(query).mappings()]
+            return [read_proof(dict(row)) for row in connection.execute(query).mappings()]
 
     def newest_proofs(self, table: str) -> Iterator[Proof]:
         """The same, the newest first, read some at a time as they are taken."""
@@ -58,7 +58,7 @@ class Proofs:
             if not rows:
                 return
             before = rows[-1]["number"]
-            yield from (_proof(row) for row in rows)
+            yield from (read_proof(row) for row in rows)
 
     def proved_tables(self) -> set[str]:
         """The tables of which anything was compared."""
@@ -94,7 +94,8 @@ def _row(proof: Proof) -> dict[str, Any]:
     return row
 
 
-def _proof(row: dict[str, Any]) -> Proof:
+def read_proof(row: dict[str, Any]) -> Proof:
+    """A row of `PROOFS`, which is used up."""
     row["table"] = row.pop("table_name")
     del row["number"]
     for name in _TIMES:

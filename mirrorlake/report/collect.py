@@ -1,0 +1,346 @@
+"""Reads what a report says, from the ledger and the catalog alone: no source, no Spark. Few queries
+for all tables where there can be many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+from mirrorlake.config import Config, TableContract, TenantTable
+from mirrorlake.ledger import Cost, Ledger, Load, Proof, Repair, Stamp
+from mirrorlake.ledger.lake.lake_heads import OF_MODELS
+from mirrorlake.operations.days.gaps import find_stretches, unknown_stretches
+from mirrorlake.operations.other_writers.moved_lake import find_all_moved
+from mirrorlake.operations.status.all_tables import AllStatuses, all_statuses
+from mirrorlake.operations.status.attention import Attention
+from mirrorlake.operations.status.copies import COPIES, RecordedCopy
+from mirrorlake.operations.status.history import history_of
+from mirrorlake.operations.status.status import TableStatus
+from mirrorlake.proof.coverage.covered import newest_of
+from mirrorlake.report.calendar import DayProofs, DayRun, DayState, calendar_of, runs_of
+from mirrorlake.report.figures import (
+    LoadedDays,
+    MirrorReport,
+    ReportedTable,
+    ReportedTenant,
+    TableProof,
+    check_costs,
+    findings_of,
+    loaded_days,
+)
+from mirrorlake.runtime.plural import plural
+
+_DAY = timedelta(days=1)
+
+
+def make_report(
+    config: Config,
+    ledger: Ledger,
+    contracts: Sequence[TableContract],
+    tenants: Sequence[TenantTable],
+    *,
+    days: int,
+    besides: bool,
+    now: datetime | None = None,
+) -> MirrorReport:
+    """What is known of these tables over the last days, today included.
+
+    Args:
+        besides: whether models are meant, too.
+        now: by default the clock's (UTC).
+
+    Raises:
+        LakeError: the lake is not the one that the ledger knows, or can't be read.
+        LedgerError: the ledger can't be read.
+    """
+    now = now or datetime.now(UTC)
+    found = all_statuses(config, ledger, contracts, tenants, besides=besides)
+    wrong = found.not_right(ledger)
+    reader = _Reader(config, ledger, found, wrong, now, days)
+    tables = [*reader.tables(), *reader.tenants(), *(reader.models() if besides else ())]
+    return MirrorReport(
+        name=config.path.resolve().parent.name,
+        made_at=now,
+        first=reader.first,
+        last=now.date(),
+        loads=ledger.highest_seq(),
+        tables=tables,
+        not_right=wrong,
+    )
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """What the ledger has of all tables since the report's first day."""
+
+    loads: Mapping[str, Sequence[Load]]
+    costs: Mapping[str, Sequence[Cost]]
+    proofs: Mapping[str, Sequence[Proof]]
+    day_proofs: Mapping[str, Sequence[Proof]]
+    repairs: Mapping[str, Sequence[Repair]]
+    marks: Mapping[str, tuple[datetime, str]]
+    copies: Mapping[str, Sequence[RecordedCopy]]
+    proved: frozenset[str]
+    stamps: Mapping[str, Stamp]
+
+
+class _Reader:
+    """One look at the ledger."""
+
+    def __init__(
+        self,
+        config: Config,
+        ledger: Ledger,
+        found: AllStatuses,
+        wrong: Sequence[Attention],
+        now: datetime,
+        days: int,
+    ) -> None:
+        self._ledger, self._found, self._now, self._count = ledger, found, now, days
+        self.first = now.date() - (days - 1) * _DAY
+        self._since = datetime.combine(self.first, time.min, UTC)
+        self._status = {one.table: one for one in found.every}
+        self._wrong: dict[str, list[Attention]] = {}
+        for one in wrong:
+            self._wrong.setdefault(one.table, []).append(one)
+        moved = find_all_moved(config, ledger, found.contracts) if found.contracts else {}
+        self._moved = moved
+        self._known = _Recorded(
+            loads=ledger.loads_since(self._since),
+            costs=ledger.costs_since(self._since),
+            proofs=ledger.proofs_since(self._since),
+            day_proofs=ledger.day_proofs_since(self.first),
+            repairs=ledger.repairs_since(self._since),
+            marks=ledger.newest_marks(),
+            copies=_recorded_copies(ledger, self._since),
+            proved=frozenset(ledger.proved_tables()),
+            stamps=ledger.stamps([one.name for one in found.contracts]),
+        )
+
+    # --- tables ---------------------------------------------------------------------------------
+
+    def tables(self) -> list[ReportedTable]:
+        """Those of the contract file but tables of tenants."""
+        return [self._table(contract) for contract in self._found.contracts]
+
+    def _table(self, contract: TableContract) -> ReportedTable:
+        name, known = contract.name, self._known
+        status, loads = self._status[name], known.loads.get(name, ())
+        proofs = self._proofs_of(contract)
+        by_copies = contract.copies or contract.landed
+        copies = known.copies.get(name, ())
+        if contract.landed:
+            days = _copy_days(copies, self.first, self._now.date())
+        elif contract.copies:
+            days = _load_days(loads, known.proofs.get(name, ()), self.first, self._now.date())
+        else:
+            days = self._days_of(contract, proofs)
+        proof, differences = self._proof_of(status, proofs)
+        return ReportedTable(
+            table=name,
+            mode=contract.mode,
+            status=status,
+            proof=proof,
+            days=days,
+            by_copies=by_copies,
+            loaded=None if contract.landed else self._loaded(loads, copies=contract.copies),
+            history=None
+            if contract.landed
+            else history_of(
+                *(name, loads, self._since, self._now),
+                costs=known.costs.get(name, ()),
+                stamp=known.stamps.get(name),
+            ),
+            checks=check_costs(known.proofs.get(name, ())),
+            findings=findings_of(known.proofs.get(name, ()), known.repairs.get(name, ())),
+            copies=copies,
+            not_right=self._wrong.get(name, ()),
+            differences=differences,
+        )
+
+    def _loaded(self, loads: Sequence[Load], *, copies: bool) -> LoadedDays:
+        return loaded_days(loads, self.first, self._count, copies=copies)
+
+    def _proofs_of(self, contract: TableContract) -> DayProofs:
+        """What checks say of a table; no more of them is read than says something of it now."""
+        name, ledger = contract.name, self._ledger
+        marked = self._known.marks.get(name)
+        if name not in self._known.proved:
+            return DayProofs(marked=marked)
+        read: list[Proof] = []
+
+        def each() -> Iterator[Proof]:
+            for proof in ledger.newest_proofs(name):
+                read.append(proof)
+                yield proof
+
+        newest_of(each())
+        seen = {(p.check_id, p.lo, p.hi) for p in read}
+        older = [p for p in self._known.day_proofs.get(name, ()) if (p.check_id, p.lo, p.hi) not in seen]
+        proofs = [*older, *reversed(read)]
+        after = min(p.through_seq for p in proofs)
+        return DayProofs(proofs, ledger.successful_loads(name, after), marked)
+
+    def _days_of(self, contract: TableContract, proofs: DayProofs) -> list[DayRun]:
+        today = self._now.date()
+        stretches = find_stretches(contract, self._ledger, today)
+        stretches = unknown_stretches(stretches, self._moved.get(contract.name, ()))
+        return calendar_of(stretches, proofs, self.first, today)
+
+    def _proof_of(self, status: TableStatus, known: DayProofs) -> tuple[TableProof, int]:
+        """What is known of a table as a whole, and how many rows differ."""
+        if status.state == "moved" or any(
+            one.kind in ("moved", "unproved", "unknown") for one in self._wrong.get(status.table, ())
+        ):
+            return "unknown", 0
+        marked = known.marked[0] if known.marked else None
+        newest = newest_of(
+            p for p in reversed(known.proofs) if marked is None or p.started_at > marked
+        )
+        standing = [*newest.by_keys, *_newest_others(newest.others)]
+        wrong = [p for p in standing if p.verdict == "different"]
+        if wrong:
+            return "different", max(p.differences for p in wrong)
+        proved = status.proved
+        if proved is None:
+            return ("undecided" if standing else "not compared"), 0
+        if not proved.whole:
+            return "partly", 0
+        return ("stale" if proved.loads_since else "proved"), 0
+
+    # --- tables of tenants, models --------------------------------------------------------------
+
+    def tenants(self) -> list[ReportedTable]:
+        """Tables of tenants: of each tenant what is not right."""
+        return [self._tenants(table) for table in self._found.tenants]
+
+    def _tenants(self, table: TenantTable) -> ReportedTable:
+        name, known = table.name, self._known
+        loads, status = known.loads.get(name, ()), self._status[name]
+        tenants = list(self._ledger.tenants(name).values())
+        there = [one for one in tenants if one.gone_at is None]
+        wrong = [one for one in there if one.state != "mirrored" or one.verdict_now != "equal"]
+        different = [one for one in there if one.verdict_now == "different"]
+        proof, _ = self._proof_of(status, DayProofs())
+        return ReportedTable(
+            table=name,
+            mode="tenants",
+            status=status,
+            proof="different" if different and proof != "unknown" else proof,
+            days=_load_days(loads, (), self.first, self._now.date()),
+            by_copies=True,
+            loaded=self._loaded(loads, copies=False),
+            history=history_of(
+                *(name, loads, self._since, self._now), costs=known.costs.get(name, ())
+            ),
+            checks=check_costs(known.proofs.get(name, ())),
+            findings=findings_of(known.proofs.get(name, ()), known.repairs.get(name, ())),
+            tenants=[
+                ReportedTenant(
+                    f"{one.source}.{one.database}",
+                    one.state,
+                    one.verdict_now or "never checked",
+                    one.error or one.verdict_words or "",
+                )
+                for one in wrong
+            ],
+            tenant_count=len(there),
+            not_right=self._wrong.get(name, ()),
+        )
+
+    def models(self) -> list[ReportedTable]:
+        """Models of which something was recorded, or whose tables other hands changed."""
+        moved = {name for name in self._status if name.startswith(OF_MODELS)}
+        names = {name for name in self._known.copies if name.startswith(OF_MODELS)}
+        return [
+            ReportedTable(
+                table=name,
+                mode="model",
+                status=self._status.get(name),
+                proof="unknown" if name in moved else None,
+                days=_copy_days(self._known.copies.get(name, ()), self.first, self._now.date()),
+                by_copies=True,
+                copies=self._known.copies.get(name, ()),
+                not_right=self._wrong.get(name, ()),
+            )
+            for name in sorted(moved | names)
+        ]
+
+
+def _newest_others(others: Sequence[Proof]) -> list[Proof]:
+    """Of checks of days and conditions the newest of each."""
+    newest: dict[tuple[str, date | None], str] = {}
+    for proof in others:  # the newest first
+        newest.setdefault((proof.asked, proof.day), proof.check_id)
+    return [p for p in others if newest[p.asked, p.day] == p.check_id]
+
+
+def _recorded_copies(ledger: Ledger, since: datetime) -> dict[str, Sequence[RecordedCopy]]:
+    found: dict[str, Sequence[RecordedCopy]] = {}
+    for copies in COPIES:
+        found |= copies(ledger, since)
+    return found
+
+
+def _load_days(
+    loads: Sequence[Load], proofs: Sequence[Proof], first: date, today: date
+) -> list[DayRun]:
+    """What was recorded on each day of a table that is copied: what its copies came to, and what
+    checks of the whole table found that day."""
+    good, bad = dict[date, int](), dict[date, str]()
+    for load in loads:
+        day = (load.finished_at or load.started_at).date()
+        if load.state == "success":
+            good[day] = good.get(day, 0) + 1
+            bad.pop(day, None)
+        elif load.state == "errored":
+            bad[day] = load.error or "it failed"
+    checked: dict[date, list[Proof]] = {}
+    for proof in proofs:
+        day = proof.started_at.date()
+        before = checked.get(day, [])
+        same = before and before[0].check_id == proof.check_id
+        checked[day] = [*before, proof] if same else [proof]
+
+    def said(day: date) -> tuple[DayState, str]:
+        read = plural(good.get(day, 0), "copy", "copies")
+        looked = checked.get(day, ())
+        if any(p.verdict == "different" for p in looked):
+            rows = plural(looked[0].differences, "row differs", "rows differ")
+            return "different", f"{rows}: checked {looked[0].started_at:%Y-%m-%d %H:%M}"
+        if day in bad:
+            return "errored", bad[day]
+        if looked and newest_of(reversed(looked)).whole and _all_equal(looked):
+            at = f"{looked[0].started_at:%Y-%m-%d %H:%M}"
+            return "proved", f"the whole table was equal when it was checked {at}; {read} that day"
+        if day in good:
+            return "loaded", f"{read}; the whole table was not compared that day"
+        return "none", "no copy that day"
+
+    return runs_of((day, *said(day)) for day in _days(first, today))
+
+
+def _all_equal(proofs: Sequence[Proof]) -> bool:
+    return all(p.verdict == "equal" for p in proofs)
+
+
+def _copy_days(copies: Sequence[RecordedCopy], first: date, today: date) -> list[DayRun]:
+    """What became of copies, or partitions, on each day."""
+    by_day: dict[date, list[RecordedCopy]] = {}
+    for one in copies:
+        by_day.setdefault(one.at.date(), []).append(one)
+
+    def said(day: date) -> tuple[DayState, str]:
+        here = by_day.get(day, [])
+        counts = {state: sum(x.state == state for x in here) for state in {x.state for x in here}}
+        words = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items()))
+        if any(one.failed for one in here):
+            return "errored", words
+        return ("loaded", words) if here else ("none", "nothing that day")
+
+    return runs_of((day, *said(day)) for day in _days(first, today))
+
+
+def _days(first: date, last: date) -> Iterator[date]:
+    return (first + n * _DAY for n in range((last - first).days + 1))
