@@ -139,17 +139,19 @@ def _print_published(name: str, published: Mapping[str, PublicationStatus | None
 def _show_history(
     ledger: Ledger, chosen: Sequence[TableContract], days: int, *, as_json: bool
 ) -> None:
+    from mirrorlake.ledger import age_of
     from mirrorlake.operations.status.history import history_of
 
-    since = datetime.now(UTC) - timedelta(days=days)
-    stamps = ledger.stamps([c.name for c in chosen])
+    since, names = datetime.now(UTC) - timedelta(days=days), [c.name for c in chosen]
+    loads = ledger.loads_since(since, names[0] if len(names) == 1 else None)
+    costs, stamps, newest = ledger.costs_since(since), ledger.stamps(names), ledger.newest_loads(names)
     found = [
         history_of(
-            *(c.name, ledger.loads(c.name), since),
-            costs=ledger.costs(c.name, since),
-            stamp=stamps.get(c.name),
+            *(name, loads.get(name, ())),
+            age_of(newest.get(name), stamp=stamps.get(name)),
+            costs.get(name, ()),
         )
-        for c in chosen
+        for name in names
     ]
     if as_json:
         show.print_json([asdict(h) for h in found])

@@ -132,6 +132,8 @@ class _Looked:
         self._alone = days_proved_alone(proofs, loads, at)
         self._were = proved_days(proofs, ())
         self._were_alone = days_proved_alone(proofs, ())
+        self._now_words = _by_keys(self._proved) if self._proved else ""
+        self._then_words = f"{_by_keys(self._were)}; {self._since()}" if self._were else ""
 
     def state_of(self, day: date, stretch: Stretch | None) -> tuple[DayState, str]:
         if stretch is None:
@@ -142,14 +144,14 @@ class _Looked:
         if stretch.state == "unproved":
             return "stale", stretch.reason
         if self._proved is not None and day in self._proved:
-            return "proved", _by_keys(self._proved)
+            return "proved", self._now_words
         if day in self._alone:
             return "proved", f"compared by itself {_at(self._alone[day].started_at)}"
         if check is not None and check.verdict == "different" and not self._outdated(day, check):
             rows = plural(check.differences, "row differs", "rows differ")
             return "different", f"{rows}: checked {_at(check.started_at)}"
         if self._were is not None and day in self._were:
-            return "stale", f"{_by_keys(self._were)}; {self._since()}"
+            return "stale", self._then_words
         if day in self._were_alone:
             before = _at(self._were_alone[day].started_at)
             return "stale", f"compared by itself {before}; {self._since()}"

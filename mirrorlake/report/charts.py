@@ -3,18 +3,21 @@ strip says is in the shape of its parts as well."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
+from itertools import groupby
 from typing import Final
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from mirrorlake.report.calendar import DayRun, DayState
+from mirrorlake.runtime.pages.page import plain
 
 _DAY: Final = timedelta(days=1)
 _WIDTH: Final = 4
 """Of a day in a chart; a third of it is the space to the next."""
 _HIGH: Final = 20
+_WEEKDAYS: Final = ("Mon", "", "Wed", "", "Fri", "", "")
 _SHAPES: Final[dict[DayState, Sequence[tuple[int, int]]]] = {
     "proved": ((0, 20),),
     "loaded": ((9, 11),),
@@ -49,7 +52,7 @@ def strip(runs: Sequence[DayRun], first: date) -> Markup:
         paths.setdefault(run.state, []).extend(boxes)
     count = sum(run.days for run in runs)
     drawn = "".join(
-        f'<path class="{_class(state)}" d="{"".join(some)}"/>'
+        f'<path class={_class(state)} d="{"".join(some)}"/>'
         for state, some in paths.items()
         if some
     )
@@ -57,47 +60,70 @@ def strip(runs: Sequence[DayRun], first: date) -> Markup:
 
 
 def bars(values: Sequence[float | None]) -> Markup:
-    """A number a day as bars, oldest first; the highest fills the height."""
+    """A number a day as steps, oldest first; the highest fills the height, and none is a gap."""
     top = max((value or 0.0 for value in values), default=0.0)
-    parts: list[str] = []
-    for number, value in enumerate(values):
-        if value and top:
-            height = max(1, round(32 * value / top))
-            parts.append(f"M{number * _WIDTH} 32v-{height}h3v{height}")
-    return _svg(len(values) * _WIDTH, 32, f'<path d="{"".join(parts)}"/>')
+    parts, level = ["M0 32"], 0
+    for height, days in _heights(values, top):
+        if height != level:
+            parts.append(f"v{level - height}")
+            level = height
+        parts.append(f"h{days}")
+    parts.append(f"v{level}z")
+    return _svg(len(values), 32, f'<path d="{"".join(parts)}"/>')
+
+
+def _heights(values: Sequence[float | None], top: float) -> Iterator[tuple[int, int]]:
+    """Heights, each with how many days follow one another with it."""
+    heights = (max(1, round(32 * value / top)) if value and top else 0 for value in values)
+    for height, same in groupby(heights):
+        yield height, sum(1 for _ in same)
 
 
 def legend(state: DayState) -> Markup:
     """A state as a strip shows it."""
     boxes = "".join(_box(0, top, 3 * _WIDTH, high) for top, high in _SHAPES[state])
-    return _svg(3 * _WIDTH, _HIGH, f'<path class="{_class(state)}" d="{boxes}"/>')
+    return _svg(3 * _WIDTH, _HIGH, f'<path class={_class(state)} d="{boxes}"/>')
 
 
-def weeks(runs: Sequence[DayRun]) -> list[list[tuple[date, DayRun] | None]]:
-    """The days of a calendar as seven rows, Monday first, with a column for each week; None where a
-    column begins before the first day, or ends after the last."""
+def calendar(runs: Sequence[DayRun], caption: str, *, titles: bool) -> Markup:
+    """The days as a table with a row for each weekday and a column for each week; each has its
+    state's letter.
+
+    Args:
+        titles: whether each cell says what it means by itself.
+    """
     days = [(run.first + n * _DAY, run) for run in runs for n in range(run.days)]
     if not days:
-        return []
-    before: list[tuple[date, DayRun] | None] = [None] * days[0][0].weekday()
-    cells = [*before, *days]
-    cells += [None] * (-len(cells) % 7)
-    return [cells[row::7] for row in range(7)]
+        return Markup()
+    before = days[0][0].weekday()
+    count = -(-(before + len(days)) // 7)
+    cells = [_cell(day, run, titles) for day, run in days]
+    cells = ["<td>"] * before + cells + ["<td>"] * (7 * count - before - len(days))
+    rows = "".join(
+        f'<tr><th scope=row>{_WEEKDAYS[n]}{"".join(cells[n::7])}'
+        for n in range(7)
+    )
+    heads = "".join(
+        f"<th scope=col colspan={span}>{name if span > 1 else ''}"
+        for name, span in _months(days[0][0] - before * _DAY, count)
+    )
+    return Markup(  # noqa: S704 - ours, but for what is escaped
+        f'<table class="cal"><caption class="unseen">{escape(caption)}</caption>'
+        f"<thead><tr><td>{heads}</thead><tbody>{rows}</tbody></table>"
+    )
 
 
-def months(runs: Sequence[DayRun]) -> list[tuple[str, int]]:
+def _cell(day: date, run: DayRun, titles: bool) -> str:
+    code = CODES[run.state]
+    words = f"; {run.words}" if run.words else ""
+    title = f' title="{escape(plain(f"{day}: {run.state}{words}"))}"' if titles else ""
+    return f"<td class={code.lower() or 'o'}{title}>{code or '·'}"
+
+
+def _months(monday: date, weeks: int) -> list[tuple[str, int]]:
     """The months above a calendar's columns, each with how many columns it stands over."""
-    rows = weeks(runs)
-    found: list[tuple[str, int]] = []
-    for column in range(len(rows[0]) if rows else 0):
-        cells = [row[column] for row in rows]
-        day = next(cell[0] for cell in cells if cell is not None)
-        name = f"{day:%b}"
-        if found and found[-1][0] == name:
-            found[-1] = (name, found[-1][1] + 1)
-        else:
-            found.append((name, 1))
-    return found
+    names = [f"{monday + 7 * n * _DAY + 6 * _DAY:%b}" for n in range(weeks)]
+    return [(name, sum(1 for _ in same)) for name, same in groupby(names)]
 
 
 def _box(left: int, top: int, width: int, height: int) -> str:
@@ -111,6 +137,6 @@ def _class(state: DayState) -> str:
 def _svg(width: int, height: int, drawn: str) -> Markup:
     """Only numbers and our own words are in it."""
     return Markup(  # noqa: S704 - ours
-        f'<svg viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true" '
-        f'focusable="false">{drawn}</svg>'
+        f'<svg viewBox="0 0 {width} {height}" preserveAspectRatio=none aria-hidden=true>'
+        f"{drawn}</svg>"
     )

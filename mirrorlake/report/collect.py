@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from mirrorlake.config import Config, TableContract, TenantTable
-from mirrorlake.ledger import Cost, Ledger, Load, Proof, Repair, Stamp
+from mirrorlake.ledger import Cost, Ledger, Load, Proof, Receipt, Repair
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS
-from mirrorlake.operations.days.gaps import find_stretches, unknown_stretches
+from mirrorlake.ledger.records import Unproved
+from mirrorlake.ledger.reports.since import LoadFigures
+from mirrorlake.operations.days.gaps import stretches_of, unknown_stretches, why_unproved
 from mirrorlake.operations.other_writers.moved_lake import find_all_moved
 from mirrorlake.operations.status.all_tables import AllStatuses, all_statuses
 from mirrorlake.operations.status.attention import Attention
@@ -74,15 +76,18 @@ def make_report(
 class _Recorded:
     """What the ledger has of all tables since the report's first day."""
 
-    loads: Mapping[str, Sequence[Load]]
+    loads: Mapping[str, Sequence[LoadFigures]]
     costs: Mapping[str, Sequence[Cost]]
     proofs: Mapping[str, Sequence[Proof]]
     day_proofs: Mapping[str, Sequence[Proof]]
     repairs: Mapping[str, Sequence[Repair]]
     marks: Mapping[str, tuple[datetime, str]]
+    unproved: Mapping[str, Unproved]
+    landmarks: Mapping[str, Sequence[Load]]
+    unread: set[str]
     copies: Mapping[str, Sequence[RecordedCopy]]
     proved: frozenset[str]
-    stamps: Mapping[str, Stamp]
+    receipts: Mapping[str, Receipt]
 
 
 class _Reader:
@@ -113,9 +118,12 @@ class _Reader:
             day_proofs=ledger.day_proofs_since(self.first),
             repairs=ledger.repairs_since(self._since),
             marks=ledger.newest_marks(),
+            unproved=ledger.unproved_tables(),
+            landmarks=ledger.landmarks_of_all(),
+            unread=ledger.unread_tables(),
             copies=_recorded_copies(ledger, self._since),
             proved=frozenset(ledger.proved_tables()),
-            stamps=ledger.stamps([one.name for one in found.contracts]),
+            receipts=ledger.newest_receipts(),
         )
 
     # --- tables ---------------------------------------------------------------------------------
@@ -147,45 +155,67 @@ class _Reader:
             loaded=None if contract.landed else self._loaded(loads, copies=contract.copies),
             history=None
             if contract.landed
-            else history_of(
-                *(name, loads, self._since, self._now),
-                costs=known.costs.get(name, ()),
-                stamp=known.stamps.get(name),
-            ),
+            else history_of(name, loads, status.freshness, known.costs.get(name, ())),
             checks=check_costs(known.proofs.get(name, ())),
             findings=findings_of(known.proofs.get(name, ()), known.repairs.get(name, ())),
             copies=copies,
             not_right=self._wrong.get(name, ()),
             differences=differences,
+            proved_loads=_proved_loads(loads),
         )
 
-    def _loaded(self, loads: Sequence[Load], *, copies: bool) -> LoadedDays:
+    def _loaded(self, loads: Sequence[LoadFigures], *, copies: bool) -> LoadedDays:
         return loaded_days(loads, self.first, self._count, copies=copies)
 
     def _proofs_of(self, contract: TableContract) -> DayProofs:
         """What checks say of a table; no more of them is read than says something of it now."""
-        name, ledger = contract.name, self._ledger
-        marked = self._known.marks.get(name)
-        if name not in self._known.proved:
+        name, known = contract.name, self._known
+        marked = known.marks.get(name)
+        if name not in known.proved:
             return DayProofs(marked=marked)
-        read: list[Proof] = []
+        proofs = known.proofs.get(name, ())
+        if not newest_of(reversed(proofs)).whole:
+            # Older ones count as well, as far back as it takes.
+            read: list[Proof] = []
 
-        def each() -> Iterator[Proof]:
-            for proof in ledger.newest_proofs(name):
-                read.append(proof)
-                yield proof
+            def each() -> Iterator[Proof]:
+                for proof in self._ledger.newest_proofs(name):
+                    read.append(proof)
+                    yield proof
 
-        newest_of(each())
-        seen = {(p.check_id, p.lo, p.hi) for p in read}
-        older = [p for p in self._known.day_proofs.get(name, ()) if (p.check_id, p.lo, p.hi) not in seen]
-        proofs = [*older, *reversed(read)]
-        after = min(p.through_seq for p in proofs)
-        return DayProofs(proofs, ledger.successful_loads(name, after), marked)
+            newest_of(each())
+            proofs = read[::-1] if len(read) > len(proofs) else proofs
+        seen = {(p.check_id, p.lo, p.hi) for p in proofs}
+        days = known.day_proofs.get(name, ())
+        older = [p for p in days if (p.check_id, p.lo, p.hi) not in seen]
+        proofs = [*older, *proofs]
+        return DayProofs(proofs, self._newer_loads(name, proofs), marked)
+
+    def _newer_loads(self, name: str, proofs: Sequence[Proof]) -> Sequence[Load]:
+        """The successful loads of a table's current history that came after the oldest of the
+        checks that say something of its days."""
+        figures, seq = self._known.loads.get(name, ()), _oldest_needed(proofs)
+        newest = self._known.receipts.get(name)
+        if newest is None:
+            return []
+        if not figures or figures[0].seq > seq + 1:
+            # Some of them may be older than the report's first day.
+            return self._ledger.successful_loads(name, seq)
+        start = max(seq, newest.began - 1)
+        later = [one.seq for one in figures if one.state == "success" and one.seq > start]
+        return [*self._ledger.loads_numbered(later).values()] if later else []
 
     def _days_of(self, contract: TableContract, proofs: DayProofs) -> list[DayRun]:
-        today = self._now.date()
-        stretches = find_stretches(contract, self._ledger, today)
-        stretches = unknown_stretches(stretches, self._moved.get(contract.name, ()))
+        """As `find_stretches`, with what is known of all tables at once."""
+        name, known, today = contract.name, self._known, self._now.date()
+        newest = known.receipts.get(name)
+        loads = known.landmarks.get(name, ())
+        if newest is not None and newest.began > (loads[0].seq if loads else 0):
+            loads = self._ledger.landmarks(name)
+        unread = self._ledger.open_windows(name) if name in known.unread else ()
+        why = why_unproved(contract, known.unproved.get(name), newest)
+        stretches = stretches_of(contract, loads, unread, today, why)
+        stretches = unknown_stretches(stretches, self._moved.get(name, ()))
         return calendar_of(stretches, proofs, self.first, today)
 
     def _proof_of(self, status: TableStatus, known: DayProofs) -> tuple[TableProof, int]:
@@ -231,9 +261,7 @@ class _Reader:
             days=_load_days(loads, (), self.first, self._now.date()),
             by_copies=True,
             loaded=self._loaded(loads, copies=False),
-            history=history_of(
-                *(name, loads, self._since, self._now), costs=known.costs.get(name, ())
-            ),
+            history=history_of(name, loads, status.freshness, known.costs.get(name, ())),
             checks=check_costs(known.proofs.get(name, ())),
             findings=findings_of(known.proofs.get(name, ()), known.repairs.get(name, ())),
             tenants=[
@@ -246,6 +274,7 @@ class _Reader:
                 for one in wrong
             ],
             tenant_count=len(there),
+            proved_loads=_proved_loads(loads),
             not_right=self._wrong.get(name, ()),
         )
 
@@ -268,6 +297,17 @@ class _Reader:
         ]
 
 
+def _proved_loads(loads: Sequence[LoadFigures]) -> int:
+    return sum(one.proved for one in loads if one.state == "success")
+
+
+def _oldest_needed(proofs: Sequence[Proof]) -> int:
+    """The newest load that each proof saw which says something of days: later ones matter."""
+    newest = newest_of(reversed(proofs))
+    days = [p for p in proofs if p.day is not None and p.verdict == "equal"]
+    return min((p.through_seq for p in (*newest.by_keys, *newest.others, *days)), default=0)
+
+
 def _newest_others(others: Sequence[Proof]) -> list[Proof]:
     """Of checks of days and conditions the newest of each."""
     newest: dict[tuple[str, date | None], str] = {}
@@ -284,7 +324,7 @@ def _recorded_copies(ledger: Ledger, since: datetime) -> dict[str, Sequence[Reco
 
 
 def _load_days(
-    loads: Sequence[Load], proofs: Sequence[Proof], first: date, today: date
+    loads: Sequence[LoadFigures], proofs: Sequence[Proof], first: date, today: date
 ) -> list[DayRun]:
     """What was recorded on each day of a table that is copied: what its copies came to, and what
     checks of the whole table found that day."""

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
 
-from mirrorlake.ledger import MOVING, Load, Proof, Repair
+from mirrorlake.ledger import MOVING, Proof, Repair
+from mirrorlake.ledger.reports.since import LoadFigures
 from mirrorlake.operations.status.attention import Attention
 from mirrorlake.operations.status.copies import RecordedCopy
 from mirrorlake.operations.status.history import History
@@ -102,6 +103,7 @@ class ReportedTable:
         by_copies: whether its calendar has the days on which copies were read, and not those of its
             rows.
         differences: how many rows differ by the newest check that found any and stands.
+        proved_loads: how many loads were found equal before they became visible.
     """
 
     table: str
@@ -119,6 +121,7 @@ class ReportedTable:
     tenant_count: int = 0
     not_right: Sequence[Attention] = ()
     differences: int = 0
+    proved_loads: int = 0
 
 
 @dataclass(frozen=True)
@@ -186,22 +189,20 @@ class ReportWritten:
         return asdict(self)
 
 
-def loaded_days(loads: Sequence[Load], first: date, count: int, *, copies: bool) -> LoadedDays:
+def loaded_days(loads: Sequence[LoadFigures], first: date, count: int, *, copies: bool) -> LoadedDays:
     """What successful loads did on each of so many days from the first one on."""
     rows: list[int | None] = [None] * count
     sizes, behind = [0] * count, list[float | None]([None] * count)
     for load in loads:
-        if load.state != "success" or load.finished_at is None or load.receipt is None:
+        if load.state != "success" or load.finished_at is None or load.moment is None:
             continue
         number = (load.finished_at.date() - first).days
         if not 0 <= number < count:
             continue
-        receipt = load.receipt
-        rows[number] = receipt.rows if copies else (rows[number] or 0) + receipt.rows
-        sizes[number] += receipt.bytes
-        if load.window.kind in MOVING:
-            read = datetime.fromisoformat(receipt.moment).replace(tzinfo=load.finished_at.tzinfo)
-            lag = max(0.0, (load.finished_at - read).total_seconds())
+        rows[number] = load.rows if copies else (rows[number] or 0) + load.rows
+        sizes[number] += load.bytes
+        if load.kind in MOVING:
+            lag = max(0.0, (load.finished_at - load.moment).total_seconds())
             behind[number] = max(behind[number] or 0.0, lag)
     return LoadedDays(rows, sizes, behind, copies)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from mirrorlake.ledger.database.database import Database, utc_now
 from mirrorlake.ledger.records import Cost
@@ -40,9 +39,5 @@ class Costs:
             .order_by(COSTS.c.number)
         )
         with self._database.read() as connection:
-            return [read_cost(row) for row in connection.execute(query).mappings()]
-
-
-def read_cost(row: Mapping[str, Any]) -> Cost:
-    """A row of `COSTS`."""
-    return Cost(row["step"], row["seq"], row["scanned"], row["written"], row["seconds"])
+            rows = connection.execute(query).all()
+        return [Cost(r.step, r.seq, r.scanned, r.written, r.seconds) for r in rows]

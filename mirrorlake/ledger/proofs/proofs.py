@@ -14,7 +14,8 @@ from mirrorlake.ledger.proofs.proof_records import Proof
 from mirrorlake.ledger.tables import PROOF_OFFSETS, PROOFS
 
 _TIMES = ("source_time", "started_at")
-_PAGE = 200
+_FIRST_PAGE, _PAGE = 10, 200
+"""Proofs that are read at once: most often the newest few say everything."""
 
 
 class Proofs:
@@ -47,17 +48,17 @@ class Proofs:
 
     def newest_proofs(self, table: str) -> Iterator[Proof]:
         """The same, the newest first, read some at a time as they are taken."""
-        before: int | None = None
+        before, page = None, _FIRST_PAGE
         while True:
             query = PROOFS.select().where(PROOFS.c.table_name == table)
             if before is not None:
                 query = query.where(PROOFS.c.number < before)
-            query = query.order_by(PROOFS.c.number.desc()).limit(_PAGE)
+            query = query.order_by(PROOFS.c.number.desc()).limit(page)
             with self._database.read() as connection:
                 rows = [dict(row) for row in connection.execute(query).mappings()]
             if not rows:
                 return
-            before = rows[-1]["number"]
+            before, page = rows[-1]["number"], _PAGE
             yield from (read_proof(row) for row in rows)
 
     def proved_tables(self) -> set[str]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from mirrorlake import __version__
-from mirrorlake.ledger import age_of  # noqa: F401
 from mirrorlake.report.calendar import STATES, DayRun, count_days
-from mirrorlake.report.charts import CODES, bars, legend, months, strip, weeks
+from mirrorlake.report.charts import CODES, bars, calendar, legend, strip
 from mirrorlake.report.figures import (
     PROOFS,
     Finding,
@@ -27,8 +27,9 @@ from mirrorlake.report.figures import (
 from mirrorlake.runtime.pages.page import render_page, write_page
 from mirrorlake.runtime.plural import plural
 
-_RUNS: Final = 24
-"""Stretches of days, findings and copies of a table that are listed, at most."""
+_LISTED: Final = 24
+"""Stretches of days, findings and copies of a table that are listed, at most; of many tables a
+quarter of it."""
 _OPEN: Final = 3
 """With so many tables each is open from the beginning."""
 _TITLES: Final = 40
@@ -43,7 +44,10 @@ _BADGES: Final[dict[TableProof, tuple[str, str]]] = {
     "not compared": ("–", "n"),
 }
 """The sign of a table, and its colour."""
-_WEEKDAYS: Final = ("Mon", "", "Wed", "", "Fri", "", "")
+_CALENDARS: Final = 300
+"""With so many tables each has a calendar with letters beside its strip; 1,000 take 5 MB without."""
+_Chart: TypeAlias = tuple[str, Sequence[float | None], str]
+"""Its head, its numbers, and a note."""
 
 
 def write_report(path: Path, report: MirrorReport, option: str) -> ReportWritten:
@@ -72,20 +76,21 @@ def write_report(path: Path, report: MirrorReport, option: str) -> ReportWritten
 def report_page(report: MirrorReport, path: Path) -> str:
     """The page; links to evidence are relative to where it is to be."""
     folder = path.resolve().parent
-    tables = [_Shown(one, folder) for one in report.tables]
+    most = _LISTED if len(report.tables) <= _TITLES else _LISTED // 4
+    tables = [_Shown(one, folder, most) for one in report.tables]
     values = {
         "report": report,
         "tables": tables,
         "numbers": {one.table: n for n, one in enumerate(report.tables, 1)},
+        "calendars": len(tables) <= _CALENDARS,
+        "most_calendars": _CALENDARS,
         "open": len(tables) <= _OPEN,
-        "titles": len(tables) <= _TITLES,
         "states": {name: words for name, words in STATES.items() if name != "none"},
         "proofs": PROOFS,
         "codes": CODES,
         "badges": _BADGES,
         "uncompared": sum(one.proof is None for one in report.tables),
         "total_days": sum(report.days.values()),
-        "weekdays": _WEEKDAYS,
         "first_day": f"{report.first:%-d %b}",
         "last_day": f"{report.last:%-d %b}",
         "version": __version__,
@@ -94,8 +99,7 @@ def report_page(report: MirrorReport, path: Path) -> str:
         "strip": lambda runs: strip(runs, report.first),
         "bars": bars,
         "legend": legend,
-        "weeks": weeks,
-        "months": months,
+        "calendar": partial(calendar, titles=len(tables) <= _TITLES),
         "moment": _moment,
         "size": size_words,
         "number": _number,
@@ -125,22 +129,33 @@ class _ShownFinding:
 class _Shown:
     """A table in the page's words."""
 
-    def __init__(self, of: ReportedTable, folder: Path) -> None:
+    def __init__(self, of: ReportedTable, folder: Path, most: int) -> None:
         self.of, self._folder, self._status = of, folder, of.status
         self.badge = ("M", "m") if of.proof is None else _BADGES[of.proof]
-        rows = f": {plural(of.differences, 'row')}" if of.differences else ""
-        self.badge_words = "model" if of.proof is None else f"{of.proof}{rows}"
         counted = ", ".join(f"{n:,} {state}" for state, n in count_days(of.days).items())
         self.days_words = f"{plural(sum(run.days for run in of.days), 'day')}: {counted or 'none'}"
         self.days_head = "Days of copies" if of.by_copies else "Days of rows"
         told = [run for run in reversed(of.days) if run.state != "none"]
-        self.runs: Sequence[DayRun] = told[:_RUNS]
+        self.runs: Sequence[DayRun] = told[:most]
         self.more_runs = len(told) - len(self.runs)
-        self.copies = [*reversed(of.copies)][:_RUNS]
+        self.copies = [*reversed(of.copies)][:most]
         self.more_copies = len(of.copies) - len(self.copies)
         self.copies_head = "Partitions" if of.proof is None else "Snapshots"
-        self.findings = [self._finding(one) for one in of.findings[:_RUNS]]
+        self.findings = [self._finding(one) for one in of.findings[:most]]
         self.more_findings = len(of.findings) - len(self.findings)
+
+    @property
+    def badge_words(self) -> str:
+        """What is known of it as a whole."""
+        of, proved = self.of, self._status.proved if self._status else None
+        if of.proof == "different" and of.differences:
+            return plural(of.differences, "row differs", "rows differ")
+        if of.proof == "stale" and proved is not None:
+            many = {"copy": "copies"}.get(proved.unit)
+            return f"stale: {plural(proved.loads_since, proved.unit, many)} since"
+        if of.proof == "partly" and proved is not None:
+            return f"partly: {plural(proved.rows, 'row')}"
+        return of.proof or "model"
 
     # --- what status says -----------------------------------------------------------------------
 
@@ -189,11 +204,13 @@ class _Shown:
     def cost(self) -> list[tuple[str, str]]:
         """What loads and checks took."""
         found: list[tuple[str, str]] = []
-        if (h := self.of.history) is not None:
+        if (h := self.of.history) is not None and h.loads:
             failed = f", {h.errored:,} failed" if h.errored else ""
             again = f", {plural(h.retries, 'retry', 'retries')}" if h.retries else ""
+            visible = f"{self.of.proved_loads:,} of {h.loads - h.errored:,} loads"
             found = [
                 ("loads", f"{h.loads:,}{failed}{again}"),
+                ("proved before visible", visible),
                 ("rows read", f"{h.rows:,}"),
                 ("a load, mean and longest", f"{age_words(h.mean_seconds)}, {age_words(h.longest_seconds)}"),
                 ("MySQL's time, at least", age_words(h.source_seconds)),
@@ -212,8 +229,8 @@ class _Shown:
         return found or ([("time of computing", age_words(seconds))] if seconds else [])
 
     @property
-    def charts(self) -> list[tuple[str, Sequence[float | None], float, str]]:
-        """Each chart: its head, its numbers, the highest, and a note."""
+    def charts(self) -> list[_Chart]:
+        """Each chart that has anything to show."""
         if (loaded := self.of.loaded) is None:
             return self._charts_of_copies()
         lines: list[tuple[str, Sequence[float | None], Any]] = [
@@ -221,9 +238,9 @@ class _Shown:
             ("Bytes written to raw", loaded.bytes, size_words),
             ("From MySQL’s moment to the load’s end", loaded.behind, age_words),
         ]
-        return [_chart(head, values, words) for head, values, words in lines]
+        return [_chart(*line) for line in lines if any(line[1])]
 
-    def _charts_of_copies(self) -> list[tuple[str, Sequence[float | None], float, str]]:
+    def _charts_of_copies(self) -> list[_Chart]:
         if not self.of.days:
             return []
         first = self.of.days[0].first
@@ -235,8 +252,8 @@ class _Shown:
             if 0 <= number < count and not one.failed:
                 rows[number] = (rows[number] or 0) + (one.rows or 0)
                 sizes[number] = (sizes[number] or 0) + (one.bytes or 0)
-        found = [_chart("Rows of copies", rows, _number)]
-        return [*found, _chart("Bytes of copies", sizes, size_words)] if any(sizes) else found
+        lines = (("Rows of copies", rows, _number), ("Bytes of copies", sizes, size_words))
+        return [_chart(*line) for line in lines if any(line[1])]
 
     # --- what was found -------------------------------------------------------------------------
 
@@ -265,8 +282,6 @@ class _Shown:
         return quote(Path(relative).as_posix(), safe="/")
 
 
-def _chart(
-    head: str, values: Sequence[float | None], words: Any
-) -> tuple[str, Sequence[float | None], float, str]:
-    top = max((value or 0 for value in values), default=0)
-    return head, values, top, f"a day, at most {words(top)}" if top else ""
+def _chart(head: str, values: Sequence[float | None], words: Callable[[Any], str]) -> _Chart:
+    top = max(value or 0 for value in values)
+    return head, values, f"a day, at most {words(top)}"
