@@ -144,7 +144,11 @@ def _show_history(
 
     since, names = datetime.now(UTC) - timedelta(days=days), [c.name for c in chosen]
     loads = ledger.loads_since(since, names[0] if len(names) == 1 else None)
-    costs, stamps, newest = ledger.costs_since(since), ledger.stamps(names), ledger.newest_loads(names)
+    costs, stamps, newest = (
+        ledger.costs_since(since),
+        ledger.stamps(names),
+        ledger.newest_loads(names),
+    )
     found = [
         history_of(
             *(name, loads.get(name, ())),

@@ -1,8 +1,8 @@
 """What is known of each day of a table: loaded, proved, stale, different, failed, unknown, never
 requested. Pure.
 
-A day is what `gaps` says of it. One that was read is proved only where every row of it was compared,
-found equal, and none was written since: as the check `exact_match` has it.
+A day is what `gaps` says of it. One that was read is proved only where every row of it was
+compared, found equal, and none was written since: as the check `exact_match` has it.
 """
 
 from __future__ import annotations

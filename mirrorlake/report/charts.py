@@ -28,8 +28,8 @@ _SHAPES: Final[dict[DayState, Sequence[tuple[int, int]]]] = {
     "not asked": ((18, 2),),
     "none": (),
 }
-"""From where and how high: a full bar, a low one, a low one that is cut, two halves, one that hangs,
-one in the middle, a line."""
+"""From where and how high: a full bar, a low one, a low one that is cut, two halves, one that
+hangs, one in the middle, a line."""
 CODES: Final[dict[DayState, str]] = {
     "proved": "P",
     "loaded": "L",
@@ -59,9 +59,19 @@ def strip(runs: Sequence[DayRun], first: date) -> Markup:
     return _svg(count * _WIDTH, _HIGH, drawn)
 
 
+def top_of(values: Sequence[float | None]) -> tuple[float, float]:
+    """The highest of numbers, and what fills a chart's height: where a few are far above all others
+    (a first load), they are cut, or nobody would see the others."""
+    known = sorted(value for value in values if value)
+    if not known:
+        return 0.0, 0.0
+    usual = 1.25 * known[-1 - len(known) // 12]
+    return known[-1], usual if known[-1] > 3 * usual else known[-1]
+
+
 def bars(values: Sequence[float | None]) -> Markup:
-    """A number a day as steps, oldest first; the highest fills the height, and none is a gap."""
-    top = max((value or 0.0 for value in values), default=0.0)
+    """A number a day as steps, oldest first; none is a gap."""
+    _, top = top_of(values)
     parts, level = ["M0 32"], 0
     for height, days in _heights(values, top):
         if height != level:
@@ -74,7 +84,7 @@ def bars(values: Sequence[float | None]) -> Markup:
 
 def _heights(values: Sequence[float | None], top: float) -> Iterator[tuple[int, int]]:
     """Heights, each with how many days follow one another with it."""
-    heights = (max(1, round(32 * value / top)) if value and top else 0 for value in values)
+    heights = (min(32, max(1, round(32 * value / top))) if value and top else 0 for value in values)
     for height, same in groupby(heights):
         yield height, sum(1 for _ in same)
 
@@ -99,10 +109,7 @@ def calendar(runs: Sequence[DayRun], caption: str, *, titles: bool) -> Markup:
     count = -(-(before + len(days)) // 7)
     cells = [_cell(day, run, titles) for day, run in days]
     cells = ["<td>"] * before + cells + ["<td>"] * (7 * count - before - len(days))
-    rows = "".join(
-        f'<tr><th scope=row>{_WEEKDAYS[n]}{"".join(cells[n::7])}'
-        for n in range(7)
-    )
+    rows = "".join(f"<tr><th scope=row>{_WEEKDAYS[n]}{''.join(cells[n::7])}" for n in range(7))
     heads = "".join(
         f"<th scope=col colspan={span}>{name if span > 1 else ''}"
         for name, span in _months(days[0][0] - before * _DAY, count)

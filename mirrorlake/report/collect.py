@@ -221,7 +221,8 @@ class _Reader:
     def _proof_of(self, status: TableStatus, known: DayProofs) -> tuple[TableProof, int]:
         """What is known of a table as a whole, and how many rows differ."""
         if status.state == "moved" or any(
-            one.kind in ("moved", "unproved", "unknown") for one in self._wrong.get(status.table, ())
+            one.kind in ("moved", "unproved", "unknown")
+            for one in self._wrong.get(status.table, ())
         ):
             return "unknown", 0
         marked = known.marked[0] if known.marked else None

@@ -189,7 +189,9 @@ class ReportWritten:
         return asdict(self)
 
 
-def loaded_days(loads: Sequence[LoadFigures], first: date, count: int, *, copies: bool) -> LoadedDays:
+def loaded_days(
+    loads: Sequence[LoadFigures], first: date, count: int, *, copies: bool
+) -> LoadedDays:
     """What successful loads did on each of so many days from the first one on."""
     rows: list[int | None] = [None] * count
     sizes, behind = [0] * count, list[float | None]([None] * count)

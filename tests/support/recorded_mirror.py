@@ -77,7 +77,9 @@ class RecordedMirror:
             **{"day": at.date(), "state": state, "created_at": began},
         )
         moment = (at - timedelta(seconds=lag)).isoformat(sep=" ")
-        said = Receipt(**{**vars(RECEIPT), "rows": rows, "bytes": bytes, "moment": moment} | receipt)
+        said = Receipt(
+            **{**vars(RECEIPT), "rows": rows, "bytes": bytes, "moment": moment} | receipt
+        )
         self.add(
             LOADS,
             **{"seq": self.seq, "load_id": load_id, "attempt": 1, "table_name": name},
@@ -162,7 +164,9 @@ def at(day: date, hour: int = 6, minute: int = 0) -> datetime:
 def windows(mirror: RecordedMirror, name: str, first: date, last: date, rows: int = 500) -> None:
     """A first load, and one window a day from then on."""
     mirror.lease(name)
-    mirror.load(name, at(first), "initial", lo=None, hi=str(first), rows=40 * rows, bytes=400 * rows)
+    mirror.load(
+        name, at(first), "initial", lo=None, hi=str(first), rows=40 * rows, bytes=400 * rows
+    )
     day = first
     while (day := day + DAY) <= last:
         size = rows * (3 if day.weekday() < 5 else 1) + (day.toordinal() * 7919) % rows

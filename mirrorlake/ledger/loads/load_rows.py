@@ -25,12 +25,7 @@ _NEWEST_RECEIPT = (
 def read_loads(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> list[Load]:
     """The loads that fulfil all conditions, in the order of their sequence numbers."""
     joined = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
-    query = (
-        sa.select(*_COLUMNS)
-        .select_from(joined)
-        .where(*where)
-        .order_by(LOADS.c.seq)
-    )
+    query = sa.select(*_COLUMNS).select_from(joined).where(*where).order_by(LOADS.c.seq)
     return [_load(*row) for row in connection.execute(query)]
 
 

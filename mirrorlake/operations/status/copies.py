@@ -40,7 +40,7 @@ class RecordedCopy:
     words: str = ""
 
 
-COPIES: Final[Seam[Callable[["Ledger", datetime], Mapping[str, Sequence[RecordedCopy]]]]] = Seam(
+COPIES: Final[Seam[Callable[[Ledger, datetime], Mapping[str, Sequence[RecordedCopy]]]]] = Seam(
     "recorded copies"
 )
 """What became of copies since a moment (UTC): by table, or ``model dataset.name``; oldest first."""

@@ -124,7 +124,9 @@ def days_proved_alone(
         proofs: the table's, oldest first: those of days, and newer ones of keys.
         loads, marked: as for `proved_days`.
     """
-    wrong = max((p.started_at for p in proofs if p.day is None and p.verdict != "equal"), default=None)
+    wrong = max(
+        (p.started_at for p in proofs if p.day is None and p.verdict != "equal"), default=None
+    )
     checks: dict[date, list[Proof]] = {}
     for proof in (p for p in proofs if p.day is not None and p.asked == "partition"):
         before = checks.get(proof.day, [])

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from mirrorlake import __version__
 from mirrorlake.report.calendar import STATES, DayRun, count_days
-from mirrorlake.report.charts import CODES, bars, calendar, legend, strip
+from mirrorlake.report.charts import CODES, bars, calendar, legend, strip, top_of
 from mirrorlake.report.figures import (
     PROOFS,
     Finding,
@@ -45,7 +45,7 @@ _BADGES: Final[dict[TableProof, tuple[str, str]]] = {
 }
 """The sign of a table, and its colour."""
 _CALENDARS: Final = 300
-"""With so many tables each has a calendar with letters beside its strip; 1,000 take 5 MB without."""
+"""With so many tables each has a calendar with letters beside its strip."""
 _Chart: TypeAlias = tuple[str, Sequence[float | None], str]
 """Its head, its numbers, and a note."""
 
@@ -212,7 +212,10 @@ class _Shown:
                 ("loads", f"{h.loads:,}{failed}{again}"),
                 ("proved before visible", visible),
                 ("rows read", f"{h.rows:,}"),
-                ("a load, mean and longest", f"{age_words(h.mean_seconds)}, {age_words(h.longest_seconds)}"),
+                (
+                    "a load, mean and longest",
+                    f"{age_words(h.mean_seconds)}, {age_words(h.longest_seconds)}",
+                ),
                 ("MySQL's time, at least", age_words(h.source_seconds)),
                 ("longest query", age_words(h.longest_query)),
                 ("written to the lake", size_words(h.lake_written)),
@@ -265,14 +268,15 @@ class _Shown:
         count = self.of.checks.count if self.of.checks else 0
         if self.of.mode == "tenants" or not count:
             return "no check of these days is recorded; not compared is not equal"
-        return f"{plural(count, 'check')} found no difference in what {'it' if count == 1 else 'they'} compared"
+        return f"no difference: {plural(count, 'check')} of these days, in what was compared"
 
     def _finding(self, one: Finding) -> _ShownFinding:
         if one.kind == "found":
             code = _BADGES["different"]
         else:
             code = ("R", "p") if one.good else ("R", "d") if one.good is False else ("R", "n")
-        return _ShownFinding(one, code, [(p, self._link(p)) for p in one.evidence])
+        links = [(path, self._link(path)) for path in one.evidence if path]
+        return _ShownFinding(one, code, links)
 
     def _link(self, evidence: str) -> str | None:
         path = Path(evidence)
@@ -283,5 +287,6 @@ class _Shown:
 
 
 def _chart(head: str, values: Sequence[float | None], words: Callable[[Any], str]) -> _Chart:
-    top = max(value or 0 for value in values)
-    return head, values, f"a day, at most {words(top)}"
+    highest, top = top_of(values)
+    cut = f"; drawn up to {words(top)}" if top < highest else ""
+    return head, values, f"a day, at most {words(highest)}{cut}"

@@ -1,10 +1,10 @@
-"""A page from a template: everything in it is escaped, and its policy forbids what is not its own."""
+"""A page from a template: all that it is given is escaped, and its policy forbids what is not its
+own."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import re
 import uuid
 from collections.abc import Mapping
@@ -118,7 +118,7 @@ def write_page(path: Path, page: str, option: str) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         begun.write_bytes(encoded)
-        os.replace(begun, path)
+        begun.replace(path)
     except OSError as error:
         begun.unlink(missing_ok=True)
         raise _unwritable(path, option, error) from error

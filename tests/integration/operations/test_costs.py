@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.ledger.reports.since import LoadFigures
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
-from mirrorlake.ledger.reports.since import LoadFigures
 from mirrorlake.operations.status.history import history_of
 from mirrorlake.operations.status.status import status_of
 from mirrorlake.workspace import Workspace
