@@ -17,7 +17,7 @@ _DAY: Final = timedelta(days=1)
 _WIDTH: Final = 4
 """Of a day in a chart; a third of it is the space to the next."""
 _HIGH: Final = 20
-_WEEKDAYS: Final = ("Mon", "", "Wed", "", "Fri", "", "")
+_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _SHAPES: Final[dict[DayState, Sequence[tuple[int, int]]]] = {
     "proved": ((0, 20),),
     "loaded": ((9, 11),),
@@ -111,7 +111,7 @@ def calendar(runs: Sequence[DayRun], caption: str, *, titles: bool) -> Markup:
     cells = ["<td>"] * before + cells + ["<td>"] * (7 * count - before - len(days))
     rows = "".join(f"<tr><th scope=row>{_WEEKDAYS[n]}{''.join(cells[n::7])}" for n in range(7))
     heads = "".join(
-        f"<th scope=col colspan={span}>{name if span > 1 else ''}"
+        f"<th scope=col colspan={span}>{name}" if span > 1 else "<td>"
         for name, span in _months(days[0][0] - before * _DAY, count)
     )
     return Markup(  # noqa: S704 - ours, but for what is escaped
