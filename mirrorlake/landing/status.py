@@ -61,6 +61,7 @@ def landed_copies(ledger: Ledger, since: datetime) -> Mapping[str, Sequence[Reco
             at=one.published_at or one.changed_at,
             state=one.state,
             failed=one.state == "refused",
+            shown=one.state == "published",
             rows=one.rows,
             bytes=one.bytes,
             words=one.error or "",

@@ -226,7 +226,8 @@ def model_copies(ledger: Ledger, since: datetime) -> Mapping[str, Sequence[Recor
             words = "; ".join(f"{result.name}: {result.said}" for result in wrong)
             state = "refused" if one.refused else "not as expected"
             at = one.checked_at or since
-            copy = RecordedCopy(_shown_key(one.key), at, state, True, one.rows, words=words)
+            shown, key = not one.refused, _shown_key(one.key)
+            copy = RecordedCopy(key, at, state, True, shown, one.rows, words=words)
             found.setdefault(OF_MODELS + one.model, []).append(copy)
     return {name: sorted(copies, key=lambda one: one.at) for name, copies in found.items()}
 

@@ -144,6 +144,6 @@ def _html(found: ComparedCopies) -> str:
         }
         for one in found.tables
     ]
-    values = {"made": _made(), "meaning": _MEANING, "tables": tables}
+    values: dict[str, object] = {"made": _made(), "meaning": _MEANING, "tables": tables}
     values["others"] = [*_one_sided(found)]
     return render_page(Path(__file__).parent / "page", "comparison", _title(found), values)

@@ -18,9 +18,11 @@ from mirrorlake.operations.status.all_tables import AllStatuses, all_statuses
 from mirrorlake.operations.status.attention import Attention
 from mirrorlake.operations.status.copies import COPIES, RecordedCopy
 from mirrorlake.operations.status.history import history_of
+from mirrorlake.operations.status.layer_status import newest_proof
 from mirrorlake.operations.status.status import TableStatus
 from mirrorlake.proof.coverage.covered import newest_of
-from mirrorlake.report.calendar import DayProofs, DayRun, DayState, calendar_of, runs_of
+from mirrorlake.report.calendar import DayProofs, DayRun, calendar_of
+from mirrorlake.report.copy_days import copy_days, load_days
 from mirrorlake.report.figures import (
     LoadedDays,
     MirrorReport,
@@ -31,7 +33,6 @@ from mirrorlake.report.figures import (
     findings_of,
     loaded_days,
 )
-from mirrorlake.runtime.plural import plural
 
 _DAY = timedelta(days=1)
 
@@ -139,12 +140,14 @@ class _Reader:
         by_copies = contract.copies or contract.landed
         copies = known.copies.get(name, ())
         if contract.landed:
-            days = _copy_days(copies, self.first, self._now.date())
+            days = copy_days(copies, self.first, self._now.date())
         elif contract.copies:
-            days = _load_days(loads, known.proofs.get(name, ()), self.first, self._now.date())
+            days = load_days(loads, known.proofs.get(name, ()), self.first, self._now.date())
         else:
             days = self._days_of(contract, proofs)
         proof, differences = self._proof_of(status, proofs)
+        if contract.landed and proof == "not compared":
+            proof = self._landed_proof(name)
         return ReportedTable(
             table=name,
             mode=contract.mode,
@@ -240,6 +243,13 @@ class _Reader:
             return "partly", 0
         return ("stale" if proved.loads_since else "proved"), 0
 
+    def _landed_proof(self, name: str) -> TableProof:
+        """What the newest check of a table of snapshots found, where it found nothing equal."""
+        newest = newest_proof(self._ledger, name, "deduped")
+        if newest is None:
+            return "not compared"
+        return "different" if newest.verdict == "different" else "undecided"
+
     # --- tables of tenants, models --------------------------------------------------------------
 
     def tenants(self) -> list[ReportedTable]:
@@ -259,7 +269,7 @@ class _Reader:
             mode="tenants",
             status=status,
             proof="different" if different and proof != "unknown" else proof,
-            days=_load_days(loads, (), self.first, self._now.date()),
+            days=load_days(loads, (), self.first, self._now.date()),
             by_copies=True,
             loaded=self._loaded(loads, copies=False),
             history=history_of(name, loads, status.freshness, known.costs.get(name, ())),
@@ -289,7 +299,7 @@ class _Reader:
                 mode="model",
                 status=self._status.get(name),
                 proof="unknown" if name in moved else None,
-                days=_copy_days(self._known.copies.get(name, ()), self.first, self._now.date()),
+                days=copy_days(self._known.copies.get(name, ()), self.first, self._now.date()),
                 by_copies=True,
                 copies=self._known.copies.get(name, ()),
                 not_right=self._wrong.get(name, ()),
@@ -322,66 +332,3 @@ def _recorded_copies(ledger: Ledger, since: datetime) -> dict[str, Sequence[Reco
     for copies in COPIES:
         found |= copies(ledger, since)
     return found
-
-
-def _load_days(
-    loads: Sequence[LoadFigures], proofs: Sequence[Proof], first: date, today: date
-) -> list[DayRun]:
-    """What was recorded on each day of a table that is copied: what its copies came to, and what
-    checks of the whole table found that day."""
-    good, bad = dict[date, int](), dict[date, str]()
-    for load in loads:
-        day = (load.finished_at or load.started_at).date()
-        if load.state == "success":
-            good[day] = good.get(day, 0) + 1
-            bad.pop(day, None)
-        elif load.state == "errored":
-            bad[day] = load.error or "it failed"
-    checked: dict[date, list[Proof]] = {}
-    for proof in proofs:
-        day = proof.started_at.date()
-        before = checked.get(day, [])
-        same = before and before[0].check_id == proof.check_id
-        checked[day] = [*before, proof] if same else [proof]
-
-    def said(day: date) -> tuple[DayState, str]:
-        read = plural(good.get(day, 0), "copy", "copies")
-        looked = checked.get(day, ())
-        if any(p.verdict == "different" for p in looked):
-            rows = plural(looked[0].differences, "row differs", "rows differ")
-            return "different", f"{rows}: checked {looked[0].started_at:%Y-%m-%d %H:%M}"
-        if day in bad:
-            return "errored", bad[day]
-        if looked and newest_of(reversed(looked)).whole and _all_equal(looked):
-            at = f"{looked[0].started_at:%Y-%m-%d %H:%M}"
-            return "proved", f"the whole table was equal when it was checked {at}; {read} that day"
-        if day in good:
-            return "loaded", f"{read}; the whole table was not compared that day"
-        return "none", "no copy that day"
-
-    return runs_of((day, *said(day)) for day in _days(first, today))
-
-
-def _all_equal(proofs: Sequence[Proof]) -> bool:
-    return all(p.verdict == "equal" for p in proofs)
-
-
-def _copy_days(copies: Sequence[RecordedCopy], first: date, today: date) -> list[DayRun]:
-    """What became of copies, or partitions, on each day."""
-    by_day: dict[date, list[RecordedCopy]] = {}
-    for one in copies:
-        by_day.setdefault(one.at.date(), []).append(one)
-
-    def said(day: date) -> tuple[DayState, str]:
-        here = by_day.get(day, [])
-        counts = {state: sum(x.state == state for x in here) for state in {x.state for x in here}}
-        words = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items()))
-        if any(one.failed for one in here):
-            return "errored", words
-        return ("loaded", words) if here else ("none", "nothing that day")
-
-    return runs_of((day, *said(day)) for day in _days(first, today))
-
-
-def _days(first: date, last: date) -> Iterator[date]:
-    return (first + n * _DAY for n in range((last - first).days + 1))

@@ -64,7 +64,7 @@ class CheckCosts:
 
 
 @dataclass(frozen=True)
-class Finding:
+class ReportFinding:
     """A check that found a difference, or a repair.
 
     Attributes:
@@ -115,7 +115,7 @@ class ReportedTable:
     loaded: LoadedDays | None = None
     history: History | None = None
     checks: CheckCosts | None = None
-    findings: Sequence[Finding] = ()
+    findings: Sequence[ReportFinding] = ()
     copies: Sequence[RecordedCopy] = ()
     tenants: Sequence[ReportedTenant] = ()
     tenant_count: int = 0
@@ -223,15 +223,15 @@ def check_costs(proofs: Sequence[Proof]) -> CheckCosts:
     )
 
 
-def findings_of(proofs: Sequence[Proof], repairs: Sequence[Repair]) -> list[Finding]:
+def findings_of(proofs: Sequence[Proof], repairs: Sequence[Repair]) -> list[ReportFinding]:
     """Checks that found a difference, and repairs; the newest first."""
     checks = {p.check_id: p for p in proofs if p.verdict == "different"}
     found = [
-        Finding("found", p.started_at, _found_words(p), False, (p.evidence,))
+        ReportFinding("found", p.started_at, _found_words(p), False, (p.evidence,))
         for p in checks.values()
     ]
     found += [
-        Finding("repair", r.started_at, _repair_words(r), _ENDS.get(r.outcome), r.evidence)
+        ReportFinding("repair", r.started_at, _repair_words(r), _ENDS.get(r.outcome), r.evidence)
         for r in repairs
     ]
     return sorted(found, key=lambda one: one.at, reverse=True)

@@ -23,9 +23,10 @@ TABLES = {
     **{"orders": INCREMENTAL, "order_lines": INCREMENTAL, "customers": INCREMENTAL},
     **{"events": {"mode": "append", "key": ["id"], "cursor": "at"}, "products": FULL},
     **{"refunds": INCREMENTAL, "a_table_with_a_name_that_is_longer_than_a_phone_is_wide": FULL},
-    "ledger": {"mode": "binlog", "key": ["id"]},
+    **{"ledger": {"mode": "binlog", "key": ["id"]}, "never_loaded": INCREMENTAL},
 }
 SIZES = (390, 820, 1440)
+QUICK = (390, "dark")
 
 
 def of(table: str) -> str:
@@ -75,7 +76,13 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(params=[(size, scheme) for size in SIZES for scheme in ("light", "dark")])
+@pytest.fixture(
+    params=[
+        pytest.param((size, scheme), marks=[] if (size, scheme) == QUICK else [pytest.mark.full])
+        for size in SIZES
+        for scheme in ("light", "dark")
+    ]
+)
 def page(request: pytest.FixtureRequest, browser: Browser, report: Path) -> object:
     """The page with everything open; nothing is asked for, and nothing is complained of."""
     size, scheme = request.param

@@ -72,7 +72,7 @@ def _figures(facts: Sequence[Any], said: Mapping[str, Any] | None) -> LoadFigure
         return LoadFigures(seq, attempt, state, kind, *ends, error)
     return LoadFigures(
         *(seq, attempt, state, kind, *ends, error),
-        datetime.fromisoformat(said["moment"]).replace(tzinfo=UTC),
+        datetime.fromisoformat(moment).replace(tzinfo=UTC) if (moment := said["moment"]) else None,
         *(said["rows"], said["bytes"], said.get("read_bytes", 0), said["query_seconds"]),
         *(said["originals"], said["future"], said.get("backward") or 0, said.get("gone", 0)),
         said.get("source_digest") is not None,

@@ -26,6 +26,7 @@ class RecordedCopy:
         at: when (UTC) readers got it, or what became of it instead.
         state: one word for it.
         failed: whether somebody should look at it.
+        shown: whether readers have, or had, it.
         rows, bytes, seconds: None where nobody counted.
         words: what else there is to say; no values of rows.
     """
@@ -34,6 +35,7 @@ class RecordedCopy:
     at: datetime
     state: str
     failed: bool = False
+    shown: bool = True
     rows: int | None = None
     bytes: int | None = None
     seconds: float | None = None

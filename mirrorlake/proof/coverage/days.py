@@ -128,7 +128,9 @@ def days_proved_alone(
         (p.started_at for p in proofs if p.day is None and p.verdict != "equal"), default=None
     )
     checks: dict[date, list[Proof]] = {}
-    for proof in (p for p in proofs if p.day is not None and p.asked == "partition"):
+    for proof in proofs:
+        if proof.day is None or proof.asked != "partition":
+            continue
         before = checks.get(proof.day, [])
         same = before and before[0].check_id == proof.check_id
         checks[proof.day] = [*before, proof] if same else [proof]

@@ -16,9 +16,9 @@ from mirrorlake.report.calendar import STATES, DayRun, count_days
 from mirrorlake.report.charts import CODES, bars, calendar, legend, strip, top_of
 from mirrorlake.report.figures import (
     PROOFS,
-    Finding,
     MirrorReport,
     ReportedTable,
+    ReportFinding,
     ReportWritten,
     TableProof,
     age_words,
@@ -67,8 +67,8 @@ def write_report(path: Path, report: MirrorReport, option: str) -> ReportWritten
         first=report.first,
         last=report.last,
         tables=len(report.tables),
-        proofs=dict(report.proofs),
-        days=dict(report.days),
+        proofs={str(name): count for name, count in report.proofs.items()},
+        days={str(name): count for name, count in report.days.items()},
         not_right=len(report.not_right),
     )
 
@@ -121,7 +121,7 @@ def _number(count: float | None) -> str:
 class _ShownFinding:
     """A finding with its sign, and where each evidence file is from the page; None: it is gone."""
 
-    of: Finding
+    of: ReportFinding
     code: tuple[str, str]
     links: Sequence[tuple[str, str | None]]
 
@@ -252,7 +252,7 @@ class _Shown:
         sizes: list[float | None] = [None] * count
         for one in self.of.copies:
             number = (one.at.date() - first).days
-            if 0 <= number < count and not one.failed:
+            if 0 <= number < count and one.shown and not one.failed:
                 rows[number] = (rows[number] or 0) + (one.rows or 0)
                 sizes[number] = (sizes[number] or 0) + (one.bytes or 0)
         lines = (("Rows of copies", rows, _number), ("Bytes of copies", sizes, size_words))
@@ -266,11 +266,11 @@ class _Shown:
         if self.of.proof is None:
             return "models are compared with nothing; what their expectations found is below"
         count = self.of.checks.count if self.of.checks else 0
-        if self.of.mode == "tenants" or not count:
+        if self.of.tenant_count or not count:
             return "no check of these days is recorded; not compared is not equal"
         return f"no difference: {plural(count, 'check')} of these days, in what was compared"
 
-    def _finding(self, one: Finding) -> _ShownFinding:
+    def _finding(self, one: ReportFinding) -> _ShownFinding:
         if one.kind == "found":
             code = _BADGES["different"]
         else:
