@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from playwright.sync_api import Browser, Page
 
 from mirrorlake.operations.status.all_tables import named_tables
 from mirrorlake.report.collect import make_report
+from mirrorlake.report.figures import MirrorReport, ReportedTable
 from mirrorlake.report.page.write import write_report
 from tests.support.recorded_mirror import DAY, RecordedMirror, at, windows
 from tests.ui.place import ROOT
@@ -72,8 +74,21 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tables, tenants = named_tables(config, ())
     path = folder / "report.html"
     made = make_report(config, ledger, tables, tenants, days=90, besides=True)
-    write_report(path, made, "--output")
+    write_report(path, counted(made), "--output")
     return path
+
+
+def counted(report: MirrorReport) -> MirrorReport:
+    """The report, as if there were a lake: without one no row is counted."""
+
+    def with_rows(one: ReportedTable, rows: int) -> ReportedTable:
+        if one.status is None or one.status.last_load is None:
+            return one
+        wrong = [x for x in one.not_right if "can't be counted" not in x.words]
+        return replace(one, status=replace(one.status, rows=rows), not_right=wrong)
+
+    tables = [with_rows(one, 81_000 + 7 * n) for n, one in enumerate(report.tables)]
+    return replace(report, tables=tables, not_right=[x for t in tables for x in t.not_right])
 
 
 @pytest.fixture(

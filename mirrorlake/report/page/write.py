@@ -239,7 +239,7 @@ class _Shown:
         lines: list[tuple[str, Sequence[float | None], Any]] = [
             ("Rows of the newest copy" if loaded.copies else "Rows read", loaded.rows, _number),
             ("Bytes written to raw", loaded.bytes, size_words),
-            ("From MySQL’s moment to the load’s end", loaded.behind, age_words),
+            ("Lag of loads", loaded.behind, age_words),
         ]
         return [_chart(*line) for line in lines if any(line[1])]
 
