@@ -16,6 +16,9 @@ from mirrorlake.ledger.loads.load_rows import read_history_start, read_newest_re
 from mirrorlake.ledger.records import Receipt
 from mirrorlake.ledger.tables import LEASES, LOADS
 
+_AT_ONCE = 500
+"""Numbers in one IN list."""
+
 
 class Histories:
     """A part of `Ledger`."""
@@ -47,9 +50,12 @@ class Histories:
             .correlate(LEASES)
             .scalar_subquery()
         )
-        # Every load took its table's lease.
-        query = sa.select(LOADS.c.table_name, LOADS.c.receipt).where(
-            LOADS.c.seq.in_(sa.select(newest).select_from(LEASES))
-        )
+        found: dict[str, Receipt] = {}
+        receipts = sa.select(LOADS.c.table_name, LOADS.c.receipt)
         with self._database.read() as connection:
-            return {name: Receipt.from_json(text) for name, text in connection.execute(query)}
+            # Every load took its table's lease.
+            numbers = [n for n in connection.scalars(sa.select(newest).select_from(LEASES)) if n]
+            for n in range(0, len(numbers), _AT_ONCE):
+                some = receipts.where(LOADS.c.seq.in_(numbers[n : n + _AT_ONCE]))
+                found |= {name: Receipt.from_json(text) for name, text in connection.execute(some)}
+        return found
