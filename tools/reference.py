@@ -33,6 +33,7 @@ GUIDES = {
     "backfill": "models-dagster.md#backfills",
     "invalidate": "models-dagster.md#backfills",
     "alert": "alerts.md",
+    "report": "report.md",
     "cut": "cuts.md",
     "at": "cuts.md",
     "cuts": "cuts-running.md",

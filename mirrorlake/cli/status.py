@@ -53,36 +53,24 @@ def status(
     only if every table is loaded, folded, decided on and found equal by its newest check.
     """
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.other_writers.moved_lake import find_all_moved
-    from mirrorlake.operations.publishers import other_statuses
-    from mirrorlake.operations.status.monitor import not_right
-    from mirrorlake.operations.status.status import moved_models, status_of
-    from mirrorlake.operations.status.tenants import tenants_status
+    from mirrorlake.operations.status.all_tables import all_statuses, named_tables
 
     config = open_contract(config_path)
-    everything = sorted((*config.tables, *config.snapshots), key=lambda contract: contract.name)
-    tables = config.named(tables)
-    tenants = config.split_tenants(tables) if tables else config.tenants
-    others = [name for name in tables if not config.split_tenants([name])]
-    chosen = [config.contract(name) for name in others] if tables else everything
+    chosen, tenants = named_tables(config, tables)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     if history:
-        chosen = [contract for contract in chosen if not contract.landed]
-        _show_history(ledger, chosen, days, as_json=as_json)
+        _show_history(ledger, [c for c in chosen if not c.landed], days, as_json=as_json)
         return
-    found = status_of(config, ledger, chosen) if chosen or not tenants else []
-    moved = find_all_moved(config, ledger, tenants)
-    models = [] if tables else moved_models(config, ledger)
-    every = [*found, *tenants_status(ledger, tenants, moved), *models]
-    others = {} if tables else other_statuses(ledger)
-    wrong = not_right(ledger, chosen, every, others) if strict else None
+    found = all_statuses(config, ledger, chosen, tenants, besides=not tables)
+    every = found.every
+    wrong = found.not_right(ledger) if strict else None
     if as_json:
         show.print_json([_with_attention(s, wrong) for s in every])
     else:
-        _print_status(every, found)
-        for name, published in others.items():
+        _print_status(every, found.tables)
+        for name, published in found.published.items():
             _print_published(name, published)
-        if tenants:
+        if found.tenants:
             words = "Each tenant by itself: `mirrorlake tenants`"
             show.console.print(words, highlight=False, soft_wrap=True)
         if wrong is not None:
@@ -151,17 +139,23 @@ def _print_published(name: str, published: Mapping[str, PublicationStatus | None
 def _show_history(
     ledger: Ledger, chosen: Sequence[TableContract], days: int, *, as_json: bool
 ) -> None:
+    from mirrorlake.ledger import age_of
     from mirrorlake.operations.status.history import history_of
 
-    since = datetime.now(UTC) - timedelta(days=days)
-    stamps = ledger.stamps([c.name for c in chosen])
+    since, names = datetime.now(UTC) - timedelta(days=days), [c.name for c in chosen]
+    loads = ledger.loads_since(since, names[0] if len(names) == 1 else None)
+    costs, stamps, newest = (
+        ledger.costs_since(since),
+        ledger.stamps(names),
+        ledger.newest_loads(names),
+    )
     found = [
         history_of(
-            *(c.name, ledger.loads(c.name), since),
-            costs=ledger.costs(c.name, since),
-            stamp=stamps.get(c.name),
+            *(name, loads.get(name, ())),
+            age_of(newest.get(name), stamp=stamps.get(name)),
+            costs.get(name, ()),
         )
-        for c in chosen
+        for name in names
     ]
     if as_json:
         show.print_json([asdict(h) for h in found])

@@ -18,6 +18,7 @@ ADDS = {
         "snapshot_notices": "mirrorlake.landing.notices:SNAPSHOT_NOTICES",
     },
     "init": {"landing": "mirrorlake.landing.first_contract.options:LANDING"},
+    "recorded copies": {"landing": "mirrorlake.landing.status:landed_copies"},
     "status": {"snapshot": "mirrorlake.landing.status:landed_status"},
     "check": {"snapshot": "mirrorlake.landing.check_command:CHECK"},
     "maintain": {"snapshot": "mirrorlake.landing.upkeep:UPKEEP"},

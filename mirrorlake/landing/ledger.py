@@ -122,6 +122,15 @@ class LandedSnapshots:
         with self._database.read() as connection:
             return [_record(dict(row)) for row in connection.execute(query).mappings()]
 
+    def changed_since(self, moment: datetime) -> list[SnapshotRecord]:
+        """Every table's snapshots that were published, or whose files changed, since a moment
+        (UTC)."""
+        plain = moment.astimezone(UTC).replace(tzinfo=None)
+        at = sa.func.coalesce(SNAPSHOTS.c.published_at, SNAPSHOTS.c.changed_at)
+        query = SNAPSHOTS.select().where(at >= plain).order_by(SNAPSHOTS.c.id)
+        with self._database.read() as connection:
+            return [_record(dict(row)) for row in connection.execute(query).mappings()]
+
     def snapshot(self, table: str, id: int) -> SnapshotRecord | None:
         """One snapshot, None where it was never seen."""
         with self._database.read() as connection:

@@ -4,11 +4,13 @@ proved of its rows, and what somebody should look at. From the ledger alone."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from mirrorlake.config import TableContract
 from mirrorlake.landing.ledger import LandedSnapshots, SnapshotRecord
 from mirrorlake.landing.notices import Notice, SnapshotNotices
 from mirrorlake.ledger import LayerProof, Ledger
+from mirrorlake.operations.status.copies import RecordedCopy
 from mirrorlake.operations.status.layer_status import newest_proof
 from mirrorlake.operations.status.status import NOT_KNOWN, RowsOf, TableStatus
 from mirrorlake.proof.coverage.coverage import ProofStatus
@@ -48,6 +50,24 @@ def landed_status(
         error=moved or _open_words(records, SnapshotNotices(ledger).notices(contract.name)),
         originals={},
     )
+
+
+def landed_copies(ledger: Ledger, since: datetime) -> Mapping[str, Sequence[RecordedCopy]]:
+    """What became of snapshots since a moment, by table."""
+    found: dict[str, list[RecordedCopy]] = {}
+    for one in LandedSnapshots(ledger).changed_since(since):
+        copy = RecordedCopy(
+            name=f"{one.id:014d}",
+            at=one.published_at or one.changed_at,
+            state=one.state,
+            failed=one.state == "refused",
+            shown=one.state == "published",
+            rows=one.rows,
+            bytes=one.bytes,
+            words=one.error or "",
+        )
+        found.setdefault(one.table, []).append(copy)
+    return {name: sorted(copies, key=lambda one: one.at) for name, copies in found.items()}
 
 
 def _open_words(records: Sequence[SnapshotRecord], notices: Mapping[int, Notice]) -> str | None:

@@ -135,7 +135,10 @@ class Receipt:
     @staticmethod
     def from_json(text: str) -> Receipt:
         """Fields that a newer Mirrorlake wrote and this one does not know are left out."""
-        return Receipt(**{k: v for k, v in json.loads(text).items() if k in _OF_RECEIPTS})
+        said = json.loads(text)
+        if said.keys() <= _OF_RECEIPTS:
+            return Receipt(**said)
+        return Receipt(**{k: v for k, v in said.items() if k in _OF_RECEIPTS})
 
 
 _OF_RECEIPTS: Final = frozenset(f.name for f in fields(Receipt))

@@ -27,6 +27,7 @@ from mirrorlake.ledger.proofs.unproved_tables import Marks
 from mirrorlake.ledger.records import Lease
 from mirrorlake.ledger.reports.overview import Overview
 from mirrorlake.ledger.reports.reports import Reports
+from mirrorlake.ledger.reports.since import Since
 from mirrorlake.ledger.sources.change_stamps import Stamps
 from mirrorlake.ledger.sources.columns import Columns
 from mirrorlake.ledger.sources.holds import Holds
@@ -50,6 +51,7 @@ class Ledger(
     Repairs,
     Reports,
     Settled,
+    Since,
     Costs,
     DirtyMarks,
     Files,

@@ -11,6 +11,7 @@ ADDS = {
         "model_partitions": "mirrorlake.models.ledger:MODEL_PARTITIONS",
         "model_checks": "mirrorlake.models.ledger:MODEL_CHECKS",
     },
+    "recorded copies": {"models": "mirrorlake.models.ledger:model_copies"},
     "commands: Models": {
         "run": "mirrorlake.models.cli.run_and_show:run_command",
         "show": "mirrorlake.models.cli.run_and_show:show_command",

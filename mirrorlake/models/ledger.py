@@ -11,14 +11,16 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Literal
 
 import sqlalchemy as sa
 
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.database.database import utc_now, waits_for_server
+from mirrorlake.ledger.lake.lake_heads import OF_MODELS
 from mirrorlake.ledger.tables import DIRTY_MARKS, METADATA
+from mirrorlake.operations.status.copies import RecordedCopy
 
 MODEL_PARTITIONS = sa.Table(
     "model_partitions",
@@ -203,6 +205,39 @@ class ModelRecords:
         with self._database.read() as connection:
             rows = connection.execute(query.order_by(table.partition_key, table.checked_at)).all()
         return [_checks(row) for row in rows]
+
+
+def model_copies(ledger: Ledger, since: datetime) -> Mapping[str, Sequence[RecordedCopy]]:
+    """The partitions that were computed since a moment, and those whose rows were not as expected,
+    by ``model dataset.name``."""
+    plain = _moment(since)
+    computed = MODEL_PARTITIONS.select().where(MODEL_PARTITIONS.c.computed_at >= plain)
+    checked = MODEL_CHECKS.select().where(MODEL_CHECKS.c.checked_at >= plain)
+    with ledger.database.read() as connection:
+        partitions = [_partition(row) for row in connection.execute(computed)]
+        checks = [_checks(row) for row in connection.execute(checked)]
+    found: dict[str, list[RecordedCopy]] = {}
+    for one in partitions:
+        name, at = _shown_key(one.key), one.computed_at or since
+        copy = RecordedCopy(name, at, "computed", rows=one.rows, seconds=one.seconds)
+        found.setdefault(OF_MODELS + one.model, []).append(copy)
+    for one in checks:
+        if wrong := [result for result in one.results if not result.passed]:
+            words = "; ".join(f"{result.name}: {result.said}" for result in wrong)
+            state = "refused" if one.refused else "not as expected"
+            at = one.checked_at or since
+            shown, key = not one.refused, _shown_key(one.key)
+            copy = RecordedCopy(key, at, state, True, shown, one.rows, words=words)
+            found.setdefault(OF_MODELS + one.model, []).append(copy)
+    return {name: sorted(copies, key=lambda one: one.at) for name, copies in found.items()}
+
+
+def _shown_key(key: str) -> str:
+    """A partition's key where it is a day; any other has values of rows."""
+    try:
+        return date.fromisoformat(key).isoformat()
+    except ValueError:
+        return "a partition" if key else "the whole table"
 
 
 def _moment(given: datetime | None) -> datetime:

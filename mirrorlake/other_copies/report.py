@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from html import escape
 from pathlib import Path
 
 from mirrorlake import __version__
@@ -12,35 +11,24 @@ from mirrorlake.errors import ConfigError
 from mirrorlake.other_copies.lines import note_lines, scope_lines, value_lines
 from mirrorlake.other_copies.run import ComparedCopies
 from mirrorlake.other_copies.verdict import ComparedCopy
+from mirrorlake.runtime.pages.page import refuse_other_file, render_page, write_page
 from mirrorlake.runtime.plural import plural
-
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; }
-body { padding: 0 1rem; }
-table { border-collapse: collapse; width: 100%; margin: 1rem 0; }
-th, td { text-align: left; vertical-align: top; }
-th, td { padding: .3rem .6rem; border-bottom: 1px solid #8886; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-.scroll { overflow-x: auto; }
-.equal { color: #157347; } .different { color: #b02a37; } .undecided { color: #8a6100; }
-@media (prefers-color-scheme: dark) {
-  .equal { color: #6fd39a; } .different { color: #ff8a94; } .undecided { color: #e8c25a; }
-}
-"""
 
 
 def refuse_report(path: Path) -> None:
     """See that a page of that name can be made, before anything is compared.
 
     Raises:
-        ConfigError: its name ends in something else.
+        ConfigError: its name ends in something else, or there is a file of it that is no page of
+            ours.
     """
     if path.suffix.lower() not in (".md", ".html"):
         raise ConfigError(
             f"--report {path}: its name ends in neither .md nor .html",
             next_step="Write --report comparison.html",
         )
+    if path.suffix.lower() == ".html":
+        refuse_other_file(path, "--report")
 
 
 def write_report(path: Path, found: ComparedCopies) -> None:
@@ -50,10 +38,12 @@ def write_report(path: Path, found: ComparedCopies) -> None:
         ConfigError: it can't be written, or ends in something else.
     """
     refuse_report(path)
-    maker = _html if path.suffix.lower() == ".html" else _markdown
+    if path.suffix.lower() == ".html":
+        write_page(path, _html(found), "--report")
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(maker(found), encoding="utf-8")
+        path.write_text(_markdown(found), encoding="utf-8")
     except OSError as error:
         raise ConfigError(
             f"--report {path} can't be written: {error.strerror}", next_step="Name another file"
@@ -143,45 +133,17 @@ def _plain(text: str) -> str:
 
 
 def _html(found: ComparedCopies) -> str:
-    title = escape(_title(found))
-    parts = [f"<h1>{title}</h1>", f"<p>{escape(_made())}</p>", f"<p>{_MEANING}</p>"]
-    for one in found.tables:
-        parts.append(
-            f'<h2>{escape(one.table)}: <span class="{one.verdict}">{one.verdict}</span></h2>'
-            f"<p>{escape(one.compared())}</p>"
-        )
-        if rows := [*_rows_of(one)]:
-            parts.append(_grid(("column", "what became of it", "rows", "keys"), rows, number=2))
-        for head, lines in _sections(one):
-            items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-            parts.append(f"<h3>{head}</h3><ul>{items}</ul>")
-        columns = [
-            (c.name, c.type, c.theirs, c.their_type, "; ".join(c.notes)) for c in one.columns
-        ]
-        heads = ("column", "in MySQL", "in the copy", "its type", "note")
-        parts.append(f"<h3>Columns</h3>{_grid(heads, columns)}")
-    if lines := [*_one_sided(found)]:
-        parts.append(f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>")
-    body = "\n".join(parts)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{_STYLE}</style></head>\n<body><main>\n{body}\n"
-        "</main></body></html>\n"
-    )
-
-
-def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]], number: int = -1) -> str:
-    def line(tag: str, cells: Sequence[str]) -> str:
-        scope = ' scope="col"' if tag == "th" else ""
-        shown = [
-            f"<{tag}{scope}{' class=n' if n == number else ''}>{escape(cell)}</{tag}>"
-            for n, cell in enumerate(cells)
-        ]
-        return f"<tr>{''.join(shown)}</tr>"
-
-    body = "".join(line("td", cells) for cells in rows)
-    return (
-        f'<div class="scroll" tabindex="0"><table><thead>{line("th", heads)}</thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+    tables = [
+        {
+            "of": one,
+            "differences": [*_rows_of(one)],
+            "sections": [*_sections(one)],
+            "columns": [
+                (c.name, c.type, c.theirs, c.their_type, "; ".join(c.notes)) for c in one.columns
+            ],
+        }
+        for one in found.tables
+    ]
+    values: dict[str, object] = {"made": _made(), "meaning": _MEANING, "tables": tables}
+    values["others"] = [*_one_sided(found)]
+    return render_page(Path(__file__).parent / "page", "comparison", _title(found), values)

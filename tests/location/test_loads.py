@@ -81,7 +81,7 @@ def test_the_location_is_this(contract_file: Write) -> None:
             pools[0] if pools else None,
         )
     alone = (None, False, "mirrorlake", None)
-    assert seen == {**SNAPSHOT, "cleanup/s": alone, "maintenance": alone}
+    assert seen == {**SNAPSHOT, "cleanup/s": alone, "maintenance": alone, "report": alone}
     assert {f"{k.asset_key.to_user_string()}:{k.name}" for k in graph.asset_check_keys} == CHECKS
     repository = defs.get_repository_def()
     assert {s.name for s in repository.sensor_defs} == {

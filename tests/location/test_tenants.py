@@ -171,7 +171,7 @@ def test_a_table_of_tenants_is_one_chain_without_partitions(tmp_path: Path) -> N
     defs = shops.definitions
     specs = {spec.key.to_user_string(): spec for spec in defs.resolve_all_asset_specs()}
     keys = [f"{layer}/shops/orders" for layer in LAYERS]
-    assert set(specs) == {*keys, "maintenance"}
+    assert set(specs) == {*keys, "maintenance", "report"}
     for before, after in pairwise(keys):
         assert [dep.asset_key.to_user_string() for dep in specs[after].deps] == [before]
     assert {specs[key].group_name for key in keys} == {"shops"}

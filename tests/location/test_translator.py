@@ -73,7 +73,7 @@ def test_an_attribute_is_the_translators(translated: dg.Definitions, attribute: 
 def test_no_key_is_ours_anywhere(translated: dg.Definitions) -> None:
     """Of assets, checks, sensors and steps."""
     graph = translated.resolve_asset_graph()
-    chores = {"cleanup", "maintenance"}
+    chores = {"cleanup", "maintenance", "report"}
     assert {key.path[0] for key in graph.get_all_asset_keys()} == {"lake", *chores}
     assert {key.asset_key.path[0] for key in graph.asset_check_keys} == {"lake"}
     for name in ("moved_s", "unfolded"):

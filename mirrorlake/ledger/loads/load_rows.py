@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC
 from typing import Any
 
@@ -26,13 +25,8 @@ _NEWEST_RECEIPT = (
 def read_loads(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> list[Load]:
     """The loads that fulfil all conditions, in the order of their sequence numbers."""
     joined = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
-    query = (
-        sa.select(LOADS, WINDOWS.c.kind, WINDOWS.c.lo, WINDOWS.c.hi, WINDOWS.c.day)
-        .select_from(joined)
-        .where(*where)
-        .order_by(LOADS.c.seq)
-    )
-    return [_load(dict(row)) for row in connection.execute(query).mappings()]
+    query = sa.select(*_COLUMNS).select_from(joined).where(*where).order_by(LOADS.c.seq)
+    return [_load(*row) for row in connection.execute(query)]
 
 
 def is_running(load: Load) -> sa.ColumnElement[bool]:
@@ -45,23 +39,24 @@ def is_running(load: Load) -> sa.ColumnElement[bool]:
     )
 
 
-def _load(row: Mapping[str, Any]) -> Load:
+_COLUMNS = (
+    *(LOADS.c.seq, LOADS.c.load_id, LOADS.c.attempt, LOADS.c.table_name, LOADS.c.state),
+    *(LOADS.c.raw_table, LOADS.c.parent_snapshot, LOADS.c.snapshot_id, LOADS.c.started_at),
+    *(LOADS.c.finished_at, LOADS.c.receipt, LOADS.c.error, LOADS.c.token, LOADS.c.job_id),
+    *(WINDOWS.c.kind, WINDOWS.c.lo, WINDOWS.c.hi, WINDOWS.c.day),
+)
+
+
+def _load(*row: Any) -> Load:
+    """A row of `_COLUMNS`; there can be a great many."""
+    seq, load_id, attempt, table, state, raw_table, parent, snapshot, started, *rest = row
+    finished, receipt, error, token, job_id, *window = rest
     return Load(
-        seq=row["seq"],
-        load_id=row["load_id"],
-        attempt=row["attempt"],
-        table=row["table_name"],
-        state=row["state"],
-        raw_table=row["raw_table"],
-        window=Window(row["kind"], row["lo"], row["hi"], row["day"]),
-        parent_snapshot=row["parent_snapshot"],
-        snapshot_id=row["snapshot_id"],
-        started_at=row["started_at"].replace(tzinfo=UTC),
-        finished_at=row["finished_at"].replace(tzinfo=UTC) if row["finished_at"] else None,
-        receipt=Receipt.from_json(row["receipt"]) if row["receipt"] else None,
-        error=row["error"],
-        token=row["token"],
-        job_id=row["job_id"],
+        *(seq, load_id, attempt, table, state, raw_table, Window(*window), parent, snapshot),
+        started.replace(tzinfo=UTC),
+        finished.replace(tzinfo=UTC) if finished else None,
+        Receipt.from_json(receipt) if receipt else None,
+        *(error, token, job_id),
     )
 
 

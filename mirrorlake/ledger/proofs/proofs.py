@@ -14,7 +14,8 @@ from mirrorlake.ledger.proofs.proof_records import Proof
 from mirrorlake.ledger.tables import PROOF_OFFSETS, PROOFS
 
 _TIMES = ("source_time", "started_at")
-_PAGE = 200
+_FIRST_PAGE, _PAGE = 10, 200
+"""Proofs that are read at once: most often the newest few say everything."""
 
 
 class Proofs:
@@ -43,22 +44,22 @@ class Proofs:
         """Every proof of a table, oldest first."""
         query = PROOFS.select().where(PROOFS.c.table_name == table).order_by(PROOFS.c.number)
         with self._database.read() as connection:
-            return [_proof(dict(row)) for row in connection.execute(query).mappings()]
+            return [read_proof(dict(row)) for row in connection.execute(query).mappings()]
 
     def newest_proofs(self, table: str) -> Iterator[Proof]:
         """The same, the newest first, read some at a time as they are taken."""
-        before: int | None = None
+        before, page = None, _FIRST_PAGE
         while True:
             query = PROOFS.select().where(PROOFS.c.table_name == table)
             if before is not None:
                 query = query.where(PROOFS.c.number < before)
-            query = query.order_by(PROOFS.c.number.desc()).limit(_PAGE)
+            query = query.order_by(PROOFS.c.number.desc()).limit(page)
             with self._database.read() as connection:
                 rows = [dict(row) for row in connection.execute(query).mappings()]
             if not rows:
                 return
-            before = rows[-1]["number"]
-            yield from (_proof(row) for row in rows)
+            before, page = rows[-1]["number"], _PAGE
+            yield from (read_proof(row) for row in rows)
 
     def proved_tables(self) -> set[str]:
         """The tables of which anything was compared."""
@@ -94,7 +95,8 @@ def _row(proof: Proof) -> dict[str, Any]:
     return row
 
 
-def _proof(row: dict[str, Any]) -> Proof:
+def read_proof(row: dict[str, Any]) -> Proof:
+    """A row of `PROOFS`, which is used up."""
     row["table"] = row.pop("table_name")
     del row["number"]
     for name in _TIMES:

@@ -41,7 +41,7 @@ class Repairs:
         query = REPAIRS.select().where(REPAIRS.c.table_name == table)
         query = query.order_by(REPAIRS.c.started_at, REPAIRS.c.repair_id)
         with self._database.read() as connection:
-            return [_repair(dict(row)) for row in connection.execute(query).mappings()]
+            return [read_repair(dict(row)) for row in connection.execute(query).mappings()]
 
 
 def _row(repair: Repair) -> dict[str, Any]:
@@ -67,7 +67,8 @@ def _row(repair: Repair) -> dict[str, Any]:
     }
 
 
-def _repair(row: dict[str, Any]) -> Repair:
+def read_repair(row: dict[str, Any]) -> Repair:
+    """A row of `REPAIRS`."""
     return Repair(
         repair_id=row["repair_id"],
         table=row["table_name"],

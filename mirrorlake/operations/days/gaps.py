@@ -13,7 +13,8 @@ from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from mirrorlake.config import TableContract
-from mirrorlake.ledger import MOVING, Ledger, Load, OpenWindow
+from mirrorlake.ledger import MOVING, Ledger, Load, OpenWindow, Receipt
+from mirrorlake.ledger.records import Unproved
 from mirrorlake.table.meaning import edits_of
 from mirrorlake.table.windows import days_of
 
@@ -55,11 +56,25 @@ def find_stretches(contract: TableContract, ledger: Ledger, today: date) -> list
         LedgerError: the ledger can't be read.
     """
     loads = ledger.landmarks(contract.name)
-    mark = ledger.unproved(contract.name)
     unread = ledger.open_windows(contract.name)
-    edited = edits_of(ledger.newest_receipt(contract.name), contract)
-    why = mark.reason if mark else f"since it was loaded, {edited}" if edited else None
+    newest = ledger.newest_receipt(contract.name)
+    why = why_unproved(contract, ledger.unproved(contract.name), newest)
     return stretches_of(contract, loads, unread, today, why)
+
+
+def why_unproved(
+    contract: TableContract, mark: Unproved | None, newest: Receipt | None
+) -> str | None:
+    """Why what was read of a table is not known any more to be the source's; None if it is.
+
+    Args:
+        mark: the table's, where it was not read again since.
+        newest: the receipt of its newest successful load.
+    """
+    if mark is not None:
+        return mark.reason
+    edited = edits_of(newest, contract)
+    return f"since it was loaded, {edited}" if edited else None
 
 
 def stretches_of(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from statistics import mean
 
 from mirrorlake.destinations.iceberg.spark.cost import scanned
-from mirrorlake.ledger import MOVING, Cost, Load, Stamp, age_of
+from mirrorlake.ledger import Cost
+from mirrorlake.ledger.reports.since import LoadFigures
 
 
 @dataclass(frozen=True)
@@ -62,47 +63,39 @@ class History:
 
 def history_of(
     table: str,
-    loads: Sequence[Load],
-    since: datetime,
-    now: datetime | None = None,
+    loads: Sequence[LoadFigures],
+    freshness: timedelta | None,
     costs: Sequence[Cost] = (),
-    stamp: Stamp | None = None,
 ) -> History:
-    """The figures of the loads that began at or after ``since`` (UTC), and of the ``costs`` since;
-    pure.
-
-    Args:
-        stamp: the table's: until when it was seen unchanged.
-    """
-    moving = [x for x in loads if x.state == "success" and x.window.kind in MOVING]
-    ended = [load for load in loads if load.started_at >= since and load.finished_at is not None]
+    """The figures of loads that began since a moment, and of the ``costs`` since; pure."""
+    ended = [load for load in loads if load.finished_at is not None]
     good = [load for load in ended if load.state == "success"]
     bad = [load for load in ended if load.state == "errored"]
-    receipts = [load.receipt for load in good if load.receipt is not None]
     seconds = [
         (load.finished_at - load.started_at).total_seconds()
         for load in good
         if load.finished_at is not None
     ]
+    written = sum(load.bytes for load in good)
     return History(
         table=table,
         loads=len(ended),
         errored=len(bad),
         retries=sum(load.attempt > 1 for load in ended),
-        rows=sum(r.rows for r in receipts),
-        bytes=sum(r.bytes for r in receipts),
-        read_bytes=sum(r.read_bytes for r in receipts),
+        rows=sum(load.rows for load in good),
+        bytes=written,
+        read_bytes=sum(load.read_bytes for load in good),
         mean_seconds=round(mean(seconds), 2) if seconds else None,
         longest_seconds=round(max(seconds), 2) if seconds else None,
-        lake_written=sum(r.bytes for r in receipts) + sum(cost.written for cost in costs),
+        lake_written=written + sum(cost.written for cost in costs),
         lake_scanned=scanned(costs),
-        source_seconds=round(sum(r.query_seconds for r in receipts), 2),
-        longest_query=max((r.query_seconds for r in receipts), default=0.0),
-        originals=sum(r.originals for r in receipts),
-        future=sum(r.future for r in receipts),
-        backward=sum(r.backward or 0 for r in receipts),
-        freshness=age_of(moving[-1] if moving else None, now, stamp),
-        reloads=sum(load.window.kind == "reload" for load in good),
-        gone=sum(r.gone for r in receipts),
+        source_seconds=round(sum(load.query_seconds for load in good), 2),
+        longest_query=max((load.query_seconds for load in good), default=0.0),
+        originals=sum(load.originals for load in good),
+        future=sum(load.future for load in good),
+        backward=sum(load.backward for load in good),
+        freshness=freshness,
+        reloads=sum(load.kind == "reload" for load in good),
+        gone=sum(load.gone for load in good),
         last_error=bad[-1].error if bad else None,
     )

@@ -49,11 +49,11 @@ def not_right(
     Raises:
         LedgerError: the ledger can't be read.
     """
-    facts = read_facts(ledger)
+    facts, receipts = read_facts(ledger), ledger.newest_receipts()
     seen: list[Attention] = []
     for contract in (one for one in contracts if not one.landed):
         seen += attention_of(ledger, contract, facts)
-        if edits := edits_of(ledger.newest_receipt(contract.name), contract):
+        if edits := edits_of(receipts.get(contract.name), contract):
             words = f"since it was loaded, {edits}: `mirrorlake sync {contract.name}`"
             seen.append(Attention(contract.name, "unproved", words))
     by_name = {contract.name: contract for contract in contracts}

@@ -19,7 +19,7 @@ from mirrorlake.ledger.records import Unproved
 from mirrorlake.operations.other_writers.moved_lake import find_all_moved, recorded_tables
 from mirrorlake.operations.publishers import PublicationStatus, published_statuses
 from mirrorlake.operations.status.attention import undecided_columns
-from mirrorlake.proof.coverage.coverage import ProofStatus, proof_status
+from mirrorlake.proof.coverage.coverage import ProofStatus, proof_since_mark
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.columns.clean_columns import LOOKS, look_name, read_look, undecided
 from mirrorlake.table.columns.exchanged import EXCHANGED
@@ -109,6 +109,7 @@ class _Known:
     looks: Mapping[str, str]
     open_checks: Mapping[str, tuple[str, int]]
     proved: frozenset[str]
+    marks: Mapping[str, tuple[datetime, str]]
     stamps: Mapping[str, Stamp]
     surplus: Mapping[str, str]
     left_out: Mapping[str, str]
@@ -150,6 +151,7 @@ def status_of(
         looks=ledger.definitions(LOOKS),
         open_checks=ledger.open_checks(),
         proved=frozenset(ledger.proved_tables()),
+        marks=ledger.newest_marks(),
         stamps=ledger.stamps(names),
         surplus=ledger.definitions(SURPLUS),
         left_out=ledger.definitions(LEFT_OUT),
@@ -217,7 +219,8 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
     if moved:
         state, error = "moved", "; ".join(one.said for one in moved)
     trusted = good is not None and not damage and not moved
-    proved = proof_status(ledger, name) if trusted and name in known.proved else None
+    compared = trusted and name in known.proved
+    proved = proof_since_mark(ledger, name, known.marks.get(name)) if compared else None
     return TableStatus(
         table=name,
         mode=contract.mode,

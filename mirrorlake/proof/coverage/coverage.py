@@ -78,7 +78,13 @@ class ProofStatus:
 
 def proof_status(ledger: Ledger, table: str) -> ProofStatus | None:
     """What is proved of a table now; None where nothing is."""
-    mark = ledger.newest_mark(table)
+    return proof_since_mark(ledger, table, ledger.newest_mark(table))
+
+
+def proof_since_mark(
+    ledger: Ledger, table: str, mark: tuple[datetime, str] | None
+) -> ProofStatus | None:
+    """`proof_status`, where somebody knows when the table was last marked unproved."""
     found = _standing_of(ledger.newest_proofs(table), mark[0] if mark else None)
     if found is None:
         return None

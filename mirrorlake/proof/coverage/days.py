@@ -114,6 +114,40 @@ def proved_days(
     return Proved(days, but, min(p.started_at for p in rest), len(checks))
 
 
+def days_proved_alone(
+    proofs: Sequence[Proof], loads: Sequence[Load], marked: datetime | None = None
+) -> dict[date, Proof]:
+    """The days that the newest check of each by itself found equal, with that check; of a table
+    whose keys were found different since, none that is older.
+
+    Args:
+        proofs: the table's, oldest first: those of days, and newer ones of keys.
+        loads, marked: as for `proved_days`.
+    """
+    wrong = max(
+        (p.started_at for p in proofs if p.day is None and p.verdict != "equal"), default=None
+    )
+    checks: dict[date, list[Proof]] = {}
+    for proof in proofs:
+        if proof.day is None or proof.asked != "partition":
+            continue
+        before = checks.get(proof.day, [])
+        same = before and before[0].check_id == proof.check_id
+        checks[proof.day] = [*before, proof] if same else [proof]
+    found: dict[date, Proof] = {}
+    for day, ranges in checks.items():
+        oldest = min(ranges, key=lambda p: p.started_at)
+        older = [at for at in (marked, wrong) if at is not None and oldest.started_at <= at]
+        days = _all_of(ranges)
+        if older or days is None or any(p.verdict != "equal" for p in ranges):
+            continue
+        seen = min(p.through_seq for p in ranges)
+        left = _left_alone(days, [load for load in loads if load.seq > seen])
+        if left is not None and day in left:
+            found[day] = oldest
+    return found
+
+
 def _all_of(proofs: Sequence[Proof]) -> Days | None:
     """The days that each of them compared as a whole in its range."""
     firsts = [p.days_from for p in proofs if p.days_from is not None]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.ledger.reports.since import LoadFigures
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
 from mirrorlake.operations.status.history import history_of
@@ -55,7 +56,8 @@ def test_what_folds_scan_and_write_is_counted(sql: Sql, engine_for: EngineFor) -
     assert (second.step, second.seq) == ("deduped", load.seq + 1)
     assert second.written == size_of(workspace, layer) - deduped.written
     loads = workspace.ledger.loads(contract.name)
-    found = history_of(contract.name, loads, since, costs=costs)
+    figures = [LoadFigures.of(load) for load in loads]
+    found = history_of(contract.name, figures, None, costs)
     assert found.lake_scanned == sum(c.scanned or 0 for c in costs)
     assert found.lake_written == sum(c.written for c in costs) + sum(
         x.receipt.bytes for x in loads if x.receipt

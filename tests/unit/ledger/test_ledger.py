@@ -33,6 +33,7 @@ from mirrorlake.ledger import (
 )
 from mirrorlake.ledger.lake import leases
 from mirrorlake.ledger.lake.lake_heads import LakeHead
+from mirrorlake.ledger.reports.since import LoadFigures
 from mirrorlake.schema.versions import SchemaVersion, schema_version
 
 TABLE = "s.shop.t"
@@ -106,6 +107,43 @@ def test_a_load_goes_from_created_over_pending_to_success(
     assert done.finished_at is not None
     assert done.finished_at.utcoffset() == timedelta(0)
     assert ledger.unsettled_loads(TABLE) == []
+
+
+def test_figures_since_are_those_of_each_load(ledger: Ledger) -> None:
+    """What reports read of all tables at once is what is read of each."""
+    before = datetime.now(UTC) - timedelta(days=1)
+    with ledger.lease(TABLE, "r"), ledger.lease("s.shop.u", "r"):
+        first, other = started(ledger), started(ledger, "s.shop.u")
+        ledger.finish_load(first, 1, RECEIPT)
+        ledger.fail_load(other, "lost")
+        second = started(ledger)
+        ledger.finish_load(second, 2, dataclasses.replace(RECEIPT, rows=8, began=first.seq))
+    for scanned in (3, 4):
+        ledger.record_cost(TABLE, "deduped", first.seq, scanned, 10, 0.5)
+    ledger.record_cost(TABLE, "clean", first.seq, None, 1)
+    found = ledger.loads_since(before)
+    assert {name: [x.seq for x in some] for name, some in found.items()} == {
+        TABLE: [first.seq, second.seq],
+        "s.shop.u": [other.seq],
+    }
+    assert found[TABLE] == [LoadFigures.of(load) for load in ledger.loads(TABLE)]
+    assert [x.rows for x in found[TABLE]] == [RECEIPT.rows, 8]
+    assert found["s.shop.u"][0].error == "lost"
+    assert [*ledger.loads_since(before, "s.shop.u")] == ["s.shop.u"]
+    assert ledger.loads_since(datetime.now(UTC) + timedelta(days=1)) == {}
+    costs = ledger.costs_since(before)[TABLE]
+    assert [(one.step, one.scanned, one.written) for one in costs] == [
+        ("clean", None, 1),
+        ("deduped", 7, 20),
+    ]
+    assert ledger.newest_receipts() == {TABLE: ledger.newest_receipt(TABLE)}
+    assert ledger.loads_numbered({second.seq}) == {second.seq: ledger.loads(TABLE)[1]}
+    assert ledger.landmarks_of_all() == {TABLE: ledger.landmarks(TABLE)}
+    assert ledger.unread_tables() == {"s.shop.u"}
+    assert (ledger.proofs_since(before), ledger.repairs_since(before)) == ({}, {})
+    assert ledger.day_proofs_since(before.date()) == {}
+    ledger.mark_unproved(TABLE, "server", "why")
+    assert ledger.newest_marks() == {TABLE: ledger.newest_mark(TABLE)}
 
 
 def test_a_failure_keeps_its_reason_until_a_later_success_covers_it(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 from mirrorlake.ledger import Cost, Load, Receipt, Window
+from mirrorlake.ledger.reports.since import LoadFigures
 from mirrorlake.operations.status.history import History, history_of
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)
@@ -32,7 +33,6 @@ LOAD = Load(
 
 def test_figures_of_loads_that_ended_since() -> None:
     loads = [
-        replace(LOAD, seq=1, started_at=SINCE - timedelta(microseconds=1)),
         replace(LOAD, seq=2),
         replace(LOAD, seq=3, state="errored", receipt=None, error="lost"),
         replace(LOAD, seq=4, attempt=2, finished_at=SINCE + timedelta(seconds=4)),
@@ -40,7 +40,8 @@ def test_figures_of_loads_that_ended_since() -> None:
         replace(LOAD, seq=6, state="pending", finished_at=None, receipt=None),
     ]
     costs = [Cost("deduped", 2, 70, 20), Cost("verify", 2, 5, 0)]
-    assert history_of("s.d.t", loads, SINCE, SINCE + timedelta(hours=1), costs) == History(
+    figures = [LoadFigures.of(load) for load in loads]
+    assert history_of("s.d.t", figures, timedelta(hours=1), costs) == History(
         table="s.d.t",
         loads=4,
         errored=1,
@@ -65,11 +66,11 @@ def test_figures_of_loads_that_ended_since() -> None:
 
 
 def test_a_table_without_loads_has_no_times() -> None:
-    found = history_of("s.d.t", [], SINCE)
+    found = history_of("s.d.t", [], None)
     assert (found.loads, found.mean_seconds, found.longest_seconds) == (0, None, None)
 
 
 def test_a_scan_that_spark_does_not_tell_is_no_zero() -> None:
     costs = [Cost("deduped", 2, None, 20), Cost("verify", 2, 5, 0)]
-    found = history_of("s.d.t", [], SINCE, costs=costs)
+    found = history_of("s.d.t", [], None, costs)
     assert (found.lake_scanned, found.lake_written) == (None, 20)

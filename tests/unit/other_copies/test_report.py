@@ -46,7 +46,8 @@ def test_html_runs_nothing_and_loads_nothing(tmp_path: Path) -> None:
     page = path.read_text("utf-8")
     assert "script" not in Tags(page).seen
     assert "&lt;script&gt;" in page
-    assert "http" not in page
+    assert "://" not in page
+    assert "default-src &#39;none&#39;" in page
 
 
 def test_markdown_keeps_its_tables_whole(tmp_path: Path) -> None:
@@ -69,6 +70,18 @@ def test_only_the_lossless_is_equal() -> None:
 def test_a_report_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="ends in neither"):
         write_report(tmp_path / "page.pdf", ComparedCopies(()))
+
+
+def test_another_file_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("<p>mine</p>")
+    with pytest.raises(ConfigError, match="is no page of Mirrorlake's"):
+        write_report(path, ComparedCopies((copy_with(),)))
+    assert path.read_text() == "<p>mine</p>"
+    path.unlink()
+    for _ in range(2):  # the second takes the first one's place
+        write_report(path, ComparedCopies((copy_with(),)))
+    assert [*tmp_path.iterdir()] == [path]
 
 
 def test_a_note_promises_nothing_of_a_column_with_losses() -> None:
