@@ -227,7 +227,7 @@ class _Making:
                 self.say(f"{number} of {len(there)}: {contract.name}")
                 try:
                     found = self._tag(contract, cut, place, before[contract.name])
-                    tables += [self._proved(contract, moment, one) for one in found]
+                    tables += [self._proved(contract, cut, moment, one) for one in found]
                 except (_MovedOn, MirrorlakeError) as error:
                     moved = moved or isinstance(error, _MovedOn)
                     left[contract.name] = str(error)
@@ -309,10 +309,10 @@ class _Making:
         fold_table(self.workspace, contract, tag)
         return found
 
-    def _proved(self, contract: TableContract, moment: Moment, one: CutTable) -> CutTable:
-        if moment.connection is None or one.layer != "deduped":
+    def _proved(self, contract: TableContract, cut: Cut, moment: Moment, one: CutTable) -> CutTable:
+        if moment.connection is None:
             return one
-        return prove_table(self.workspace, contract, moment.connection, one)
+        return prove_table(self.workspace, contract, moment.connection, cut, one)
 
 
 _NOT_THERE = "its log was not followed to there: its next sync says why"
