@@ -148,6 +148,11 @@ def test_what_became_of_its_files_and_tags_is_found(
     done = command("check", "--cut", cut.name, workspace=shop)
     assert (done.exit_code, f"names version {head}" in done.output) == (9, True), done.output
     assert "makes a new one" in done.output
+    # The next cut puts the tag back: the version is there.
+    words = list[str]()
+    make_cut(shop, "s", CutTerms(), words.append)
+    assert any(f"tag {cut.tag} was moved or taken away: put back" in one for one in words)
+    assert verdicts(shop, cut, "orders") == changed | {"orders deduped": "as proved"}
     # The table itself.
     shop.lake.catalog.drop_table(Identifier(lake_table.name()[0], "orders").path)
     assert verdicts(shop, cut, "orders") == changed
@@ -210,6 +215,20 @@ def test_a_table_that_differed_then_still_does(
     assert verdicts(shop, cut) == AS_PROVED | {"orders deduped": "different"}
     assert command("check", "--cut", cut.name, workspace=shop).exit_code == 9
     assert Cuts(shop.ledger).all("s")[-1] == cut
+
+
+def test_a_head_that_was_set_back_is_not_what_the_next_cut_has(sql: Sql, shop: Workspace) -> None:
+    """Main of one table after all were shown together: the cut has what MySQL has, of all."""
+    before = version(shop, make_cut(shop, "s", CutTerms(), said).cut, "orders")[1]
+    sql("UPDATE orders SET amount = amount + 1", "UPDATE buyers SET name = 'z'")
+    for one in sync_tables(shop, shop.config.tables):
+        assert one.error is None
+    orders = shop.lake.load(Identifier(_spaces(shop).deduped, "orders"))
+    assert orders is not None
+    orders.manage_snapshots().set_current_snapshot(snapshot_id=before).commit()
+    cut = make_cut(shop, "s", PROVED, said).cut
+    assert {one.proved for one in cut.tables if one.layer == "deduped"} == {"equal"}
+    assert verdicts(shop, cut) == AS_PROVED
 
 
 def test_clones_that_show_something_else_are_found_and_the_next_cut_shows_itself(
