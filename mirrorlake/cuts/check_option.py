@@ -23,7 +23,7 @@ _SHARED: Final = {"table", "cut", "as_json", "config_path"}
 _COLORS: Final = {"as proved": "green", "as counted": "green", "not compared": "yellow"}
 
 
-class CutCheck:
+class CutAgainOption:
     """A cut's versions against what was proved of them, as `check` has it."""
 
     options: Sequence[Callable[[Any], Any]] = (
@@ -58,7 +58,7 @@ class CutCheck:
         return _exit_code(cut, found)
 
 
-CUT_AGAIN: Final = CutCheck()
+CUT_AGAIN: Final = CutAgainOption()
 
 
 def _exit_code(cut: Cut, found: CutAgain) -> int:

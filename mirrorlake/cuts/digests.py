@@ -92,7 +92,7 @@ def digest_again(workspace: Workspace, one: CutTable, kept: CutEvidence) -> Tall
     rows = _row_form(columns, form)
     flags = bool(form["flags"])
     found = _of_rows(workspace.lake, one, columns, rows, flags=flags)
-    if found == Tally(kept.rows, kept.digest):
+    if found is not None and found == Tally(kept.rows, kept.digest):
         return found
     # What DuckDB does not call equal is Spark's to say.
     side = LakeSide(one.identifier, one.snapshot_id, rows, (), "", flags=flags)

@@ -9,12 +9,34 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from mirrorlake.cuts.ledger import CUT_EVIDENCE, CUT_FORMS, CutTable
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.database.database import waits_for_server
+from mirrorlake.ledger.tables import METADATA
+
+if TYPE_CHECKING:
+    from mirrorlake.cuts.ledger import CutTable
+
+CUT_EVIDENCE = sa.Table(
+    "cut_evidence",
+    METADATA,
+    sa.Column("cut", sa.String(64), primary_key=True),
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("layer", sa.String(16), primary_key=True),
+    sa.Column("row_count", sa.BigInteger, nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("form", sa.String(64), nullable=False),
+)
+CUT_FORMS = sa.Table(
+    "cut_forms",
+    METADATA,
+    sa.Column("table_name", sa.String(255), primary_key=True),
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("form", sa.Text, nullable=False),
+)
 
 
 @dataclass(frozen=True)
@@ -72,3 +94,16 @@ class EvidenceOfCuts:
                 (row.table_name, row.layer): CutEvidence(row.row_count, int(row.digest), row.text)
                 for row in connection.execute(query)
             }
+
+
+def forget_evidence(connection: sa.Connection, cut: str, table: str | None = None) -> None:
+    """Forget what was kept of a cut, or of a table of it, and forms that nothing has any more."""
+    mine = CUT_EVIDENCE.c.cut == cut
+    if table is not None:
+        mine = sa.and_(mine, CUT_EVIDENCE.c.table_name == table)
+    connection.execute(CUT_EVIDENCE.delete().where(mine))
+    used = sa.exists().where(
+        CUT_EVIDENCE.c.table_name == CUT_FORMS.c.table_name,
+        CUT_EVIDENCE.c.form == CUT_FORMS.c.name,
+    )
+    connection.execute(CUT_FORMS.delete().where(~used))

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from mirrorlake.cuts.evidence import forget_evidence
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LedgerError
 from mirrorlake.ledger import Ledger
@@ -63,23 +64,6 @@ CUT_KEY_LOOKS = sa.Table(
     METADATA,
     sa.Column("cut", sa.String(64), primary_key=True),
     sa.Column("hidden", sa.Text, nullable=False),
-)
-CUT_EVIDENCE = sa.Table(
-    "cut_evidence",
-    METADATA,
-    sa.Column("cut", sa.String(64), primary_key=True),
-    sa.Column("table_name", sa.String(255), primary_key=True),
-    sa.Column("layer", sa.String(16), primary_key=True),
-    sa.Column("row_count", sa.BigInteger, nullable=False),
-    sa.Column("digest", sa.String(64), nullable=False),
-    sa.Column("form", sa.String(64), nullable=False),
-)
-CUT_FORMS = sa.Table(
-    "cut_forms",
-    METADATA,
-    sa.Column("table_name", sa.String(255), primary_key=True),
-    sa.Column("name", sa.String(64), primary_key=True),
-    sa.Column("form", sa.Text, nullable=False),
 )
 _MAKING, _MADE = "making", "made"
 
@@ -266,21 +250,16 @@ class Cuts:
         """A cut is no more."""
         with self._database.begin() as connection:
             _forget_keys(connection, cut)
-            for table in (CUT_EVIDENCE, CUT_TABLES):
-                connection.execute(table.delete().where(table.c.cut == cut))
+            forget_evidence(connection, cut)
+            connection.execute(CUT_TABLES.delete().where(CUT_TABLES.c.cut == cut))
             connection.execute(CUTS.delete().where(CUTS.c.name == cut))
-            used = sa.exists().where(
-                CUT_EVIDENCE.c.table_name == CUT_FORMS.c.table_name,
-                CUT_EVIDENCE.c.form == CUT_FORMS.c.name,
-            )
-            connection.execute(CUT_FORMS.delete().where(~used))
 
     def leave_out(self, cut: str, table: str) -> None:
         """A table is in a cut no more."""
+        mine = sa.and_(CUT_TABLES.c.cut == cut, CUT_TABLES.c.table_name == table)
         with self._database.begin() as connection:
-            for of in (CUT_EVIDENCE, CUT_TABLES):
-                mine = sa.and_(of.c.cut == cut, of.c.table_name == table)
-                connection.execute(of.delete().where(mine))
+            forget_evidence(connection, cut, table)
+            connection.execute(CUT_TABLES.delete().where(mine))
 
     def tables(self, cut: str) -> dict[str, list[CutTable]]:
         """What was written down of a cut, whether or not it is complete: by table."""

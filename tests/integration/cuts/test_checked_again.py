@@ -49,10 +49,10 @@ def shop(sql: Sql, engine_for: EngineFor) -> Workspace:
         ),
         "CREATE TABLE flagged (id INT PRIMARY KEY, v TEXT)",
         "INSERT INTO flagged VALUES (1, 'a'), (2, 'b')",
-        "CREATE TABLE empty (id INT PRIMARY KEY)",
+        "CREATE TABLE bare (id INT PRIMARY KEY)",
     )
     orders = LOG | {"clean": "table", "columns": {"amount": {"pii": "drop"}}}
-    tables = {"buyers": LOG, "orders": orders, "empty": LOG, "flagged": LOG | {"deletes": "flag"}}
+    tables = {"buyers": LOG, "orders": orders, "bare": LOG, "flagged": LOG | {"deletes": "flag"}}
     workspace = engine_for(tables)
     for cut in Cuts(workspace.ledger).all("s"):  # of other tests
         Cuts(workspace.ledger).forget(cut.name)
@@ -84,7 +84,7 @@ def verdicts(workspace: Workspace, cut: Cut, table: str = "") -> dict[str, str]:
 
 
 AS_PROVED = dict.fromkeys(
-    ("buyers deduped", "empty deduped", "flagged deduped", "orders deduped", "orders clean"),
+    ("buyers deduped", "bare deduped", "flagged deduped", "orders deduped", "orders clean"),
     "as proved",
 )
 
