@@ -9,16 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.database.database import waits_for_server
 from mirrorlake.ledger.tables import METADATA
-
-if TYPE_CHECKING:
-    from mirrorlake.cuts.ledger import CutTable
 
 CUT_EVIDENCE = sa.Table(
     "cut_evidence",
@@ -61,17 +57,17 @@ class EvidenceOfCuts:
     def __init__(self, ledger: Ledger) -> None:
         self._database = ledger.database
 
-    def keep(self, cut: str, one: CutTable, found: CutEvidence) -> None:
+    def keep(self, cut: str, table: str, layer: str, found: CutEvidence) -> None:
         """Write down the evidence of a version; what was kept of it before is replaced."""
         name = hashlib.sha256(found.form.encode()).hexdigest()
-        row = {"cut": cut, "table_name": one.table, "layer": one.layer, "row_count": found.rows}
-        mine = sa.and_(CUT_EVIDENCE.c.cut == cut, CUT_EVIDENCE.c.table_name == one.table)
+        row = {"cut": cut, "table_name": table, "layer": layer, "row_count": found.rows}
+        mine = sa.and_(CUT_EVIDENCE.c.cut == cut, CUT_EVIDENCE.c.table_name == table)
         with self._database.begin() as connection:
-            connection.execute(CUT_EVIDENCE.delete().where(mine, CUT_EVIDENCE.c.layer == one.layer))
-            of_table = CUT_FORMS.c.table_name == one.table
+            connection.execute(CUT_EVIDENCE.delete().where(mine, CUT_EVIDENCE.c.layer == layer))
+            of_table = CUT_FORMS.c.table_name == table
             known = sa.select(CUT_FORMS.c.name).where(of_table, CUT_FORMS.c.name == name)
             if connection.scalar(known) is None:
-                form = {"table_name": one.table, "name": name, "form": found.form}
+                form = {"table_name": table, "name": name, "form": found.form}
                 connection.execute(CUT_FORMS.insert().values(form))
             values = row | {"digest": str(found.digest), "form": name}
             connection.execute(CUT_EVIDENCE.insert().values(values))

@@ -51,7 +51,7 @@ def prove_table(
     try:
         if one.layer != "deduped":
             found = digest_clean(workspace.lake, one)
-            EvidenceOfCuts(workspace.ledger).keep(cut.name, one, found)
+            EvidenceOfCuts(workspace.ledger).keep(cut.name, one.table, one.layer, found)
             return one
         return _prove(workspace, contract, connection, cut, one)
     except MirrorlakeError as error:
@@ -76,7 +76,8 @@ def _prove(
     # What DuckDB does not call equal is Spark's to say.
     alike = local is not None and local.tally == ours
     theirs = ours if alike else _by_spark(workspace, sides)
-    EvidenceOfCuts(workspace.ledger).keep(cut.name, one, evidence_of(target, theirs))
+    kept = evidence_of(target, theirs)
+    EvidenceOfCuts(workspace.ledger).keep(cut.name, one.table, one.layer, kept)
     rows, keeps = plural(ours.rows, "row"), contract.deletes == "ignore"
     if ours == theirs:
         return replace(one, proved="equal", words=f"{rows}, all compared")

@@ -30,12 +30,11 @@ def forms(ledger: Ledger) -> int:
 
 def test_evidence_is_kept_with_its_cut_and_goes_with_it(ledger: Ledger) -> None:
     kept, cuts = EvidenceOfCuts(ledger), Cuts(ledger)
-    clean = replace(TABLE, layer="clean")
     for name in ("first", "second"):
         cuts.begin(replace(CUT, name=name))
-        kept.keep(name, TABLE, replace(KEPT, rows=1))
-        kept.keep(name, TABLE, KEPT)
-        kept.keep(name, clean, replace(KEPT, form="other"))
+        kept.keep(name, TABLE.table, "deduped", replace(KEPT, rows=1))
+        kept.keep(name, TABLE.table, "deduped", KEPT)
+        kept.keep(name, TABLE.table, "clean", replace(KEPT, form="other"))
     key = (TABLE.table, "deduped")
     assert (kept.of("first")[key], kept.of("none")) == (KEPT, {})
     assert forms(ledger) == 2  # one for all cuts of a table that share it
