@@ -128,12 +128,14 @@ def test_what_became_of_its_files_and_tags_is_found(
     sql("UPDATE orders SET amount = amount + 1", "UPDATE buyers SET name = 'x'")
     for one in sync_tables(shop, shop.config.tables):
         assert one.error is None
-    for table, layer, damage in FAULTS:
+    for table, layer, damage, words in FAULTS:
         (path, *_) = files(shop, cut, table, layer)
         before = path.read_bytes()
         damage(path)
-        found = {one: was for one, was in verdicts(shop, cut, table).items() if was != "as proved"}
-        assert found == {f"{table} {layer}": "changed"}, damage
+        name = next(one for one in cut.names if one.endswith(f".{table}"))
+        [found] = [o for o in look_again(shop, cut, name).tables if o.verdict != "as proved"]
+        assert (found.layer, found.verdict) == (layer, "changed"), damage
+        assert words in found.words, damage
         path.write_bytes(before)
     # Its tags: moved, then taken away.
     lake_table, snapshot = version(shop, cut, "orders")
@@ -159,14 +161,19 @@ def test_what_became_of_its_files_and_tags_is_found(
 
 
 def _flip_a_value(path: Path) -> None:
-    """Another value of the first row, in a file that is as good as the one before."""
-    table = pq.ParquetFile(path).read()
-    name = "id" if "id" in table.column_names else table.column_names[0]
-    at = table.column_names.index(name)
-    values = table.column(name).to_pylist()
-    changed = pa.array([values[0] + 1000, *values[1:]], table.schema.field(at).type)
-    table = table.set_column(at, table.schema.field(at), changed)
-    pq.write_table(table, path)
+    """Another value of the first row, in a file that is as good as the one before, and as long."""
+    table = pq.ParquetFile(path).read().replace_schema_metadata(None)
+    at, field = table.column_names.index("id"), table.schema.field("id")
+    values = table.column("id").to_pylist()
+    changed = pa.array([values[0] + 1000, *values[1:]], field.type)
+    size, made = path.stat().st_size, pa.BufferOutputStream()
+    pq.write_table(
+        table.set_column(at, field, changed), made, compression="zstd", store_schema=False
+    )
+    text = made.getvalue().to_pybytes()
+    footer = len(text) - 8 - int.from_bytes(text[-8:-4], "little")
+    assert len(text) <= size
+    path.write_bytes(text[:footer] + bytes(size - len(text)) + text[footer:])
 
 
 def _flip_a_byte(path: Path) -> None:
@@ -183,10 +190,15 @@ def _cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
 
 
-FAULTS: list[tuple[str, str, Callable[[Path], None]]] = [
-    *(("orders", "deduped", damage) for damage in (_flip_a_value, _flip_a_byte, _cut, Path.unlink)),
-    ("buyers", "deduped", _flip_a_value),
-    *(("orders", "clean", damage) for damage in (_flip_a_value, _flip_a_byte, Path.unlink)),
+FAULTS: list[tuple[str, str, Callable[[Path], None], str]] = [
+    ("orders", "deduped", _flip_a_value, "99 rows, with other values"),
+    ("orders", "deduped", _flip_a_byte, ""),
+    ("orders", "deduped", _cut, " bytes of "),
+    ("orders", "deduped", Path.unlink, "is not there"),
+    ("buyers", "deduped", _flip_a_value, "2 rows, with other values"),
+    ("orders", "clean", _flip_a_value, "99 rows, with other values"),
+    ("orders", "clean", _flip_a_byte, ""),
+    ("orders", "clean", Path.unlink, "is not there"),
 ]
 
 
