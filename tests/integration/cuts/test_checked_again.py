@@ -167,9 +167,8 @@ def _flip_a_value(path: Path) -> None:
     values = table.column("id").to_pylist()
     changed = pa.array([values[0] + 1000, *values[1:]], field.type)
     size, made = path.stat().st_size, pa.BufferOutputStream()
-    pq.write_table(
-        table.set_column(at, field, changed), made, compression="zstd", store_schema=False
-    )
+    least: Any = {"write_statistics": False, "use_dictionary": False, "store_schema": False}
+    pq.write_table(table.set_column(at, field, changed), made, compression="zstd", **least)
     text = made.getvalue().to_pybytes()
     footer = len(text) - 8 - int.from_bytes(text[-8:-4], "little")
     assert len(text) <= size
