@@ -83,9 +83,11 @@ OF_SHOWN_TOGETHER = ("show.staged", "show.written", "show.before", "show.done", 
 that nothing names; before and after the step that moves them; the ledger knows."""
 OF_SHOWN_ONE_BY_ONE = ("show.one",)
 """Where the catalog can't: after each table."""
-OF_CUTS = ("cut.begun", "cut.tagged", "cut.made", "cut.clone_written")
+OF_CUTS = ("cut.begun", "cut.tagged", "cut.made", "cut.clone_written", "cut.clones_moved")
 """On the way of a cut: before its first table is tagged, before it is listed, before readers of the
-newest cut see it, and before the catalog names what they see."""
+newest cut see it, before the catalog names what they see, and before clean views are made there."""
+OF_CLEAN_AT_CUT = ("cut.clean_renewed",)
+"""Where rules changed: the view of the newest cut has them, and clean has not."""
 OF_CLONED_CUTS = ("cut.clone_tagged",)
 """On the way of a clone of a cut: its versions are kept, and nobody sees them."""
 OF_RECORDS = ("records.begun", "records.file", "records.manifest", "records.sent")

@@ -1,7 +1,8 @@
 """The checks of a source's cuts: its tables equal MySQL's, and its foreign keys hold.
 
 They are about the newest cut, as the ledger has it, and read no table: the comparison was the
-cut's. The job reports the same verdicts.
+cut's. The job reports the same verdicts. One more reads the cut's rows again: `still_as_proved`,
+when it is executed by itself.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,14 +21,17 @@ from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.cuts.ledger import Cut
+    from mirrorlake.cuts.recheck import CutAgain
 
-EQUAL, KEYS = "equals_mysql", "foreign_keys"
+EQUAL, KEYS, STILL = "equals_mysql", "foreign_keys", "still_as_proved"
 """The checks' names."""
 DESCRIPTIONS = {
     EQUAL: "Every table of the newest cut equals MySQL at its place, row by row. A table that was "
     "not compared, or is not in the cut, is a warning.",
     KEYS: "Of each foreign key between tables of the newest cut, no row is without its parent. A "
     "key that could not be compared, or seen, is a warning.",
+    STILL: "Every row of the newest cut is read again, and is what was proved: no file of it is "
+    "damaged, no tag was moved. MySQL is not asked. Execute it by itself: it reads whole tables.",
 }
 _ERROR, _WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
 
@@ -43,11 +47,11 @@ class CutCheck:
 
 
 def build_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
-    """Both, for each source with cuts."""
+    """All of them, for each source with cuts."""
     return [
-        _check(source, tables, name)
+        check
         for source, tables in followed_by_source(mirror).items()
-        for name in VERDICTS
+        for check in (*(_check(source, tables, name) for name in VERDICTS), _still(source, tables))
     ]
 
 
@@ -76,10 +80,40 @@ def _check(source: str, tables: Sequence[MirroredTable], name: str) -> dg.AssetC
     return check
 
 
+def _still(source: str, tables: Sequence[MirroredTable]) -> dg.AssetChecksDefinition:
+    names = tables[0].names
+
+    @dg.asset_check(
+        asset=cuts_key(source, names),
+        name=STILL,
+        required_resource_keys=names.all_of({"mirrorlake"}),
+        description=DESCRIPTIONS[STILL],
+    )
+    def check(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        from mirrorlake.cuts.ledger import Cuts
+        from mirrorlake.cuts.recheck import look_again
+
+        with dagster_errors():
+            workspace = names.resources(context).mirrorlake.workspace
+            cuts = Cuts(workspace.ledger).all(source)
+            again = look_again(workspace, cuts[-1], say=context.log.info) if cuts else None
+            if again is not None and again.failures:
+                raise again.failures[0][1]  # that it could not be looked at is no verdict
+        found = still_verdict(cuts[-1], again) if again is not None else _NONE
+        return dg.AssetCheckResult(
+            passed=found.passed,
+            severity=found.severity,
+            description=found.words,
+            metadata=found.metadata,
+        )
+
+    return check
+
+
 def cut_evaluations(
     cut: "Cut", names: Names, followed: Sequence[str]
 ) -> list[dg.AssetCheckEvaluation]:
-    """Both verdicts, of a step that is not the checks'.
+    """The verdicts that read no table, of a step that is not the checks'.
 
     Args:
         followed: the source's tables that follow its log.
@@ -154,6 +188,27 @@ def keys_verdict(cut: "Cut | None", _: Sequence[str] = ()) -> CutCheck:
     unsure = keys.hidden or any(one.verdict == "not compared" for one in keys.keys)
     passed = not orphans and not unsure
     return CutCheck(passed, _ERROR if passed or wrong else _WARN, words, metadata)
+
+
+def still_verdict(cut: "Cut", again: "CutAgain") -> CutCheck:
+    """Whether what was proved of a cut is still what its versions have."""
+    rows = [(one.table, one.layer, one.verdict, one.words) for one in again.tables]
+    table = markdown(("table", "layer", "verdict", ""), rows)
+    keys = [(f"{o.table} {o.name}", o.verdict, o.words) for o in again.foreign_keys]
+    metadata = {**_of(cut), "versions": dg.MetadataValue.md(table)}
+    if keys:
+        listed = markdown(("foreign key", "verdict", ""), keys)
+        metadata["foreign keys"] = dg.MetadataValue.md(listed)
+    if again.shown:
+        metadata["shown otherwise"] = "; ".join(again.shown)
+    passed = again.verdict == "as proved"
+    unsure = again.verdict == "not compared"
+    wrong = [f"{one.table} ({one.layer}): {one.words}" for one in again.tables
+             if one.verdict == again.verdict]  # fmt: skip
+    words = "; ".join([f"{plural(len(again.tables), 'version')}: {again.verdict}", *wrong[:3]])
+    if passed:
+        words = f"{plural(len(again.tables), 'version')}: as proved"
+    return CutCheck(passed, _WARN if unsure else _ERROR, words, metadata)
 
 
 def _number(count: int | None) -> str:

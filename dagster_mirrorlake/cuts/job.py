@@ -78,6 +78,7 @@ def _cut(
 ) -> Iterator[Any]:
     from mirrorlake.cuts.due import due_terms
     from mirrorlake.cuts.make import make_cut
+    from mirrorlake.cuts.report import NOT_IN_CUT
 
     names = tables[0].names
     with dagster_errors():
@@ -96,6 +97,11 @@ def _cut(
         context.log.warning("table %s: not in the cut: %s", table, why)
     for table, why in made.near.items():
         context.log.info("table %s: near the cut: %s", table, why)
+    if made.shown is not None:
+        for table, why in made.shown.without.items():
+            context.log.warning("table %s: its clean view shows no cut: %s", table, why)
+        for name in made.shown.left:
+            context.log.warning("%s is not shown any more: %s", name, NOT_IN_CUT)
     if made.not_shown is not None:
         context.log.warning("readers of the newest cut keep the one before: %s", made.not_shown)
     yield cut_materialization(made.cut, names, made.left_out)

@@ -14,7 +14,11 @@ ADDS = {
         "cut_tables": "mirrorlake.cuts.ledger:CUT_TABLES",
         "cut_foreign_keys": "mirrorlake.cuts.ledger:CUT_KEYS",
         "cut_key_looks": "mirrorlake.cuts.ledger:CUT_KEY_LOOKS",
+        "cut_evidence": "mirrorlake.cuts.evidence:CUT_EVIDENCE",
+        "cut_forms": "mirrorlake.cuts.evidence:CUT_FORMS",
     },
+    "clean views: followers": {"cuts": "mirrorlake.cuts.clean_views:FOLLOWER"},
+    "check: others": {"cut": "mirrorlake.cuts.check_option:CUT_AGAIN"},
     "models: read at": {"cuts": "mirrorlake.cuts.readable:ReadableCuts"},
     "commands: Prove and repair": {
         "cut": "mirrorlake.cuts.cli:cut",

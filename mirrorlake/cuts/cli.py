@@ -20,7 +20,15 @@ from mirrorlake.cli.attention import ATTENTION
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.reports import DIFFERENT
 from mirrorlake.cuts.config import CutsConfig
-from mirrorlake.cuts.report import GONE, key_name, keys_sentence, reads_of, title_of
+from mirrorlake.cuts.report import (
+    CLEAN_IN_SPARK,
+    GONE,
+    NOT_IN_CUT,
+    key_name,
+    keys_sentence,
+    reads_of,
+    title_of,
+)
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -96,12 +104,16 @@ def cut(
 
 
 def _print_made(made: MadeCut, *, proved: bool) -> None:
+    from mirrorlake.cuts.shown import ShownCut
+
     _print_cut(made.cut, proved=proved)
     if made.shown is not None:
         how = "" if made.shown.together else ", table by table"
         words = f"It is shown as {', '.join(made.shown.namespaces)}{how}"
         show.console.print(escape(words), highlight=False, soft_wrap=True)
-    for head, tables in (("not in it", made.left_out), ("near it", made.near)):
+    shown = made.shown or ShownCut((), together=True)
+    parts = (("not in it", made.left_out), ("near it", made.near), ("no clean view", shown.without))
+    for head, tables in (*parts, ("not shown any more", dict.fromkeys(shown.left, NOT_IN_CUT))):
         for table, why in tables.items():
             text = f"[yellow]{head}[/]: {escape(table)}: {escape(why)}"
             show.errors.print(text, highlight=False, soft_wrap=True)
@@ -113,7 +125,9 @@ def _exit_code(made: MadeCut, *, proved: bool) -> int:
         return DIFFERENT
     orphans = made.cut.foreign_keys and made.cut.foreign_keys.with_orphans
     uncompared = proved and states - {"equal"}
-    return ATTENTION if made.left_out or made.not_shown or orphans or uncompared else 0
+    without = made.shown is not None and made.shown.without
+    wrong = made.left_out or made.not_shown or without or orphans or uncompared
+    return ATTENTION if wrong else 0
 
 
 def _refuse_together(asked: CutTerms, *, due: bool) -> None:
@@ -257,7 +271,10 @@ def at(name: str, table: str | None, config_path: Path, as_json: bool) -> None:
             next_step=f"It has {show.first_of(found.names)}",
         )
     gone = _gone(config, tables)
-    reads = [{"any": GONE} if one in gone else reads_of(found, one) for one in tables]
+    reads = [
+        {"any": GONE} if one in gone else reads_of(found, one) | _clean_read(config, found, one)
+        for one in tables
+    ]
     if as_json:
         listed = [asdict(one) | {"read": read} for one, read in zip(tables, reads, strict=True)]
         show.print_json(_as_json(found) | {"tables": listed})
@@ -272,6 +289,21 @@ def at(name: str, table: str | None, config_path: Path, as_json: bool) -> None:
             show.console.print(escape(f"  {engine:10} {text}"), highlight=False, soft_wrap=True)
     show.console.print()
     _print_keys(found, {one.table for one in tables})
+
+
+def _clean_read(config: Config, found: Cut, one: CutTable) -> dict[str, str]:
+    """How clean of a table is read at a cut, where clean is a view: by the rules of now."""
+    from mirrorlake.cuts.clean_views import clean_of_version, columns_at
+    from mirrorlake.ledger import Ledger
+
+    contract = next((c for c in config.tables if c.name == one.table), None)
+    if contract is None or contract.clean != "view" or one.snapshot_id is None:
+        return {}
+    lake, ledger = _lake(config), Ledger(config.ledger.url, config.ledger.wait)
+    then = columns_at(lake, one)
+    over = f"{one.identifier.sql} VERSION AS OF '{found.tag}'"
+    text = clean_of_version(lake, ledger, contract, then, over) if then is not None else None
+    return {CLEAN_IN_SPARK: text.sql} if text is not None else {}
 
 
 def _gone(config: Config, tables: list[CutTable]) -> set[CutTable]:

@@ -15,7 +15,7 @@ from mirrorlake.config import Config
 from mirrorlake.cuts.config import CutsConfig, SourceCuts
 from mirrorlake.cuts.ledger import Cuts
 from mirrorlake.cuts.make import CutTerms, make_cut
-from mirrorlake.cuts.report import keys_sentence, title_of
+from mirrorlake.cuts.report import NOT_IN_CUT, keys_sentence, title_of
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.following.between_rounds import OnTaken
@@ -92,6 +92,8 @@ class DueCuts:
         say(f"cut {title_of(made.cut)}. {keys_sentence(made.cut.foreign_keys)}")
         for table, why in made.left_out.items():
             say(f"cut {made.cut.name}: not in it: {table}: {why}")
+        for name in made.shown.left if made.shown is not None else ():
+            say(f"cut {made.cut.name}: {name} is not shown any more: {NOT_IN_CUT}")
         for one in made.cut.tables:
             if one.proved == "different":
                 say(f"cut {made.cut.name}: {one.table} differs from MySQL: {one.words}")

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from mirrorlake.cuts.evidence import forget_evidence
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LedgerError
 from mirrorlake.ledger import Ledger
@@ -249,6 +250,7 @@ class Cuts:
         """A cut is no more."""
         with self._database.begin() as connection:
             _forget_keys(connection, cut)
+            forget_evidence(connection, cut)
             connection.execute(CUT_TABLES.delete().where(CUT_TABLES.c.cut == cut))
             connection.execute(CUTS.delete().where(CUTS.c.name == cut))
 
@@ -256,6 +258,7 @@ class Cuts:
         """A table is in a cut no more."""
         mine = sa.and_(CUT_TABLES.c.cut == cut, CUT_TABLES.c.table_name == table)
         with self._database.begin() as connection:
+            forget_evidence(connection, cut, table)
             connection.execute(CUT_TABLES.delete().where(mine))
 
     def tables(self, cut: str) -> dict[str, list[CutTable]]:

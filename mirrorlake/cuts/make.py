@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, Final
 
 from pymysql.connections import Connection
@@ -29,7 +30,7 @@ from mirrorlake.cuts.moment import Moment, open_moment
 from mirrorlake.cuts.others import add_others, other_tables
 from mirrorlake.cuts.prove import prove_table
 from mirrorlake.cuts.shown import ShownCut, show_newest, why_not_shown
-from mirrorlake.cuts.tags import leave_out, shown_of, tag_shown
+from mirrorlake.cuts.tags import leave_out, put_back_tags, shown_of, tag_shown
 from mirrorlake.errors import ConfigError, LakeError, LeaseHeld, MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.operations.following.follower import followed_tables
@@ -199,6 +200,10 @@ class _Making:
     def __post_init__(self) -> None:
         self.cuts = Cuts(self.workspace.ledger)
 
+    @cached_property
+    def _older(self) -> list[Cut]:
+        return self.cuts.all(self.source)
+
     def attempt(
         self, contracts: Sequence[TableContract], failed: dict[str, str], *, last: bool
     ) -> tuple[Cut, dict[str, str], dict[str, str]] | None:
@@ -227,7 +232,7 @@ class _Making:
                 self.say(f"{number} of {len(there)}: {contract.name}")
                 try:
                     found = self._tag(contract, cut, place, before[contract.name])
-                    tables += [self._proved(contract, moment, one) for one in found]
+                    tables += [self._proved(contract, cut, moment, one) for one in found]
                 except (_MovedOn, MirrorlakeError) as error:
                     moved = moved or isinstance(error, _MovedOn)
                     left[contract.name] = str(error)
@@ -305,14 +310,16 @@ class _Making:
             refuse_elsewhere(leased, contract, place, before)
             found.extend(shown_of(leased, plan))
             tag_shown(leased, contract, cut, found)
+            for older, one in put_back_tags(leased, contract, self._older):
+                self.say(f"{one.identifier}: tag {older.tag} was moved or taken away: put back")
 
         fold_table(self.workspace, contract, tag)
         return found
 
-    def _proved(self, contract: TableContract, moment: Moment, one: CutTable) -> CutTable:
-        if moment.connection is None or one.layer != "deduped":
+    def _proved(self, contract: TableContract, cut: Cut, moment: Moment, one: CutTable) -> CutTable:
+        if moment.connection is None:
             return one
-        return prove_table(self.workspace, contract, moment.connection, one)
+        return prove_table(self.workspace, contract, moment.connection, cut, one)
 
 
 _NOT_THERE = "its log was not followed to there: its next sync says why"

@@ -47,8 +47,9 @@ def add_others(
         try:
             found = _tagged(workspace, contract, cut)
             assert moment.connection is not None  # noqa: S101 (who asks for these has it proved)
-            first, *clean = found
-            proved = prove_table(workspace, contract, moment.connection, first)
+            proved, *clean = (
+                prove_table(workspace, contract, moment.connection, cut, one) for one in found
+            )
             if proved.proved == "equal":
                 tables += [proved, *clean]
                 continue

@@ -15,7 +15,9 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
-from mirrorlake.cuts.ledger import CutTable
+from mirrorlake.cuts.digests import digest_clean, evidence_of
+from mirrorlake.cuts.evidence import EvidenceOfCuts
+from mirrorlake.cuts.ledger import Cut, CutTable
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.proof.comparing.compare import MOST_ROWS
@@ -33,22 +35,35 @@ from mirrorlake.workspace import Workspace
 
 
 def prove_table(
-    workspace: Workspace, contract: TableContract, connection: Connection[Any], one: CutTable
+    workspace: Workspace,
+    contract: TableContract,
+    connection: Connection[Any],
+    cut: Cut,
+    one: CutTable,
 ) -> CutTable:
     """Compare every row of a table's deduped at a cut; what was found. Of tables larger than
-    `MOST_ROWS` that differ, only how many rows each side has.
+    `MOST_ROWS` that differ, only how many rows each side has. The digest of the lake's rows is
+    kept, so that it can be seen later whether they are the same. Of a clean table, that is all.
 
     Args:
         connection: a session that sees MySQL as it was at the cut's place.
     """
     try:
-        return _prove(workspace, contract, connection, one)
+        if one.layer != "deduped":
+            found = digest_clean(workspace.lake, one)
+            EvidenceOfCuts(workspace.ledger).keep(cut.name, one.table, one.layer, found)
+            return one
+        return _prove(workspace, contract, connection, cut, one)
     except MirrorlakeError as error:
         return replace(one, proved="not compared", words=str(error))
 
 
 def _prove(
-    workspace: Workspace, contract: TableContract, connection: Connection[Any], one: CutTable
+    workspace: Workspace,
+    contract: TableContract,
+    connection: Connection[Any],
+    cut: Cut,
+    one: CutTable,
 ) -> CutTable:
     target = resolve_target(workspace, contract, connection)
     mirror = replace(target.mirror, snapshot=one.snapshot_id)
@@ -61,6 +76,8 @@ def _prove(
     # What DuckDB does not call equal is Spark's to say.
     alike = local is not None and local.tally == ours
     theirs = ours if alike else _by_spark(workspace, sides)
+    kept = evidence_of(target, theirs)
+    EvidenceOfCuts(workspace.ledger).keep(cut.name, one.table, one.layer, kept)
     rows, keeps = plural(ours.rows, "row"), contract.deletes == "ignore"
     if ours == theirs:
         return replace(one, proved="equal", words=f"{rows}, all compared")

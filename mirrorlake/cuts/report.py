@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from mirrorlake.cuts.ledger import Cut, CutKey, CutKeys, CutTable
 
 GONE = "this version is there no more: a rule took values away, or other hands removed it"
+CLEAN_IN_SPARK = "clean"
+"""What the query is called that shows clean of a version, where clean is a view."""
+NOT_IN_CUT = "it is not in this cut; one with --others has tables of other modes"
+"""Why readers of the newest cut see a table no more."""
 NAMED = 3
 """Tables that a sentence names."""
 

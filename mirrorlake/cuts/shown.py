@@ -12,18 +12,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from mirrorlake.cuts.clean_views import CutViews, drop_views
 from mirrorlake.cuts.config import AT_CUT
 from mirrorlake.cuts.ledger import Cut, CutTable
 from mirrorlake.cuts.tags import layers_of, remove_tags, tag_versions
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables.shown_clones import (
     ShownVersion,
     drop_clones,
+    not_a_clone,
     show_clones,
     shown_tags,
+    shown_versions,
 )
 from mirrorlake.errors import ConfigError, LakeError, MirrorlakeError
 from mirrorlake.failpoints import failpoint
@@ -39,10 +43,14 @@ class ShownCut:
     Attributes:
         namespaces: that show it.
         together: whether readers saw all of its tables come in one step.
+        without: tables whose clean view is not there → why.
+        left: tables there that the cut before had, and this one has not.
     """
 
     namespaces: tuple[str, ...]
     together: bool
+    without: dict[str, str] = field(default_factory=dict[str, str])
+    left: tuple[str, ...] = ()
 
 
 def why_not_shown(cut: Cut, left_out: Mapping[str, str]) -> str | None:
@@ -64,7 +72,28 @@ def show_newest(workspace: Workspace, cut: Cut) -> ShownCut:
         LakeError: the catalog or the storage failed, or a table of one of these names is no clone;
             they show the cut before.
     """
-    return _show(workspace, cut, AT_CUT, cut.tag)
+    views = CutViews(workspace, cut)
+    for name in views.names():
+        _refuse_strange(workspace.lake, name)
+    views.withdraw()
+    spaces = dict.fromkeys(name.namespace for name in sorted(views.names(), key=str))
+    deduped = {f"{one.namespace}{AT_CUT}" for one in cut.tables if one.layer == "deduped"}
+    before = shown_versions(workspace.lake, deduped)
+    shown = _show(workspace, cut, AT_CUT, cut.tag, [*spaces])
+    failpoint("cut.clones_moved")
+    now = {Identifier(f"{one.namespace}{AT_CUT}", one.lake_table) for one in cut.tables}
+    left = tuple(sorted(str(name) for name in before if name not in now))
+    return replace(shown, without=views.write(), left=left)
+
+
+def _refuse_strange(lake: Lake, name: Identifier) -> None:
+    """See that no table that is no clone has a view's name.
+
+    Raises:
+        LakeError: one has.
+    """
+    if lake.load(name) is not None and name not in shown_versions(lake, {name.namespace}):
+        raise not_a_clone(name)
 
 
 def clone_cut(workspace: Workspace, cut: Cut, name: str) -> ShownCut:
@@ -115,6 +144,8 @@ def drop_clone_of_cut(workspace: Workspace, name: str) -> list[str]:
             found += [o.namespace for o in mine if _has_tag(workspace, o, f"clone_{name}")]
             remove_tags(workspace, contract, mine, f"clone_{name}")
         found += [o.namespace for o in mine if shown_tags(workspace.lake, f"{o.namespace}{suffix}")]
+    if suffix == AT_CUT:
+        found += drop_views(workspace, workspace.config)
     namespaces = [f"{namespace}{suffix}" for namespace in dict.fromkeys(found)]
     for namespace in namespaces:
         drop_clones(workspace.lake, namespace)
@@ -142,7 +173,28 @@ def shown_cuts(workspace: Workspace, cuts: Sequence[Cut]) -> set[str]:
     return {cut.name for cut in cuts if cut.tag in tags}
 
 
-def _show(workspace: Workspace, cut: Cut, suffix: str, tag: str) -> ShownCut:
+def find_shown_otherwise(lake: Lake, cut: Cut) -> list[str]:
+    """What is wrong with the namespaces of the newest cut, in words, where they show this one: a
+    clone that shows another cut, or was written to, or is gone."""
+    there = shown_versions(lake, {*_namespaces(cut, AT_CUT)})
+    if all(tag != cut.tag for tag, _ in there.values()):
+        return []
+    found = list[str]()
+    for one in cut.tables:
+        name = Identifier(f"{one.namespace}{AT_CUT}", one.lake_table)
+        tag, version = there.get(name, ("", None))
+        if not tag:
+            found.append(f"{name} is not there")
+        elif tag != cut.tag:
+            found.append(f"{name} shows {tag}")
+        elif version != one.snapshot_id:
+            found.append(f"{name} shows version {version or 'none'}, which is not the cut's")
+    return found
+
+
+def _show(
+    workspace: Workspace, cut: Cut, suffix: str, tag: str, also: Sequence[str] = ()
+) -> ShownCut:
     wanted = [
         ShownVersion(
             one.identifier,
@@ -152,8 +204,8 @@ def _show(workspace: Workspace, cut: Cut, suffix: str, tag: str) -> ShownCut:
         )
         for one in cut.tables
     ]
-    together = show_clones(workspace.lake, wanted)
-    return ShownCut(tuple(_namespaces(cut, suffix)), together)
+    together = show_clones(workspace.lake, wanted, also)
+    return ShownCut(tuple(dict.fromkeys([*_namespaces(cut, suffix), *also])), together)
 
 
 def _has_tag(workspace: Workspace, one: CutTable, tag: str) -> bool:

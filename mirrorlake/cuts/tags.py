@@ -40,6 +40,27 @@ def tag_shown(leased: Workspace, contract: TableContract, cut: Cut, found: list[
                 tag_version(leased.lake, one.identifier, one.snapshot_id, cut.tag, said)
 
 
+def put_back_tags(
+    leased: Workspace, contract: TableContract, cuts: Sequence[Cut]
+) -> list[tuple[Cut, CutTable]]:
+    """Tag again what cuts have of a table, whose lease the caller holds, where other hands moved
+    the tag or took it away, and the version is still there; what was tagged."""
+    mine = [(cut, one) for cut in cuts for one in cut.by_table.get(contract.name, ())]
+    tables = {name: leased.lake.load(name) for name in {one.identifier for _, one in mine}}
+    found = list[tuple[Cut, CutTable]]()
+    for cut, one in mine:
+        table = tables[one.identifier]
+        if table is None or one.snapshot_id is None:
+            continue
+        tag = table.metadata.refs.get(cut.tag)
+        moved = tag is None or tag.snapshot_id != one.snapshot_id
+        if moved and table.snapshot_by_id(one.snapshot_id) is not None:
+            untag(leased.lake, one.identifier, cut.tag)
+            tag_shown(leased, contract, cut, [one])
+            found.append((cut, one))
+    return found
+
+
 def tag_versions(
     workspace: Workspace, contract: TableContract | None, found: Sequence[CutTable], tag: str
 ) -> None:

@@ -29,7 +29,7 @@ from mirrorlake.merge.statements import Layer, clean_layer, originals_without
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.serving.hiding import begin_hiding, finish_hiding
-from mirrorlake.serving.views import look_at_view
+from mirrorlake.serving.views import FOLLOWERS, look_at_view
 from mirrorlake.table.hash_key import has_hash_key, is_hashed, record_hash_key
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -63,6 +63,9 @@ def renew_clean_table(workspace: Workspace, plan: ResolvedTable) -> Layer:
 
 def show_clean_table(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> None:
     """Show readers a clean table that was folded, and nothing of what its rules take away."""
+    if layer.identifier != plan.clean:
+        for follower in FOLLOWERS:
+            follower.drop(workspace, plan.contract)
     show_layer(workspace, plan, layer, plan.clean)
     if not has_new_rules(workspace, layer):  # there was nothing to fold
         finish_hiding(workspace, plan.clean)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
+from mirrorlake.capabilities import Seam
+from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.heads import is_anothers
 from mirrorlake.destinations.iceberg.lake import Lake
@@ -32,6 +34,27 @@ from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 
+class CleanFollower(Protocol):
+    """Shows clean of other versions by views, which must have the rules of now as soon as clean
+    has."""
+
+    def renew(self, workspace: Workspace, contract: TableContract) -> None:
+        """Have a table's views, if there are any, show by the rules of now. The table's lease is
+        held, and its clean view is about to be written.
+
+        Raises:
+            LakeError: the catalog or the storage failed.
+        """
+        ...
+
+    def drop(self, workspace: Workspace, contract: TableContract) -> None:
+        """Take a table's views away: its clean is to be a table."""
+        ...
+
+
+FOLLOWERS: Final[Seam[CleanFollower]] = Seam("clean views: followers")
+
+
 def make_clean_view(
     workspace: Workspace, plan: ResolvedTable, later: list[Callable[[], None]] | None = None
 ) -> None:
@@ -40,7 +63,11 @@ def make_clean_view(
     Args:
         later: see `make_view`.
     """
-    make_view(workspace, plan.clean, clean_view(plan), over_table=True, later=later)
+    wanted = clean_view(plan)
+    if workspace.ledger.definition(f"view {plan.clean}") != wanted.sql:
+        for follower in FOLLOWERS:  # before: they never show more than clean does
+            follower.renew(workspace, plan.contract)
+    make_view(workspace, plan.clean, wanted, over_table=True, later=later)
 
 
 def hold_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:

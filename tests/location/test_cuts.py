@@ -1,4 +1,4 @@
-"""Cuts under Dagster: a job, an asset of which each cut is a materialisation, and two checks."""
+"""Cuts under Dagster: a job, an asset of which each cut is a materialisation, and its checks."""
 
 from __future__ import annotations
 
@@ -71,6 +71,16 @@ def checked(done: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluatio
     return {one.check_name: one for one in done.get_asset_check_evaluations()}
 
 
+def looks_at(
+    defs: dg.Definitions, instance: dg.DagsterInstance, name: str
+) -> list[dg.AssetCheckEvaluation]:
+    """What a check says that is executed by itself."""
+    check = defs.get_asset_checks_def(dg.AssetCheckKey(CUTS, name))
+    job = dg.define_asset_job("looks", dg.AssetSelection.checks(check))
+    looks = dg.Definitions.merge(defs, dg.Definitions(jobs=[job])).resolve_job_def("looks")
+    return looks.execute_in_process(instance=instance).get_asset_check_evaluations()
+
+
 @pytest.mark.alone
 def test_the_job_makes_a_cut_shows_it_and_ends_red_where_a_table_differs(
     location: Location, instance: dg.DagsterInstance
@@ -99,6 +109,9 @@ def test_the_job_makes_a_cut_shows_it_and_ends_red_where_a_table_differs(
     }
     again = run(defs, instance, name="first")
     assert "there is a cut first already" in str(again.get_step_failure_events())
+    [still] = looks_at(defs, instance, "still_as_proved")
+    assert (still.passed, still.description) == (True, "2 versions: as proved")
+    assert "s.bank.accounts" in str(still.metadata["versions"].value)
 
     # Somebody takes a row that others refer to: what the cut then has is not MySQL's.
     config = location.config
@@ -115,6 +128,10 @@ def test_the_job_makes_a_cut_shows_it_and_ends_red_where_a_table_differs(
         "foreign_keys": (False, "ERROR"),
     }
     assert found["foreign_keys"].metadata["orphans"].value == 1
+    table.refresh().manage_snapshots().remove_tag("cut_second").commit()
+    [still] = looks_at(defs, instance, "still_as_proved")
+    assert (still.passed, still.severity.name) == (False, "ERROR")
+    assert "2 versions: changed; s.bank.accounts (deduped): its tag" in str(still.description)
     assert len(instance.fetch_materializations(CUTS, limit=5).records) == 2
 
 
@@ -122,16 +139,14 @@ def test_checks_say_what_the_ledger_has_and_a_cut_that_is_not_made_is_an_error(
     location: Location, instance: dg.DagsterInstance
 ) -> None:
     defs = load_definitions(location.path)
-    checks = [defs.get_asset_checks_def(dg.AssetCheckKey(CUTS, "equals_mysql"))]
-    job = dg.define_asset_job("looks", dg.AssetSelection.checks(*checks))
-    looks = dg.Definitions.merge(defs, dg.Definitions(jobs=[job])).resolve_job_def("looks")
     ledger = Ledger(location.config.ledger.url)
-    [none] = looks.execute_in_process(instance=instance).get_asset_check_evaluations()
-    assert (none.passed, none.description) == (False, "There is no cut yet: the job makes one")
+    for name in ("equals_mysql", "still_as_proved"):
+        [none] = looks_at(defs, instance, name)
+        assert (none.passed, none.description) == (False, "There is no cut yet: the job makes one")
     Cuts(ledger).begin(CUT)
     Cuts(ledger).add(CUT.name, list(CUT.tables))
     Cuts(ledger).finish(CUT.name)
-    [found] = looks.execute_in_process(instance=instance).get_asset_check_evaluations()
+    [found] = looks_at(defs, instance, "equals_mysql")
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert "s.bank.accounts" in str(found.description)  # in the contract, and not in this cut
     refused = run(defs, instance, name="No!")

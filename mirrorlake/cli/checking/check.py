@@ -84,7 +84,8 @@ def check(
     from mirrorlake.workspace import Workspace
 
     if (other := other_meant(options)) is not None:
-        sys.exit(other.check(table, options, _given(), as_json=as_json))
+        asked = options | {"config_path": config_path}
+        sys.exit(other.check(table, asked, _given(), as_json=as_json))
     config = open_contract(config_path)
     terms = CheckTerms(options, tuple(databases), as_json=as_json, show_pii=show_pii)
     if table is None:

@@ -1,4 +1,4 @@
-"""What else `check` can compare with MySQL than our mirror: a seam for capabilities."""
+"""What else `check` can compare than our mirror with MySQL: a seam for capabilities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class OtherComparison(Protocol):
-    """Something that is compared with MySQL without a contract, by options of its own."""
+    """Something that is compared by options of its own."""
 
     @property
     def options(self) -> Sequence[Callable[[Any], Any]]:
@@ -32,6 +32,7 @@ class OtherComparison(Protocol):
         """Compare, and say what was found; the exit code.
 
         Args:
+            options: all of them, ``config_path`` too.
             given: the options that were given, as parameters' names, its own among them.
         """
         ...

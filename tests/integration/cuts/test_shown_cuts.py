@@ -51,8 +51,8 @@ def bank(sql: Sql, engine_for: EngineFor) -> Workspace:
             f"INSERT INTO {name} VALUES {rows}",
         )
     sql("CREATE TABLE bookings (id INT AUTO_INCREMENT PRIMARY KEY, account INT, amount INT)")
-    sql("CREATE TABLE empty (id INT PRIMARY KEY)")
-    tables = {name: LOG | {"clean": "table"} for name in BANK} | {"bookings": LOG, "empty": LOG}
+    sql("CREATE TABLE bare (id INT PRIMARY KEY)")
+    tables = {name: LOG | {"clean": "table"} for name in BANK} | {"bookings": LOG, "bare": LOG}
     workspace = engine_for(tables)
     path = workspace.config.path
     path.write_text(path.read_text() + "\ncuts: {sources: {s: {at_cut: true}}}\n")
@@ -90,7 +90,7 @@ def test_the_newest_cut_is_shown_to_every_engine_and_moves(
                 found = [by_duckdb(table)["amount"] for table in tables if table is not None]
                 assert sum(pc.sum(amounts).as_py() for amounts in found) == 20_000
     # The same tables to whoever knows them, and of the last cut.
-    assert spark.sql(f"SELECT count(*) FROM {at_cut(bank, 'empty').sql}").collect()[0][0] == 0
+    assert spark.sql(f"SELECT count(*) FROM {at_cut(bank, 'bare').sql}").collect()[0][0] == 0
     before = sums(bank)
     sql("UPDATE current SET amount = amount + 1")
     for one in sync_tables(bank, bank.config.tables):

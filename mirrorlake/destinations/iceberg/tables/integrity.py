@@ -174,16 +174,21 @@ class _Unreadable(Exception):
 
 
 def find_damage(
-    lake: Connection, identifier: Identifier, until: float | None = None
+    lake: Connection,
+    identifier: Identifier,
+    until: float | None = None,
+    version: int | None = None,
 ) -> Damage | None:
-    """The first file of a table's current version (its metadata, manifests, data and delete files)
-    that is not there, is cut or has another end than its own; of a view, its metadata.
+    """The first file of a table's current version, or of another (its metadata, manifests, data and
+    delete files) that is not there, is cut or has another end than its own; of a view, its
+    metadata.
 
     None where there is no such table, and where every file is as long as it should be and ends as
     it should: whether each byte within is right is not looked at.
 
     Args:
         until: when (``time.monotonic``) to give up looking at data files.
+        version: None for the current one.
 
     Raises:
         LakeError: the catalog or the storage can't be queried.
@@ -193,10 +198,10 @@ def find_damage(
         if table is None:
             read_view(lake, identifier)
             return None
-        head = table.current_snapshot()
-        if head is not None:
+        found = table.current_snapshot() if version is None else table.snapshot_by_id(version)
+        if found is not None:
             with lake.translated(identifier):
-                _look_at_snapshot(table.io, head, set(), until)
+                _look_at_snapshot(table.io, found, set(), until)
     except LakeDamaged as error:
         return Damage(identifier, "its metadata", error.reason)
     except _Unreadable as error:

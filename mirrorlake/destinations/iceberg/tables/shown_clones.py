@@ -48,23 +48,24 @@ class ShownVersion:
     tag: str
 
 
-def show_clones(lake: Connection, wanted: Sequence[ShownVersion]) -> bool:
+def show_clones(
+    lake: Connection, wanted: Sequence[ShownVersion], namespaces: Collection[str] = ()
+) -> bool:
     """Have clones show these versions, and no others be in their namespaces; whether that was one
     step for readers.
+
+    Args:
+        namespaces: in which no others are to be, either.
 
     Raises:
         LakeError: a table of one of these names is no clone, or an original or its version is gone:
             nothing was changed.
         CommitConflict: somebody else moved one meanwhile: nothing was changed.
     """
-    there = _clones(lake, {one.name.namespace for one in wanted})
+    there = _clones(lake, {*namespaces, *(one.name.namespace for one in wanted)})
     for one in wanted:
         if one.name not in there and lake.load(one.name) is not None:
-            raise LakeError(
-                f"lake table {one.name} is there, and is no clone",
-                table=str(one.name),
-                next_step="Rename it, or drop it; nothing was changed",
-            )
+            raise not_a_clone(one.name)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         written = list(pool.map(lambda one: _written(lake, one, there.get(one.name)), wanted))
     failpoint("cut.clone_written")
@@ -76,10 +77,33 @@ def show_clones(lake: Connection, wanted: Sequence[ShownVersion]) -> bool:
     return together
 
 
+def not_a_clone(name: Identifier) -> LakeError:
+    """The error for a table in the place of a clone."""
+    return LakeError(
+        f"lake table {name} is there, and is no clone",
+        table=str(name),
+        next_step="Rename it, or drop it; nothing was changed",
+    )
+
+
 def shown_tags(lake: Connection, namespace: str) -> set[str]:
     """The tags by which the clones in a namespace say what they show."""
-    found = _clones(lake, {namespace}).values()
-    return {table.properties[OF].rsplit(" ", 1)[1] for table in found}
+    return {tag for tag, _ in shown_versions(lake, {namespace}).values()}
+
+
+def shown_versions(
+    lake: Connection, namespaces: set[str]
+) -> dict[Identifier, tuple[str, int | None]]:
+    """Clones → the tag by which each says what it shows, and the version that it has now."""
+    return {
+        name: (table.properties[OF].rsplit(" ", 1)[1], _head(table))
+        for name, table in _clones(lake, namespaces).items()
+    }
+
+
+def _head(table: LakeTable) -> int | None:
+    snapshot = table.current_snapshot()
+    return snapshot.snapshot_id if snapshot is not None else None
 
 
 def drop_clones(lake: Connection, namespace: str) -> None:

@@ -1,0 +1,91 @@
+"""Tables of one log are shown at one moment by a sync where a REST server keeps the catalog."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.embedded import EmbeddedServer
+from mirrorlake.config import load_config
+from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.workspace import Workspace
+from tests.integration.conftest import Place
+from tests.integration.contract_files import write_contract
+from tests.integration.cuts.test_cuts import BANK, TOTAL, bank, transfers
+from tests.integration.operations.test_follow_log import assert_equal, sync_all
+from tests.integration.operations.test_one_moment import Reader, branches, read_by, synced
+from tests.integration.projects import SparkBeside
+from tests.support.rest_catalog import CREDENTIAL, RestCatalogServer, running_catalog
+
+pytestmark = pytest.mark.timeout(1200)
+Sql = Callable[..., Any]
+COMMIT = "POST /v1/transactions/commit"
+__all__ = ["bank"]
+
+
+@pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.full)])
+def catalog(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RestCatalogServer]:
+    """One that commits to several tables at once, and says so; or not."""
+    folder = tmp_path_factory.mktemp("läke behind rest")
+    with running_catalog(folder, str(folder / "unused")) as server:
+        server.together = request.param
+        yield server
+
+
+@pytest.fixture
+def place(place: Place, catalog: RestCatalogServer) -> Iterator[Place]:
+    rows = Path(str(catalog.catalog.properties["uri"]).removeprefix("sqlite:///"))
+    properties = {
+        "credential": "${env:CATALOG_CREDENTIAL}",
+        "oauth2-server-uri": f"{catalog.uri}/v1/oauth/tokens",
+    }
+    settings = {"warehouse": "lake", "catalog": {"uri": catalog.uri, "properties": properties}}
+    path = rows.parent / "mirrorlake.yaml"
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("CATALOG_CREDENTIAL", CREDENTIAL)
+        config = load_config(write_contract(path, 1, {}, lake=settings))
+        spark = SparkBeside(config, place.spark)
+        yield Place(rows.parent, Lake(config.lake), spark, settings, rows.name)
+
+
+@pytest.fixture
+def engine_for(
+    server: EmbeddedServer, place: Place, database: str
+) -> Callable[[dict[str, Any]], Workspace]:
+    def make(tables: dict[str, Any]) -> Workspace:
+        databases, path = {database: {"tables": tables}}, place.folder / f"{database}.yaml"
+        settings = dict(place.settings)
+        config = load_config(write_contract(path, server.port, databases, lake=settings))
+        return Workspace.open(config, spark=place.spark)
+
+    return make
+
+
+def test_a_sync_shows_all_in_one_request(
+    server: EmbeddedServer, database: str, place: Place, bank: Workspace, catalog: RestCatalogServer
+) -> None:
+    sync_all(bank)
+    sync_all(bank)  # first copies appear by themselves, at places of their own
+    reader, before = Reader(place, bank), catalog.asked.count(COMMIT)
+    with transfers(server, database) as done:
+        if catalog.together:
+            with read_by(reader):
+                for _ in range(2):
+                    seen = done[0]
+                    while done[0] < seen + 5:
+                        time.sleep(0.05)
+                    assert {*synced(bank)} - {""} == {"together"}
+            assert catalog.asked.count(COMMIT) == before + 2
+        else:
+            assert {*synced(bank)} - {""} == {"one by one"}
+            assert catalog.asked.count(COMMIT) == 0
+    sync_all(bank)
+    assert reader.sums() == [TOTAL, TOTAL]
+    assert_equal(bank, server, *BANK, "bookings")
+    assert branches(bank) == []
