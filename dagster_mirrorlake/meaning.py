@@ -8,7 +8,7 @@ import hashlib
 import json
 from typing import Any
 
-from mirrorlake.config import TableContract, TenantTable
+from mirrorlake.config import Mirrored, TableContract, TenantTable
 
 _RAW: tuple[str, ...] = ("mode", "key", "cursor", "created", "entity", "start", "snapshot")
 _VERSIONS = ("versions",)
@@ -71,7 +71,7 @@ def tenants_code_version(table: TenantTable, layer: str) -> str | None:
     return _digest(said)
 
 
-def _structured(contract: TableContract | TenantTable) -> list[str]:
+def _structured(contract: Mirrored) -> list[str]:
     """The columns whose JSON raw shows by its structure."""
     rules = contract.columns.items()
     return sorted(name.lower() for name, rule in rules if rule.json_as == "structure")

@@ -23,10 +23,10 @@ from dagster_mirrorlake.assets.tenant_figures import (
 )
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 from dagster_mirrorlake.tenants import MirroredTenants
+from mirrorlake.operations.schema_changes.table_shapes import shapes_of
 from mirrorlake.operations.tenants.reports import read_shown
 from mirrorlake.operations.tenants.results import SyncTerms, TenantsSynced
 from mirrorlake.operations.tenants.sync import sync_tenants
-from mirrorlake.operations.tenants.versions import tenant_shapes_of
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 
@@ -113,7 +113,7 @@ def _raw_metadata(
         "bytes written": done.bytes,
         "seconds": done.seconds,
         **versions_metadata(workspace.ledger, tenants.table),
-        **types_metadata(tenant_shapes_of(workspace, tenants.table).columns),
+        **types_metadata(shapes_of(workspace, tenants.table).columns),
         **put_right_metadata([done]),
     }
     if done.held_columns:

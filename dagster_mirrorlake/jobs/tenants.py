@@ -43,7 +43,7 @@ def build_prove_tenants(tables: Sequence[MirroredTenants]) -> dg.JobDefinition:
             known = {table.table.name: table for table in tables}
             named = [workspace.config.tenant_table(name).name for name in config.tables]
             chosen = [known[name] for name in dict.fromkeys(named or known)]
-            workspace.config.require_secrets((), [one.table for one in chosen])
+            workspace.config.require_secrets([one.table for one in chosen])
         done: list[Done] = []
         for tenants in chosen:
             try:

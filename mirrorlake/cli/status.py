@@ -7,7 +7,7 @@ What belongs here: options and what is printed. What doesn't: what is said
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.publishers import PublicationStatus
     from mirrorlake.operations.status.attention import Attention
-    from mirrorlake.operations.status.status import TableStatus
+    from mirrorlake.operations.status.table_status import TableStatus
 
 
 @click.command(short_help="Show each table: state, rows, age, what is proved.")
@@ -53,36 +53,32 @@ def status(
     only if every table is loaded, folded, decided on and found equal by its newest check.
     """
     from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.other_writers.moved_lake import find_all_moved
     from mirrorlake.operations.publishers import other_statuses
     from mirrorlake.operations.status.monitor import not_right
     from mirrorlake.operations.status.status import moved_models, status_of
-    from mirrorlake.operations.status.tenants import tenants_status
 
     config = open_contract(config_path)
-    everything = sorted((*config.tables, *config.snapshots), key=lambda contract: contract.name)
     tables = config.named(tables)
-    tenants = config.split_tenants(tables) if tables else config.tenants
-    others = [name for name in tables if not config.split_tenants([name])]
-    chosen = [config.contract(name) for name in others] if tables else everything
+    chosen = [config.mirrored_table(name) for name in tables] if tables else [*config.mirrored]
+    # Those of tenants last, by themselves: what is said of the others is of one database.
+    chosen.sort(key=lambda one: (not isinstance(one, TableContract), "" if tables else one.name))
     ledger = Ledger(config.ledger.url, config.ledger.wait)
+    of_one = [contract for contract in chosen if isinstance(contract, TableContract)]
     if history:
-        chosen = [contract for contract in chosen if not contract.landed]
-        _show_history(ledger, chosen, days, as_json=as_json)
+        read = [contract for contract in of_one if not contract.landed]
+        _show_history(ledger, read, days, as_json=as_json)
         return
-    found = status_of(config, ledger, chosen) if chosen or not tenants else []
-    moved = find_all_moved(config, ledger, tenants)
     models = [] if tables else moved_models(config, ledger)
-    every = [*found, *tenants_status(ledger, tenants, moved), *models]
+    every = [*status_of(config, ledger, chosen), *models]
     others = {} if tables else other_statuses(ledger)
-    wrong = not_right(ledger, chosen, every, others) if strict else None
+    wrong = not_right(ledger, of_one, every, others) if strict else None
     if as_json:
         show.print_json([_with_attention(s, wrong) for s in every])
     else:
-        _print_status(every, found)
+        _print_status(every, {contract.name for contract in of_one})
         for name, published in others.items():
             _print_published(name, published)
-        if tenants:
+        if len(of_one) < len(chosen):
             words = "Each tenant by itself: `mirrorlake tenants`"
             show.console.print(words, highlight=False, soft_wrap=True)
         if wrong is not None:
@@ -101,11 +97,11 @@ def _with_attention(status: TableStatus, wrong: Sequence[Attention] | None) -> d
     return {**status.as_json(), "not_right": of_table}
 
 
-def _print_status(found: Sequence[TableStatus], of_one: Sequence[TableStatus]) -> None:
+def _print_status(found: Sequence[TableStatus], of_one: Collection[str]) -> None:
     """A table for people, and what is held and refused.
 
     Args:
-        of_one: tables of one source, by whose name theirs begin; the checks of the others name
+        of_one: the tables of one source, by whose name theirs begin; the checks of tenants name
             what is held.
     """
     table = show.table("table", "mode", "state", "last load", "rows", "as of", "checks…")
@@ -116,7 +112,11 @@ def _print_status(found: Sequence[TableStatus], of_one: Sequence[TableStatus]) -
         table.add_row(*(escape(str(cell)) for cell in cells), escape(s.checks))
     show.console.print(table)
     for source, until, reason in sorted(
-        {(s.table.split(".")[0], s.held_until, s.held_for) for s in of_one if s.held_until}
+        {
+            (s.table.split(".")[0], s.held_until, s.held_for)
+            for s in found
+            if s.table in of_one and s.held_until
+        }
     ):
         why = f" ({reason})" if reason else ""
         words = f"source {source} is held until {until}{why}"

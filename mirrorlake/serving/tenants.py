@@ -35,7 +35,7 @@ from mirrorlake.serving.unified import structured_columns
 from mirrorlake.serving.views import ViewText, hold_view, make_view
 from mirrorlake.table.columns.exchanged import exchanged_name, undecided_pairs
 from mirrorlake.table.lake_tables import clean_of, deduped_of
-from mirrorlake.table.tenants import contract_of, raw_of, raw_view_of
+from mirrorlake.table.tenants import raw_of, raw_view_of
 from mirrorlake.workspace import Workspace
 
 _META: Final = {
@@ -85,8 +85,8 @@ def hold_clean_tenants(workspace: Workspace, table: TenantTable, shapes: TenantS
     what the next fold makes of it, or shows columns on which a person has to decide."""
     if table.clean != "view":
         return
-    contract, shown = contract_of(table, "", ""), clean_schema_of(workspace, table)
-    pairs = undecided_pairs(workspace.ledger.definition(exchanged_name(contract)), contract)
+    shown = clean_schema_of(workspace, table)
+    pairs = undecided_pairs(workspace.ledger.definition(exchanged_name(table)), table)
     doubted = {name for pair in pairs for name in pair}
     names = {field.name.lower() for field in shown.fields} if shown is not None else set[str]()
     if doubted & names or breaks_views(workspace, table, shapes):

@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from mirrorlake.config.contract import TableContract
+from mirrorlake.config.contract import Contract, TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.schema.versions import SchemaVersion
@@ -51,7 +51,7 @@ def held_columns(
 
 
 def held_by(
-    contract: TableContract,
+    contract: Contract,
     names: Sequence[str],
     known: frozenset[str] | None,
     *,
@@ -176,7 +176,7 @@ def gone_words(gone: Iterable[str]) -> str:
     )
 
 
-def _held_words(held: Iterable[str], contract: TableContract | None = None) -> str:
+def _held_words(held: Iterable[str], contract: Contract | None = None) -> str:
     """One line about held columns, and what to do.
 
     >>> _held_words(["note"])[:42]
@@ -187,17 +187,14 @@ def _held_words(held: Iterable[str], contract: TableContract | None = None) -> s
     return f"{', '.join(held)}: new in {where}, and held out of clean: {NEXT_STEP}"
 
 
-def why_held(
-    ledger: Ledger, contract: TableContract, held: Iterable[str], name: str | None = None
-) -> list[str]:
+def why_held(ledger: Ledger, contract: Contract, held: Iterable[str]) -> list[str]:
     """Lines about held columns: those that may have what another one had, and those that are new.
 
     Args:
         held: as `held_columns` gives them.
-        name: of the table as commands take it, where that is not the contract's.
     """
     pairs = undecided_pairs(ledger.definition(exchanged_name(contract)), contract)
     doubted = {name for pair in pairs for name in pair}
     new = [name for name in held if name.lower() not in doubted]
-    lines = [exchanged_words(pairs, name or contract.name)] if pairs else []
+    lines = [exchanged_words(pairs, contract.name)] if pairs else []
     return [*lines, _held_words(new, contract)] if new else lines
