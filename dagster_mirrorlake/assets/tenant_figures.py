@@ -101,7 +101,7 @@ def layer_columns_of(
     from mirrorlake.serving.tenants import clean_schema_of
     from mirrorlake.table.lake_tables import deduped_of
 
-    table, lake = tenants.table, workspace.lake
+    table, lake = tenants.contract, workspace.lake
     if layer == "clean":
         schema = clean_schema_of(workspace, table)
     else:
