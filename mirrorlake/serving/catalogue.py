@@ -15,8 +15,8 @@ from mirrorlake.config.configuration import Config
 from mirrorlake.config.contract import Mirrored, TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeSchema, spark_types
-from mirrorlake.destinations.iceberg.tables.views import read_view
+from mirrorlake.destinations.iceberg.model import spark_types
+from mirrorlake.destinations.iceberg.tables.views import shown_schema
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.serving.mirrored_places import ReadLayer, mirrored_places
 
@@ -75,7 +75,7 @@ class Catalogue:
             return None
         if name not in self._found:
             identifier, layer, contract = self._places[name]
-            schema = self._schema(identifier)
+            schema = shown_schema(self._lake, identifier)
             columns = tuple(spark_types(schema)) if schema is not None else ()
             day = _day_of(contract, columns)
             self._found[name] = MirroredTable(name, identifier, layer, contract, columns, day)
@@ -120,13 +120,6 @@ class Catalogue:
             return words, f"{sync}, or a rule in the contract does: {{pii: show}}"
         words = "which the contract hides until it names it"
         return words, "Give it a rule in the contract: {pii: show} shows it"
-
-    def _schema(self, identifier: Identifier) -> LakeSchema | None:
-        table = self._lake.load(identifier)
-        if table is not None:
-            return table.schema()
-        view = read_view(self._lake, identifier)
-        return view.schema if view is not None else None
 
 
 def _day_of(contract: Mirrored, columns: tuple[tuple[str, str, bool], ...]) -> str | None:

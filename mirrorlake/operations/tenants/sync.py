@@ -167,7 +167,7 @@ class _Sync:
         held = held_of(ledger, table, shapes.columns)
         record_look(ledger, table, replace(look, held=held))
         everything = ledger.tenants(table.name)
-        rules = clean_columns_of(ledger, table, shapes).text if shapes.tables else ""
+        rules = clean_columns_of(ledger, table, shapes).definition if shapes.tables else ""
         made = f"{table.clean} {rules}"
         record_shown(ledger, table.name, everything.values(), made, self.workspace.run_id)
         return TenantsSynced(

@@ -130,13 +130,9 @@ def known_columns(ledger: Ledger, lake: Lake, contract: TableContract) -> frozen
     if recorded is not None:
         return recorded
     # PyIceberg takes seconds to import, and who only reports gets here seldom.
-    from mirrorlake.destinations.iceberg.tables.views import read_view
+    from mirrorlake.destinations.iceberg.tables.views import shown_schema
 
-    clean = Identifier(contract.namespaces.clean, contract.table)
-    table = lake.load(clean)
-    shown = table.schema() if table is not None else None
-    if shown is None and (view := read_view(lake, clean)) is not None:
-        shown = view.schema
+    shown = shown_schema(lake, Identifier(contract.namespaces.clean, contract.table))
     if shown is not None:
         return frozenset(field.name.lower() for field in shown.fields)
     versions = [] if landed else ledger.schema_versions(contract.name)

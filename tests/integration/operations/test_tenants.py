@@ -293,7 +293,8 @@ def test_readers_of_clean_meet_no_error_while_a_shape_comes(
         assert len(rows) == 2
         seen.extend(row.get("m", row.get("n")) for row in rows)
 
-    monkeypatch.setattr("mirrorlake.merge.tenants.failpoint", look)
+    for module in ("tenants", "tenant_layer"):
+        monkeypatch.setattr(f"mirrorlake.merge.{module}.failpoint", look)
     assert tenants.sync().failed == {}
     look()
     assert set(map(str, seen)) == {"7"}
