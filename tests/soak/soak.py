@@ -289,6 +289,10 @@ class Episode:
         soak, tenants, started = self.soak, self.tenants, time.monotonic()
         name = f"round {len(soak.killed) + 1} (tenants {kill.failpoint})"
         tenants.change()
+        if kill.failpoint in WHERE_ALL_IS_WRITTEN:
+            column = tenants.add_column()
+            soak.runner.run(tenants.order())
+            tenants.retype(column)
         run = soak.runner.start(tenants.order(kill.failpoint))
         if kill.failpoint:
             soak.runner.wait(run)
@@ -300,7 +304,7 @@ class Episode:
             soak.findings.stuck.append(f"{name}: the run still runs after {STUCK_SECONDS:.0f} s")
             os.kill(run.pid, signal.SIGKILL)
             soak.runner.wait(run)
-        elif not killed and (run.code != 0 or kill.failpoint not in ("", *WHERE_ALL_IS_WRITTEN)):
+        elif not killed and (run.code != 0 or kill.failpoint):
             soak.findings.unexpected.append(f"{name}: ended with {run.code}: {run.error}")
         recovering = time.monotonic()
         again = soak.runner.run(tenants.order())

@@ -149,6 +149,20 @@ class SoakTenants:
         cursor.execute(f"ALTER TABLE {database}.{TABLE} {change}")
         self.changes["tenant altered"] += 1
 
+    def add_column(self) -> str:
+        """A column of numbers, of one tenant; its name."""
+        self.made += 1
+        with self._cursor() as cursor:
+            statement = f"ADD COLUMN c{self.made} INT DEFAULT {self.made}"
+            cursor.execute(f"ALTER TABLE {self.there[0]}.{TABLE} {statement}")
+        return f"c{self.made}"
+
+    def retype(self, column: str) -> None:
+        """That column as text: deduped and clean are written again as a whole."""
+        with self._cursor() as cursor:
+            cursor.execute(f"ALTER TABLE {self.there[0]}.{TABLE} MODIFY {column} VARCHAR(9)")
+        self.changes["tenant altered"] += 1
+
     # --- the judgement ----------------------------------------------------------------------------
 
     def judge(self) -> Findings:
