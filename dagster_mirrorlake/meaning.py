@@ -8,7 +8,7 @@ import hashlib
 import json
 from typing import Any
 
-from mirrorlake.config import TableContract, TenantTable
+from mirrorlake.config import Mirrored, TableContract, TenantTable
 
 _RAW: tuple[str, ...] = ("mode", "key", "cursor", "created", "entity", "start", "snapshot")
 _VERSIONS = ("versions",)
@@ -71,7 +71,7 @@ def tenants_code_version(table: TenantTable, layer: str) -> str | None:
     return _digest(said)
 
 
-def _structured(contract: TableContract | TenantTable) -> list[str]:
+def _structured(contract: Mirrored) -> list[str]:
     """The columns whose JSON raw shows by its structure."""
     rules = contract.columns.items()
     return sorted(name.lower() for name, rule in rules if rule.json_as == "structure")
@@ -110,13 +110,7 @@ def describe_tenants(table: TenantTable, layer: str) -> str:
     }[layer]
     key = ", ".join(f"`{name}`" for name in table.key)
     key = f"Key {key}, unique within a tenant." if key else "Without a key."
-    parts = [f"{table.table} of {where}: {words}. {key}"]
-    columns = sorted(table.columns.items())
-    rules = [f"`{name}` ({r.pii})" for name, r in columns if r.pii not in (None, "show")]
-    if layer in ("clean", "bigquery") and rules:
-        parts.append(f"Personal: {', '.join(rules)}.")
-    never = [f"`{name}`" for name, rule in columns if rule.pci == "never"]
-    return " ".join([*parts, *([f"Never read: {', '.join(never)}."] if never else [])])
+    return " ".join([f"{table.table} of {where}: {words}. {key}", *_rules(table, layer)])
 
 
 def _how(contract: TableContract) -> str:
@@ -130,7 +124,7 @@ def _how(contract: TableContract) -> str:
     return f"{' '.join(parts)}; {f'key {key}' if key else 'without a key'}."
 
 
-def _rules(contract: TableContract, layer: str) -> list[str]:
+def _rules(contract: Mirrored, layer: str) -> list[str]:
     found: list[str] = []
     if layer in ("clean", "bigquery") and contract.rules:
         rules = ", ".join(f"`{name}` ({rule})" for name, rule in sorted(contract.rules.items()))

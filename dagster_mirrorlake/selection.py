@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from mirrorlake.config import Config, TableContract, TenantTable
+from mirrorlake.config import Config, Mirrored, TableContract, TenantTable
 from mirrorlake.errors import ConfigError
 
 _SHOWN = 5
@@ -22,7 +22,7 @@ def select_tables(
     Raises:
         ConfigError: a pattern fits no table, or none is left.
     """
-    every = (*config.tables, *config.snapshots, *config.tenants)
+    every = config.mirrored
     for pattern in (*include, *exclude):
         if not any(_fits(pattern, contract) for contract in every):
             raise ConfigError(
@@ -47,13 +47,13 @@ def select_tables(
     return config.model_copy(update={"tables": tables, "snapshots": snapshots, "tenants": tenants})
 
 
-def _fits(pattern: str, table: TableContract | TenantTable) -> bool:
+def _fits(pattern: str, table: Mirrored) -> bool:
     names = [table.name, table.table]
     if isinstance(table, TableContract):
         names.append(f"{table.database}.{table.table}")
     return any(fnmatchcase(name, pattern) for name in names)
 
 
-def _listed(contracts: Sequence[TableContract | TenantTable]) -> str:
+def _listed(contracts: Sequence[Mirrored]) -> str:
     more = f" and {len(contracts) - _SHOWN:,} more" if len(contracts) > _SHOWN else ""
     return f"There are {', '.join(c.name for c in contracts[:_SHOWN])}{more}" if contracts else ""

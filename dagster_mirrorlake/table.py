@@ -5,13 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import dagster as dg
+from typing_extensions import override
 
 from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.table_places import TablePlace
 from dagster_mirrorlake.translator import Layer, LayerData, MirrorlakeTranslator
-from mirrorlake.config import TableContract
+from mirrorlake.config import Mirrored, TableContract
 from mirrorlake.config.partitions import day_of, hours_of, partition_of
 from mirrorlake.errors import ConfigError
 
@@ -36,8 +38,66 @@ def layer_named(name: str) -> Layer:
     return next(layer for layer in LAYERS if layer == name)
 
 
+ContractT = TypeVar("ContractT", bound=Mirrored)
+
+
+class MirroredChain(Generic[ContractT]):
+    """What is mirrored, as Dagster has it: an asset for each layer."""
+
+    contract: ContractT
+    """What the contract file says."""
+    names: Names
+    """What the mirror's definitions are called."""
+
+    def _spec(self, layer: Layer) -> dg.AssetSpec:
+        """The asset of a layer, but for its upstream.
+
+        Raises:
+            ConfigError: the translator gives it what it can't have.
+        """
+        raise NotImplementedError
+
+    @cached_property
+    def specs(self) -> Mapping[Layer, dg.AssetSpec]:
+        """The asset of each layer, the source's first; each depends on its `UPSTREAM`."""
+        found: dict[Layer, dg.AssetSpec] = {}
+        for layer in ("source", *LAYERS, *self._elsewhere):
+            deps = [found[UPSTREAM[layer]].key] if layer != "source" else []
+            found[layer] = self._spec(layer).replace_attributes(deps=deps)
+        return found
+
+    def key(self, layer: Layer) -> dg.AssetKey:
+        """The asset of a layer."""
+        return self.specs[layer].key
+
+    @property
+    def chain_keys(self) -> list[dg.AssetKey]:
+        """What one trigger requests: the whole chain."""
+        return [self.key(layer) for layer in (*LAYERS, *self._elsewhere)]
+
+    @property
+    def _elsewhere(self) -> tuple[Layer, ...]:
+        """The layers that are not in the lake."""
+        return ("bigquery",) if self.contract.in_bigquery else ()
+
+    @property
+    def _source(self) -> str:
+        """By whose name its runs share slots and tags."""
+        raise NotImplementedError
+
+    @property
+    def pool(self) -> str:
+        """The pool whose slots limit how many steps read from its source at once."""
+        return self.names.of(pool_of(self._source))
+
+    @property
+    def source_tag(self) -> str:
+        """The value of `SOURCE_TAG` of runs that read from its source."""
+        return self.names.of(self._source)
+
+
 @dataclass(frozen=True)
-class MirroredTable:
+class MirroredTable(MirroredChain[TableContract]):
     """One table of the contract file, and its assets by layer; each is translated once.
 
     Attributes:
@@ -59,39 +119,24 @@ class MirroredTable:
     comment: str = ""
     day_of: str | None = None
 
-    @cached_property
-    def specs(self) -> Mapping[Layer, dg.AssetSpec]:
-        """The asset of each layer, the source's first; each depends on its `UPSTREAM`."""
-        found: dict[Layer, dg.AssetSpec] = {}
-        for layer in ("source", *LAYERS, *self._elsewhere):
-            data = LayerData(
-                *(self.contract, layer, self.first_day, self.names.mirror),
-                place=self.place,
-                comment=self.comment,
-            )
-            spec = self.translator.get_asset_spec(data)
-            deps = [found[UPSTREAM[layer]].key] if layer != "source" else []
-            found[layer] = spec.replace_attributes(deps=deps)
-        return found
-
-    def key(self, layer: Layer) -> dg.AssetKey:
-        """The asset of a layer."""
-        return self.specs[layer].key
+    @override
+    def _spec(self, layer: Layer) -> dg.AssetSpec:
+        data = LayerData(
+            *(self.contract, layer, self.first_day, self.names.mirror),
+            place=self.place,
+            comment=self.comment,
+        )
+        return self.translator.get_asset_spec(data)
 
     @property
-    def chain_keys(self) -> list[dg.AssetKey]:
-        """What one trigger requests: the whole chain."""
-        return [self.key(layer) for layer in (*LAYERS, *self._elsewhere)]
+    @override
+    def _source(self) -> str:
+        return self.contract.source
 
     @property
     def folded_keys(self) -> list[dg.AssetKey]:
         """What is requested of a chain whose raw is ahead: all that is made from it."""
         return [self.key(layer) for layer in (*FOLDED, *self._elsewhere)]
-
-    @property
-    def _elsewhere(self) -> tuple[Layer, ...]:
-        """The layers that are not in the lake."""
-        return ("bigquery",) if self.contract.in_bigquery else ()
 
     @property
     def partitions_def(self) -> dg.PartitionsDefinition:
@@ -197,16 +242,6 @@ class MirroredTable:
         if not isinstance(partitions, dg.DynamicPartitionsDefinition) or not partitions.name:
             raise ValueError(f"partitions of {self.contract.name} must be dynamic, with a name")
         return partitions.name
-
-    @property
-    def pool(self) -> str:
-        """The pool whose slots limit how many steps read from the table's source at once."""
-        return self.names.of(pool_of(self.contract.source))
-
-    @property
-    def source_tag(self) -> str:
-        """The value of `SOURCE_TAG` of runs that read from the table's source."""
-        return self.names.of(self.contract.source)
 
 
 def _kind_of(partitions: dg.PartitionsDefinition | None) -> str | None:

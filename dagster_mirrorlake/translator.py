@@ -17,7 +17,7 @@ from dagster_mirrorlake.meaning import (
     tenants_code_version,
 )
 from dagster_mirrorlake.table_places import TablePlace
-from mirrorlake.config import Freshness, TableContract, TenantTable
+from mirrorlake.config import Freshness, Mirrored, TableContract, TenantTable
 from mirrorlake.config.partitions import first_day_of, partition_of
 
 Layer = Literal["source", "raw", "deduped", "clean", "bigquery"]
@@ -95,7 +95,7 @@ class MirrorlakeTranslator:
             partitions_def=None if layer in _WHOLE else self.get_partitions_def(data),
             # By layer: the global graph then shows how a source's groups follow each other.
             group_name=_plain(f"{contract.source}_{contract.database}__{_layer_name(data)}"),
-            kinds=_kinds(data),
+            kinds=_kinds(layer, landed=contract.landed),
             tags={
                 SOURCE_TAG: _plain(contract.source),
                 _MODE_TAG: contract.mode,
@@ -103,7 +103,7 @@ class MirrorlakeTranslator:
             },
             owners=contract.owners,
             freshness_policy=_freshness(contract.freshness) if layer == "clean" else None,
-            metadata={**_table_name(data), **_places(data), **_facts(data)},
+            metadata={**_lake_name_of(data), **_places(data), **_facts(data)},
         )
 
     def get_asset_key(self, data: LayerData) -> dg.AssetKey:
@@ -121,12 +121,12 @@ class MirrorlakeTranslator:
             description=describe_tenants(table, layer),
             code_version=tenants_code_version(table, layer),
             group_name=_plain(f"{table.group}__bigquery" if layer == "bigquery" else table.group),
-            kinds=_tenant_kinds(layer),
+            kinds=_kinds(layer),
             tags={**source, _MODE_TAG: "tenants", LAYER_TAG: layer},
             owners=table.owners,
             freshness_policy=_freshness(table.freshness) if layer == "clean" else None,
             metadata={
-                **_tenant_table_name(data),
+                **_table_name(table, layer, table.table, data.project),
                 "sources": ", ".join(table.sources),
                 "databases": ", ".join(table.databases),
                 "key": ", ".join(table.key) or "none",
@@ -165,42 +165,35 @@ def _layer_name(data: LayerData) -> str:
     return "landing" if data.contract.landed else "mysql"
 
 
-def _kinds(data: LayerData) -> set[str]:
-    landed = data.contract.landed
-    if data.layer == "source":
+def _kinds(layer: Layer, *, landed: bool = False) -> set[str]:
+    if layer == "source":
         return {"file"} if landed else {"mysql", "table"}
-    if data.layer == "bigquery":
-        return {"bigquery"}
-    return {"file"} if landed and data.layer == "raw" else _KINDS
-
-
-def _tenant_kinds(layer: Layer) -> set[str]:
-    if layer == "source":
-        return {"mysql", "table"}
-    return {"bigquery"} if layer == "bigquery" else _KINDS
-
-
-def _tenant_table_name(data: TenantLayerData) -> dict[str, str]:
-    table, layer = data.table, data.layer
-    if layer == "source":
-        return {"dagster/table_name": table.table}
     if layer == "bigquery":
-        parts = (data.project, table.namespaces.deduped, table.table)
-        return {"dagster/table_name": ".".join(filter(None, parts))}
-    return {"dagster/table_name": f"{getattr(table.namespaces, layer)}.{table.table}"}
+        return {"bigquery"}
+    return {"file"} if landed and layer == "raw" else _KINDS
 
 
-def _table_name(data: LayerData) -> dict[str, str]:
-    contract = data.contract
-    if data.layer == "source":
-        return {"dagster/table_name": f"{contract.database}.{contract.table}"}
-    if data.layer == "raw" and contract.landed:
+def _lake_name_of(data: LayerData) -> dict[str, str]:
+    contract, project = data.contract, data.place.project if data.place is not None else None
+    return _table_name(contract, data.layer, f"{contract.database}.{contract.table}", project)
+
+
+def _table_name(
+    contract: Mirrored, layer: Layer, source: str, project: str | None
+) -> dict[str, str]:
+    """What the table of a layer is called where it is.
+
+    Args:
+        source: what it is called in MySQL.
+    """
+    if layer == "source":
+        return {"dagster/table_name": source}
+    if layer == "raw" and contract.landed:
         return {}
-    if data.layer == "bigquery":
-        project = data.place.project if data.place is not None else None
+    if layer == "bigquery":
         parts = (project, contract.namespaces.deduped, contract.table)
         return {"dagster/table_name": ".".join(filter(None, parts))}
-    return {"dagster/table_name": f"{getattr(contract.namespaces, data.layer)}.{contract.table}"}
+    return {"dagster/table_name": f"{getattr(contract.namespaces, layer)}.{contract.table}"}
 
 
 def _places(data: LayerData) -> dict[str, Any]:

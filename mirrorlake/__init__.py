@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from mirrorlake.operations.repairing.refold import Refolded, refold_table
     from mirrorlake.operations.repairing.repair import Repaired, repair_table
     from mirrorlake.operations.schema_changes.table_shapes import Shapes, shapes_of
-    from mirrorlake.operations.status.status import TableStatus, status_of
+    from mirrorlake.operations.status.status import status_of
+    from mirrorlake.operations.status.table_status import TableStatus
     from mirrorlake.operations.upkeep.maintain import Maintained, maintain_table
     from mirrorlake.proof.comparing.counts import Counts, count_rows
     from mirrorlake.proof.comparing.evidence import prove_table
@@ -57,7 +58,8 @@ _PLACES = {
     "mirrorlake.operations.repairing.repair": ("Repaired", "repair_table"),
     "mirrorlake.operations.loading.results": ("Synced", "SyncResult"),
     "mirrorlake.operations.schema_changes.table_shapes": ("Shapes", "shapes_of"),
-    "mirrorlake.operations.status.status": ("TableStatus", "status_of"),
+    "mirrorlake.operations.status.status": ("status_of",),
+    "mirrorlake.operations.status.table_status": ("TableStatus",),
     "mirrorlake.operations.loading.sync": ("load_table", "reload_days", "sync_table"),
     "mirrorlake.operations.loading.sync_tables": ("sync_tables",),
     "mirrorlake.operations.loading.unchanged": ("Look", "look_at"),

@@ -110,8 +110,12 @@ OF_ACCESS = ("access.begun", "access.written")
 """Around the request that changes who may do what with a dataset."""
 OF_WORK = ("work.folded", "work.computed")
 """On the way of a backfill: after its tables, and after each partition of a model."""
-OF_CLEAN_TENANTS = ("tenants.clean_staged", "tenants.clean_marked", "tenants.clean_shown")
-"""On the way of a clean table of tenants, after these."""
+OF_CLEAN_TENANTS = (
+    *("tenants.clean_branched", "tenants.clean_staged", "tenants.clean_marked"),
+    *("tenants.clean_replaced", "tenants.clean_shown"),
+)
+"""On the way of a clean table of tenants, after these; ``replaced`` only where all of it is
+written again."""
 OF_BACKUPS = (
     *("backup.copied", "restore.begun", "restore.copied", "restore.rewritten", "restore.catalog"),
     *("restore.ledger", "move.begun", "move.copied", "move.rewritten", "move.ledger"),

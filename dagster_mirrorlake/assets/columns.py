@@ -35,6 +35,9 @@ _OURS = {
     "_mirror_token": "One value for each token, however the server may spell it.",
     "_mirror_original": "The exact texts of values that have no place in their column's type.",
     "_mirror_deleted_at": "When (UTC) the row was found gone in MySQL; NULL while it is there.",
+    "_mirror_source": "The source that has the tenant's database.",
+    "_mirror_database": "The tenant: the name of its database.",
+    "_mirror_version": "The hash of the schema version in which the row was read.",
     "_mirror_snapshot": "The snapshot in which the row changed last.",
     "original_created_at": "When the first of the rows that share its token was created.",
 }

@@ -65,7 +65,7 @@ def _maintain(
     held: list[str] = []
     failed: dict[str, str] = {}
     for one in (*tables, *tenants):
-        contract = one.contract if isinstance(one, MirroredTable) else one.table
+        contract = one.contract
         name = contract.name
         try:
             found = maintain_table(workspace, contract, wait=False)

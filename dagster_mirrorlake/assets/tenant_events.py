@@ -53,7 +53,7 @@ def shown_events(
     """
     from mirrorlake.table.lake_tables import deduped_of
 
-    ledger, table = workspace.ledger, tenants.table
+    ledger, table = workspace.ledger, tenants.contract
     rows = workspace.lake.count_rows(deduped_of(table)) or 0
     states = states_metadata(ledger, table)
     raw: dict[str, Any] = {"tenants": sum(states.values()), **versions_metadata(ledger, table)}

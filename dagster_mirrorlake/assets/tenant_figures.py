@@ -30,11 +30,6 @@ CHANGES = 3
 """So many columns in which a version differs from the one before it are named."""
 STATES = ("mirrored", "loaded", "new", "failed", "gone")
 """Those of `Tenant.state`, as a table of them is read: what is well first."""
-_OURS = {
-    "_mirror_source": "The source that has the tenant's database.",
-    "_mirror_database": "The tenant: the name of its database.",
-    "_mirror_version": "The hash of the schema version in which the row was read.",
-}
 
 
 def failed_table(failed: Mapping[str, str]) -> dg.MarkdownMetadataValue:
@@ -98,22 +93,18 @@ def layer_columns_of(
     workspace: "Workspace", tenants: MirroredTenants, layer: Layer
 ) -> dict[str, Any]:
     """The columns of deduped or clean as the lake has them now, without Spark."""
-    from mirrorlake.serving.tenants import clean_schema_of
-    from mirrorlake.table.lake_tables import deduped_of
+    from mirrorlake.destinations.iceberg.tables.views import shown_schema
+    from mirrorlake.table.lake_tables import clean_of, deduped_of
 
-    table, lake = tenants.table, workspace.lake
-    if layer == "clean":
-        schema = clean_schema_of(workspace, table)
-    else:
-        found = lake.load(deduped_of(table))
-        schema = None if found is None else found.schema()
+    table, lake = tenants.contract, workspace.lake
+    schema = shown_schema(lake, clean_of(table) if layer == "clean" else deduped_of(table))
     if schema is None:
         return {}
     columns = [
         dg.TableColumn(
             field.name,
             str(field.field_type),
-            description=_OURS.get(field.name) or own_description(field.name),
+            description=own_description(field.name),
             tags=column_tags(table.columns, field.name),
         )
         for field in schema.fields

@@ -23,10 +23,10 @@ from dagster_mirrorlake.assets.tenant_figures import (
 )
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 from dagster_mirrorlake.tenants import MirroredTenants
+from mirrorlake.operations.schema_changes.table_shapes import shapes_of
 from mirrorlake.operations.tenants.reports import read_shown
 from mirrorlake.operations.tenants.results import SyncTerms, TenantsSynced
 from mirrorlake.operations.tenants.sync import sync_tenants
-from mirrorlake.operations.tenants.versions import tenant_shapes_of
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 
@@ -39,7 +39,7 @@ def sync(context: dg.AssetExecutionContext, tenants: MirroredTenants, terms: Syn
     Raises:
         Failure: no source could be looked at; or no tenant could be read, and the lake has none.
     """
-    table, started = tenants.table, time.monotonic()
+    table, started = tenants.contract, time.monotonic()
     which = ", ".join(sorted(terms.databases)) or "all tenants"
     context.log.info("table %s: sync of %s begins", table.name, which)
     with named_failures(table.name), dagster_errors(context):
@@ -82,7 +82,7 @@ def _refuse_nothing(
     Raises:
         Failure: there is not.
     """
-    table = tenants.table
+    table = tenants.contract
     first = next(iter(done.failed.values()), "")
     if {*done.failed, *done.held} >= {*table.sources}:
         words = f"no source of table {table.name} could be queried: {first}"
@@ -112,8 +112,8 @@ def _raw_metadata(
         "rows removed": done.rows_removed,
         "bytes written": done.bytes,
         "seconds": done.seconds,
-        **versions_metadata(workspace.ledger, tenants.table),
-        **types_metadata(tenant_shapes_of(workspace, tenants.table).columns),
+        **versions_metadata(workspace.ledger, tenants.contract),
+        **types_metadata(shapes_of(workspace, tenants.contract).columns),
         **put_right_metadata([done]),
     }
     if done.held_columns:

@@ -69,7 +69,7 @@ class AsOf:
         from mirrorlake.operations.tenants.looks import read_look
         from mirrorlake.operations.tenants.reports import read_shown
 
-        name = tenants.table.name
+        name = tenants.contract.name
         rules = [tenants.specs[layer].code_version for layer in ("deduped", "clean")]
         found = cls.of_stored(ledger, name, "deduped", digest_of(rules))
         shown = read_shown(ledger, name)
@@ -77,7 +77,7 @@ class AsOf:
             found = replace(found, shown=f"{shown.through} {shown.state}")
         if check == EXACT:
             return found
-        look, refusal = read_look(ledger, tenants.table), ledger.refusals().get(name)
+        look, refusal = read_look(ledger, tenants.contract), ledger.refusals().get(name)
         known = sorted(
             (one.source, one.database, one.state, one.error or "")
             for one in ledger.tenants(name).values()

@@ -55,7 +55,7 @@ def _step(
         selected = context.op_execution_context.selected_asset_check_keys
         names = {k.name for k in selected if k.asset_key == key}
         looks = {MIRRORED: _mirrored, DRIFT: _drift, EXACT: _exact}
-        with named_failures(tenants.table.name), dagster_errors():
+        with named_failures(tenants.contract.name), dagster_errors():
             workspace: Workspace = tenants.names.resources(context).mirrorlake.workspace
             # Those of the ledger first: one that can't look keeps no other from being reported.
             for name in (name for name in looks if name in names):
@@ -74,8 +74,8 @@ def _exact(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheckRes
     from dagster_mirrorlake.checks.verdicts import moved_metadata
     from mirrorlake.operations.tenants.checks import check_tenants
 
-    found = check_tenants(workspace, tenants.table)
-    return exact_verdict_of(tenants, found, moved_metadata(workspace, tenants.table))
+    found = check_tenants(workspace, tenants.contract)
+    return exact_verdict_of(tenants, found, moved_metadata(workspace, tenants.contract))
 
 
 def exact_verdict_of(
@@ -92,7 +92,7 @@ def exact_verdict_of(
     Raises:
         MirrorlakeError: no source could be looked at: that is no verdict.
     """
-    if found.lost.keys() >= set(tenants.table.sources):
+    if found.lost.keys() >= set(tenants.contract.sources):
         raise next(iter(found.lost.values()))
     counts = Counter(one.verdict for one in found.verdicts)
     counts["undecided"] += len(found.unread)
@@ -180,12 +180,12 @@ def _mirrored(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheck
     from dagster_mirrorlake.assets.tenant_figures import left_out_table, listed, states_metadata
     from mirrorlake.operations.tenants.looks import read_look
 
-    known = list(workspace.ledger.tenants(tenants.table.name).values())
-    look = read_look(workspace.ledger, tenants.table)
+    known = list(workspace.ledger.tenants(tenants.contract.name).values())
+    look = read_look(workspace.ledger, tenants.contract)
     bad = [one for one in known if one.state in ("failed", "new")]
-    metadata: dict[str, Any] = {**states_metadata(workspace.ledger, tenants.table)}
+    metadata: dict[str, Any] = {**states_metadata(workspace.ledger, tenants.contract)}
     words = [] if known else ["No tenant was ever read"]
-    refusal = workspace.ledger.refusals().get(tenants.table.name)
+    refusal = workspace.ledger.refusals().get(tenants.contract.name)
     if refusal is not None:
         words.append(f"The sync is refused: {refusal.error}")
         metadata["refused since"] = f"{refusal.since:%Y-%m-%d %H:%M:%S} UTC"
@@ -196,7 +196,7 @@ def _mirrored(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheck
     for drop in () if look is None else look.drops:
         words.append(drop.words)
         what = f"{drop.words}, since {drop.since:%Y-%m-%d %H:%M:%S} UTC"
-        metadata[f"refused of {drop.source}"] = f"{what}. {drop.next_step(tenants.table.name)}"
+        metadata[f"refused of {drop.source}"] = f"{what}. {drop.next_step(tenants.contract.name)}"
     if look is not None and look.left_out:
         first, more = look.left_out[0], len(look.left_out) - 1
         also = f", and {more:,} more" if more else ""
@@ -219,7 +219,7 @@ def _drift(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheckRes
     from dagster_mirrorlake.assets.tenant_figures import versions_metadata
     from mirrorlake.operations.tenants.drift import look_for_drift
 
-    found = look_for_drift(workspace.ledger, tenants.table)
+    found = look_for_drift(workspace.ledger, tenants.contract)
     words = None
     if found.new:
         words = f"New schema versions: {', '.join(sorted(found.new))}"
@@ -233,6 +233,6 @@ def _drift(workspace: "Workspace", tenants: MirroredTenants) -> dg.AssetCheckRes
         description=words,
         metadata={
             "new versions": len(found.new),
-            **versions_metadata(workspace.ledger, tenants.table),
+            **versions_metadata(workspace.ledger, tenants.contract),
         },
     )

@@ -73,11 +73,7 @@ def build_release(tables: Sequence[MirroredTable | MirroredTenants]) -> dg.JobDe
 
 
 def _sources(tables: Sequence[MirroredTable | MirroredTenants]) -> list[str]:
-    found: set[str] = set()
-    for table in tables:
-        one = isinstance(table, MirroredTable)
-        found.update((table.contract.source,) if one else table.table.sources)
-    return sorted(found)
+    return sorted({name for table in tables for name in table.contract.servers})
 
 
 def _known(sources: Sequence[str], name: str) -> str:

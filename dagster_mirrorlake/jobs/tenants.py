@@ -40,16 +40,16 @@ def build_prove_tenants(tables: Sequence[MirroredTenants]) -> dg.JobDefinition:
     def prove(context: dg.OpExecutionContext, config: ProveTenantsConfig) -> Iterator[Any]:
         with dagster_errors():
             workspace: Workspace = tables[0].names.resources(context).mirrorlake.workspace
-            known = {table.table.name: table for table in tables}
+            known = {table.contract.name: table for table in tables}
             named = [workspace.config.tenant_table(name).name for name in config.tables]
             chosen = [known[name] for name in dict.fromkeys(named or known)]
-            workspace.config.require_secrets((), [one.table for one in chosen])
+            workspace.config.require_secrets([one.contract for one in chosen])
         done: list[Done] = []
         for tenants in chosen:
             try:
                 one = yield from _prove(workspace, tenants, frozenset(config.databases))
             except MirrorlakeError as error:
-                one = failed(tenants.table.name, error)
+                one = failed(tenants.contract.name, error)
             log_line(context, one)
             done.append(one)
         yield report(done, "There is no table.")
@@ -66,14 +66,16 @@ def _prove(workspace: "Workspace", tenants: MirroredTenants, databases: frozense
     from mirrorlake.operations.tenants.checks import check_tenants
 
     as_of = AsOf.of_tenants(workspace.ledger, tenants, EXACT)
-    found = check_tenants(workspace, tenants.table, databases)
-    result = as_of.noted(exact_verdict_of(tenants, found, moved_metadata(workspace, tenants.table)))
+    found = check_tenants(workspace, tenants.contract, databases)
+    result = as_of.noted(
+        exact_verdict_of(tenants, found, moved_metadata(workspace, tenants.contract))
+    )
     if not databases:
         yield exact_event(tenants, result)
     shown = ("ten", "not", "left", OTHER_HANDS)
     metadata = {k: v for k, v in (result.metadata or {}).items() if k.startswith(shown)}
     return Done(
-        tenants.table.name,
+        tenants.contract.name,
         found.verdict,
         result.description or "",
         failed=found.verdict == "different",

@@ -74,10 +74,7 @@ def _lake_tables(mirror: Mirror, externals: Sequence[ExternalAsset]) -> Mapping[
     asset of each."""
     found: dict[str, dg.AssetKey] = {}
     for layer in ("deduped", "clean"):
-        for one in mirror.every:
+        for one in (*mirror.every, *mirror.tenants):
             namespace = getattr(one.contract.namespaces, layer)
             found[f"{namespace}.{one.contract.table}".lower()] = one.key(layer)
-        for one in mirror.tenants:
-            namespace = getattr(one.table.namespaces, layer)
-            found[f"{namespace}.{one.table.table}".lower()] = one.key(layer)
     return found | {one.declaration.name: one.key for one in externals}

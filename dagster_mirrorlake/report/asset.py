@@ -57,8 +57,8 @@ def _write(resource: Any, days: int, names: Names) -> dict[str, Any]:
 
     config = resource.contracts
     path: Path = config.path.resolve().parent / ".mirrorlake" / f"{names.of('report')}.html"
-    tables, tenants = named_tables(config, ())
-    found = make_report(config, resource.ledger, tables, tenants, days=days, besides=True)
+    tables = named_tables(config, ())
+    found = make_report(config, resource.ledger, tables, days=days, besides=True)
     written = write_report(path, found, "the report")
     return {
         "page": dg.MetadataValue.path(str(path)),

@@ -34,7 +34,7 @@ def find_shown(
     events: list[dg.AssetMaterialization] = []
     looked: dict[str, str] = {}
     for tenants in tables:
-        name = tenants.table.name
+        name = tenants.contract.name
         shown, seen = read_shown(workspace.ledger, name), before.get(name)
         through, _, state = (seen or "0.").partition(".")
         same = shown is not None and (int(through), state) == (shown.through, shown.state)

@@ -29,7 +29,7 @@ def build_tenants_sensor(tenants: MirroredTenants, *, running: bool = False) -> 
     the table waits or works it looks at nothing. A source that is held, or can't be queried, is
     left out; where that is all of them, the tick says so or fails.
     """
-    table, names = tenants.table, tenants.names
+    table, names = tenants.contract, tenants.names
 
     @dg.sensor(
         name=names.of(f"tenants_moved_{tenants.plain_name}"),
@@ -54,7 +54,7 @@ def _look(
     from mirrorlake.operations.cursors import cursor_text, read_cursor
     from mirrorlake.operations.tenants.detect import TenantMark, detect_tenants
 
-    table = tenants.table
+    table = tenants.contract
     mark = read_cursor(dict[str, TenantMark], context.cursor, {}).get(table.name)
     with dagster_errors():
         seen = detect_tenants(sensor_workspace(tenants, context), table, mark)
@@ -130,7 +130,7 @@ def _confirmed(
 ) -> list[dg.AssetMaterialization]:
     """Clean, once in a quarter of the time after which it counts as late, where every tenant is
     known to be as it was: Dagster then sees it fresh without a run."""
-    fresh = tenants.table.freshness
+    fresh = tenants.contract.freshness
     if fresh is None or seen.until or seen.due or seen.lost or seen.refused or not seen.tenants:
         return []
     key, now = tenants.key("clean"), datetime.now(UTC)

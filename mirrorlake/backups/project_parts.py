@@ -20,7 +20,7 @@ OnStep = Callable[[str, int, int], None]
 
 def table_names(config: Config) -> Iterator[str]:
     """Every table of a contract file: mirrored ones, those of snapshots, and those of tenants."""
-    for table in (*config.tables, *config.snapshots, *config.tenants):
+    for table in config.mirrored:
         yield table.name
 
 

@@ -141,7 +141,7 @@ def _chosen_published(
     from mirrorlake.models.contract_models import has_model
 
     of_models = [name for name in names if has_model(config, name)]
-    tables = [_named(config, name) for name in names if name not in of_models]
+    tables = [config.mirrored_table(name) for name in names if name not in of_models]
     if names and not of_models:
         return tuple(tables), []
     models, broken = models_in_bigquery(config, lambda: Lake(config.lake), of_models)
@@ -153,11 +153,6 @@ def _chosen_published(
             "model's header",
         )
     return found, [(name, error) for name, error in broken.items()]
-
-
-def _named(config: Config, name: str) -> PublishedContract:
-    [*tenants] = config.split_tenants([name])
-    return tenants[0] if tenants else config.contract(name)
 
 
 def print_published(done: Sequence[PublishOutcome]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from mirrorlake.config import Config, TableContract, TenantTable, load_config
+from mirrorlake.config import Config, Mirrored, load_config
 from mirrorlake.config.spelling import of_tenants
 from mirrorlake.errors import ConfigError
 from mirrorlake.runtime.permissions import hold
@@ -36,13 +36,13 @@ def refuse_tenants(config: Config, names: Iterable[str], instead: str) -> None:
         raise of_tenants(table.name, instead.format(table=table.name))
 
 
-def every_table(config: Config) -> list[TableContract | TenantTable]:
+def every_table(config: Config) -> list[Mirrored]:
     """All tables of a contract file: mirrored ones, those of snapshots, and those of tenants.
 
     Raises:
         ConfigError: there is none.
     """
-    found = [*config.tables, *config.snapshots, *config.tenants]
+    found = [*config.mirrored]
     if not found:
         raise ConfigError(
             f"{config.path} has no tables", next_step="`mirrorlake init` writes their contracts"

@@ -78,7 +78,7 @@ def follow(
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
-    config.require_secrets(followed_tables(config, source), ())
+    config.require_secrets(followed_tables(config, source))
     lasts = None if duration is None else show.as_duration(duration, "--for").total_seconds()
     until = None if lasts is None else time.monotonic() + lasts
     shown = _Shown(as_json)

@@ -28,15 +28,12 @@ def schema(table: str, config_path: Path, as_json: bool, ddl: bool) -> None:
     The versions of a table of tenants stand side by side.
     """
     from mirrorlake.operations.schema_changes.table_shapes import shapes_of
-    from mirrorlake.operations.tenants.versions import tenant_shapes_of
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
+    contract = next(iter(config.split_tenants([table])), None) or config.table(table)
     with Workspace.open(config) as workspace:
-        if tenants := config.split_tenants([table]):
-            found = tenant_shapes_of(workspace, tenants[0])
-        else:
-            found = shapes_of(workspace, config.table(table))
+        found = shapes_of(workspace, contract)
     if as_json:
         show.print_json(asdict(found))
     elif not found.versions:

@@ -155,11 +155,9 @@ def _maintenance(
     config = workspace.config
     models = [name for name in tables if is_computed(config, name)]
     others = [name for name in tables if name not in models]
-    contracts = [_contract(config, n) for n in others if not config.split_tenants([n])]
-    for contract in contracts if tables else (*config.tables, *config.snapshots):
+    chosen = [config.mirrored_table(name) for name in others] if tables else config.mirrored
+    for contract in chosen:
         yield contract.name, partial(maintain_table, workspace, contract, ages)
-    for table in config.split_tenants(others) if tables else config.tenants:
-        yield table.name, partial(maintain_table, workspace, table, ages)
     if models or not tables:
         for kind in COMPUTED:
             yield from kind.maintenance(workspace, models, ages)

@@ -7,7 +7,7 @@ What belongs here: options and what is printed. What doesn't: what is said
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.publishers import PublicationStatus
     from mirrorlake.operations.status.attention import Attention
-    from mirrorlake.operations.status.status import TableStatus
+    from mirrorlake.operations.status.table_status import TableStatus
 
 
 @click.command(short_help="Show each table: state, rows, age, what is proved.")
@@ -56,21 +56,22 @@ def status(
     from mirrorlake.operations.status.all_tables import all_statuses, named_tables
 
     config = open_contract(config_path)
-    chosen, tenants = named_tables(config, tables)
+    chosen = named_tables(config, tables)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
+    of_one = [contract for contract in chosen if isinstance(contract, TableContract)]
     if history:
-        _show_history(ledger, [c for c in chosen if not c.landed], days, as_json=as_json)
+        _show_history(ledger, [c for c in of_one if not c.landed], days, as_json=as_json)
         return
-    found = all_statuses(config, ledger, chosen, tenants, besides=not tables)
+    found = all_statuses(config, ledger, chosen, besides=not tables)
     every = found.every
     wrong = found.not_right(ledger) if strict else None
     if as_json:
         show.print_json([_with_attention(s, wrong) for s in every])
     else:
-        _print_status(every, found.tables)
+        _print_status(every, {contract.name for contract in of_one})
         for name, published in found.published.items():
             _print_published(name, published)
-        if found.tenants:
+        if len(of_one) < len(chosen):
             words = "Each tenant by itself: `mirrorlake tenants`"
             show.console.print(words, highlight=False, soft_wrap=True)
         if wrong is not None:
@@ -89,11 +90,11 @@ def _with_attention(status: TableStatus, wrong: Sequence[Attention] | None) -> d
     return {**status.as_json(), "not_right": of_table}
 
 
-def _print_status(found: Sequence[TableStatus], of_one: Sequence[TableStatus]) -> None:
+def _print_status(found: Sequence[TableStatus], of_one: Collection[str]) -> None:
     """A table for people, and what is held and refused.
 
     Args:
-        of_one: tables of one source, by whose name theirs begin; the checks of the others name
+        of_one: the tables of one source, by whose name theirs begin; the checks of tenants name
             what is held.
     """
     table = show.table("table", "mode", "state", "last load", "rows", "as of", "checks…")
@@ -104,7 +105,11 @@ def _print_status(found: Sequence[TableStatus], of_one: Sequence[TableStatus]) -
         table.add_row(*(escape(str(cell)) for cell in cells), escape(s.checks))
     show.console.print(table)
     for source, until, reason in sorted(
-        {(s.table.split(".")[0], s.held_until, s.held_for) for s in of_one if s.held_until}
+        {
+            (s.table.split(".")[0], s.held_until, s.held_for)
+            for s in found
+            if s.table in of_one and s.held_until
+        }
     ):
         why = f" ({reason})" if reason else ""
         words = f"source {source} is held until {until}{why}"

@@ -81,7 +81,7 @@ def sync(
             "--tenant and --again are for tables of tenants",
             next_step="Name one: mirrorlake sync TABLE --tenant DATABASE",
         )
-    config.require_secrets(chosen, tenants)
+    config.require_secrets([*chosen, *tenants])
     done = _Done(with_tenants=bool(tenants))
     if chosen:
         done.results, done.stopped = _sync(

@@ -268,8 +268,7 @@ def _accept_columns(config: Config, table: str, *, as_json: bool) -> None:
     from mirrorlake.workspace import Workspace
 
     with Workspace.open(config) as workspace:
-        tenants = config.split_tenants([table])
-        contract = tenants[0] if tenants else config.contract(table)
+        contract = config.mirrored_table(table)
         pairs = accept_columns(workspace, contract)
     if as_json:
         show.print_json({"table": contract.name, "columns": pairs})

@@ -23,7 +23,7 @@ is queried. What doesn't: anything that opens a connection or looks into the lak
 """
 
 from mirrorlake.config.configuration import Config
-from mirrorlake.config.contract import TableContract, TenantTable
+from mirrorlake.config.contract import Mirrored, TableContract, TenantTable
 from mirrorlake.config.fields import format_duration, parse_duration, zone_of
 from mirrorlake.config.landing import LandingConfig, SnapshotConfig
 from mirrorlake.config.load import config_schema, load_config
@@ -54,6 +54,7 @@ __all__ = [
     "LakeConfig",
     "LandingConfig",
     "LedgerConfig",
+    "Mirrored",
     "Mode",
     "Namespaces",
     "PiiRule",

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic import Field, SecretStr
 
-from mirrorlake.config.contract import TableContract, TenantTable
+from mirrorlake.config.contract import Mirrored, TableContract, TenantTable
 from mirrorlake.config.fields import Section
 from mirrorlake.config.landing import LandingConfig
 from mirrorlake.config.secrets import UnsetSecret
@@ -63,10 +63,14 @@ class Config(Section):
         return next((one for one in self.added.values() if isinstance(one, kind)), None)
 
     @property
-    def in_bigquery(self) -> tuple[TableContract | TenantTable, ...]:
+    def mirrored(self) -> tuple[Mirrored, ...]:
+        """All tables: those of servers, those of snapshots, and those of tenants."""
+        return (*self.tables, *self.snapshots, *self.tenants)
+
+    @property
+    def in_bigquery(self) -> tuple[Mirrored, ...]:
         """All tables that are published in BigQuery."""
-        everything = (*self.tables, *self.snapshots, *self.tenants)
-        return tuple(table for table in everything if table.in_bigquery)
+        return tuple(table for table in self.mirrored if table.in_bigquery)
 
     @property
     def datasets_of_tables(self) -> frozenset[str]:
@@ -99,17 +103,14 @@ class Config(Section):
             )
         return tuple(self.table(name) for name in names) if names else self.tables
 
-    def require_secrets(
-        self, contracts: Iterable[TableContract], tenants: Iterable[TenantTable] = ()
-    ) -> None:
+    def require_secrets(self, contracts: Iterable[Mirrored]) -> None:
         """See that every secret is set that reading these tables takes.
 
         Raises:
             ConfigError: some are not; all of them, one a line.
         """
         chosen = tuple(contracts)
-        names = {c.source for c in chosen if not c.landed}
-        names |= {name for table in tenants for name in table.sources}
+        names = {name for contract in chosen for name in contract.servers}
         sources = [self.sources[name] for name in sorted(names)]
         wanted: list[SecretStr | None] = []
         for source in sources:
@@ -152,6 +153,14 @@ class Config(Section):
             self._refuse_tenants([name])
             raise unknown_name(name, everything, self.path)
         return found
+
+    def mirrored_table(self, name: str) -> Mirrored:
+        """The contract of this name, of any mode or of tenants, spelled as in `table`.
+
+        Raises:
+            ConfigError: none is called so (with the nearest name), or more than one.
+        """
+        return next(iter(self.split_tenants([name])), None) or self.contract(name)
 
     def chosen_snapshots(self, names: Sequence[str]) -> tuple[TableContract, ...]:
         """The contracts of mode ``snapshot`` of these names or patterns; all without a name.
@@ -200,7 +209,7 @@ class Config(Section):
         Raises:
             ConfigError: a pattern means no table.
         """
-        return expand(names, [*self.tables, *self.snapshots, *self.tenants], self.path)
+        return expand(names, self.mirrored, self.path)
 
     def split(
         self, names: Sequence[str]

@@ -1,4 +1,4 @@
-"""One table's contract as the engine uses it: every default filled in, every name resolved."""
+"""A table's contract as the engine uses it: every default filled in, every name resolved."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import ClassVar, TypeAlias
 
 from pydantic import ConfigDict, Field
+from typing_extensions import override
 
 from mirrorlake.config.fields import Section, matches
 from mirrorlake.config.landing import SnapshotConfig
@@ -33,11 +34,12 @@ from mirrorlake.config.settings import (
 )
 
 
-class TableContract(Section):
-    """What the file says of one table, with the defaults filled in.
+class Contract(Section):
+    """What the file says of any mirrored table, whether one database has it or many, with the
+    defaults filled in.
 
     MySQL's column names are one name in any case: compare the columns named here (``key``,
-    ``cursor``, ``created``, ``entity``, ``columns``, ``excluded``, ``rules``) with the server's
+    ``columns``, ``excluded``, ``rules``, and of one database's table its roles) with the server's
     without regard to case; `column_rule` does.
     """
 
@@ -45,11 +47,94 @@ class TableContract(Section):
         frozen=True, extra="forbid", hide_input_in_errors=True, ignored_types=(cached_property,)
     )
 
+    table: str
+    key: tuple[str, ...] = ()
+    every: timedelta = timedelta(minutes=15)
+    """How long after its last request the sensor leaves it alone."""
+    clean: Clean = "view"
+    new_columns: NewColumns = "hide"
+    """What clean does with columns that were added after the first load and that the contract does
+    not name."""
+    freshness: Freshness | None = None
+    owners: tuple[str, ...] = ()
+    shrink_limit: float | None = 0.9
+    """The share of its rows by which a full copy, a snapshot or a tenant's copy may not be smaller
+    than the last; None: any."""
+    verify: bool = True
+    """Whether loads are proved before they are visible."""
+    columns: Mapping[str, ColumnRule] = {}
+    namespaces: Namespaces
+    write_mode: WriteMode = Field(default="merge-on-read", exclude=True)
+    """How folds change its rows. No part of what these are, and so of no dump."""
+    publish: tuple[PublishTo, ...] = Field(default=("lake",), exclude=True)
+    """Where it is published. No part of what its loads and layers depend on, and so of no dump."""
+    bigquery: BigQueryLayout | None = Field(default=None, exclude=True)
+    """How it is laid out there; None: clustered by its key alone."""
+
+    @property
+    def name(self) -> str:
+        """Its whole name, unique in a config."""
+        raise NotImplementedError
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The servers that have it, by their names; none of what lands."""
+        raise NotImplementedError
+
+    @property
+    def landed(self) -> bool:
+        """Whether its rows come as files in a landing."""
+        return False
+
+    @property
+    def in_bigquery(self) -> bool:
+        """Whether it is published in BigQuery, too."""
+        return "bigquery" in self.publish
+
+    @property
+    def excluded(self) -> frozenset[str]:
+        """Columns that are never selected from MySQL (``pci: never``), spelled as in the file."""
+        return frozenset(name for name, rule in self.columns.items() if rule.pci == "never")
+
+    @property
+    def rules(self) -> dict[str, PiiRule]:
+        """Column → what the clean layer does to it, for the columns whose ``pii`` rule does
+        something: ``pii: show`` does nothing."""
+        return {
+            name: rule.pii
+            for name, rule in self.columns.items()
+            if rule.pii is not None and rule.pii != "show"
+        }
+
+    @property
+    def earlier_names(self) -> dict[str, tuple[str, ...]]:
+        """Column → the names that it had before (``renamed_from``), the newest first; all
+        in lower case."""
+        return {
+            name.lower(): tuple(earlier.lower() for earlier in rule.renamed_from)
+            for name, rule in self.columns.items()
+            if rule.renamed_from
+        }
+
+    def column_rule(self, column: str) -> ColumnRule | None:
+        """The rule of a column that the server names ``column``, in any case; None where there is
+        none, or it says that the column is shown as it is."""
+        wanted = column.lower()
+        rule = next((r for name, r in self.columns.items() if name.lower() == wanted), None)
+        return None if rule is not None and rule.pii == "show" else rule
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Every column that the contract names, in a rule or in a role, in lower case."""
+        return frozenset(name.lower() for name in (*self.key, *self.columns))
+
+
+class TableContract(Contract):
+    """What the file says of one table of one database."""
+
     source: str
     database: str
-    table: str
     mode: Mode
-    key: tuple[str, ...] = ()
     cursor: str | None = None
     created: str | None = None
     entity: EntitySection | None = None
@@ -59,45 +144,24 @@ class TableContract(Section):
     """How many raw days one partition of it has."""
     partitions_from: date | None = None
     """The first day of its partitions, where the contract says it; no row is left out by it."""
-    every: timedelta = timedelta(minutes=15)
-    """How long after its last request the sensor leaves it alone."""
     overlap: timedelta = timedelta(minutes=30)
     overlap_keys: int = 10_000
     settle: timedelta = timedelta(hours=1)
-    clean: Clean = "view"
-    new_columns: NewColumns = "hide"
-    """What clean does with columns that were added after the first load and that the contract does
-    not name."""
     schema_changes: SchemaPolicy = "evolve"
     """What becomes of it when its columns change in MySQL."""
     versions: VersionsAs = "view"
     """How raw is shown over all schema versions: as a view, or a table."""
-    freshness: Freshness | None = None
-    owners: tuple[str, ...] = ()
-    shrink_limit: float | None = 0.9
-    """The share of its rows by which a full copy or a snapshot may not be smaller than the last;
-    None: any."""
     deletes: Deletes = "remove"
     """What becomes of rows that MySQL deleted, and that its loads do not see to be gone."""
     repair: RepairSetting = "ask"
     """What becomes of rows that a scheduled exact check finds different."""
     repair_limit: int = 1_000
     """How many rows it may repair by itself."""
-    verify: bool = True
-    """Whether loads are proved before they are visible."""
-    columns: Mapping[str, ColumnRule] = {}
     lake_names: Mapping[str, str] = Field(default={}, exclude=True)
     """MySQL's name of a column → the lake's, where they differ (``name_in_lake``). Everything else
     here calls it as the lake does; that is in the dump, this is not."""
-    namespaces: Namespaces
     snapshot: SnapshotConfig | None = None
     """How the table is kept by its snapshots; None unless its mode is ``snapshot``."""
-    write_mode: WriteMode = Field(default="merge-on-read", exclude=True)
-    """How folds change its rows. No part of what these are, and so of no dump."""
-    publish: tuple[PublishTo, ...] = Field(default=("lake",), exclude=True)
-    """Where it is published. No part of what its loads and layers depend on, and so of no dump."""
-    bigquery: BigQueryLayout | None = Field(default=None, exclude=True)
-    """How it is laid out there; None: clustered by its key alone."""
 
     @property
     def loads(self) -> LoadMode:
@@ -105,8 +169,8 @@ class TableContract(Section):
         return MODES[self.mode]
 
     @property
+    @override
     def landed(self) -> bool:
-        """Whether its rows come as files in a landing."""
         return self.loads.landed
 
     @property
@@ -136,34 +200,20 @@ class TableContract(Section):
         return bool(self.key) and not self.copies
 
     @property
+    @override
     def name(self) -> str:
         """``source.database.table``: unique in a config."""
         return f"{self.source}.{self.database}.{self.table}"
 
     @property
+    @override
+    def servers(self) -> tuple[str, ...]:
+        return () if self.landed else (self.source,)
+
+    @property
     def spellings(self) -> tuple[str, ...]:
         """What a person may call it, the whole name first."""
         return self.name, f"{self.database}.{self.table}", self.table
-
-    @property
-    def in_bigquery(self) -> bool:
-        """Whether it is published in BigQuery, too."""
-        return "bigquery" in self.publish
-
-    @property
-    def excluded(self) -> frozenset[str]:
-        """Columns that are never selected from MySQL (``pci: never``), spelled as in the file."""
-        return frozenset(name for name, rule in self.columns.items() if rule.pci == "never")
-
-    @property
-    def rules(self) -> dict[str, PiiRule]:
-        """Column → what the clean layer does to it, for the columns whose ``pii`` rule does
-        something: ``pii: show`` does nothing."""
-        return {
-            name: rule.pii
-            for name, rule in self.columns.items()
-            if rule.pii is not None and rule.pii != "show"
-        }
 
     def name_in_mysql(self, column: str) -> str:
         """What MySQL, and the contract file, call a column of the lake."""
@@ -171,35 +221,18 @@ class TableContract(Section):
         return next(found, column)
 
     @property
-    def earlier_names(self) -> dict[str, tuple[str, ...]]:
-        """Column → the names that it had before (``renamed_from``), the newest first; all
-        in lower case."""
-        return {
-            name.lower(): tuple(earlier.lower() for earlier in rule.renamed_from)
-            for name, rule in self.columns.items()
-            if rule.renamed_from
-        }
-
-    def column_rule(self, column: str) -> ColumnRule | None:
-        """The rule of a column that the server names ``column``, in any case; None where there is
-        none, or it says that the column is shown as it is."""
-        wanted = column.lower()
-        rule = next((r for name, r in self.columns.items() if name.lower() == wanted), None)
-        return None if rule is not None and rule.pii == "show" else rule
-
-    @property
+    @override
     def named(self) -> frozenset[str]:
-        """Every column that the contract names, in a rule or in a role, in lower case."""
-        roles = [*self.key, self.cursor, self.created]
+        roles = [self.cursor, self.created]
         if self.entity is not None:
             roles += [self.entity.token, self.entity.created]
         if self.snapshot is not None:
             roles += [self.snapshot.day, self.snapshot.id_column]
-        return frozenset(name.lower() for name in (*roles, *self.columns) if name)
+        return super().named | {name.lower() for name in roles if name}
 
 
-class TenantTable(Section):
-    """One table of many databases, with every default filled in.
+class TenantTable(Contract):
+    """What the file says of one table that many databases have.
 
     Attributes:
         group: the name under ``tenants``.
@@ -207,43 +240,22 @@ class TenantTable(Section):
     """
 
     group: str
-    table: str
     sources: tuple[str, ...]
     databases: tuple[str, ...]
     left_out: tuple[str, ...] = ()
     dropped: Dropped = "keep"
-    every: timedelta = timedelta(minutes=15)
-    key: tuple[str, ...] = ()
-    clean: Clean = "view"
-    new_columns: NewColumns = "hide"
     schema_changes: ShapePolicy = "evolve"
-    verify: bool = True
-    shrink_limit: float | None = 0.9
-    owners: tuple[str, ...] = ()
-    freshness: Freshness | None = None
-    columns: Mapping[str, ColumnRule] = {}
-    namespaces: Namespaces
-    write_mode: WriteMode = Field(default="merge-on-read", exclude=True)
-    """How folds change its rows. No part of what these are, and so of no dump."""
-    publish: tuple[PublishTo, ...] = Field(default=("lake",), exclude=True)
-    """Where it is published. No part of what its loads and layers depend on, and so of no dump."""
-    bigquery: BigQueryLayout | None = Field(default=None, exclude=True)
-    """How it is laid out there; None: clustered by its key alone."""
 
     @property
-    def in_bigquery(self) -> bool:
-        """Whether it is published in BigQuery, too."""
-        return "bigquery" in self.publish
-
-    @property
-    def landed(self) -> bool:
-        """Never: each tenant is copied from its server."""
-        return False
-
-    @property
+    @override
     def name(self) -> str:
         """``group.table``: unique in a config."""
         return f"{self.group}.{self.table}"
+
+    @property
+    @override
+    def servers(self) -> tuple[str, ...]:
+        return self.sources
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -256,3 +268,4 @@ class TenantTable(Section):
 
 
 Mirrored: TypeAlias = TableContract | TenantTable
+"""Any table that is mirrored."""

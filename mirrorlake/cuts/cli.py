@@ -81,7 +81,7 @@ def cut(
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
-    config.require_secrets(followed_tables(config, source), ())
+    config.require_secrets(followed_tables(config, source))
     kept = None if keep is None else show.as_duration(keep, "--keep")
     asked: CutTerms | None = CutTerms(name, kept, prove, lock, others)
     _refuse_together(asked, due=due)

@@ -12,7 +12,8 @@ from mirrorlake.landing.notices import Notice, SnapshotNotices
 from mirrorlake.ledger import LayerProof, Ledger
 from mirrorlake.operations.status.copies import RecordedCopy
 from mirrorlake.operations.status.layer_status import newest_proof
-from mirrorlake.operations.status.status import NOT_KNOWN, RowsOf, TableStatus
+from mirrorlake.operations.status.status import RowsOf
+from mirrorlake.operations.status.table_status import NOT_KNOWN, TableStatus
 from mirrorlake.proof.coverage.coverage import ProofStatus
 
 _SHOWN = 3

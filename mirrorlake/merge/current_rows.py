@@ -14,8 +14,13 @@ from mirrorlake.merge.newest import key_originals, key_parts, newest_columns, ra
 from mirrorlake.merge.pruning import bounds_of, bounds_sql, may_prune
 from mirrorlake.merge.row_sql.conversions import spark_type
 from mirrorlake.merge.row_sql.ranks import ALIVE, ALIVE_EVENT, GONE, RANK
-from mirrorlake.merge.statements import Layer, flags, original_of, same_value, unplaced_key
-from mirrorlake.schema.masking import keyed_hash
+from mirrorlake.merge.statements import (
+    Layer,
+    flags,
+    register_hash,
+    same_value,
+    unplaced_key,
+)
 from mirrorlake.schema.own_columns import DELETED_AT, EVENT, KEY, ORIGINAL, SEQ, TOKEN
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.table.resolve import ResolvedTable
@@ -200,26 +205,9 @@ def _projected(
     layer: Layer,
     hash_key: SecretStr | None,
 ) -> DataFrame:
-    if "hash" in plan.rules.values() and layer.name == "clean" and hash_key is not None:
-        function = keyed_hash(hash_key.get_secret_value().encode())
-        spark.udf.register("mirror_hash", function, "string")
-    columns = [
-        f"{with_originals(sql, rows.columns)} AS {as_sql_identifier(name)}"
-        for name, _, sql in layer.columns
-    ]
-    if layer.original:
-        columns.append(f"{layer.original} AS {ORIGINAL}")
+    if "hash" in plan.rules.values() and layer.name == "clean":
+        register_hash(spark, hash_key)
+    columns = layer.selects(originals=ORIGINAL in rows.columns)
     if layer.flags:
         columns.append(DELETED_AT)
     return rows.selectExpr(*columns, GONE)
-
-
-def with_originals(sql: str, columns: Sequence[str]) -> str:
-    """Put the SQL of a column's original text where a hash's second argument asks for it."""
-    before, found, rest = sql.partition("\0")
-    if not found:
-        return sql
-    name, _, after = rest.partition("\0")
-    if ORIGINAL not in columns:
-        return f"{before}CAST(NULL AS STRING){after}"
-    return f"{before}{original_of(name)}{after}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
@@ -11,10 +12,13 @@ from mirrorlake.destinations.base import Identifier, as_sql_identifier, text_lit
 from mirrorlake.destinations.iceberg.tables.schemas import has_original
 from mirrorlake.merge.row_sql.conversions import spark_type
 from mirrorlake.merge.row_sql.ranks import GONE
-from mirrorlake.schema.masking import HASHABLE, mask_sql
+from mirrorlake.schema.masking import HASHABLE, keyed_hash, mask_sql
 from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
 from mirrorlake.table.hash_key import unhashable, without_hash_key
 from mirrorlake.table.resolve import ResolvedTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,23 @@ class Layer:
     def names(self) -> list[str]:
         """Every column, the originals last."""
         return [name for name, _ in self.stored] + ([ORIGINAL] if self.original else [])
+
+    @property
+    def definition(self) -> str:
+        """By what a table is known to be made by these columns."""
+        return repr((self.columns, self.original))
+
+    def selects(self, *, originals: bool) -> list[str]:
+        """Each column as SQL, the originals last.
+
+        Args:
+            originals: whether what is selected from has original texts.
+        """
+        found = [
+            f"{with_originals(sql, originals=originals)} AS {as_sql_identifier(name)}"
+            for name, _, sql in self.columns
+        ]
+        return [*found, *([f"{self.original} AS {ORIGINAL}"] if self.original else [])]
 
 
 def check_rules(plan: ResolvedTable, hash_key: SecretStr | None) -> None:
@@ -114,9 +135,9 @@ def _shown_originals(plan: ResolvedTable) -> str | None:
     return originals_without([e.name for e in plan.columns if e.name in rules])
 
 
-def originals_without(ruled: Sequence[str]) -> str:
-    """The originals of deduped without the entries of some columns, NULL where none is left."""
-    original = as_sql_identifier(ORIGINAL)
+def originals_without(ruled: Sequence[str], original: str = as_sql_identifier(ORIGINAL)) -> str:
+    """The originals of deduped, in its SQL, without the entries of some columns, NULL where none is
+    left."""
     if not ruled:
         return original
     names = ", ".join(text_literal(name) for name in ruled)
@@ -244,6 +265,23 @@ def original_of(name: str, table: str = "") -> str:
     """SQL of a column's original text in a row, NULL where there is none."""
     of = f"{table}." if table else ""
     return f"try_element_at(filter({of}{ORIGINAL}, x -> x.column = {text_literal(name)}), 1).text"
+
+
+def with_originals(sql: str, *, originals: bool) -> str:
+    """Put the SQL of a column's original text where a hash's second argument asks for it."""
+    before, found, rest = sql.partition("\0")
+    if not found:
+        return sql
+    name, _, after = rest.partition("\0")
+    text = original_of(name) if originals else "CAST(NULL AS STRING)"
+    return f"{before}{text}{after}"
+
+
+def register_hash(spark: SparkSession, key: SecretStr | None) -> None:
+    """Give a session the keyed hash, as the columns of a layer call it; none without a key."""
+    if key is not None:
+        function = keyed_hash(key.get_secret_value().encode())
+        spark.udf.register("mirror_hash", function, "string")
 
 
 def _same_key_part(plan: ResolvedTable, layer: Layer, name: str) -> str:

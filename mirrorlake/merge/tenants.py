@@ -12,34 +12,32 @@ that is another one than deduped has, and no wider one, all tenants are folded a
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.commits.commit import BY
-from mirrorlake.destinations.iceberg.model import LakeTable, column_names, history, is_rewrite
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.destinations.iceberg.storage.durable import flush_commits
-from mirrorlake.destinations.iceberg.tables.schemas import can_hold, current_schema, iceberg_type
-from mirrorlake.destinations.iceberg.tables.tables import reshape
-from mirrorlake.destinations.iceberg.tables.tenants import ensure_current_tenants
+from mirrorlake.destinations.iceberg.tables.schemas import can_hold, iceberg_type
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.raw.raw_files import compare_bytes
 from mirrorlake.merge.compaction import compact_if_due
-from mirrorlake.merge.reshape import NEXT, next_names
-from mirrorlake.merge.staging import append_rows, branch_sql, drop_stale, made_of, new_branch, seal
+from mirrorlake.merge.reshape import next_names
 from mirrorlake.merge.tenant_due import add_due
-from mirrorlake.merge.tenant_shapes import LISTED, TenantShapes, listed, places_sql, rows_sql
-from mirrorlake.schema.own_columns import DATABASE, SOURCE
+from mirrorlake.merge.tenant_layer import LayerChange, LayerSteps, TenantLayer, count_rows
+from mirrorlake.merge.tenant_shapes import TenantShapes, listed, rows_sql
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
+
+STEPS = LayerSteps("tenants.branched", "tenants.staged", "tenants.marked", "tenants.shown")
 
 
 @dataclass(frozen=True)
@@ -99,26 +97,26 @@ def fold_tenants(
     todo = _plan(workspace, table, shapes, tenants, kept)
     if not todo.rows and not todo.out:
         return TenantsFolded()
-    identifier = deduped_of(table)
+    layer = _layer(workspace, table)
+    identifier, beside = layer.identifier, next_names(todo.retyped)
     _refuse_damaged(workspace, table, shapes, todo.rows.values())
-    _ensure(workspace, table, shapes, todo.retyped)
+    layer.ensure(shapes.stored, originals=shapes.originals, beside=beside)
     if table.clean == "table":
         places = {*todo.rows, *todo.out}
         add_due(workspace.ledger, clean_of(table), places, everything=todo.whole)
     failpoint("tenants.before_fold")
     head = workspace.lake.head(identifier)
     with spark_errors(table.name):
-        spark = workspace.spark.get()
         removed = _count_leaving(workspace, table, todo)
-        with listed(spark, todo.rows.values()):
-            _write(workspace, table, shapes, todo)
+        with listed(workspace.spark.get(), todo.rows.values()):
+            layer.write(_change(workspace, table, shapes, todo))
     failpoint("tenants.folded")
     flush_commits(workspace.lake.load(identifier), head)
     shown = workspace.lake.head(identifier)
     ledger = workspace.ledger
     folded = {place: tenant.load_id for place, tenant in todo.rows.items()}
     ledger.together(
-        lambda: ledger.record_definition(_made(identifier), _marks([shown], shapes)),
+        lambda: layer.record_made([shown], _marks(shapes)),
         lambda: ledger.record_tenants_folded(
             table.name, {**dict.fromkeys(todo.out - folded.keys()), **folded}
         ),
@@ -140,7 +138,7 @@ def breaks_views(workspace: Workspace, table: TenantTable, shapes: TenantShapes)
     held = {f.name: f.field_type for f in there.schema().fields}
     if any(held.get(name, iceberg_type(k)) != iceberg_type(k) for name, k in shapes.stored):
         return True
-    made = workspace.ledger.definition(_made(deduped_of(table)))
+    made = _layer(workspace, table).made()
     return made is not None and not _is_named_as_made(made, shapes)
 
 
@@ -157,18 +155,18 @@ def _plan(
     tenants: Mapping[TenantPlace, Tenant],
     kept: Collection[TenantPlace],
 ) -> _Todo:
-    identifier = deduped_of(table)
+    layer = _layer(workspace, table)
     shown = {
         p: t
         for p, t in tenants.items()
         if is_shown(table, t) or (p in kept and t.load_id is not None)
     }
     lost = {p: t for p, t in shown.items() if t.version not in shapes.tables}
-    there = workspace.lake.load(identifier)
+    there = workspace.lake.load(layer.identifier)
     held = {f.name: f.field_type for f in there.schema().fields} if there is not None else {}
-    made = workspace.ledger.definition(_made(identifier))
+    made = layer.made()
     # Columns that it had when it was made, and that others took away, are written beside as well.
-    once = set(json.loads(made).get("columns", ())) if made and held else set[str]()
+    once = set(made.get("columns", ())) if made and held else set[str]()
     retyped = tuple(
         name
         for name, kind in shapes.stored
@@ -176,7 +174,7 @@ def _plan(
         or (name in once and name not in held)
     )
     gone = {p for p, t in tenants.items() if t.folded is not None and p not in shown}
-    if there is None or retyped or (made and not _is_as_made(workspace, there, made, shapes)):
+    if there is None or retyped or (made and not _is_as_made(layer, there, made, shapes)):
         if lost and there is not None:
             raise _lost_raw(table, lost)
         # Who died in the first fold left it empty: nothing can be lost.
@@ -211,34 +209,29 @@ def _lost_raw(table: TenantTable, lost: Mapping[TenantPlace, Tenant]) -> LakeErr
     )
 
 
-def _is_as_made(workspace: Workspace, table: LakeTable, made: str, shapes: TenantShapes) -> bool:
-    """Whether deduped is as the last fold left it, nobody wrote to it since, or set it back; and
-    the columns of its tenants' shapes are called as they were then."""
-    if not _is_named_as_made(made, shapes):
-        return False
-    heads = json.loads(made)["heads"]
-    with workspace.lake.translated(".".join(table.name())):
-        newest = next((s for s in history(table) if not is_rewrite(s)), None)
-    return newest is not None and newest.snapshot_id in heads
+def _layer(workspace: Workspace, table: TenantTable) -> TenantLayer:
+    identifier = deduped_of(table)
+    return TenantLayer(workspace, table, identifier, f"tenants {identifier}", STEPS)
 
 
-def _is_named_as_made(made: str, shapes: TenantShapes) -> bool:
+def _is_as_made(
+    layer: TenantLayer, there: LakeTable, made: Mapping[str, Any], shapes: TenantShapes
+) -> bool:
+    """Whether deduped is as the last fold left it; and the columns of its tenants' shapes are
+    called as they were then."""
+    return _is_named_as_made(made, shapes) and layer.is_as_left(there, made)
+
+
+def _is_named_as_made(made: Mapping[str, Any], shapes: TenantShapes) -> bool:
     """Whether the columns of each shape are called as at the last fold."""
     now = shapes.fingerprints
-    return all(now.get(hashed, n) == n for hashed, n in json.loads(made)["names"].items())
+    return all(now.get(hashed, n) == n for hashed, n in made["names"].items())
 
 
-def _marks(heads: Iterable[int | None], shapes: TenantShapes) -> str:
-    """By what deduped is known again: the versions that a fold may have left it at, its columns,
-    and what those of each shape were called."""
-    listed = [head for head in heads if head is not None]
-    columns = [name for name, _ in shapes.stored]
-    return json.dumps({"heads": listed, "names": shapes.fingerprints, "columns": columns})
-
-
-def _made(identifier: Identifier) -> str:
-    """The name under which the ledger keeps by what deduped is known again."""
-    return f"tenants {identifier}"
+def _marks(shapes: TenantShapes) -> dict[str, Any]:
+    """By what deduped is known again beside its versions: its columns, and what those of each
+    shape were called."""
+    return {"names": shapes.fingerprints, "columns": [name for name, _ in shapes.stored]}
 
 
 def _refuse_damaged(
@@ -270,67 +263,20 @@ def _refuse_damaged(
         )
 
 
-def _ensure(
-    workspace: Workspace,
-    table: TenantTable,
-    shapes: TenantShapes,
-    retyped: Sequence[str],
-) -> None:
-    """Deduped, with every column that this fold writes."""
-    identifier, beside = deduped_of(table), next_names(retyped)
-    there = workspace.lake.load(identifier)
-    left = [n for n in column_names(there.schema()) if n.startswith(NEXT)] if there else []
-    if left:  # of a run that died
-        reshape(workspace.lake, identifier, {}, left)
-    columns = [(beside.get(name, name), kind) for name, kind in shapes.stored]
-    schema = current_schema(columns, shapes.originals)
-    spelled = {name.lower(): name for name in shapes.columns}
-    key = [spelled[name.lower()] for name in table.key if name.lower() in spelled]
-    sorted_by = [beside.get(name, name) for name in key]
-    ensure_current_tenants(workspace.lake, identifier, schema, sorted_by, table.write_mode)
-
-
 # --- Spark ----------------------------------------------------------------------------------------
 
 
-def _write(workspace: Workspace, table: TenantTable, shapes: TenantShapes, todo: _Todo) -> None:
-    lake, identifier, spark = workspace.lake, deduped_of(table), workspace.spark.get()
-    drop_stale(lake, identifier)
-    head, branch = lake.head(identifier), new_branch()
-    target = branch_sql(identifier, branch)
-    if todo.whole:
-        lake.begin_branch(identifier, branch)
-    else:
-        lake.create_branch(identifier, branch, head)
-    failpoint("tenants.branched")
-    try:
-        if todo.out and not todo.whole:
-            spark.sql(f"DELETE FROM {target} WHERE {places_sql(todo.out)}")  # noqa: S608
-        if todo.rows:
-            rows = spark.sql(rows_sql(table, shapes, todo.rows))
-            renamed = rows.toDF(*(next_names(todo.retyped).get(n, n) for n in rows.columns))
-            append_rows(renamed, target, {} if todo.whole else made_of(head))
-        elif not todo.whole:
-            seal(lake, identifier, branch, {BY: "mirrorlake"} | made_of(head))
-        failpoint("tenants.staged")
-        _refuse_other_counts(workspace, table, target, todo)
-        flush_commits(lake.load(identifier), head, branch)
-        workspace.check_lease()
-        # Before it is shown: who dies in between left it at one of both. Where all of it is folded
-        # again, what it shows until then is not what it must show.
-        staged = lake.branches(identifier)[branch]
-        heads = [staged] if todo.whole else [head, staged]
-        workspace.ledger.record_definition(_made(identifier), _marks(heads, shapes))
-        failpoint("tenants.marked")
-        if todo.whole:
-            lake.replace_main(identifier, branch, head, next_names(todo.retyped))
-            failpoint("tenants.shown")
-            lake.drop_branch(identifier, branch)
-        else:
-            lake.publish_branch(identifier, branch, head)
-    except BaseException:
-        drop_stale(lake, identifier)
-        raise
+def _change(
+    workspace: Workspace, table: TenantTable, shapes: TenantShapes, todo: _Todo
+) -> LayerChange:
+    return LayerChange(
+        out=todo.out,
+        whole=todo.whole,
+        rows=rows_sql(table, shapes, todo.rows) if todo.rows else None,
+        beside=next_names(todo.retyped),
+        verify=partial(_refuse_other_counts, workspace, table, todo),
+        made=_marks(shapes),
+    )
 
 
 def _count_leaving(workspace: Workspace, table: TenantTable, todo: _Todo) -> dict[TenantPlace, int]:
@@ -338,19 +284,14 @@ def _count_leaving(workspace: Workspace, table: TenantTable, todo: _Todo) -> dic
     if not todo.leaving:
         return {}
     found = dict.fromkeys(sorted(todo.leaving), 0)
-    return found | _count_rows(workspace, deduped_of(table).sql, places_sql(todo.leaving))
-
-
-def _count_rows(workspace: Workspace, target: str, where: str) -> dict[TenantPlace, int]:
-    """How many rows of each tenant a table has, of those for which a condition holds."""
-    counts = workspace.spark.get().sql(
-        f"SELECT {SOURCE}, {DATABASE}, count(*) FROM {target} WHERE {where} GROUP BY 1, 2"  # noqa: S608
-    )
-    return {(str(s), str(d)): int(n) for s, d, n in counts.collect()}
+    return found | count_rows(workspace, deduped_of(table).sql, todo.leaving)
 
 
 def _refuse_other_counts(
-    workspace: Workspace, table: TenantTable, target: str, todo: _Todo
+    workspace: Workspace,
+    table: TenantTable,
+    todo: _Todo,
+    found: Mapping[TenantPlace, int],
 ) -> None:
     """See that the branch has as many rows of each tenant as its load read.
 
@@ -358,8 +299,6 @@ def _refuse_other_counts(
         LakeError: it has not; nothing is visible.
     """
     places = {*todo.rows, *todo.out}
-    everything = todo.whole or len(places) > LISTED
-    found = _count_rows(workspace, target, "true" if everything else places_sql(places))
     wanted = {p: (t.rows or 0) if (t := todo.rows.get(p)) else 0 for p in places}
     wrong = sorted(place for place in places if found.get(place, 0) != wanted[place])
     # One whose database is gone first: it can't be read again.

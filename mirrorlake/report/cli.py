@@ -52,10 +52,10 @@ def report(
     from mirrorlake.runtime.pages.page import refuse_other_file
 
     config = open_contract(config_path)
-    chosen, tenants = named_tables(config, tables)
+    chosen = named_tables(config, tables)
     refuse_other_file(output, "--output")
     ledger = Ledger(config.ledger.url, config.ledger.wait)
-    found = make_report(config, ledger, chosen, tenants, days=days, besides=not tables)
+    found = make_report(config, ledger, chosen, days=days, besides=not tables)
     written = write_report(output, found, "--output")
     if as_json:
         show.print_json(written.as_json())

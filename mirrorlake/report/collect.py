@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
-from mirrorlake.config import Config, TableContract, TenantTable
+from mirrorlake.config import Config, Mirrored, TableContract, TenantTable
 from mirrorlake.ledger import Cost, Ledger, Load, Proof, Receipt, Repair
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS
 from mirrorlake.ledger.records import Unproved
@@ -19,7 +19,7 @@ from mirrorlake.operations.status.attention import Attention
 from mirrorlake.operations.status.copies import COPIES, RecordedCopy
 from mirrorlake.operations.status.history import history_of
 from mirrorlake.operations.status.layer_status import newest_proof
-from mirrorlake.operations.status.status import TableStatus
+from mirrorlake.operations.status.table_status import TableStatus
 from mirrorlake.proof.coverage.covered import newest_of
 from mirrorlake.report.calendar import DayProofs, DayRun, calendar_of
 from mirrorlake.report.copy_days import copy_days, load_days
@@ -40,8 +40,7 @@ _DAY = timedelta(days=1)
 def make_report(
     config: Config,
     ledger: Ledger,
-    contracts: Sequence[TableContract],
-    tenants: Sequence[TenantTable],
+    mirrored: Sequence[Mirrored],
     *,
     days: int,
     besides: bool,
@@ -58,7 +57,7 @@ def make_report(
         LedgerError: the ledger can't be read.
     """
     now = now or datetime.now(UTC)
-    found = all_statuses(config, ledger, contracts, tenants, besides=besides)
+    found = all_statuses(config, ledger, mirrored, besides=besides)
     wrong = found.not_right(ledger)
     reader = _Reader(config, ledger, found, wrong, now, days)
     tables = [*reader.tables(), *reader.tenants(), *(reader.models() if besides else ())]

@@ -13,7 +13,7 @@ from mirrorlake.ledger.reports.since import LoadFigures
 from mirrorlake.operations.status.attention import Attention
 from mirrorlake.operations.status.copies import RecordedCopy
 from mirrorlake.operations.status.history import History
-from mirrorlake.operations.status.status import TableStatus
+from mirrorlake.operations.status.table_status import TableStatus
 from mirrorlake.report.calendar import DayRun, DayState, count_days
 
 TableProof: TypeAlias = Literal[

@@ -12,13 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mirrorlake.config.configuration import Config
-from mirrorlake.config.contract import TableContract, TenantTable
+from mirrorlake.config.contract import Mirrored, TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeSchema, spark_types
-from mirrorlake.destinations.iceberg.tables.views import read_view
+from mirrorlake.destinations.iceberg.model import spark_types
+from mirrorlake.destinations.iceberg.tables.views import shown_schema
 from mirrorlake.schema.own_columns import ORIGINAL
-from mirrorlake.serving.mirrored_places import Contract, ReadLayer, mirrored_places
+from mirrorlake.serving.mirrored_places import ReadLayer, mirrored_places
 
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 
@@ -36,7 +36,7 @@ class MirroredTable:
     name: str
     identifier: Identifier
     layer: ReadLayer
-    contract: Contract
+    contract: Mirrored
     columns: tuple[tuple[str, str, bool], ...]
     day: str | None
 
@@ -75,7 +75,7 @@ class Catalogue:
             return None
         if name not in self._found:
             identifier, layer, contract = self._places[name]
-            schema = self._schema(identifier)
+            schema = shown_schema(self._lake, identifier)
             columns = tuple(spark_types(schema)) if schema is not None else ()
             day = _day_of(contract, columns)
             self._found[name] = MirroredTable(name, identifier, layer, contract, columns, day)
@@ -121,15 +121,8 @@ class Catalogue:
         words = "which the contract hides until it names it"
         return words, "Give it a rule in the contract: {pii: show} shows it"
 
-    def _schema(self, identifier: Identifier) -> LakeSchema | None:
-        table = self._lake.load(identifier)
-        if table is not None:
-            return table.schema()
-        view = read_view(self._lake, identifier)
-        return view.schema if view is not None else None
 
-
-def _day_of(contract: Contract, columns: tuple[tuple[str, str, bool], ...]) -> str | None:
+def _day_of(contract: Mirrored, columns: tuple[tuple[str, str, bool], ...]) -> str | None:
     if isinstance(contract, TenantTable):
         return None
     settings = contract.snapshot

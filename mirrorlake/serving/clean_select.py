@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from mirrorlake.config.contract import TableContract
+from mirrorlake.config.contract import Contract
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.model import LakeSchema
 from mirrorlake.merge.statements import clean_column, originals_without, view_sql
@@ -34,7 +34,7 @@ class CleanSelect:
 
 
 def clean_select(
-    contract: TableContract,
+    contract: Contract,
     deduped: LakeSchema,
     held: Collection[str],
     there: Collection[str],

@@ -53,7 +53,7 @@ def renew_clean_table(workspace: Workspace, plan: ResolvedTable) -> Layer:
             write_by_new_rules(workspace, layer)
             if layer.original is None:
                 drop_column(workspace.lake, plan.clean, ORIGINAL)
-        workspace.ledger.record_definition(f"table {plan.clean}", _definition(layer))
+        workspace.ledger.record_definition(f"table {plan.clean}", layer.definition)
     # Before the first hash is written: a table may lag behind the record, never the other way.
     key = workspace.config.privacy.hash_key if is_hashed(plan) else None
     if key is not None and not has_hash_key(workspace.ledger, plan.clean):
@@ -153,7 +153,7 @@ def show_next_table(workspace: Workspace, table: Identifier, name: Identifier) -
 def is_clean_as_ruled(workspace: Workspace, plan: ResolvedTable) -> bool:
     """Whether clean is to be a table, and was last made by the rules that it has now."""
     made_by = workspace.ledger.definition(f"table {plan.clean}")
-    return plan.contract.clean == "table" and made_by == _definition(clean_layer(plan))
+    return plan.contract.clean == "table" and made_by == clean_layer(plan).definition
 
 
 def _only_reshaped(workspace: Workspace, plan: ResolvedTable, layer: Layer) -> bool:
@@ -191,7 +191,3 @@ def _excludes_new(
     if any(name.lower() in earlier or plan.name_in(before, name) is not None for name in new):
         return False
     return original == originals_without(then)
-
-
-def _definition(layer: Layer) -> str:
-    return repr((layer.columns, layer.original))

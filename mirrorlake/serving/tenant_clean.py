@@ -9,35 +9,29 @@ they would show these values (`mirrorlake.serving.hiding`).
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from pydantic import SecretStr
+from functools import partial
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.model import LakeTable, column_names, history, is_rewrite
+from mirrorlake.destinations.iceberg.model import LakeTable, column_names
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
-from mirrorlake.destinations.iceberg.storage.durable import flush_commits
-from mirrorlake.destinations.iceberg.tables.schemas import can_hold, current_schema, iceberg_type
-from mirrorlake.destinations.iceberg.tables.tables import reshape
-from mirrorlake.destinations.iceberg.tables.tenants import ensure_current_tenants
+from mirrorlake.destinations.iceberg.tables.schemas import can_hold, iceberg_type
 from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger, TenantPlace
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.reshape import NEXT, next_names
-from mirrorlake.merge.staging import append_rows, branch_sql, drop_stale, made_of, new_branch
+from mirrorlake.merge.statements import Layer, register_hash
 from mirrorlake.merge.tenant_due import Due, forget_due, read_due
-from mirrorlake.merge.tenant_shapes import LISTED, TenantShapes, places_sql
-from mirrorlake.schema.masking import HASHABLE, keyed_hash
-from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
+from mirrorlake.merge.tenant_layer import LayerChange, LayerSteps, TenantLayer, count_rows
+from mirrorlake.merge.tenant_shapes import TenantShapes, places_sql
+from mirrorlake.schema.masking import HASHABLE
 from mirrorlake.serving.hiding import begin_hiding, finish_hiding, is_hiding
 from mirrorlake.serving.next_tables import has_view, next_table, show_next_table
-from mirrorlake.serving.tenant_clean_columns import CleanColumns, clean_columns_of, rules_of
+from mirrorlake.serving.tenant_clean_columns import clean_columns_of, only_adds, rules_of
 from mirrorlake.table.hash_key import (
     forget_hash_key,
     has_hash_key,
@@ -49,6 +43,11 @@ from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
+
+STEPS = LayerSteps(
+    *("tenants.clean_branched", "tenants.clean_staged"),
+    *("tenants.clean_marked", "tenants.clean_replaced"),
+)
 
 
 # --- what is refused before anything is read ------------------------------------------------------
@@ -106,17 +105,17 @@ def make_clean_table(workspace: Workspace, table: TenantTable, shapes: TenantSha
     """
     ledger, lake, clean = workspace.ledger, workspace.lake, clean_of(table)
     wanted = clean_columns_of(ledger, table, shapes)
-    made = _read_made(ledger, table)
+    made = _layer(workspace, table).made()
     is_view = has_view(workspace, clean)
     there = None if is_view else lake.load(clean)
-    if there is not None and (made is None or not wanted.only_adds(made["columns"])):
+    if there is not None and (made is None or not only_adds(wanted, made["columns"])):
         begin_hiding(workspace, clean)
     due = read_due(ledger, clean)
     if (
         there is None
         or made is None
-        or made["columns"] != wanted.text
-        or not _is_as_made(there, made)
+        or made["columns"] != wanted.definition
+        or not _layer(workspace, table).is_as_left(there, made)
         or any(name.startswith(NEXT) for name in column_names(there.schema()))  # of a dead run
     ):
         due = Due(everything=True)
@@ -128,13 +127,21 @@ def make_clean_table(workspace: Workspace, table: TenantTable, shapes: TenantSha
         # Before the first hash is written: a table may lag behind the record, never the other way.
         record_hash_key(ledger, clean, key)
     target = next_table(workspace, clean) if is_view else clean
-    beside = _ensure(workspace, table, wanted, there, target)
+    layer = _layer(workspace, table, target)
+    beside = _beside(wanted, there)
+    layer.ensure(
+        wanted.stored,
+        originals=wanted.original is not None,
+        beside=beside,
+        gone=_gone(ledger, clean, wanted, there),
+        location=lake.location(clean),
+    )
     with spark_errors(table.name):
-        tenants = _write(workspace, table, wanted, due, beside, target)
+        tenants = _write(layer, wanted, due, beside)
     if is_view:
         show_next_table(workspace, target, clean)
     failpoint("tenants.clean_shown")
-    _record_made(ledger, table, wanted, [lake.head(clean)])
+    layer.record_made([lake.head(clean)], {"columns": wanted.definition})
     forget_due(ledger, clean)
     finish_hiding(workspace, clean)
     if not due.everything:
@@ -142,147 +149,84 @@ def make_clean_table(workspace: Workspace, table: TenantTable, shapes: TenantSha
     return CleanMade(due.everything, tenants)
 
 
-def forget_clean_table(ledger: Ledger, table: TenantTable) -> None:
+def forget_clean_table(workspace: Workspace, table: TenantTable) -> None:
     """Forget the clean table, where there was one: clean is a view."""
-    if _read_made(ledger, table) is not None:
+    layer, ledger = _layer(workspace, table), workspace.ledger
+    if layer.made() is not None:
         forget_hash_key(ledger, clean_of(table))
-        ledger.forget_definition(_made(table))
+        ledger.forget_definition(layer.known_as)
         forget_due(ledger, clean_of(table))
 
 
-def _ensure(
-    workspace: Workspace,
-    table: TenantTable,
-    wanted: CleanColumns,
-    there: LakeTable | None,
-    clean: Identifier,
-) -> dict[str, str]:
-    """The table with every column that is written; column → its name until it is shown, of those
-    that must have their values as soon as they are there."""
-    if there is not None and (gone := _gone(workspace.ledger, table, wanted, there)):
-        reshape(workspace.lake, clean, {}, gone)
-        there = there.refresh()
+def _layer(
+    workspace: Workspace, table: TenantTable, identifier: Identifier | None = None
+) -> TenantLayer:
+    """The clean table.
+
+    Args:
+        identifier: its name while it is made, where another has its own.
+    """
+    clean = clean_of(table)
+    return TenantLayer(workspace, table, identifier or clean, f"tenants_clean {clean}", STEPS)
+
+
+def _beside(wanted: Layer, there: LakeTable | None) -> dict[str, str]:
+    """Column → its name until it is shown, of those that must have their values as soon as they are
+    there."""
     held = {f.name: f.field_type for f in there.schema().fields} if there is not None else {}
-    beside = next_names(
+    return next_names(
         [
             name
             for name, kind in wanted.stored
             if held and (name not in held or not can_hold(held[name], iceberg_type(kind)))
         ]
     )
-    columns = [(beside.get(name, name), kind) for name, kind in wanted.stored]
-    schema = current_schema(columns, wanted.original is not None)
-    shown = {name.lower(): name for name, _ in wanted.stored}
-    key = [shown[name.lower()] for name in table.key if name.lower() in shown]
-    sorted_by = [beside.get(n, n) for n in key]
-    place = workspace.lake.location(clean_of(table))
-    ensure_current_tenants(workspace.lake, clean, schema, sorted_by, table.write_mode, place)
-    return beside
 
 
-def _gone(ledger: Ledger, table: TenantTable, wanted: CleanColumns, there: LakeTable) -> list[str]:
-    """The columns that the table has and clean has not: a dead run's, and those that a rule takes
-    away."""
-    has = column_names(there.schema())
-    left = [name for name in has if name.startswith(NEXT)]
-    if not is_hiding(ledger, clean_of(table)):
-        return left
-    kept = {SOURCE, DATABASE, *(name for name, _ in wanted.stored)}
-    kept |= {ORIGINAL} if wanted.original else set()
-    return [name for name in has if name not in kept]
+def _gone(ledger: Ledger, clean: Identifier, wanted: Layer, there: LakeTable | None) -> list[str]:
+    """The columns that the table has and that a rule takes away."""
+    if there is None or not is_hiding(ledger, clean):
+        return []
+    has = (name for name in column_names(there.schema()) if not name.startswith(NEXT))
+    return [name for name in has if name not in wanted.names]
 
 
-def _write(
-    workspace: Workspace,
-    table: TenantTable,
-    wanted: CleanColumns,
-    due: Due,
-    beside: Mapping[str, str],
-    clean: Identifier,
-) -> int:
+def _write(layer: TenantLayer, wanted: Layer, due: Due, beside: Mapping[str, str]) -> int:
     """Write and show what is due; of how many tenants that was."""
-    lake, spark = workspace.lake, workspace.spark.get()
-    _register_hash(spark, workspace.config.privacy.hash_key)
-    drop_stale(lake, clean)
-    head, branch = lake.head(clean), new_branch()
-    of_deduped = lake.head(deduped_of(table))
-    target = branch_sql(clean, branch)
-    if due.everything:
-        lake.begin_branch(clean, branch)
-    else:
-        lake.create_branch(clean, branch, head)
-    try:
-        if not due.everything:
-            spark.sql(f"DELETE FROM {target} WHERE {places_sql(due.places)}")  # noqa: S608
-        rows = spark.sql(
-            f"SELECT {', '.join(wanted.selects)} FROM {deduped_of(table).sql}{_where(due)}"  # noqa: S608
-        )
-        renamed = rows.toDF(*(beside.get(name, name) for name in rows.columns))
-        append_rows(renamed, target, {} if due.everything else made_of(head))
-        failpoint("tenants.clean_staged")
-        there = _refuse_other_counts(workspace, table, target, due)
-        _refuse_moved(workspace, table, of_deduped)
-        flush_commits(lake.load(clean), head, branch)
-        workspace.check_lease()
-        staged = lake.branches(clean)[branch]
-        # Before it is shown: who dies in between left it at one of both. As a whole it is made
-        # again by its new rules, unless it shows them.
-        _record_made(
-            workspace.ledger, table, wanted, [staged] if due.everything else [head, staged]
-        )
-        failpoint("tenants.clean_marked")
-        if due.everything:
-            lake.replace_main(clean, branch, head, beside)
-            lake.drop_branch(clean, branch)
-        else:
-            lake.publish_branch(clean, branch, head)
-    except BaseException:
-        drop_stale(lake, clean)
-        raise
-    return len(there if due.everything else due.places)
+    workspace, deduped = layer.workspace, deduped_of(layer.table)
+    register_hash(workspace.spark.get(), workspace.config.privacy.hash_key)
+    at = workspace.lake.head(deduped)
+    where = "" if due.everything else f" WHERE {places_sql(due.places)}"
+    expected = count_rows(workspace, deduped.sql, None if due.everything else due.places)
+    selects = ", ".join(wanted.selects(originals=wanted.original is not None))
+    change = LayerChange(
+        out=due.places,
+        whole=due.everything,
+        rows=f"SELECT {selects} FROM {deduped.sql}{where}",  # noqa: S608
+        beside=beside,
+        verify=partial(_refuse_other_rows, layer, expected, at),
+        made={"columns": wanted.definition},
+    )
+    layer.write(change)
+    return len(expected if due.everything else due.places)
 
 
-def _register_hash(spark: Any, key: SecretStr | None) -> None:
-    if key is not None:
-        function = keyed_hash(key.get_secret_value().encode())
-        spark.udf.register("mirror_hash", function, "string")
+def _refuse_other_rows(
+    layer: TenantLayer,
+    expected: Mapping[TenantPlace, int],
+    at: int | None,
+    found: Mapping[TenantPlace, int],
+) -> None:
+    """See that the branch has as many rows of each tenant as deduped, and that deduped is at the
+    version that was read.
 
-
-def _refuse_moved(workspace: Workspace, table: TenantTable, at: int | None) -> None:
-    """See that deduped is at the version that was read.
+    Args:
+        expected: how many rows of each tenant that is written deduped had.
 
     Raises:
-        LakeError: somebody wrote to it meanwhile; nothing is visible.
+        LakeError: it is not; nothing is visible.
     """
-    if workspace.lake.head(deduped_of(table)) != at:
-        raise LakeError(
-            f"table {table.name}: somebody wrote to {deduped_of(table)} while clean was made of it",
-            table=table.name,
-            next_step="Clean is as it was. Sync again",
-            retryable=True,
-        )
-
-
-def _where(due: Due) -> str:
-    return "" if due.everything else f" WHERE {places_sql(due.places)}"
-
-
-def _refuse_other_counts(
-    workspace: Workspace, table: TenantTable, target: str, due: Due
-) -> set[TenantPlace]:
-    """See that the branch has as many rows of each tenant as deduped; the tenants that were
-    counted.
-
-    Raises:
-        LakeError: it has not; nothing is visible.
-    """
-    spark, where = workspace.spark.get(), _where(due) if len(due.places) <= LISTED else ""
-
-    def count(rows: str) -> dict[TenantPlace, int]:
-        sql = f"SELECT {SOURCE}, {DATABASE}, count(*) FROM {rows}{where} GROUP BY 1, 2"  # noqa: S608
-        return {(str(s), str(d)): int(n) for s, d, n in spark.sql(sql).collect()}
-
-    found, expected = count(target), count(deduped_of(table).sql)
+    workspace, table = layer.workspace, layer.table
     for place in sorted(found.keys() | expected.keys()):
         if found.get(place, 0) != expected.get(place, 0):
             raise LakeError(
@@ -291,30 +235,10 @@ def _refuse_other_counts(
                 table=table.name,
                 next_step="Nothing of it is visible: sync again, and report it if it stays",
             )
-    return {*expected}
-
-
-# --- by what it is known again --------------------------------------------------------------------
-
-
-def _is_as_made(there: LakeTable, made: Mapping[str, Any]) -> bool:
-    """Whether the table is as it was last left: nobody wrote to it since, or set it back."""
-    newest = next((s for s in history(there) if not is_rewrite(s)), None)
-    return newest is not None and newest.snapshot_id in made["heads"]
-
-
-def _read_made(ledger: Ledger, table: TenantTable) -> dict[str, Any] | None:
-    text = ledger.definition(_made(table))
-    return None if text is None else json.loads(text)
-
-
-def _record_made(
-    ledger: Ledger, table: TenantTable, wanted: CleanColumns, heads: Iterable[int | None]
-) -> None:
-    marks = {"columns": wanted.text, "heads": [head for head in heads if head is not None]}
-    ledger.record_definition(_made(table), json.dumps(marks))
-
-
-def _made(table: TenantTable) -> str:
-    """The name under which the ledger keeps by what the clean table is known again."""
-    return f"tenants_clean {clean_of(table)}"
+    if workspace.lake.head(deduped_of(table)) != at:
+        raise LakeError(
+            f"table {table.name}: somebody wrote to {deduped_of(table)} while clean was made of it",
+            table=table.name,
+            next_step="Clean is as it was. Sync again",
+            retryable=True,
+        )

@@ -11,9 +11,9 @@ from typing import Final
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import text_literal
-from mirrorlake.destinations.iceberg.model import LakeSchema, chosen_columns
+from mirrorlake.destinations.iceberg.model import chosen_columns
 from mirrorlake.destinations.iceberg.tables.schemas import current_schema
-from mirrorlake.destinations.iceberg.tables.views import read_view
+from mirrorlake.destinations.iceberg.tables.views import shown_schema
 from mirrorlake.merge.row_sql.version_sql import version_columns, version_originals
 from mirrorlake.merge.tenant_shapes import TenantShapes
 from mirrorlake.merge.tenants import breaks_views
@@ -35,7 +35,7 @@ from mirrorlake.serving.unified import structured_columns
 from mirrorlake.serving.views import ViewText, hold_view, make_view
 from mirrorlake.table.columns.exchanged import exchanged_name, undecided_pairs
 from mirrorlake.table.lake_tables import clean_of, deduped_of
-from mirrorlake.table.tenants import contract_of, raw_of, raw_view_of
+from mirrorlake.table.tenants import raw_of, raw_view_of
 from mirrorlake.workspace import Workspace
 
 _META: Final = {
@@ -55,7 +55,7 @@ def show_clean_tenants(workspace: Workspace, table: TenantTable, shapes: TenantS
         return make_clean_table(workspace, table, shapes)
     wanted = clean_view_of(workspace.ledger, table, shapes)
     made = make_view(workspace, clean_of(table), wanted, over_table=True)
-    forget_clean_table(workspace.ledger, table)
+    forget_clean_table(workspace, table)
     return CleanMade(made)
 
 
@@ -71,7 +71,7 @@ def remember_tenant_columns(workspace: Workspace, table: TenantTable, names: Seq
     that clean shows."""
     ledger = workspace.ledger
     known = ledger.known_columns(table.name)
-    if known is None and (shown := clean_schema_of(workspace, table)) is not None:
+    if known is None and (shown := shown_schema(workspace.lake, clean_of(table))) is not None:
         known = frozenset(field.name.lower() for field in shown.fields)
         ledger.record_known_columns(table.name, known)
     now = frozenset(name.lower() for name in names)
@@ -85,21 +85,12 @@ def hold_clean_tenants(workspace: Workspace, table: TenantTable, shapes: TenantS
     what the next fold makes of it, or shows columns on which a person has to decide."""
     if table.clean != "view":
         return
-    contract, shown = contract_of(table, "", ""), clean_schema_of(workspace, table)
-    pairs = undecided_pairs(workspace.ledger.definition(exchanged_name(contract)), contract)
+    shown = shown_schema(workspace.lake, clean_of(table))
+    pairs = undecided_pairs(workspace.ledger.definition(exchanged_name(table)), table)
     doubted = {name for pair in pairs for name in pair}
     names = {field.name.lower() for field in shown.fields} if shown is not None else set[str]()
     if doubted & names or breaks_views(workspace, table, shapes):
         hold_view(workspace, clean_of(table), deduped_of(table))
-
-
-def clean_schema_of(workspace: Workspace, table: TenantTable) -> LakeSchema | None:
-    """The columns that clean has in the lake, a view or a table; None where it is not there."""
-    made = workspace.lake.load(clean_of(table))
-    if made is not None:
-        return made.schema()
-    view = read_view(workspace.lake, clean_of(table))
-    return None if view is None else view.schema
 
 
 def _names(shapes: TenantShapes) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mirrorlake.config.contract import TableContract, TenantTable
+from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.base import Identifier, text_literal
 from mirrorlake.destinations.iceberg.model import (
     LakeSchema,
@@ -123,9 +123,7 @@ def digest_of(definition: str) -> str:
     return hashlib.sha256(definition.encode()).hexdigest()[:16]
 
 
-def structured_columns(
-    contract: TableContract | TenantTable, types: Mapping[str, StoredType]
-) -> set[str]:
+def structured_columns(contract: Mirrored, types: Mapping[str, StoredType]) -> set[str]:
     """The columns whose JSON is shown by its structure.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirrorlake.config.contract import Mirrored, TableContract
+from mirrorlake.config.contract import Contract, TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
@@ -12,12 +12,12 @@ from mirrorlake.ledger.store import Ledger
 from mirrorlake.schema.reserved_names import UNREADABLE
 
 
-def deduped_of(contract: Mirrored) -> Identifier:
+def deduped_of(contract: Contract) -> Identifier:
     """The lake table with one row per key."""
     return Identifier(contract.namespaces.deduped, contract.table)
 
 
-def clean_of(contract: Mirrored) -> Identifier:
+def clean_of(contract: Contract) -> Identifier:
     """What people query."""
     return Identifier(contract.namespaces.clean, contract.table)
 

@@ -6,7 +6,7 @@ What belongs here: where they are, and which tables have none. What doesn't: wha
 
 from __future__ import annotations
 
-from mirrorlake.config.contract import TableContract, TenantTable
+from mirrorlake.config.contract import Mirrored, TenantTable
 from mirrorlake.config.settings import STREAM_SUFFIX
 from mirrorlake.destinations.base import Identifier
 
@@ -16,7 +16,7 @@ def streamed_of(layer: Identifier) -> Identifier:
     return Identifier(f"{layer.namespace}{STREAM_SUFFIX}", layer.name)
 
 
-def why_nothing_to_add(contract: TableContract | TenantTable) -> str:
+def why_nothing_to_add(contract: Mirrored) -> str:
     """Why a table has no loads that could be added to deduped: there, what is folded is what is
     shown. Empty where it has."""
     if isinstance(contract, TenantTable):

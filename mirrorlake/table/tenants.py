@@ -97,10 +97,10 @@ def rules_of(table: TenantTable, columns: Iterable[str]) -> dict[str, ColumnRule
 def held_of(ledger: Ledger, table: TenantTable, names: Iterable[str]) -> tuple[str, ...]:
     """The columns that clean leaves out because nobody decided on them yet: they came later, or may
     have what another one had in some tenant."""
-    contract, names = contract_of(table, "", ""), tuple(names)
+    names = tuple(names)
     known = ledger.known_columns(table.name)
-    exchanged = ledger.definition(exchanged_name(contract))
-    return held_by(contract, names, known, exchanged=exchanged, hidden=None)
+    exchanged = ledger.definition(exchanged_name(table))
+    return held_by(table, names, known, exchanged=exchanged, hidden=None)
 
 
 def resolve_tenants(

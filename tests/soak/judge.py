@@ -151,10 +151,11 @@ def find_orphans(watcher: Watcher) -> list[Path]:
     """Files under the table's layers that no snapshot, and no metadata in use, names."""
     layers = [watcher.layer("deduped"), watcher.layer("clean")]
     tables = [*watcher.raw_tables(), watcher.versions_table(), *layers]
-    return [path for table in tables if table is not None for path in _orphans_of(table)]
+    return [path for table in tables if table is not None for path in orphans_of(table)]
 
 
-def _orphans_of(table: Table) -> list[Path]:
+def orphans_of(table: Table) -> list[Path]:
+    """Files under one lake table that no snapshot, and no metadata in use, names."""
     metadata = table.metadata
     named = {table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
     manifests: set[str] = set()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
 
-from mirrorlake.failpoints import FAILPOINTS
+from mirrorlake.failpoints import FAILPOINTS, OF_CLEAN_TENANTS, OF_TENANTS
 from tests.soak.moves import HANDS, MOVES
 from tests.soak.moves import TABLES as MOVED
 
@@ -19,11 +19,13 @@ KINDS = {
     "server": "the MariaDB server, at a random moment; it comes back within two seconds",
     "connection": "every connection to MariaDB (reset by a proxy), at a random moment",
     "move": "the run, at a random moment, as the first one after somebody changed table or contract",
+    "tenants": "the sync of a table of tenants, at a named step or a random moment, after some joined "
+    "or left, got another shape or other rows",
 }
 # Of a hundred rounds. A JVM takes seconds to come back, so fewer of those.
 WEIGHTS = {
-    **{"step": 40, "run": 15, "tree": 8, "jvm": 7, "server": 10, "connection": 10},
-    "move": 10,
+    **{"step": 40, "run": 12, "tree": 7, "jvm": 5, "server": 8, "connection": 8},
+    **{"move": 10, "tenants": 10},
 }
 # Passed by the tables that are named, and not by others.
 ONLY_PROVED = "cities"
@@ -31,6 +33,8 @@ ONLY_RELOADS = "reload.looked_up"
 TABLES = ("orders", "visits", "clicks", "cities", "parcels", "stocks")
 BY_HAND = 0.4
 """In so many rounds somebody else writes to the lake after the kill."""
+OF_TABLES = tuple(kind for kind in KINDS if kind != "tenants")
+TENANTS = "tenants"
 FRESH = "fresh"
 """A table of the round's own, whose first load has several chunks."""
 
@@ -62,14 +66,18 @@ def deal(rounds: int, seed: int, kinds: dict[str, int] | None = None) -> list[Ki
     names = _evenly(rng, [k for k, n in weights.items() for _ in range(n)], rounds)
     points = iter(_evenly(rng, list(FAILPOINTS), names.count("step")))
     moves = iter(_evenly(rng, list(MOVES), names.count("move")))
-    kills = [
-        _moved(rng, next(moves))
-        if kind == "move"
-        else _kill(rng, kind, next(points) if kind == "step" else "")
-        for kind in names
-    ]
+    steps = ["", "", *OF_TENANTS, *OF_CLEAN_TENANTS]
+    of_tenants = iter(_evenly(rng, steps, names.count(TENANTS)))
+    kills: list[Kill] = []
+    for kind in names:
+        if kind == "move":
+            kills.append(_moved(rng, next(moves)))
+        elif kind == TENANTS:
+            kills.append(Kill(kind, TENANTS, "sync", next(of_tenants), rng.random(), 0.0))
+        else:
+            kills.append(_kill(rng, kind, next(points) if kind == "step" else ""))
     hands = iter(_evenly(rng, list(HANDS), rounds))
-    by_hand = [kill.kind != "move" and rng.random() < BY_HAND for kill in kills]
+    by_hand = [kill.kind not in ("move", TENANTS) and rng.random() < BY_HAND for kill in kills]
     return [
         replace(kill, hand=next(hands)) if by else kill
         for kill, by in zip(kills, by_hand, strict=True)

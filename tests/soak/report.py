@@ -20,7 +20,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from mirrorlake.failpoints import FAILPOINTS
-from tests.soak.kills import KINDS
+from tests.soak.kills import KINDS, OF_TABLES
 from tests.soak.moves import HANDS, MOVES
 from tests.soak.soak import Soak
 from tests.soak.steps import FINISHED, STEPS
@@ -48,7 +48,9 @@ def result_of(soak: Soak, rounds: int, seed: int, seconds: float) -> dict[str, A
     landed = [k for k in soak.killed if k.step != FINISHED]
     named = [k for k in landed if k.kill.kind == "step"]
     steps = {
-        step: {kind: sum(k.step == step and k.kill.kind == kind for k in landed) for kind in KINDS}
+        step: {
+            kind: sum(k.step == step and k.kill.kind == kind for k in landed) for kind in OF_TABLES
+        }
         for step in STEPS
     }
     return {
@@ -205,7 +207,7 @@ def _figures(result: Mapping[str, Any]) -> list[str]:
         "Where the run was when the kill fell, by what was killed:",
         "",
         *_markdown(
-            ("step of the protocol", *KINDS, "all"),
+            ("step of the protocol", *OF_TABLES, "all"),
             [
                 (step, *(str(n) for n in kinds.values()), str(sum(kinds.values())))
                 for step, kinds in result["steps"].items()

@@ -57,6 +57,9 @@ def act(order: dict[str, Any], spark: LazySpark | None) -> None:
         terms = SyncTerms(accept_smaller=order["accept_smaller"])
         sync_tenants(workspace, config.tenant_table(order["table"]), terms)
         return
+    if order["act"] == "recover":
+        recover_table(workspace, config.mirrored_table(order["table"]), timedelta())
+        return
     _act_on(workspace, config.table(order["table"]), order)
 
 
@@ -78,8 +81,6 @@ def _act_on(workspace: Workspace, contract: TableContract, order: dict[str, Any]
                 fold_table(workspace, contract)
         case "refold":
             refold_table(workspace, contract)
-        case "recover":
-            recover_table(workspace, contract, timedelta())
         case other:
             raise ValueError(other)
 

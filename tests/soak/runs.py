@@ -18,6 +18,8 @@ from tests.soak import runner
 
 ROOT = Path(__file__).parents[2]
 STUCK_SECONDS = 90.0
+START_SECONDS = 600.0
+"""So long a runner may take to start its JVM, on a machine that does much else."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class Runner:
 
     def warm(self, config: Path) -> None:
         """Start the JVM now."""
-        self.wait(self.start(Order(config, act="warm")), 120)
+        self.wait(self.start(Order(config, act="warm")), START_SECONDS)
 
     def kill(self) -> None:
         """SIGKILL to the whole tree: the runner, its children, the JVM."""
@@ -166,7 +168,7 @@ class Runner:
         with self._told:
             number = self._number
             there = self._told.wait_for(
-                lambda: number in self._pids or process.poll() is not None, 120
+                lambda: number in self._pids or process.poll() is not None, START_SECONDS
             )
             assert there, f"the runner says nothing, see {self.folder}"
             assert number in self._pids, f"the runner is gone, see {self.folder}"

@@ -28,11 +28,12 @@ from mirrorlake.errors import ConfigError
 from tests.integration.contract_files import write_contract
 from tests.soak import judge, moves
 from tests.soak.judge import Findings
-from tests.soak.kills import FRESH, Kill
+from tests.soak.kills import FRESH, TENANTS, Kill
 from tests.soak.proxy import Proxy
 from tests.soak.runner import UNEXPECTED
 from tests.soak.runs import STUCK_SECONDS, Order, Run, Runner
 from tests.soak.steps import FINISHED, NEED_NOT_BE_PASSED, Watcher
+from tests.soak.tenants import SoakTenants
 from tests.soak.writer import DAYS_BACK, SCHEMA, Writer
 
 logger = logging.getLogger(__name__)
@@ -78,7 +79,8 @@ OTHER_ZONE = 0.1
 
 @dataclass
 class Killed:
-    """One round's outcome. ``step`` is where the run was; `FINISHED` if the kill came too late."""
+    """One round's outcome. ``step`` is where the run was; `FINISHED` if the kill came too late. Of
+    tenants it is the failpoint, or that it was anywhere."""
 
     number: int
     kill: Kill
@@ -182,6 +184,7 @@ class Episode:
     rng: Random
     config: Path = field(init=False)
     watchers: dict[str, Watcher] = field(init=False)
+    tenants: SoakTenants = field(init=False)
     fresh: list[str] = field(default_factory=list)
     moved: dict[str, int] = field(default_factory=dict)
     """How many times each move was made."""
@@ -205,6 +208,11 @@ class Episode:
                 cursor.execute(f"INSERT INTO {table} (code, v) {values}")
             cursor.execute("INSERT INTO cities (name) SELECT CONCAT('Köln ', seq) FROM seq_1_to_40")
         self._contract()
+        self.tenants = SoakTenants(
+            *(soak.folder, soak.source.proxy.port, soak.source.connect, soak.lake, self.database),
+            *(self.rng, soak.hash_key),
+        )
+        self.tenants.create()
 
     def _contract(self) -> None:
         soak = self.soak
@@ -238,6 +246,8 @@ class Episode:
 
     def round(self, kill: Kill) -> Killed:
         """Run, kill, recover."""
+        if kill.kind == TENANTS:
+            return self._tenants_round(kill)
         started = time.monotonic()
         table = self._add_fresh() if kill.table == FRESH else kill.table
         if table in BY_WALL_CLOCK and self.rng.random() < OTHER_ZONE:
@@ -273,6 +283,42 @@ class Episode:
             round(now - recovering, 2),
             hand,
         )
+
+    def _tenants_round(self, kill: Kill) -> Killed:
+        """Tenants change, their sync is killed, and the next one is judged at once."""
+        soak, tenants, started = self.soak, self.tenants, time.monotonic()
+        name = f"round {len(soak.killed) + 1} (tenants {kill.failpoint})"
+        tenants.change()
+        if kill.failpoint in WHERE_ALL_IS_WRITTEN:
+            column = tenants.add_column()
+            soak.runner.run(tenants.order())
+            tenants.retype(column)
+        run = soak.runner.start(tenants.order(kill.failpoint))
+        if kill.failpoint:
+            soak.runner.wait(run)
+        elif soak.runner.wait(run, kill.moment * soak.usual(TENANTS)) is None:
+            os.kill(run.pid, signal.SIGKILL)
+            soak.runner.wait(run)
+        killed = run.code == -signal.SIGKILL
+        if run.code is None:
+            soak.findings.stuck.append(f"{name}: the run still runs after {STUCK_SECONDS:.0f} s")
+            os.kill(run.pid, signal.SIGKILL)
+            soak.runner.wait(run)
+        elif not killed and (run.code != 0 or kill.failpoint):
+            soak.findings.unexpected.append(f"{name}: ended with {run.code}: {run.error}")
+        recovering = time.monotonic()
+        again = soak.runner.run(tenants.order())
+        now = time.monotonic()
+        if again.code != 0:
+            words = f"{name}: did not recover, ended with {again.code}: {again.error}"
+            soak.findings.stuck.append(words)
+        else:
+            soak.took(TENANTS, again.seconds)
+            soak.findings += tenants.judge()
+        step = (kill.failpoint or "anywhere") if killed else FINISHED
+        outcome = "killed" if killed else "too late"
+        times = (round(now - started, 2), round(now - recovering, 2))
+        return Killed(len(soak.killed) + 1, kill, step, outcome, 1, *times)
 
     def _refuse_other_zone(self, table: str) -> None:
         """A server whose zone is changed under the contract is refused, and nothing is read."""
@@ -432,6 +478,22 @@ class Episode:
                 stays = surplus.get(table, set())
                 found += judge.find_differences(admin, watcher, stays, soak.hash_key)
                 soak.rows += len(judge.keys_of(admin, watcher)) if watcher.contract.key else 0
+        found += self._judge_tenants()
+        return found
+
+    def _judge_tenants(self) -> Findings:
+        """All of them once more, after maintenance; nothing of one that never had a round."""
+        soak, found, tenants = self.soak, Findings(), self.tenants
+        if not any(kill.kill.kind == TENANTS for kill in soak.killed):
+            return found
+        for order in (tenants.order(), replace(tenants.order(), act="recover")):
+            run = soak.runner.run(order)
+            if run.code != 0:
+                found.stuck.append(f"{order.act} of tenants ended with {run.code}: {run.error}")
+        found += tenants.judge()
+        found.orphans += tenants.orphans()
+        for kind, number in tenants.changes.items():
+            soak.changes[kind] = soak.changes.get(kind, 0) + number
         return found
 
     def _must(self, table: str, act: str, found: Findings) -> None:
@@ -440,6 +502,8 @@ class Episode:
             found.stuck.append(f"{act} of {table} ended with {run.code}: {run.error}")
 
 
+WHERE_ALL_IS_WRITTEN = ("tenants.shown", "tenants.clean_replaced")
+"""Steps of tenants' layers that only a shape, or a rule, of another type has."""
 LEFT_BY_CLEAN = {
     "fold.before": ("deduped recorded, clean not",),
     "fold.committed": ("deduped recorded, clean not",),

@@ -71,9 +71,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for age in range(19, -1, -1):
         mirror.load(of("ledger"), at(TODAY - age * DAY), "log", rows=50 + age, lag=2.0)
     config, ledger = mirror.write()
-    tables, tenants = named_tables(config, ())
+    tables = named_tables(config, ())
     path = folder / "report.html"
-    made = make_report(config, ledger, tables, tenants, days=90, besides=True)
+    made = make_report(config, ledger, tables, days=90, besides=True)
     write_report(path, counted(made), "--output")
     return path
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from mirrorlake.bigquery.loads.table_form import FormTerms
-from mirrorlake.config.contract import TableContract, TenantTable
+from mirrorlake.config.contract import Mirrored, TenantTable
 from mirrorlake.config.settings import BigQueryLayout
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
@@ -20,11 +20,10 @@ from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SNAPSHOT, SOURCE, 
 from mirrorlake.table.columns.clean_rules import rules_of
 from mirrorlake.table.columns.new_columns import held_columns, held_now
 from mirrorlake.table.lake_tables import deduped_of
-from mirrorlake.table.tenants import contract_of, held_of
+from mirrorlake.table.tenants import held_of
 from mirrorlake.workspace import Workspace
 
-MirroredContract: TypeAlias = TableContract | TenantTable
-PublishedContract: TypeAlias = MirroredContract | PublishedModel
+PublishedContract: TypeAlias = Mirrored | PublishedModel
 _DATED = ("date", "timestamp", "timestamptz")
 _OWN = frozenset({SNAPSHOT, ORIGINAL, SOURCE, DATABASE, VERSION})
 """Columns of deduped that no source has."""
@@ -44,7 +43,7 @@ def terms_of(contract: PublishedContract, table: LakeTable) -> FormTerms:
     if isinstance(contract, PublishedModel):
         return _terms_of_model(contract, table)
     tenant = (SOURCE, DATABASE) if isinstance(contract, TenantTable) and contract.key else ()
-    rules = rules_of(ruled_by(contract))
+    rules = rules_of(contract)
     return FormTerms(contract.name, (*tenant, *contract.key), rules, contract.bigquery)
 
 
@@ -63,13 +62,8 @@ def _terms_of_model(contract: PublishedModel, table: LakeTable) -> FormTerms:
     return FormTerms(contract.name, (), {}, contract.bigquery or layout, tuple(parts))
 
 
-def ruled_by(contract: MirroredContract) -> TableContract:
-    """The contract whose rules hold for a table's columns."""
-    return contract_of(contract, "", "") if isinstance(contract, TenantTable) else contract
-
-
 def held_of_clean(
-    workspace: Workspace, contract: MirroredContract, deduped: Sequence[str]
+    workspace: Workspace, contract: Mirrored, deduped: Sequence[str]
 ) -> tuple[str, ...]:
     """The columns that clean leaves out though no rule says so: new ones that nobody decided on
     yet, and of snapshots the one that says when a row changed.

@@ -15,11 +15,10 @@ from mirrorlake.bigquery.api.types import FieldJson
 from mirrorlake.bigquery.api.views import as_bigquery
 from mirrorlake.bigquery.config import ViewKind
 from mirrorlake.bigquery.loads.published_contracts import (
-    MirroredContract,
     PublishedContract,
     held_of_clean,
-    ruled_by,
 )
+from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import BigQueryError
@@ -69,7 +68,7 @@ ViewForm: TypeAlias = tuple[tuple[str, ...], str]
 
 def _wanted(
     workspace: Workspace,
-    contract: MirroredContract,
+    contract: Mirrored,
     table: LakeTable,
     kind: ViewKind,
     bigquery_fields: Sequence[FieldJson],
@@ -82,7 +81,7 @@ def _wanted(
         columns = [(name, as_sql_identifier(name)) for name in fields if name in names]
         return tuple(name for name, _ in columns), view_sql(columns, deduped_of(contract))
     held = held_of_clean(workspace, contract, [field.name for field in table.schema().fields])
-    clean = clean_select(ruled_by(contract), table.schema(), held, names)
+    clean = clean_select(contract, table.schema(), held, names)
     if clean.lacking or not clean.columns:
         return None
     return tuple(name for name, _ in clean.columns), clean.sql

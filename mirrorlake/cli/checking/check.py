@@ -29,7 +29,7 @@ from mirrorlake.cli.reports import (
     print_rows,
     print_tally,
 )
-from mirrorlake.config import Config, TableContract, TenantTable
+from mirrorlake.config import Config, Mirrored, TableContract, TenantTable
 from mirrorlake.errors import ConfigError, MirrorlakeError
 from mirrorlake.runtime.plural import plural
 
@@ -91,8 +91,7 @@ def check(
     if table is None:
         _refuse_parts_of_all(terms)
         sys.exit(_check_everything(config, terms))
-    tenants = config.split_tenants([table])
-    chosen = tenants[0] if tenants else config.contract(table)
+    chosen = config.mirrored_table(table)
     _refuse_terms(chosen, terms)
     with Workspace.open(config) as workspace:
         found = check_chosen(workspace, chosen, terms)
@@ -145,9 +144,7 @@ OF_MODES: Seam[ModeCheck] = Seam("check")
 """By the mode's name."""
 
 
-def check_chosen(
-    workspace: Workspace, contract: TableContract | TenantTable, terms: CheckTerms
-) -> Checked:
+def check_chosen(workspace: Workspace, contract: Mirrored, terms: CheckTerms) -> Checked:
     """Check a table of any kind, and say what other hands did to its lake tables."""
     from mirrorlake.operations.other_writers.moved_lake import find_all_moved
 
@@ -160,9 +157,7 @@ def check_chosen(
     return replace(found, words={**found.words, "moved": moved})
 
 
-def _check_chosen(
-    workspace: Workspace, contract: TableContract | TenantTable, terms: CheckTerms
-) -> Checked:
+def _check_chosen(workspace: Workspace, contract: Mirrored, terms: CheckTerms) -> Checked:
     if isinstance(contract, TenantTable):
         return check_tenant_table(workspace, contract, terms.databases)
     of_mode = OF_MODES.added.get(contract.mode)
@@ -173,7 +168,7 @@ def _check_chosen(
     return _check_mirrored(workspace, contract, terms)
 
 
-def _refuse_terms(contract: TableContract | TenantTable, terms: CheckTerms) -> None:
+def _refuse_terms(contract: Mirrored, terms: CheckTerms) -> None:
     """See that the options are for a table of this kind."""
     if isinstance(contract, TenantTable):
         _refuse_parts(contract.name, terms.options, "a table of tenants", "--json or --tenant")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mirrorlake.config.contract import TableContract, TenantTable
+from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.base import Commit, Condition, Identifier
 from mirrorlake.destinations.iceberg.commits.commit import (
     ATTEMPT,
@@ -241,7 +241,7 @@ class LoadRun:
         return is_named(self.workspace.lake, self.raw, self.load.load_id)
 
 
-def settle_loads(workspace: Workspace, table: TableContract | TenantTable) -> list[Load]:
+def settle_loads(workspace: Workspace, table: Mirrored) -> list[Load]:
     """Record what became of a table's loads whose runs died: committed → ``success``, absent →
     ``errored``. The caller holds the table's lease."""
     unsettled = workspace.ledger.unsettled_loads(table.name)

@@ -13,13 +13,11 @@ from rich.markup import escape
 
 from mirrorlake.cli import show as shown
 from mirrorlake.cli.contract import open_contract
-from mirrorlake.config import Config
 from mirrorlake.models.cli.prune import prune_command
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.models.generate.generate import GeneratedModel
-    from mirrorlake.serving.mirrored_places import Contract
 
 _REFUSED = 2
 
@@ -58,7 +56,7 @@ def generate_command(
     config = open_contract(config_path)
     terms = GenerateTerms(dataset, not no_streams, force, dry_run)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
-    contracts = _chosen(config, tables)
+    contracts = [config.mirrored_table(name) for name in dict.fromkeys(tables)] or config.mirrored
     found = generate_models(config, open_lake(config, ledger), ledger, contracts, terms)
     if as_json:
         shown.print_json([asdict(one) for one in found])
@@ -68,18 +66,6 @@ def generate_command(
     absent = [one for one in found if one.outcome == "left out" and one.materialized == "table"]
     if any(one.outcome == "refused" for one in found) or (tables and absent):
         sys.exit(_REFUSED)
-
-
-def _chosen(config: Config, names: Sequence[str]) -> list[Contract]:
-    """The tables of these names, of every kind; all without a name.
-
-    Raises:
-        ConfigError: a name is nobody's, or several tables'.
-    """
-    if not names:
-        return [*config.tables, *config.snapshots, *config.tenants]
-    tenants = {name: config.split_tenants([name]) for name in names}
-    return [one[0] if one else config.contract(name) for name, one in tenants.items()]
 
 
 def _print(found: Sequence[GeneratedModel]) -> None:

@@ -72,7 +72,7 @@ class OwnPlaces:
         """Those of a contract file; nothing is opened."""
         clean: dict[str, set[str]] = {}
         named: set[str] = set()
-        for contract in (*config.tables, *config.snapshots, *config.tenants):
+        for contract in config.mirrored:
             there = contract.namespaces
             for name in (there.raw, there.deduped, there.clean):
                 clean.setdefault(_folded(name), set()).add(there.clean)

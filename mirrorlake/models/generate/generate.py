@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from mirrorlake.config.configuration import Config
-from mirrorlake.config.contract import TableContract, TenantTable
+from mirrorlake.config.contract import Mirrored, TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.metadata.statistics import file_range
@@ -36,7 +36,6 @@ from mirrorlake.runtime.cache import write_whole
 from mirrorlake.schema.own_columns import DATABASE, SOURCE
 from mirrorlake.schema.versions import FIRST_CREATED
 from mirrorlake.serving.catalogue import Catalogue, MirroredTable
-from mirrorlake.serving.mirrored_places import Contract
 from mirrorlake.table.columns.source_columns import recorded_columns
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.streamed import why_nothing_to_add
@@ -101,7 +100,7 @@ class _Draft:
 
 
 def generate_models(
-    config: Config, lake: Lake, ledger: Ledger, contracts: Sequence[Contract], terms: GenerateTerms
+    config: Config, lake: Lake, ledger: Ledger, contracts: Sequence[Mirrored], terms: GenerateTerms
 ) -> list[GeneratedModel]:
     """Write the models of some mirrored tables; a file that a person changed is kept.
 
@@ -113,7 +112,7 @@ def generate_models(
     catalogue, today = Catalogue(config, lake), datetime.now(UTC).date()
     found: list[GeneratedModel] = []
     # Of all tables, not of those that were asked for: a model keeps its name.
-    everyone = (*config.tables, *config.snapshots, *config.tenants)
+    everyone = config.mirrored
     for one in everyone:
         if terms.dataset in (one.namespaces.raw, one.namespaces.deduped, one.namespaces.clean):
             raise ModelError(
@@ -182,7 +181,7 @@ def _no_stream(table: DomainTable) -> str:
 
 
 def _domain_table(
-    catalogue: Catalogue, lake: Lake, ledger: Ledger, contract: Contract, today: date
+    catalogue: Catalogue, lake: Lake, ledger: Ledger, contract: Mirrored, today: date
 ) -> DomainTable | None:
     """A table as its models read it: clean. None of one that was never loaded."""
     spaces = contract.namespaces
@@ -220,7 +219,7 @@ def _key_of(ledger: Ledger, source: MirroredTable) -> tuple[str, ...]:
     return tuple(shown[name] for name in lowered)
 
 
-def _created(contract: Contract, source: MirroredTable) -> str | None:
+def _created(contract: Mirrored, source: MirroredTable) -> str | None:
     """The column that says when a row was created: what the contract says of it, else by name."""
     shown = {name.lower(): name for name, kind, _ in source.columns if kind in _TIMES}
     ruled = {name.lower() for name, rule in contract.columns.items() if rule.pii != "show"}

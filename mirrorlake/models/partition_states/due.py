@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 
-from mirrorlake.config.contract import TableContract, TenantTable
+from mirrorlake.config.contract import Mirrored, TableContract, TenantTable
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.records import age_of
 from mirrorlake.models.compile.dependencies import MirrorInput
@@ -145,7 +145,7 @@ class _Complete:
             return f"{contract.name} is known until {through:%Y-%m-%d %H:%M} UTC"
         return ""
 
-    def _until(self, contract: TableContract | TenantTable) -> datetime | None:
+    def _until(self, contract: Mirrored) -> datetime | None:
         name = contract.name
         if name not in self._through:
             moments = list(
@@ -182,7 +182,7 @@ class _Complete:
             if one.gone_at is None and moments:
                 yield max(moments)
 
-    def _failures(self, contract: TableContract | TenantTable) -> list[tuple[date, date]]:
+    def _failures(self, contract: Mirrored) -> list[tuple[date, date]]:
         if isinstance(contract, TenantTable) or contract.landed:
             return []
         found = self._failed.get(contract.name)

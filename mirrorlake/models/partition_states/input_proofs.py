@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 
-from mirrorlake.config import TableContract, TenantTable
+from mirrorlake.config import Mirrored, TableContract, TenantTable
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.compile.dependencies import Input, MirrorInput
 from mirrorlake.operations.planning.planned_steps import UnprovedInput
@@ -30,7 +30,7 @@ _DAY = timedelta(days=1)
 class _TableProof:
     """What is proved of a table: some days, or all of it (``why`` is empty), or nothing."""
 
-    contract: TableContract | TenantTable
+    contract: Mirrored
     begins: date | None
     proved: Proved | None
     why: str
@@ -95,7 +95,7 @@ class InputProofs:
             found = self._tables[contract.name] = self._read(contract)
         return found
 
-    def _read(self, contract: TableContract | TenantTable) -> _TableProof:
+    def _read(self, contract: Mirrored) -> _TableProof:
         if isinstance(contract, TenantTable):
             return _TableProof(contract, None, None, self._of_tenants(contract))
         if contract.landed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config import Config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
 from mirrorlake.destinations.iceberg.warehouse.lake_location import check_place, is_catalog_missing
@@ -84,7 +84,7 @@ def recorded_tables(config: Config, ledger: Ledger) -> list[Recorded]:
 
         names = [(h.table.removeprefix(OF_MODELS), Identifier(*h.name)) for h in of_models]
         models += [ModelTable(name, identifier) for name, identifier in names]
-    return [*config.tables, *config.snapshots, *config.tenants, *models]
+    return [*config.mirrored, *models]
 
 
 def find_all_moved(
@@ -142,14 +142,14 @@ def refuse_lost_views(config: Config, ledger: Ledger) -> None:
     """
     named = metadata_locations(config.lake)
     known = ledger.definitions("view ") if named is not None else {}
-    for one in (*config.tables, *config.snapshots, *config.tenants) if known else ():
+    for one in config.mirrored if known else ():
         view = Identifier(one.namespaces.clean, one.table)
         if one.clean == "view" and f"view {view}" in known and view.path not in (named or {}):
-            landed = isinstance(one, TableContract) and one.landed
+            again = "land" if one.landed else "sync"
             raise LakeError(
                 f"table {one.name}: its view {view} is not in the catalog any more",
                 table=one.name,
-                next_step=f"`mirrorlake {'land' if landed else 'sync'} {one.name}` makes it again",
+                next_step=f"`mirrorlake {again} {one.name}` makes it again",
             )
 
 

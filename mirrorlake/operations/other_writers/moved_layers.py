@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mirrorlake.config import TableContract, TenantTable
+from mirrorlake.config import Mirrored, TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.commit import LOAD_ID
 from mirrorlake.destinations.iceberg.commits.heads import (
@@ -64,9 +64,7 @@ from mirrorlake.workspace import Workspace
 _LOST = "raw lost "
 
 
-def put_right(
-    workspace: Workspace, contract: TableContract | TenantTable, key: Sequence[str] = ()
-) -> list[str]:
+def put_right(workspace: Workspace, contract: Mirrored, key: Sequence[str] = ()) -> list[str]:
     """Put right what can be of a table's lake tables before it is loaded or folded, and mark what
     the next fold makes again; what was found, in words. The workspace holds the table's lease.
 

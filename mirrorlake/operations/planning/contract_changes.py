@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config import Config, Mirrored, TableContract
 from mirrorlake.config.settings import ColumnRule
 from mirrorlake.ledger import Ledger, Receipt
 from mirrorlake.operations.planning.computed import Computed, PlannedChange
@@ -28,7 +28,6 @@ from mirrorlake.operations.schema_changes.altered_tables import (
     altered_by_rules,
 )
 from mirrorlake.operations.schema_changes.recorded_contracts import (
-    AnyContract,
     contract_fields,
     recorded_contracts,
 )
@@ -61,7 +60,7 @@ def plan_contracts(
         LakeError, LedgerError: they can't be read.
     """
     recorded = recorded_contracts(ledger)
-    contracts: list[AnyContract] = [*config.tables, *config.snapshots, *config.tenants]
+    contracts: list[Mirrored] = [*config.mirrored]
     altered: dict[str, dict[str, AlteredTable]] = {}
     for contract in contracts:
         before = recorded.get(contract.name)
@@ -87,7 +86,7 @@ def plan_contracts(
 
 def _compared(
     ledger: Ledger,
-    contract: AnyContract,
+    contract: Mirrored,
     before: Mapping[str, Any] | None,
     catalogue: Catalogue,
     altered: Mapping[str, Mapping[str, AlteredTable]],
@@ -113,9 +112,7 @@ def _compared(
     return TableChange(contract.name, change, tuple(words), tuple(lines))
 
 
-def _meaning(
-    contract: AnyContract, receipt: Receipt | None, *, known: bool
-) -> tuple[list[str], bool]:
+def _meaning(contract: Mirrored, receipt: Receipt | None, *, known: bool) -> tuple[list[str], bool]:
     """What a contract requires because its rows mean something else, and whether it stops.
 
     Args:
@@ -135,7 +132,7 @@ def _meaning(
     return [*words, f"the whole table is read again{history}"], False
 
 
-def _moved(contract: AnyContract, before: Mapping[str, Any]) -> Iterator[str]:
+def _moved(contract: Mirrored, before: Mapping[str, Any]) -> Iterator[str]:
     """The layers that have another name: readers find them under it alone."""
     for layer, space in contract_fields(contract)["namespaces"].items():
         was = before.get("namespaces", {}).get(layer, space)
@@ -157,7 +154,7 @@ def altered_words(
     return words, list(dict.fromkeys(lines))
 
 
-def _never(contract: AnyContract, catalogue: Catalogue) -> Iterator[str]:
+def _never(contract: Mirrored, catalogue: Catalogue) -> Iterator[str]:
     """Columns that are not to be read any more, and that the mirror holds."""
     name = f"{contract.namespaces.deduped}.{contract.table}".lower()
     table = catalogue.table(name)
@@ -167,7 +164,7 @@ def _never(contract: AnyContract, catalogue: Catalogue) -> Iterator[str]:
             yield f"its next sync stops: {column} is `pci: never`, and its mirror holds it"
 
 
-def _differences(contract: AnyContract, before: Mapping[str, Any]) -> Iterator[str]:
+def _differences(contract: Mirrored, before: Mapping[str, Any]) -> Iterator[str]:
     """What changed of a contract; what an older release did not have was as it is by default."""
     now, known = contract_fields(contract), type(contract).model_fields
     defaults = {

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from mirrorlake.config import Config, TableContract, TenantTable
+from mirrorlake.config import Config, Mirrored, TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
@@ -111,9 +111,8 @@ def declare(ledger: Ledger, declared: Declared, reason: str) -> None:
     ledger.declare_invalid(marks)
 
 
-def _contract(config: Config, target: NamedPartitions) -> TableContract | TenantTable:
-    tenants = config.split_tenants([target.name])
-    contract = tenants[0] if tenants else config.contract(target.name)
+def _contract(config: Config, target: NamedPartitions) -> Mirrored:
+    contract = config.mirrored_table(target.name)
     if target.values:
         raise ConfigError(
             f"{contract.name} is a mirrored table: it has days, and no partitions with names",
@@ -122,14 +121,14 @@ def _contract(config: Config, target: NamedPartitions) -> TableContract | Tenant
     return contract
 
 
-def _loaded_by(contract: TableContract | TenantTable) -> str:
+def _loaded_by(contract: Mirrored) -> str:
     if isinstance(contract, TenantTable):
         return f"`mirrorlake sync {contract.name} --again` reads its tenants again"
     return f"`mirrorlake land {contract.name} --retry ID` takes a snapshot again"
 
 
 def _days(
-    ledger: Ledger, contract: TableContract | TenantTable, target: NamedPartitions, today: date
+    ledger: Ledger, contract: Mirrored, target: NamedPartitions, today: date
 ) -> tuple[date | None, date | None]:
     """The days of a table that is read from a server, as it has them.
 

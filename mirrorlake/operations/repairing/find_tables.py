@@ -132,7 +132,7 @@ def lake_namespaces(config: Config, ledger: Ledger) -> set[str]:
     """Where a lake has tables: the namespaces of a contract file, and those of all that the ledger
     knows, models among them."""
     found = {namespace for namespace, _ in (head.name for head in ledger.lake_heads())}
-    for contract in (*config.tables, *config.snapshots, *config.tenants):
+    for contract in config.mirrored:
         spaces = contract.namespaces
         found |= {spaces.raw, spaces.deduped, spaces.clean, f"{spaces.deduped}__side"}
     return found

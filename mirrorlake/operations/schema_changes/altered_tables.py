@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from mirrorlake.config import TableContract, TenantTable
+from mirrorlake.config import Mirrored, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import spark_types
 from mirrorlake.destinations.iceberg.tables.schemas import current_schema
@@ -148,7 +148,7 @@ def _columns(
 
 
 def altered_by_rules(
-    catalogue: Catalogue, contract: TableContract | TenantTable, before: Collection[str]
+    catalogue: Catalogue, contract: Mirrored, before: Collection[str]
 ) -> dict[str, AlteredTable]:
     """Clean as the rules of a contract make it of deduped as that is; nothing where clean has these
     columns already, or is not there yet.

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 from pymysql.connections import Connection
 
-from mirrorlake.config.contract import TableContract, TenantTable
+from mirrorlake.config.contract import Contract, Mirrored, TableContract
 from mirrorlake.destinations.base import EVERY_ROW, Condition, Identifier
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
@@ -36,7 +36,6 @@ from mirrorlake.table.columns.exchanged import (
 )
 from mirrorlake.table.columns.source_columns import recorded_columns
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.tenants import contract_of
 from mirrorlake.workspace import Workspace
 
 LakeRow: TypeAlias = dict[str, Any]
@@ -61,7 +60,7 @@ def exchanged_since(
 
 
 def exchanged_between(
-    contract: TableContract,
+    contract: Contract,
     before: ColumnTypes,
     now: ColumnTypes,
     recorded: Mapping[str, Any] | None,
@@ -196,7 +195,7 @@ def rows_in_mysql(
     return {row[:width]: row[width:] for row in rows}
 
 
-def accept_columns(workspace: Workspace, table: TableContract | TenantTable) -> tuple[Pair, ...]:
+def accept_columns(workspace: Workspace, contract: Mirrored) -> tuple[Pair, ...]:
     """Take a contract's rules to mean the columns of now, on a person's word; the pairs that were
     held out of clean because of that.
 
@@ -204,14 +203,13 @@ def accept_columns(workspace: Workspace, table: TableContract | TenantTable) -> 
         ConfigError: there are none.
         LeaseHeld: a run works on the table.
     """
-    contract = contract_of(table, "", "") if isinstance(table, TenantTable) else table
-    with workspace.leased(table):
+    with workspace.leased(contract):
         name = exchanged_name(contract)
         pairs = undecided_pairs(workspace.ledger.definition(name), contract)
         if not pairs:
             raise ConfigError(
-                f"table {table.name}: no column is held out of clean because it may be another",
-                table=table.name,
+                f"table {contract.name}: no column is held out of clean because it may be another",
+                table=contract.name,
                 next_step="`mirrorlake status` says which columns are held, and why",
             )
         workspace.ledger.forget_definition(name)

@@ -7,12 +7,11 @@ What belongs here: writing it down. What doesn't: what another one changes
 from __future__ import annotations
 
 import json
-from typing import Any, TypeAlias
+from typing import Any
 
-from mirrorlake.config import TableContract, TenantTable
+from mirrorlake.config import Mirrored
 from mirrorlake.ledger import Ledger
 
-AnyContract: TypeAlias = TableContract | TenantTable
 _OF_CONTRACT = "contract "
 """How the names of what the ledger keeps of contracts begin; the table's name follows."""
 _OF_LAYER = {"snapshot", "terms"}
@@ -20,7 +19,7 @@ _OF_LAYER = {"snapshot", "terms"}
 _NAME = ("source", "database", "table", "group")
 
 
-def record_contract(ledger: Ledger, contract: AnyContract) -> None:
+def record_contract(ledger: Ledger, contract: Mirrored) -> None:
     """Keep a contract as its table's layers are now; nothing is written where that is the same."""
     name = f"{_OF_CONTRACT}{contract.name}"
     text = json.dumps(contract_fields(contract), sort_keys=True)
@@ -28,7 +27,7 @@ def record_contract(ledger: Ledger, contract: AnyContract) -> None:
         ledger.record_definition(name, text)
 
 
-def recorded_contract(ledger: Ledger, contract: AnyContract) -> dict[str, Any] | None:
+def recorded_contract(ledger: Ledger, contract: Mirrored) -> dict[str, Any] | None:
     """What the ledger keeps of one table's contract, as `contract_fields` gives it."""
     text = ledger.definition(f"{_OF_CONTRACT}{contract.name}")
     fields = json.loads(text) if text is not None else None
@@ -45,6 +44,6 @@ def recorded_contracts(ledger: Ledger) -> dict[str, dict[str, Any]]:
     }
 
 
-def contract_fields(contract: AnyContract) -> dict[str, Any]:
+def contract_fields(contract: Mirrored) -> dict[str, Any]:
     """What a contract says, but for which table it is of; what is not set is left out."""
     return contract.model_dump(mode="json", exclude=set(_NAME), exclude_none=True)

@@ -6,13 +6,17 @@ What belongs here: reading it out of ledger and lake. What doesn't: taking a sha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeAlias
 
-from mirrorlake.config import TableContract
+from mirrorlake.config.contract import Mirrored, TableContract, TenantTable
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.tables.schemas import stored_types
 from mirrorlake.ledger import Ledger
+from mirrorlake.merge.tenant_shapes import read_shapes
 from mirrorlake.schema.lattice import common_type
 from mirrorlake.schema.versions import SchemaVersion, name_in
 from mirrorlake.sources.mysql.introspection.identity import Identity
@@ -88,17 +92,43 @@ class Shapes:
     identity: str | None = None
 
 
-def shapes_of(workspace: Workspace, contract: TableContract) -> Shapes:
-    """The shapes of a table, as far as it was loaded; none of a table that never was.
+def shapes_of(workspace: Workspace, contract: Mirrored) -> Shapes:
+    """The shapes of a table, as far as it was loaded; none of a table that never was. Those of a
+    table of tenants stand side by side.
 
     Raises:
         LakeError, LedgerError: they could not be read.
     """
+    if isinstance(contract, TenantTable):
+        return _shapes_of_tenants(workspace, contract)
     ledger = workspace.ledger
-    found = read_versions(ledger, contract.name, contract.earlier_names)
     versions = ledger.schema_versions(contract.name)
-    columns = _columns(workspace, contract, versions)
+    raw = {one.name()[-1]: one for one in raw_tables(workspace.lake, ledger, contract)}
+    columns = _columns(workspace, contract, raw, _named_over(contract, versions))
+    found = _versions(ledger, contract)
     return Shapes(contract.name, found, columns, _identity_words(ledger, contract))
+
+
+def _shapes_of_tenants(workspace: Workspace, table: TenantTable) -> Shapes:
+    ledger = workspace.ledger
+    tenants = Counter(one.version for one in ledger.tenants(table.name).values())
+    shapes = read_shapes(workspace, table)
+    versions = ledger.schema_versions(table.name)
+    there = [
+        (
+            name,
+            [
+                (number, then)
+                for number, version in enumerate(versions, 1)
+                if version.hash in shapes.tables
+                and (then := shapes.names[version.hash].held.get(name))
+            ],
+        )
+        for name in shapes.columns
+    ]
+    raw = {one.name()[-1]: one for one in shapes.tables.values()}
+    columns = _columns(workspace, table, raw, there)
+    return Shapes(table.name, _versions(ledger, table, tenants), columns)
 
 
 def _identity_words(ledger: Ledger, contract: TableContract) -> str | None:
@@ -110,19 +140,15 @@ def _identity_words(ledger: Ledger, contract: TableContract) -> str | None:
     return Identity.from_fields(receipt.identity).words
 
 
-def read_versions(
-    ledger: Ledger,
-    name: str,
-    earlier: Mapping[str, Sequence[str]],
-    tenants: Mapping[str | None, int] | None = None,
+def _versions(
+    ledger: Ledger, contract: Mirrored, tenants: Mapping[str | None, int] | None = None
 ) -> tuple[Shape, ...]:
     """The versions of a table as the ledger has them.
 
     Args:
-        name: the table's.
-        earlier: column → the names that it had, the newest first; all in lower case.
         tenants: how many of its tenants have each version, by hash; None: it has no tenants.
     """
+    name, earlier = contract.name, contract.earlier_names
     versions, seen = ledger.schema_versions(name), ledger.first_seen(name)
     loads = ledger.successful_loads(name, ever=True)
     found: list[Shape] = []
@@ -157,13 +183,12 @@ def ddl_name(table: str, version: SchemaVersion) -> str:
     return f"ddl {table} {version.hash}"
 
 
-def _columns(
-    workspace: Workspace, contract: TableContract, versions: list[SchemaVersion]
-) -> tuple[ShapeColumn, ...]:
-    tables = raw_tables(workspace.lake, workspace.ledger, contract)
-    lake = {table.name()[-1]: stored_types(table) for table in tables}
-    utc = workspace.config.sources[contract.source].is_utc
-    found: list[ShapeColumn] = []
+_Named: TypeAlias = tuple[str, list[tuple[int, str]]]
+"""A column, and its name in each version that has it, by the version's number."""
+
+
+def _named_over(contract: TableContract, versions: Sequence[SchemaVersion]) -> Iterator[_Named]:
+    """The columns of versions that follow each other: those of now, then those that went."""
     taken: set[tuple[int, str]] = set()
     for newest in range(len(versions), 0, -1):
         for name, _ in versions[newest - 1].columns:
@@ -175,20 +200,34 @@ def _columns(
                 if (then := name_in(dict(version.columns), name, contract.earlier_names))
             ]
             taken.update(there)
-            kinds = [dict(versions[number - 1].columns)[then] for number, then in there]
-            held = [lake.get(versions[n - 1].raw_table, {}).get(then) for n, then in there]
-            stored = [kind.iceberg for kind in held if kind is not None]
-            common = common_type(stored, utc=utc) if stored else None
-            found.append(
-                ShapeColumn(
-                    name=name,
-                    types=tuple(dict.fromkeys(kinds)),
-                    lake=common and common.type,
-                    why=common.why if common else "",
-                    since=there[0][0],
-                    until=newest,
-                    versions=tuple(number for number, _ in there),
-                    former=tuple(dict.fromkeys(then for _, then in there if then != name)),
-                )
+            yield name, there
+
+
+def _columns(
+    workspace: Workspace,
+    contract: Mirrored,
+    raw: Mapping[str, LakeTable],
+    named: Iterable[_Named],
+) -> tuple[ShapeColumn, ...]:
+    versions = workspace.ledger.schema_versions(contract.name)
+    lake = {name: stored_types(table) for name, table in raw.items()}
+    utc = all(workspace.config.sources[name].is_utc for name in contract.servers)
+    found: list[ShapeColumn] = []
+    for name, there in named:
+        kinds = [dict(versions[number - 1].columns).get(then) for number, then in there]
+        held = [lake.get(versions[n - 1].raw_table, {}).get(then) for n, then in there]
+        stored = [kind.iceberg for kind in held if kind is not None]
+        common = common_type(stored, utc=utc) if stored else None
+        found.append(
+            ShapeColumn(
+                name=name,
+                types=tuple(dict.fromkeys(kind for kind in kinds if kind is not None)),
+                lake=common and common.type,
+                why=common.why if common else "",
+                since=there[0][0],
+                until=there[-1][0],
+                versions=tuple(number for number, _ in there),
+                former=tuple(dict.fromkeys(then for _, then in there if then != name)),
             )
+        )
     return tuple(found)

@@ -18,7 +18,7 @@ from mirrorlake.operations.status.attention import (
     gravest_first,
     read_facts,
 )
-from mirrorlake.operations.status.status import TableStatus
+from mirrorlake.operations.status.table_status import TableStatus
 from mirrorlake.table.meaning import edits_of
 
 _STATES: Final[Mapping[str, str]] = {

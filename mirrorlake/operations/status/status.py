@@ -6,12 +6,12 @@ What belongs here: what `mirrorlake status` shows. What doesn't: looking for dif
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeAlias
 
 from mirrorlake.capabilities import Seam
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config import Config, Mirrored, TableContract, TenantTable
 from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
 from mirrorlake.ledger import Hold, Ledger, Load, Receipt, Refusal, Stamp, age_of
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS
@@ -19,6 +19,8 @@ from mirrorlake.ledger.records import Unproved
 from mirrorlake.operations.other_writers.moved_lake import find_all_moved, recorded_tables
 from mirrorlake.operations.publishers import PublicationStatus, published_statuses
 from mirrorlake.operations.status.attention import undecided_columns
+from mirrorlake.operations.status.table_status import NOT_KNOWN, TableStatus
+from mirrorlake.operations.status.tenants import tenants_status
 from mirrorlake.proof.coverage.coverage import ProofStatus, proof_since_mark
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.columns.clean_columns import LOOKS, look_name, read_look, undecided
@@ -31,66 +33,6 @@ from mirrorlake.table.surplus import SURPLUS, surplus_words
 if TYPE_CHECKING:
     from mirrorlake.destinations.iceberg.commits.heads import MovedTable
     from mirrorlake.destinations.iceberg.lake import Lake
-
-
-@dataclass(frozen=True)
-class TableStatus:
-    """One table as the ledger and the catalog know it.
-
-    Attributes:
-        table, mode: as in the contract; of a model ``model dataset.name`` and ``model``.
-        state: one word: ``never loaded``, the newest load's ``pending``, ``success`` or
-            ``errored``, or ``refused`` where a sync failed since before it began a load; ``moved``
-            where the lake is not as the last commit of ours left it. Of a table
-            of mode ``snapshot`` its newest snapshot's. Of a table of tenants ``mirrored`` or
-            ``partly`` once its newest load ended.
-        last_load: when the newest load began (UTC, ISO), or when a snapshot was last published.
-        rows: of the version of deduped that the catalog names; a version is counted once.
-        freshness: how long ago MySQL was known to stand where the mirror stands: when the newest
-            good load read it, or a later sync found it unchanged since. None of a table that moved:
-            nobody knows where the mirror stands.
-        unchanged: by what a sync found it unchanged since that load (``server``, ``table`` or
-            ``digest``); None where none did.
-        checks: what is known of folds, proofs and original texts, in words.
-        error: why the newest load failed, or the sync was refused.
-        refused_since: when the first refusal in a row was (UTC, ISO); None where none is.
-        originals: values kept as original text by the newest good load, by column.
-        held_until, held_for: until when (UTC, ISO) the source is to be left alone, and why; None
-            where nobody requested it.
-        held_columns: columns that clean leaves out until a person decides: new ones, and those that
-            may have what another one had.
-        not_mirrored: columns that the last load left out, by ``schema_changes: freeze``.
-        suspected_pii: what looks personal in clean, by column without a rule.
-        published: by publisher, what was loaded there last; None where nothing was.
-        proved: what checks found equal to MySQL, and what has come since; None where none did, or
-            something since makes it unknown.
-    """
-
-    table: str
-    mode: str
-    state: str
-    last_load: str | None
-    rows: int | None
-    freshness: timedelta | None
-    checks: str
-    error: str | None
-    originals: dict[str, int]
-    held_until: str | None = None
-    held_for: str | None = None
-    held_columns: tuple[str, ...] = ()
-    not_mirrored: tuple[str, ...] = ()
-    suspected_pii: dict[str, str] = field(default_factory=dict[str, str])
-    unchanged: str | None = None
-    refused_since: str | None = None
-    published: Mapping[str, PublicationStatus | None] = field(
-        default_factory=dict[str, PublicationStatus | None]
-    )
-    proved: ProofStatus | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """The same for programs, each publisher by its name."""
-        found = asdict(self)
-        return found | found.pop("published")
 
 
 @dataclass(frozen=True)
@@ -127,9 +69,7 @@ OF_MODES: Seam[Callable[[Ledger, TableContract, str, RowsOf], TableStatus]] = Se
 what is said of it if it moved, '' if it did not."""
 
 
-def status_of(
-    config: Config, ledger: Ledger, contracts: Sequence[TableContract]
-) -> list[TableStatus]:
+def status_of(config: Config, ledger: Ledger, contracts: Sequence[Mirrored]) -> list[TableStatus]:
     """The state of each of these tables, in their order.
 
     Raises:
@@ -192,13 +132,17 @@ def moved_models(config: Config, ledger: Ledger) -> list[TableStatus]:
     ]
 
 
-def _of_any(ledger: Ledger, contract: TableContract, known: _Known, counts: _Counts) -> TableStatus:
-    status = OF_MODES.added.get(contract.mode)
-    if status is None:
-        found = _status(ledger, contract, known, counts)
-    else:
-        moved = "; ".join(one.said for one in known.moved.get(contract.name, ()))
+def _of_any(ledger: Ledger, contract: Mirrored, known: _Known, counts: _Counts) -> TableStatus:
+    name = contract.name
+    moved = "; ".join(one.said for one in known.moved.get(name, ()))
+    if isinstance(contract, TenantTable):
+        holds = [known.holds[source] for source in contract.sources if source in known.holds]
+        parts = (known.last.get(name), known.refusals.get(name), holds, moved)
+        found = tenants_status(ledger, contract, *parts)
+    elif (status := OF_MODES.added.get(contract.mode)) is not None:
         found = status(ledger, contract, moved, counts.rows_of)
+    else:
+        found = _status(ledger, contract, known, counts)
     return replace(
         found,
         suspected_pii=_suspected(contract, known),
@@ -241,10 +185,6 @@ def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Cou
     )
 
 
-NOT_KNOWN = "not known: it moved"
-"""Of a table that other hands changed: what was proved of it was proved of other rows."""
-
-
 def _iso(moment: datetime) -> str:
     return moment.isoformat(timespec="minutes")
 
@@ -255,7 +195,7 @@ def _left_out(contract: TableContract, known: _Known) -> tuple[str, ...]:
     return left_out_columns(known.left_out.get(LEFT_OUT + contract.name))
 
 
-def _suspected(contract: TableContract, known: _Known) -> dict[str, str]:
+def _suspected(contract: Mirrored, known: _Known) -> dict[str, str]:
     return undecided(contract, read_look(known.looks.get(look_name(contract)))["found"])
 
 

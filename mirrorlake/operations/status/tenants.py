@@ -1,4 +1,4 @@
-"""The state of tables of tenants as `mirrorlake status` shows it: of all their tenants together,
+"""The state of a table of tenants as `mirrorlake status` shows it: of all its tenants together,
 from the ledger alone.
 
 What belongs here: the sum. What doesn't: each tenant (`mirrorlake tenants`).
@@ -7,69 +7,56 @@ What belongs here: the sum. What doesn't: each tenant (`mirrorlake tenants`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.ledger import Hold, Ledger, Load, Refusal, Tenant
-from mirrorlake.operations.publishers import published_statuses
-from mirrorlake.operations.status.status import NOT_KNOWN, TableStatus
+from mirrorlake.operations.status.table_status import NOT_KNOWN, TableStatus
 from mirrorlake.operations.tenants.looks import TenantLook, read_look
 from mirrorlake.proof.coverage.coverage import ProofStatus
 from mirrorlake.table.holds import hold_words
 
-if TYPE_CHECKING:
-    from mirrorlake.destinations.iceberg.commits.heads import MovedTable
-
 
 def tenants_status(
     ledger: Ledger,
-    tables: Sequence[TenantTable],
-    moved: Mapping[str, Sequence[MovedTable]] = MappingProxyType({}),
-) -> list[TableStatus]:
-    """The state of each of these tables of tenants, in their order.
+    table: TenantTable,
+    load: Load | None,
+    refusal: Refusal | None,
+    holds: Sequence[Hold],
+    moved: str,
+) -> TableStatus:
+    """The state of a table of tenants.
 
     Args:
-        moved: what other hands did to their lake tables, by table (`find_all_moved`).
+        load: its newest.
+        holds: of its sources.
+        moved: what other hands did to its lake tables, in words; '' where they did nothing.
 
     Raises:
         LedgerError: the ledger can't be read.
     """
-    newest = ledger.newest_attempts([table.name for table in tables]) if tables else {}
-    holds, refusals = (ledger.holds(), ledger.refusals()) if tables else ([], {})
-    published = published_statuses(ledger, {table.name for table in tables})
-    found: list[TableStatus] = []
-    for table in tables:
-        there = "; ".join(one.said for one in moved.get(table.name, ()))
-        known = list(ledger.tenants(table.name).values())
-        look, load = read_look(ledger, table), newest.get(table.name)
-        refused = _refused(table, refusals.get(table.name), look)
-        held = [hold for hold in holds if hold.source in table.sources]
-        proved = None if there else _proved(ledger, table, known)
-        until = min(hold.until for hold in held) if len(held) == len(table.sources) else None
-        found.append(
-            TableStatus(
-                table=table.name,
-                mode="tenants",
-                state="moved" if there else "refused" if refused else _state(known, load),
-                last_load=load.started_at.isoformat(timespec="seconds") if load else None,
-                rows=_rows(known),
-                freshness=None if there else _age_of_the_oldest(known),
-                checks=NOT_KNOWN if there else _checks(known, look, held, proved),
-                error=there or (refused.words if refused else _error(known, load)),
-                refused_since=refused.since.isoformat(timespec="seconds") if refused else None,
-                originals={},
-                held_until=until.isoformat(timespec="minutes") if until else None,
-                held_for="; ".join(sorted({h.reason for h in held} - {""})) if until else None,
-                held_columns=look.held if look is not None else (),
-                published=published(table.name),
-                proved=proved,
-            )
-        )
-    return found
+    known, look = list(ledger.tenants(table.name).values()), read_look(ledger, table)
+    refused = _refused(table, refusal, look)
+    proved = None if moved else _proved(ledger, table, known)
+    until = min(hold.until for hold in holds) if len(holds) == len(table.sources) else None
+    return TableStatus(
+        table=table.name,
+        mode="tenants",
+        state="moved" if moved else "refused" if refused else _state(known, load),
+        last_load=load.started_at.isoformat(timespec="seconds") if load else None,
+        rows=_rows(known),
+        freshness=None if moved else _age_of_the_oldest(known),
+        checks=NOT_KNOWN if moved else _checks(known, look, holds, proved),
+        error=moved or (refused.words if refused else _error(known, load)),
+        refused_since=refused.since.isoformat(timespec="seconds") if refused else None,
+        originals={},
+        held_until=until.isoformat(timespec="minutes") if until else None,
+        held_for="; ".join(sorted({h.reason for h in holds} - {""})) if until else None,
+        held_columns=look.held if look is not None else (),
+        proved=proved,
+    )
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,6 @@ from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.table.columns.exchanged import Pair, record_exchanged
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.tenants import contract_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -51,14 +50,14 @@ def record_tenant_exchanges(
     Args:
         plans: the tenants that are to be read.
     """
-    ledger, contract = workspace.ledger, contract_of(table, "", "")
+    ledger = workspace.ledger
     recorded = recorded_contract(ledger, table)
     before = _columns_before(ledger, table, known)
     failed: dict[TenantPlace, MirrorlakeError] = {}
     found: dict[Pair, list[TenantPlace]] = {}
     for place, plan in plans.items():
         then = before.get(place, ())
-        pairs = exchanged_between(contract, then, _columns_of(plan), recorded)
+        pairs = exchanged_between(table, then, _columns_of(plan), recorded)
         if not pairs:
             continue
         try:
@@ -72,7 +71,7 @@ def record_tenant_exchanges(
     for (hidden, other), places in found.items():
         named = ", ".join(f"{s}.{d}" for s, d in places[:3]) + (" …" if len(places) > 3 else "")
         logger.warning("table %s: %s may have what %s had, in %s", table.name, other, hidden, named)
-    record_exchanged(ledger, contract, found)
+    record_exchanged(ledger, table, found)
     return failed
 
 

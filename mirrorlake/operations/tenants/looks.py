@@ -124,12 +124,7 @@ def read_look(ledger: Ledger, table: TenantTable) -> TenantLook | None:
 def _doubted(ledger: Ledger, table: TenantTable) -> set[str]:
     """Columns that may have what another one had, in lower case."""
     recorded = ledger.definition(exchanged_name(table))
-    if recorded is None:
-        return set()
-    # It imports PyIceberg, which takes seconds.
-    from mirrorlake.table.tenants import contract_of
-
-    return {name for pair in undecided_pairs(recorded, contract_of(table, "", "")) for name in pair}
+    return {name for pair in undecided_pairs(recorded, table) for name in pair}
 
 
 def record_look(ledger: Ledger, table: TenantTable, look: TenantLook) -> None:

@@ -58,7 +58,7 @@ from mirrorlake.serving.tenants import (
 from mirrorlake.table.columns.new_columns import why_held
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.tenants import Plans, contract_of, held_of, terms_of
+from mirrorlake.table.tenants import Plans, held_of, terms_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ class _Sync:
         held = held_of(ledger, table, shapes.columns)
         record_look(ledger, table, replace(look, held=held))
         everything = ledger.tenants(table.name)
-        rules = clean_columns_of(ledger, table, shapes).text if shapes.tables else ""
+        rules = clean_columns_of(ledger, table, shapes).definition if shapes.tables else ""
         made = f"{table.clean} {rules}"
         record_shown(ledger, table.name, everything.values(), made, self.workspace.run_id)
         return TenantsSynced(
@@ -198,7 +198,7 @@ class _Sync:
             left_out=look.reasons,
             without=look.without,
             held_columns=held,
-            why_held=tuple(why_held(ledger, contract_of(table, "", ""), held, table.name)),
+            why_held=tuple(why_held(ledger, table, held)),
         )
 
     def _note_gone(self, known: dict[TenantPlace, Tenant]) -> list[TenantPlace]:

@@ -22,24 +22,20 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.commit import FOLDED
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable, history, snapshot_property
-from mirrorlake.destinations.iceberg.reading.stream import read_batches
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.proof.clean.findings import CleanDifference, CleanLook
-from mirrorlake.proof.clean.rules import shown, shown_originals, shown_type
+from mirrorlake.proof.clean.shown_rows import CleanRows
 from mirrorlake.proof.forms.canonical import ORIGINALS
 from mirrorlake.proof.forms.cells import digests_of, sum_of, written_as
 from mirrorlake.proof.forms.differences import Value
 from mirrorlake.proof.ranges.ranges import Tally, Verdict
 from mirrorlake.runtime.repeats import Spool
 
-AT_ONCE = 20_000
-"""Rows that are digested at once."""
 MOST = 1_000
 """Digests that differ and are looked at row by row, at most."""
 ROUNDS = 3
 """How often it begins again because a fold came in between."""
-_LIST = pa.list_(pa.struct([("column", pa.string()), ("text", pa.string())]))
 
 
 @dataclass(frozen=True)
@@ -145,8 +141,6 @@ class _Comparison:
     ) -> None:
         self._lake, self._ledger, self._contract = lake, ledger, contract
         self._hash_key, self._state = hash_key, state
-        self._names: list[str] = []
-        self._rules: dict[str, str] = {}
 
     def run(self, deduped: LakeTable, clean: LakeTable | None) -> CleanLook:
         contract, state = self._contract, self._state
@@ -157,14 +151,21 @@ class _Comparison:
             return _undecided(contract, state, words)
         if clean is None:
             return self._verdict((f"clean table {_identifiers(contract)[1]} is not there",))
-        words = self._columns(deduped, clean)
-        expected, found = self._tally(self._expected(deduped)), self._tally(self._shown(clean))
-        if expected == found and not words:
+        rows = self._rows(deduped, clean)
+        expected, found = _tally(rows.expected()), _tally(rows.found())
+        if expected == found and not rows.words:
             return self._verdict((), expected, found)
         if why := self._unfinished(deduped, clean):
             return _undecided(contract, state, why)
-        missing, extra, differences = self._differences(deduped, clean)
-        return self._verdict(words, expected, found, missing, extra, differences)
+        missing, extra, differences = _Differing(rows, contract.key).find()
+        return self._verdict(rows.words, expected, found, missing, extra, differences)
+
+    def _rows(self, deduped: LakeTable, clean: LakeTable) -> CleanRows:
+        ruled = {f.name: self._contract.column_rule(f.name) for f in deduped.schema().fields}
+        columns = [name for name, rule in ruled.items() if rule is None or not rule.pci]
+        pii = {n: rule.pii for n in columns if (rule := ruled[n]) is not None}
+        rules = {name: rule for name, rule in pii.items() if rule is not None}
+        return CleanRows.of(self._lake, deduped, clean, columns, rules, self._hash_key)
 
     def _verdict(
         self,
@@ -196,83 +197,43 @@ class _Comparison:
             return "what becomes of deleted rows was changed since the last fold: sync first"
         return None
 
-    # --- columns ----------------------------------------------------------------------------------
 
-    def _columns(self, deduped: LakeTable, clean: LakeTable) -> tuple[str, ...]:
-        """What is wrong with clean's columns; and the names of those that both sides have."""
-        there, wanted = column_types(clean), dict[str, str]()
-        for name, kind in column_types(deduped).items():
-            rule = self._contract.column_rule(name)
-            if rule is not None and rule.pci:
-                continue
-            if rule is not None and rule.pii is not None:
-                self._rules[name] = rule.pii
-            shown_as = shown_type(self._rules.get(name), kind)
-            if shown_as is not None:
-                wanted[name] = shown_as
-        words = [f"column {name} is missing in clean" for name in wanted if name not in there]
-        words += [f"column {name} must not be in clean" for name in there if name not in wanted]
-        words += [
-            f"column {name} is {there[name]} in clean, not {kind}"
-            for name, kind in wanted.items()
-            if name in there and there[name] != kind
-        ]
-        self._names = sorted(name for name, kind in wanted.items() if there.get(name) == kind)
-        return tuple(words)
+def _tally(rows: Iterator[tuple[pa.RecordBatch, list[Any]]]) -> Tally:
+    found = Tally(0, 0)
+    for batch, cells in rows:
+        found += Tally(batch.num_rows, sum_of(digests_of(cells, batch.num_rows)))
+    return found
+
+
+# --- differences ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Differing:
+    """The rows in which both sides differ.
+
+    Attributes:
+        key: the key's columns, as the contract spells them.
+    """
+
+    rows: CleanRows
+    key: tuple[str, ...]
 
     @property
     def _key(self) -> tuple[str, ...]:
         """The key's columns as clean spells them; none where clean does not show them all."""
-        spelled = {name.lower(): name for name in self._names}
-        found = [spelled.get(name.lower()) for name in self._contract.key]
+        spelled = {name.lower(): name for name in self.rows.names}
+        found = [spelled.get(name.lower()) for name in self.key]
         return tuple(name for name in found if name is not None) if all(found) else ()
 
-    # --- rows -------------------------------------------------------------------------------------
-
-    def _expected(self, deduped: LakeTable) -> Iterator[list[Any]]:
-        """Deduped's rows as clean must show them, originals last."""
-        has = ORIGINALS in {field.name for field in deduped.schema().fields}
-        for batch in rows_in_parts(self._lake, deduped):
-            entries = batch.column(ORIGINALS) if has else pa.nulls(batch.num_rows, _LIST)
-            texts = texts_of(entries) if has else {}
-            columns = [
-                shown(
-                    self._rules.get(name),
-                    batch.column(name),
-                    texts.get(name) or [None] * batch.num_rows,
-                    self._hash_key,
-                )
-                for name in self._names
-            ]
-            yield [*columns, pa.array(shown_originals(entries, self._rules), _LIST)]
-
-    def _shown(self, clean: LakeTable) -> Iterator[list[Any]]:
-        """Clean's rows as they are, in the same columns."""
-        has = ORIGINALS in {field.name for field in clean.schema().fields}
-        for batch in rows_in_parts(self._lake, clean):
-            entries = batch.column(ORIGINALS).to_pylist() if has else [None] * batch.num_rows
-            # An engine may have written "no originals" as an empty list; to readers both are none.
-            kept = pa.array([entry or None for entry in entries], _LIST)
-            yield [*(batch.column(name) for name in self._names), kept]
-
-    def _tally(self, rows: Iterator[list[Any]]) -> Tally:
-        found = Tally(0, 0)
-        for columns in rows:
-            found += Tally(len(columns[-1]), sum_of(digests_of(columns, len(columns[-1]))))
-        return found
-
-    # --- differences ------------------------------------------------------------------------------
-
-    def _differences(
-        self, deduped: LakeTable, clean: LakeTable
-    ) -> tuple[int, int, tuple[CleanDifference, ...]]:
+    def find(self) -> tuple[int, int, tuple[CleanDifference, ...]]:
         """How many rows each side has more often, and the first of them one by one."""
         missing = extra = 0
         wanted: list[int] = []
         with Spool() as ours, Spool() as theirs:
-            for spool, rows in ((ours, self._expected(deduped)), (theirs, self._shown(clean))):
-                for columns in rows:
-                    spool.add(digests_of(columns, len(columns[-1])).view(np.int64))
+            for spool, rows in ((ours, self.rows.expected()), (theirs, self.rows.found())):
+                for batch, cells in rows:
+                    spool.add(digests_of(cells, batch.num_rows).view(np.int64))
             for left, right in zip(ours.parts(), theirs.parts(), strict=True):
                 balance = _balance(left, right)
                 missing += sum(count for count in balance.values() if count > 0)
@@ -280,25 +241,25 @@ class _Comparison:
                 wanted += list(balance)[: MOST - len(wanted)]
         if not wanted:
             return missing, extra, ()
-        sides = [self._pick(rows, wanted) for rows in (self._expected(deduped), self._shown(clean))]
+        sides = [self._pick(rows, wanted) for rows in (self.rows.expected(), self.rows.found())]
         return missing, extra, tuple(self._paired(*sides))
 
     def _pick(
-        self, rows: Iterator[list[Any]], wanted: Sequence[int]
+        self, rows: Iterator[tuple[pa.RecordBatch, list[Any]]], wanted: Sequence[int]
     ) -> dict[Any, list[tuple[tuple[Value, ...], tuple[bytes, ...]]]]:
         """Rows with these digests: by their key's forms (their own, without one), the key's values
         and the forms of all cells."""
         found: dict[Any, list[tuple[tuple[Value, ...], tuple[bytes, ...]]]] = defaultdict(list)
-        numbers = [self._names.index(name) for name in self._key]
-        for columns in rows:
-            digests = digests_of(columns, len(columns[-1])).view(np.int64)
+        numbers = [self.rows.names.index(name) for name in self._key]
+        for batch, columns in rows:
+            digests = digests_of(columns, batch.num_rows).view(np.int64)
             chosen = pa.array(np.flatnonzero(np.isin(digests, wanted)))
             if not len(chosen):
                 continue
             taken = [column.take(chosen) for column in columns]
             forms = zip(*(written_as(column).to_pylist() for column in taken), strict=True)
             for at, cells in enumerate(forms):
-                values = tuple(_value(self._names[n], taken[n][at].as_py()) for n in numbers)
+                values = tuple(_value(self.rows.names[n], taken[n][at].as_py()) for n in numbers)
                 key = tuple(cells[n] for n in numbers) or cells
                 found[key].append((values, cells))
         return found
@@ -313,7 +274,7 @@ class _Comparison:
                     there.remove(row)
             if self._key:
                 for (values, mine), (_, other) in zip(expected, there, strict=False):
-                    names = (*self._names, ORIGINALS)
+                    names = (*self.rows.names, ORIGINALS)
                     pairs = zip(names, mine, other, strict=True)
                     columns = tuple(name for name, a, b in pairs if a != b)
                     found.append(CleanDifference("changed", values, columns))
@@ -322,33 +283,6 @@ class _Comparison:
             found += [CleanDifference("missing", values) for values, _ in expected]
             found += [CleanDifference("extra", values) for values, _ in there]
         return found
-
-
-def column_types(table: LakeTable) -> dict[str, str]:
-    """The type of every column but the originals, in Iceberg's words."""
-    return {
-        field.name: str(field.field_type).replace(" ", "")
-        for field in table.schema().fields
-        if field.name != ORIGINALS
-    }
-
-
-def rows_in_parts(lake: Lake, table: LakeTable) -> Iterator[pa.RecordBatch]:
-    """A table's rows, in batches that are digested together."""
-    if table.current_snapshot() is None:
-        return
-    for batch in read_batches(lake, table):
-        for start in range(0, batch.num_rows, AT_ONCE):
-            yield batch.slice(start, AT_ONCE)
-
-
-def texts_of(entries: Any) -> dict[str, list[str | None]]:
-    """By column, the original text of each row that keeps one."""
-    found: dict[str, list[str | None]] = {}
-    for at, row in enumerate(entries.to_pylist()):
-        for entry in row or ():
-            found.setdefault(entry["column"], [None] * len(entries))[at] = entry["text"]
-    return found
 
 
 def _balance(left: Any, right: Any) -> dict[int, int]:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
-from mirrorlake.config.contract import TableContract
+from mirrorlake.config.contract import Contract, TableContract
 from mirrorlake.schema.versions import FIRST_CREATED
 
 LOOKS: Final = "suspected_pii "
@@ -19,7 +19,7 @@ LOOKS: Final = "suspected_pii "
 
 
 def unnamed_columns(
-    contract: TableContract, names: Iterable[str], known: Collection[str]
+    contract: Contract, names: Iterable[str], known: Collection[str]
 ) -> tuple[str, ...]:
     """The columns that the contract does not name and that are not among the known (in lower case)
     ones: clean leaves them out, unless new columns are shown."""
@@ -28,19 +28,20 @@ def unnamed_columns(
         return ()
     spoken = {*known, *contract.named}
     # An entity's own column is ours, not MySQL's.
-    spoken |= {FIRST_CREATED} if contract.entity is not None else set()
+    entity = contract.entity if isinstance(contract, TableContract) else None
+    spoken |= {FIRST_CREATED} if entity is not None else set()
     # An earlier release knew a column by its name case-folded: to it "ß" was "ss".
     return tuple(n for n in names if n.lower() not in spoken and n.casefold() not in known)
 
 
-def shows_new(contract: TableContract, names: Iterable[str]) -> bool:
+def shows_new(contract: Contract, names: Iterable[str]) -> bool:
     """Whether clean shows columns that the contract does not name: where it says so, and no column
     is gone that a rule hides, for a new one may be that one, renamed."""
     there = {name.lower() for name in names}
     return contract.new_columns == "show" and there.issuperset(n.lower() for n in contract.rules)
 
 
-def look_name(contract: TableContract) -> str:
+def look_name(contract: Contract) -> str:
     """The name under which the ledger keeps the last look at a table's clean layer."""
     return f"{LOOKS}{contract.namespaces.clean}.{contract.table}"
 
@@ -51,7 +52,7 @@ def read_look(text: str | None) -> dict[str, Any]:
     return json.loads(text) if text else {"snapshot": None, "columns": [], "found": {}}
 
 
-def undecided(contract: TableContract, found: dict[str, str]) -> dict[str, str]:
+def undecided(contract: Contract, found: dict[str, str]) -> dict[str, str]:
     """Of what a look found, the columns of which the contract says nothing under ``columns``."""
     spoken = {name.lower() for name in contract.columns}
     return {name: words for name, words in found.items() if name.lower() not in spoken}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mirrorlake.config.contract import TableContract
+from mirrorlake.config.contract import Contract
 
 
-def rules_of(contract: TableContract) -> dict[str, str]:
+def rules_of(contract: Contract) -> dict[str, str]:
     """What becomes of columns, by each name in lower case that the lake may have them under: by
     names that they had before, too, since the lake takes a new name up with the next sync. A
     column that is never to be read is dropped, where it was mirrored before."""

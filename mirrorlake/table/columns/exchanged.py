@@ -17,7 +17,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from mirrorlake.config.contract import TableContract, TenantTable
+from mirrorlake.config.contract import Contract
 from mirrorlake.ledger import Ledger
 from mirrorlake.schema.versions import without_width
 from mirrorlake.sources.mysql.types.registry import BYTES, INTEGERS, LABELS, TEXTS, TIMES
@@ -34,7 +34,7 @@ ColumnTypes: TypeAlias = Sequence[tuple[str, str]]
 
 
 def may_be_exchanged(
-    contract: TableContract,
+    contract: Contract,
     before: ColumnTypes,
     now: ColumnTypes,
     rules: Mapping[str, ColumnTerms] = _NO_RULES,
@@ -113,19 +113,19 @@ def _may_have(other: str, hidden: str, was: Mapping[str, str], there: Mapping[st
     return first != (names_now.index(hidden) < names_now.index(other))
 
 
-def exchanged_name(contract: TableContract | TenantTable) -> str:
+def exchanged_name(contract: Contract) -> str:
     """The name under which the ledger keeps the pairs of a table."""
     return f"{EXCHANGED}{contract.namespaces.raw}.{contract.table}"
 
 
-def rule_fields(contract: TableContract, column: str) -> ColumnTerms:
+def rule_fields(contract: Contract, column: str) -> ColumnTerms:
     """What a contract says under ``columns`` of a column, whatever its case."""
     wanted = column.lower()
     rule = next((r for name, r in contract.columns.items() if name.lower() == wanted), None)
     return None if rule is None else rule.model_dump(mode="json", exclude_none=True)
 
 
-def record_exchanged(ledger: Ledger, contract: TableContract, pairs: Iterable[Pair]) -> None:
+def record_exchanged(ledger: Ledger, contract: Contract, pairs: Iterable[Pair]) -> None:
     """Keep pairs beside those that are undecided; those that were decided are forgotten, whatever
     their rules become. The caller holds the table's lease."""
     name = exchanged_name(contract)
@@ -141,7 +141,7 @@ def record_exchanged(ledger: Ledger, contract: TableContract, pairs: Iterable[Pa
         ledger.record_definition(name, text)
 
 
-def undecided_pairs(recorded: str | None, contract: TableContract) -> tuple[Pair, ...]:
+def undecided_pairs(recorded: str | None, contract: Contract) -> tuple[Pair, ...]:
     """The pairs that the ledger keeps of a table, and of whose second column the contract says the
     same as then."""
     if recorded is None:

@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from mirrorlake.config.contract import TableContract
+from mirrorlake.config.contract import Contract, TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.schema.versions import SchemaVersion
@@ -51,7 +51,7 @@ def held_columns(
 
 
 def held_by(
-    contract: TableContract,
+    contract: Contract,
     names: Sequence[str],
     known: frozenset[str] | None,
     *,
@@ -130,13 +130,9 @@ def known_columns(ledger: Ledger, lake: Lake, contract: TableContract) -> frozen
     if recorded is not None:
         return recorded
     # PyIceberg takes seconds to import, and who only reports gets here seldom.
-    from mirrorlake.destinations.iceberg.tables.views import read_view
+    from mirrorlake.destinations.iceberg.tables.views import shown_schema
 
-    clean = Identifier(contract.namespaces.clean, contract.table)
-    table = lake.load(clean)
-    shown = table.schema() if table is not None else None
-    if shown is None and (view := read_view(lake, clean)) is not None:
-        shown = view.schema
+    shown = shown_schema(lake, Identifier(contract.namespaces.clean, contract.table))
     if shown is not None:
         return frozenset(field.name.lower() for field in shown.fields)
     versions = [] if landed else ledger.schema_versions(contract.name)
@@ -176,7 +172,7 @@ def gone_words(gone: Iterable[str]) -> str:
     )
 
 
-def _held_words(held: Iterable[str], contract: TableContract | None = None) -> str:
+def _held_words(held: Iterable[str], contract: Contract | None = None) -> str:
     """One line about held columns, and what to do.
 
     >>> _held_words(["note"])[:42]
@@ -187,17 +183,14 @@ def _held_words(held: Iterable[str], contract: TableContract | None = None) -> s
     return f"{', '.join(held)}: new in {where}, and held out of clean: {NEXT_STEP}"
 
 
-def why_held(
-    ledger: Ledger, contract: TableContract, held: Iterable[str], name: str | None = None
-) -> list[str]:
+def why_held(ledger: Ledger, contract: Contract, held: Iterable[str]) -> list[str]:
     """Lines about held columns: those that may have what another one had, and those that are new.
 
     Args:
         held: as `held_columns` gives them.
-        name: of the table as commands take it, where that is not the contract's.
     """
     pairs = undecided_pairs(ledger.definition(exchanged_name(contract)), contract)
     doubted = {name for pair in pairs for name in pair}
     new = [name for name in held if name.lower() not in doubted]
-    lines = [exchanged_words(pairs, name or contract.name)] if pairs else []
+    lines = [exchanged_words(pairs, contract.name)] if pairs else []
     return [*lines, _held_words(new, contract)] if new else lines

@@ -17,7 +17,7 @@ from mirrorlake.bigquery.loads.publish import PublishOutcome, publish_table
 from mirrorlake.destinations.iceberg.model import arrow_schema
 from mirrorlake.failpoints import OF_BIGQUERY
 from mirrorlake.operations.repairing.recover import recover_table
-from mirrorlake.operations.status.tenants import tenants_status
+from mirrorlake.operations.status.status import status_of
 from mirrorlake.table.lake_tables import deduped_of
 from tests.integration.bigquery.every_type import COLUMNS, ROWS
 from tests.integration.bigquery.published import address, client_of, killed, left_over
@@ -174,7 +174,7 @@ def test_a_killed_load_is_settled(name: str, tenants: Tenants, cloud: Cloud) -> 
     killed(tenants.config().path, name, "orders")
     with tenants.opened() as (workspace, table):
         settled = recover_table(workspace, table).published["bigquery"]
-        [status] = tenants_status(workspace.ledger, [table])
+        [status] = status_of(workspace.config, workspace.ledger, [table])
         load = status.published["bigquery"]
         assert load is not None
         assert load.state == settled

@@ -65,11 +65,13 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.load.protocol.load_run import OF_TABLES
 from mirrorlake.load.raw.raw_proof import prove_raw
 from mirrorlake.load.tenants.protocol import STEPS as STEPS_OF_TENANTS
+from mirrorlake.merge.tenants import STEPS as STEPS_OF_DEDUPED
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
 from mirrorlake.operations.repairing.recover import recover_table
 from mirrorlake.operations.repairing.refold import refold_table
 from mirrorlake.operations.repairing.restore_ledger import rebuild_table
+from mirrorlake.serving.tenant_clean import STEPS as STEPS_OF_CLEAN
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.workspace import Workspace
 from tests.integration import harming
@@ -625,7 +627,7 @@ def test_files_of_killed_loads_are_orphans_by_the_ledgers_word(world: World) -> 
 def test_every_failpoint_of_the_engine_is_listed() -> None:
     texts = (p.read_text() for p in (ROOT / "mirrorlake").rglob("*.py"))
     used = [name for text in texts for name in re.findall(r'failpoint\("([^"]+)"\)', text)]
-    used += [*OF_TABLES, *STEPS_OF_TENANTS]
+    used += [*OF_TABLES, *STEPS_OF_TENANTS, *STEPS_OF_DEDUPED, *STEPS_OF_CLEAN]
     # A snapshot is staged in either of two ways.
     assert sorted(set(used)) == sorted(
         (

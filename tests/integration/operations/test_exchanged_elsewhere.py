@@ -12,7 +12,7 @@ import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.operations.schema_changes.exchanged_columns import accept_columns
-from mirrorlake.operations.status.tenants import tenants_status
+from mirrorlake.operations.status.status import status_of
 from mirrorlake.preflight.tables import preflight
 from mirrorlake.table.lake_tables import clean_of
 from tests.integration.conftest import Place
@@ -65,7 +65,10 @@ def test_what_one_tenant_exchanged_is_held_out_for_all(tenants: Tenants, clean: 
     assert f"mirrorlake accept --columns {tenants.prefix}.orders" in done.why_held[0]
     assert shown(tenants) == set()
     with tenants.opened() as (workspace, table):
-        assert tenants_status(workspace.ledger, [table])[0].held_columns == ("mail", "note")
+        assert status_of(workspace.config, workspace.ledger, [table])[0].held_columns == (
+            "mail",
+            "note",
+        )
         assert accept_columns(workspace, table) == (("mail", "note"),)
     # A person said that the contract's rules are right: `note` is shown, whatever it holds.
     assert tenants.sync().held_columns == ()

@@ -267,7 +267,7 @@ def test_steps_that_are_advised_of_tenants_help(
         # Rows were lost between raw and what readers were to see.
         of_ledger(forget_fold)
         with monkeypatch.context() as patch:
-            patch.setattr("mirrorlake.merge.tenants._count_rows", lambda *_: {})
+            patch.setattr("mirrorlake.merge.tenant_layer.count_rows", lambda *_: {})
             with pytest.raises(
                 LakeError, match="and sync again: these tenants are then read again"
             ):

@@ -40,7 +40,7 @@ from mirrorlake.load.chunks import select_rows
 from mirrorlake.load.tenants import batches, protocol
 from mirrorlake.operations.repairing.recover import recover_table
 from mirrorlake.operations.status.doctor import diagnose_contract
-from mirrorlake.operations.status.tenants import tenants_status
+from mirrorlake.operations.status.status import status_of
 from mirrorlake.operations.tenants.checks import check_tenants
 from mirrorlake.operations.tenants.verdicts import TenantsChecked
 from mirrorlake.operations.upkeep.maintain import maintain_table
@@ -293,7 +293,8 @@ def test_readers_of_clean_meet_no_error_while_a_shape_comes(
         assert len(rows) == 2
         seen.extend(row.get("m", row.get("n")) for row in rows)
 
-    monkeypatch.setattr("mirrorlake.merge.tenants.failpoint", look)
+    for module in ("tenants", "tenant_layer"):
+        monkeypatch.setattr(f"mirrorlake.merge.{module}.failpoint", look)
     assert tenants.sync().failed == {}
     look()
     assert set(map(str, seen)) == {"7"}
@@ -344,7 +345,7 @@ def test_a_column_that_some_tenants_call_otherwise(tenants: Tenants) -> None:
     done = tenants.sync()
     assert (done.failed, done.held_columns) == ({}, ("mail",))
     with tenants.opened() as (workspace, table):
-        assert tenants_status(workspace.ledger, [table])[0].held_columns == ("mail",)
+        assert status_of(workspace.config, workspace.ledger, [table])[0].held_columns == ("mail",)
     assert tenants.deduped("email", "mail") == {
         tenants.name("old"): [("old@x", None)],
         tenants.name("new"): [("new@x", None)],
@@ -933,7 +934,7 @@ def test_a_run_that_dies_is_seen(tenants: Tenants, runner: Runner) -> None:
     order = Order(tenants.write(), "orders", "tenants", failpoint="tenants.pending")
     assert runner.run(order).code == -9
     with tenants.opened() as (workspace, table):
-        (status,) = tenants_status(workspace.ledger, [table])
+        (status,) = status_of(workspace.config, workspace.ledger, [table])
         known = workspace.ledger.tenants(table.name)
         assert status.state == "pending"
         assert [one.state for one in known.values()] == ["new"]
@@ -944,7 +945,7 @@ def test_a_run_that_dies_is_seen(tenants: Tenants, runner: Runner) -> None:
     assert {row["more"] for row in tenants.shown("raw")} == {None, 4}
     assert tenants.sync().failed == {}
     with tenants.opened() as (workspace, table):
-        assert tenants_status(workspace.ledger, [table])[0].state == "mirrored"
+        assert status_of(workspace.config, workspace.ledger, [table])[0].state == "mirrored"
 
 
 @pytest.mark.full

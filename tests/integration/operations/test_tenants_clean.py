@@ -304,11 +304,13 @@ def test_a_run_that_is_killed_at_any_step_leaves_clean_whole(
     tenants.sync()
     before = clean(tenants, "id", "email")
     tenants.run("a", "UPDATE orders SET email = 'moved@x'")
+    if step == "tenants.clean_replaced":  # where a rule takes values away
+        tenants.contract["columns"] = {**RULES, "phone": {"pii": "null"}}
     order = Order(tenants.write(), "orders", "tenants", failpoint=step)
     assert runner.run(order).code == -9
     seen = clean(tenants, "id", "email")
     moved = {**before, tenants.name("a"): [(n, hashed("moved@x")) for n in (1, 2)]}
-    assert seen == (moved if step == "tenants.clean_shown" else before)
+    assert seen == (moved if step in OF_CLEAN_TENANTS[-2:] else before)
     assert check(tenants).verdict != "different"
     # While it was dead another type came: all of it is written again.
     tenants.make("d", COLUMNS.replace("id INT", "id BIGINT"), *rows(3))

@@ -56,8 +56,8 @@ def workspace(sql: Sql, engine_for: EngineFor) -> Workspace:
 
 
 def reported(workspace: Workspace, name: str = "t") -> ReportedTable:
-    tables, tenants = named_tables(workspace.config, ())
-    parts = (workspace.config, workspace.ledger, tables, tenants)
+    tables = named_tables(workspace.config, ())
+    parts = (workspace.config, workspace.ledger, tables)
     found = make_report(*parts, days=14, besides=True)
     return next(one for one in found.tables if one.table.endswith(f".{name}"))
 
@@ -111,7 +111,7 @@ def test_what_was_planted_is_on_the_page(
     assert ("repair", True) in kinds
     assert ("found", False) in kinds
     page = report_page(
-        make_report(*(workspace.config, workspace.ledger, [contract], ()), days=14, besides=False),
+        make_report(*(workspace.config, workspace.ledger, [contract]), days=14, besides=False),
         tmp_path / "report.html",
     )
     assert SECRET not in page

@@ -49,6 +49,15 @@ LOGGED = [
 ]
 """Tables that follow the log."""
 
+OF_TENANTS = [
+    Kill("tenants", "tenants", "sync", point, 0.5, 0.0)
+    for point in (
+        *("", "tenants.committed", "tenants.marked", "tenants.shown"),
+        *("tenants.clean_marked", "tenants.clean_replaced"),
+    )
+]
+"""Tenants that join, leave and change their columns."""
+
 
 @pytest.fixture
 def soak(place: Place, runner: Runner, tmp_path: Path) -> Iterator[Soak]:
@@ -75,6 +84,15 @@ def test_tables_that_follow_the_log(soak: Soak) -> None:
     soak.episode(LOGGED, 5, print)
     assert soak.findings.none, soak.findings
     assert len(soak.killed) == len(LOGGED)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1200)
+def test_tenants_change_while_their_sync_is_killed(soak: Soak) -> None:
+    soak.tables, soak.episodes = ("cities",), 4
+    soak.episode(OF_TENANTS, 5, print)
+    assert soak.findings.none, soak.findings
+    assert len(soak.killed) == len(OF_TENANTS)
 
 
 @pytest.mark.full

@@ -8,8 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mirrorlake.config import ColumnRule
-from mirrorlake.merge.current_rows import with_originals
-from mirrorlake.merge.statements import clean_layer, clean_view_sql, deduped_layer, merge_sql
+from mirrorlake.merge.statements import (
+    clean_layer,
+    clean_view_sql,
+    deduped_layer,
+    merge_sql,
+    with_originals,
+)
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
 from tests.unit.plans import planned, time_column
@@ -78,13 +83,13 @@ def test_a_hashed_columns_original_is_found_by_its_name(name: str) -> None:
         column(name), mode="full", clean="table", columns_rules={name: ColumnRule(pii="hash")}
     )
     sql = {n: s for n, _, s in clean_layer(plan).columns}[name]
-    skeleton, names, texts = parts_of(with_originals(sql, [ORIGINAL]))
+    skeleton, names, texts = parts_of(with_originals(sql, originals=True))
     assert skeleton == (
         "mirror_hash(CAST(`?` AS string), try_element_at("
         f"filter({ORIGINAL}, x -> x.column = '?'), 1).text)"
     )
     assert (names, texts) == ([name], [name])
-    without, names, _ = parts_of(with_originals(sql, []))
+    without, names, _ = parts_of(with_originals(sql, originals=False))
     assert without == "mirror_hash(CAST(`?` AS string), CAST(NULL AS STRING))"
     assert names == [name]
 

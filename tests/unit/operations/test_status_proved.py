@@ -18,8 +18,8 @@ from mirrorlake.ledger.lake.lake_heads import LakeHead
 from mirrorlake.operations.status.layer_status import (
     newest_proof,
 )
-from mirrorlake.operations.status.status import TableStatus, status_of
-from mirrorlake.operations.status.tenants import tenants_status
+from mirrorlake.operations.status.status import status_of
+from mirrorlake.operations.status.table_status import TableStatus
 from mirrorlake.proof.coverage.coverage import ProofStatus
 from mirrorlake.schema.versions import SchemaVersion, schema_version
 from mirrorlake.table.columns.new_columns import held_now, hidden_name
@@ -223,12 +223,12 @@ def test_tenants_are_proved_as_of_the_oldest_of_their_checks(tmp_path: Path) -> 
     later = datetime.now(UTC) + timedelta(hours=1)
     first, second = tenant("x_1", later), tenant("x_2", later + timedelta(hours=1))
     ledger.record_tenants(table.name, [first, second])
-    [found] = tenants_status(ledger, [table])
+    [found] = status_of(config, ledger, [table])
     assert found.proved == ProofStatus(later.isoformat(timespec="seconds"), 6, True, 0, "copy")
     assert "every row proved as of" in found.checks
     # Checked before its newest copy was read.
     ledger.record_tenants(table.name, [replace(second, checked_at=AT)])
-    [found] = tenants_status(ledger, [table])
+    [found] = status_of(config, ledger, [table])
     assert found.proved == ProofStatus("2026-01-02T09:07:48+00:00", 3, False, 1, "copy")
     assert "3 rows proved as of 2026-01-02 09:07, 1 copy since" in found.checks
 

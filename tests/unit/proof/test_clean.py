@@ -278,7 +278,7 @@ def test_a_mask_counts_characters() -> None:
 
 
 def test_time_zones_and_more_batches_than_one(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("mirrorlake.proof.clean.clean.AT_ONCE", 2)
+    monkeypatch.setattr("mirrorlake.proof.clean.shown_rows.AT_ONCE", 2)
     world = World(tmp_path, columns={})
     columns = [("id", "int"), ("t", "timestamptz"), ("f", "float"), ("b", "boolean")]
     rows = [

@@ -59,8 +59,8 @@ def test_partitions_of_models_are_shown_without_values(mirror: RecordedMirror) -
     results = json.dumps([{**wrong, "failed": 2, "said": "2 rows"}])
     looked = {"rows_checked": 9, "results": results, "checked_at": plain(at(TODAY - 3 * DAY))}
     insert(ledger, MODEL_CHECKS, {**same, "snapshot_id": 2, "partition_key": "", **looked})
-    tables, tenants = named_tables(config, ())
-    report = make_report(config, ledger, tables, tenants, days=14, besides=True)
+    tables = named_tables(config, ())
+    report = make_report(config, ledger, tables, days=14, besides=True)
     model = report.tables[-1]
     assert (model.table, model.mode, model.proof) == ("model shop.daily", "model", None)
     found = [(x.name, x.state, x.failed, x.rows) for x in model.copies]

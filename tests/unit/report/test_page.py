@@ -46,8 +46,8 @@ class Elements(HTMLParser):
 
 def made(mirror: RecordedMirror, days: int = 90) -> MirrorReport:
     config, ledger = mirror.write()
-    tables, tenants = named_tables(config, ())
-    return make_report(config, ledger, tables, tenants, days=days, besides=True)
+    tables = named_tables(config, ())
+    return make_report(config, ledger, tables, days=days, besides=True)
 
 
 def test_hostile_names_and_errors_are_text(tmp_path: Path) -> None:

@@ -81,6 +81,19 @@ def read_view(lake: Connection, identifier: Identifier) -> LakeView | None:
     return LakeView(ours.sql, schema)
 
 
+def shown_schema(lake: Connection, identifier: Identifier) -> Schema | None:
+    """The columns that readers of a name see, a table or a view; None where neither is there.
+
+    Raises:
+        LakeDamaged: the catalog names metadata that can't be read.
+        LakeError: the catalog or the storage failed.
+    """
+    if (table := lake.load(identifier)) is not None:
+        return table.schema()
+    view = read_view(lake, identifier)
+    return None if view is None else view.schema
+
+
 _FREE = sa.text(
     "DELETE FROM iceberg_tables WHERE catalog_name = :catalog"
     " AND table_namespace = :namespace AND table_name = :name"

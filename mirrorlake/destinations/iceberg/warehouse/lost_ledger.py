@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from mirrorlake.config.configuration import Config
-from mirrorlake.config.contract import TableContract, TenantTable
+from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
 from mirrorlake.destinations.iceberg.commits.heads import has_our_commits
@@ -46,9 +46,7 @@ def refuse_lost_ledger(config: Config, ledger: Ledger, lake: Lake) -> None:
         )
 
 
-def _unknown(
-    config: Config, ledger: Ledger, lake: Lake
-) -> Iterator[tuple[TableContract | TenantTable, Identifier]]:
+def _unknown(config: Config, ledger: Ledger, lake: Lake) -> Iterator[tuple[Mirrored, Identifier]]:
     """Tables of a contract file that are filled in a lake, and of which the ledger knows no
     load."""
     mirrored = [*config.tables, *config.tenants]
