@@ -133,6 +133,23 @@ def by_duckdb(connection: duckdb.DuckDBPyConnection, location: str, version: int
     return found
 
 
+def by_spark(spark: Any, workspace: Workspace, cut: Cut) -> Any:
+    """What the tables have at a cut; None where it was dropped meanwhile."""
+    text = " UNION ALL ".join(
+        f"SELECT sum(amount) AS s FROM lake.{one.namespace}.{one.lake_table}"
+        f" VERSION AS OF '{cut.tag}'"
+        for one in money_of(cut)
+    )
+    try:
+        [row] = spark.sql(f"SELECT sum(s) FROM ({text})").collect()
+    except Exception:
+        time.sleep(3)  # its tags go first
+        if cut.name in {one.name for one in Cuts(workspace.ledger).all("s")}:
+            raise
+        return None
+    return row[0]
+
+
 def money_of(cut: Cut) -> list[Any]:
     return [one for one in cut.tables if one.layer == "deduped"]
 
@@ -173,17 +190,9 @@ def reading(workspace: Workspace, readers: Readers, spark: Any) -> Iterator[None
                 found = sum(pc.sum(one.to_arrow()["amount"]).as_py() for one in read)
                 readers.saw("PyIceberg by name", found, wanted)
             if rng.random() < 0.1:
-                text = " UNION ALL ".join(
-                    f"SELECT sum(amount) AS s FROM lake.{space}.{name} VERSION AS OF '{cut.tag}'"
-                    for space, name, _ in names
-                )
-                try:
-                    [row] = spark.sql(f"SELECT sum(s) FROM ({text})").collect()
-                except Exception:
-                    if cut.name in {one.name for one in Cuts(workspace.ledger).all("s")}:
-                        raise
-                    continue  # it was dropped meanwhile
-                readers.saw("Spark by tag", row[0], len(names) * ACCOUNTS * EACH)
+                found = by_spark(spark, workspace, cut)
+                if found is not None:
+                    readers.saw("Spark by tag", found, len(names) * ACCOUNTS * EACH)
 
     def safely() -> None:
         try:
