@@ -40,16 +40,16 @@ def test_what_folds_scan_and_write_is_counted(sql: Sql, engine_for: EngineFor) -
     workspace = engine_for({"t": {**TABLE, "verify": True, "clean": "table"}})
     contract = workspace.config.tables[0]
     sync_table(workspace, contract)
-    verify, deduped, clean = workspace.ledger.costs(contract.name, since)
-    assert [c.step for c in (verify, deduped, clean)] == ["verify", "deduped", "clean"]
+    # Its proof had no Spark, and what DuckDB reads is not counted.
+    deduped, clean = workspace.ledger.costs(contract.name, since)
+    assert (deduped.step, clean.step) == ("deduped", "clean")
     layer = Identifier(contract.namespaces.deduped, "t")
     assert deduped.written == size_of(workspace, layer)
     (load,) = workspace.ledger.successful_loads(contract.name)
     raw = size_of(workspace, Identifier(contract.namespaces.raw, load.raw_table))
     # Nearly all of it is read: not what is only the mirror's own.
-    for cost in (verify, deduped):
-        assert cost.scanned is not None
-        assert cost.scanned > 0.9 * raw
+    assert deduped.scanned is not None
+    assert deduped.scanned > 0.9 * raw
     sql("UPDATE t SET v = 'new', at = UTC_TIMESTAMP(6) WHERE id = 7")
     sync_table(workspace, contract)
     *_, second, _ = costs = workspace.ledger.costs(contract.name, since)
