@@ -62,13 +62,15 @@ def bank(sql: Sql, engine_for: EngineFor) -> Workspace:
 
 
 @contextmanager
-def transfers(server: EmbeddedServer, database: str, pause: float = 0.02) -> Iterator[list[int]]:
+def transfers(
+    server: EmbeddedServer, database: str, pause: float = 0.02, fresh: int = 1000
+) -> Iterator[list[int]]:
     """Money moves between the tables while the block runs, each time in a transaction that books
-    it; accounts come and go; how many transactions there were."""
+    it; accounts come and go, new ones from id `fresh` on; how many transactions there were."""
     stop, done = threading.Event(), [0]
 
     def write() -> None:
-        rng, fresh = Random(7), 1000  # noqa: S311
+        rng, new = Random(7), fresh  # noqa: S311
         with contextlib.closing(server.admin(database)) as connection:
             cursor = connection.cursor()
             while not stop.wait(pause):
@@ -79,10 +81,10 @@ def transfers(server: EmbeddedServer, database: str, pause: float = 0.02) -> Ite
                 cursor.execute(book.format(here, "-", one))
                 cursor.execute(book.format(there, "+", other))
                 if rng.random() < 0.2:
-                    fresh += 1
-                    cursor.execute(f"INSERT INTO current VALUES ({fresh}, 0, NOW(6))")
+                    new += 1
+                    cursor.execute(f"INSERT INTO current VALUES ({new}, 0, NOW(6))")
                     cursor.execute(
-                        f"INSERT INTO bookings (account, amount) VALUES ({fresh}, {amount})"
+                        f"INSERT INTO bookings (account, amount) VALUES ({new}, {amount})"
                     )
                 elif rng.random() < 0.1:
                     cursor.execute("DELETE FROM bookings ORDER BY id LIMIT 1")
