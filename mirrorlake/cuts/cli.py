@@ -264,12 +264,7 @@ def at(name: str, table: str | None, config_path: Path, as_json: bool) -> None:
     the lake has no more (a rule took values away from clean) is said to be gone."""
     config = open_contract(config_path)
     found = _named(config, name)
-    tables = [one for one in found.tables if table in (None, one.table)]
-    if not tables:
-        raise ConfigError(
-            f"cut {name} has no table {table!r}",
-            next_step=f"It has {show.first_of(found.names)}",
-        )
+    tables = found.tables_called(table)
     gone = _gone(config, tables)
     reads = [
         {"any": GONE} if one in gone else reads_of(found, one) | _clean_read(config, found, one)

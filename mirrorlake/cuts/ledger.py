@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from mirrorlake.cuts.evidence import forget_evidence
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.errors import LedgerError
+from mirrorlake.errors import ConfigError, LedgerError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.database.database import waits_for_server
 from mirrorlake.ledger.tables import METADATA
@@ -186,6 +186,25 @@ class Cut:
     def names(self) -> list[str]:
         """The tables that it has, as the contract calls them."""
         return [*self.by_table]
+
+    def tables_called(self, name: str | None) -> list[CutTable]:
+        """What it has of a table, by any spelling that means one alone; of all without a name.
+
+        Raises:
+            ConfigError: it has none that is called so, or several are.
+        """
+        if name is None:
+            return [*self.tables]
+        whole = [name] if name in self.names else []
+        found = whole or [one for one in self.names if one.endswith(f".{name}")]
+        if len(found) != 1:
+            there = "no table is" if not found else f"{len(found)} tables are"
+            raise ConfigError(
+                f"{there} called {name!r} in cut {self.name}",
+                table=name,
+                next_step=f"Write one whole name: it has {', '.join(found or self.names)}",
+            )
+        return self.by_table[found[0]]
 
     @property
     def by_table(self) -> dict[str, list[CutTable]]:

@@ -24,7 +24,7 @@ from mirrorlake.cuts.shown import find_shown_otherwise
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.tables.integrity import find_damage
-from mirrorlake.errors import ConfigError, LakeDamaged, LakeError, MirrorlakeError
+from mirrorlake.errors import LakeDamaged, LakeError, MirrorlakeError
 from mirrorlake.proof.ranges.ranges import Tally
 from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
@@ -123,16 +123,11 @@ def look_again(
         say: told what was found of each.
 
     Raises:
-        ConfigError: the cut has no such table.
+        ConfigError: the cut has no such table, or several.
         LedgerError: the ledger can't be read.
         LakeError: the lake can't be opened.
     """
-    chosen = [one for one in cut.tables if table in (None, one.table)]
-    if not chosen:
-        raise ConfigError(
-            f"cut {cut.name} has no table {table!r}",
-            next_step=f"It has {', '.join(cut.names)}",
-        )
+    chosen = cut.tables_called(table)
     kept = EvidenceOfCuts(workspace.ledger).of(cut.name)
     done, failures = list[TableAgain](), list[tuple[str, MirrorlakeError]]()
     for number, one in enumerate(chosen, 1):

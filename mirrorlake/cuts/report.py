@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
@@ -32,13 +34,24 @@ def reads_of(cut: Cut, one: CutTable) -> dict[str, str]:
     """How engines read a lake table at a cut."""
     if one.snapshot_id is None:
         return {"any": "it has no row there, and no version"}
-    name, version = f"{one.namespace}.{one.lake_table}", f"VERSION AS OF '{cut.tag}'"
+    version, path = f"VERSION AS OF '{cut.tag}'", one.identifier.path
+    spark = ".".join(part if _PLAIN.fullmatch(part) else as_sql_identifier(part) for part in path)
+    trino = ".".join(part if _PLAIN.fullmatch(part) else _in_quotes(part) for part in path)
+    table = f"catalog.load_table({path!r})"
     return {
-        "Spark": f"SELECT * FROM lake.{name} {version}",  # noqa: S608
-        "Trino": f"SELECT * FROM {name} FOR {version}",  # noqa: S608
-        "PyIceberg": f"catalog.load_table('{name}').scan(snapshot_id={one.snapshot_id})",
-        "DuckDB": f"iceberg_scan(…, snapshot_from_id = {one.snapshot_id})",
+        "Spark": f"SELECT * FROM lake.{spark} {version}",  # noqa: S608
+        "Trino": f"SELECT * FROM {trino} FOR {version}",  # noqa: S608
+        "PyIceberg": f"{table}.scan(snapshot_id={one.snapshot_id})",
+        "DuckDB": f"iceberg_scan(?, snapshot_from_id = {one.snapshot_id})"
+        f" of {table}.metadata_location",
     }
+
+
+_PLAIN = re.compile("[a-z_][a-z0-9_]*")
+
+
+def _in_quotes(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def key_name(key: CutKey) -> str:

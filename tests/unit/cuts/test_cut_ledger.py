@@ -10,7 +10,8 @@ import pytest
 
 from mirrorlake.cuts.ledger import Cut, CutKey, CutKeys, Cuts, CutTable
 from mirrorlake.cuts.make import NAME, _plain
-from mirrorlake.errors import LedgerError
+from mirrorlake.cuts.report import reads_of
+from mirrorlake.errors import ConfigError, LedgerError
 from mirrorlake.ledger import Ledger
 
 NOW = datetime(2026, 11, 30, 8, 15, tzinfo=UTC)
@@ -81,3 +82,25 @@ def test_cuts_are_in_the_order_in_which_they_were_made(cuts: Cuts) -> None:
 def test_a_source_without_a_plain_name_begins_one_that_is(source: str, name: str) -> None:
     assert _plain(source) == name
     assert NAME.fullmatch(f"{_plain(source * 40)}_20261130_081500")
+
+
+def test_a_table_of_a_cut_is_called_as_its_contract_is_or_shorter() -> None:
+    other = replace(TABLE, table="shop.eu.orders")
+    cut = replace(CUT, tables=(TABLE, replace(TABLE, layer="clean"), other))
+    assert cut.tables_called(None) == [*cut.tables]
+    assert cut.tables_called("shop.orders") == [TABLE, replace(TABLE, layer="clean")]
+    assert cut.tables_called("shop.eu.orders") == [other]
+    with pytest.raises(ConfigError, match=r"2 tables are called 'orders' in cut first.*shop\.eu"):
+        cut.tables_called("orders")
+    with pytest.raises(ConfigError, match=r"no table is called 'rders'.*shop\.shop\.orders"):
+        cut.tables_called("rders")
+
+
+def test_what_reads_a_table_at_a_cut_has_its_name_quoted() -> None:
+    reads = reads_of(CUT, TABLE)
+    assert reads["Spark"] == "SELECT * FROM lake.shop_shop.orders VERSION AS OF 'cut_first'"
+    assert reads["Trino"] == "SELECT * FROM shop_shop.orders FOR VERSION AS OF 'cut_first'"
+    odd = reads_of(CUT, replace(TABLE, lake_table='Order "Lines`ü'))
+    assert odd["Spark"].startswith('SELECT * FROM lake.shop_shop.`Order "Lines``ü` VERSION')
+    assert odd["Trino"].startswith('SELECT * FROM shop_shop."Order ""Lines`ü" FOR VERSION')
+    assert "load_table(('shop_shop', 'Order \"Lines`ü'))" in odd["PyIceberg"]

@@ -155,6 +155,13 @@ class Connection:
         except (PermissionError, OSError) as error:
             if in_cloud_storage(self.warehouse) and not isinstance(error, FileNotFoundError):
                 raise storage_error(self.warehouse, error, what) from error
+            if isinstance(error, FileNotFoundError):
+                raise LakeDamaged(
+                    f"a file of {what} in the lake is not there: {error}",
+                    table=str(what),
+                    reason="is not there",
+                    next_step="`mirrorlake check` of that table says what it was, and what mends it",
+                ) from error
             raise LakeError(
                 f"the lake can't be written at {self.warehouse}: {error}",
                 next_step="Check the folder's rights and free space",
