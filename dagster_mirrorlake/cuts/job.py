@@ -102,6 +102,8 @@ def _cut(
             context.log.warning("table %s: its clean view shows no cut: %s", table, why)
         for name in made.shown.left:
             context.log.warning("%s is not shown any more: %s", name, NOT_IN_CUT)
+    for table, why in made.published.missing.items():
+        context.log.warning("%s: not published at the cut: %s", table, why)
     if made.not_shown is not None:
         context.log.warning("readers of the newest cut keep the one before: %s", made.not_shown)
     yield cut_materialization(made.cut, names, made.left_out)

@@ -6,7 +6,7 @@ new rule holds and no view names a column that goes, and after it, for columns t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from mirrorlake.bigquery.api.client import BigQuery
@@ -39,12 +39,14 @@ def renew_views(
     bigquery: BigQuery,
     target: BigQueryTable,
     bigquery_fields: Sequence[FieldJson] | None,
+    hidden: Collection[str] = (),
 ) -> dict[str, ViewState]:
     """See that each view of a table is what it must be; which → what became of it.
 
     Args:
         bigquery_fields: the table's columns in BigQuery; None: it has no such table yet, and no
             view of it. A model, which is made of what clean shows, has none either.
+        hidden: columns that clean leaves out, whatever its rules say.
 
     Raises:
         BigQueryError: a view can't be made. One that shows what a rule hides does not stay.
@@ -55,7 +57,7 @@ def renew_views(
     states: dict[str, ViewState] = {}
     for kind in bigquery.config.views:
         view = in_dataset(target, bigquery.config.views_dataset(target.dataset, kind))
-        wanted = _wanted(workspace, contract, table, kind, bigquery_fields)
+        wanted = _wanted(workspace, contract, table, kind, bigquery_fields, hidden)
         if wanted is not None:
             names, select = wanted
             wanted = names, as_bigquery(select, target, types)
@@ -73,6 +75,7 @@ def _wanted(
     table: LakeTable,
     kind: ViewKind,
     bigquery_fields: Sequence[FieldJson],
+    hidden: Collection[str],
 ) -> ViewForm | None:
     """A view as it must be, in Spark's SQL; None: there may be none, until hashes are loaded."""
     names = [field["name"] for field in bigquery_fields]
@@ -82,7 +85,7 @@ def _wanted(
         columns = [(name, as_sql_identifier(name)) for name in fields if name in names]
         return tuple(name for name, _ in columns), view_sql(columns, deduped_of(contract))
     held = held_of_clean(workspace, contract, [field.name for field in table.schema().fields])
-    clean = clean_select(ruled_by(contract), table.schema(), held, names)
+    clean = clean_select(ruled_by(contract), table.schema(), {*held, *hidden}, names)
     if clean.lacking or not clean.columns:
         return None
     return tuple(name for name, _ in clean.columns), clean.sql
