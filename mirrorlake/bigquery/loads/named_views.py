@@ -58,8 +58,11 @@ def renew_views_of(
         shown = shown[: len(form.read)]
     hidden = [name for name, now in names_since(table.schema(), then.schema()) if now != name]
     states = renew_views(leased, contract, then, bigquery, one.target, shown, hidden)
-    made = [kind for kind in bigquery.config.views if states.get(kind, "none") != "none"]
-    datasets = [bigquery.config.views_dataset(one.target.dataset, kind) for kind in made]
+    datasets = [
+        bigquery.config.views_dataset(one.target.dataset, kind)
+        for kind in bigquery.config.views
+        if states.get(kind, "none") != "none"
+    ]
     view = str(in_dataset(one.target, datasets[0])) if datasets else ""
     renewed = replace(one, view=view)
     if renewed != one:
