@@ -23,6 +23,7 @@ NAMED_VERSIONS = sa.Table(
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("form", sa.Text),
     sa.Column("view", sa.Text, nullable=False),
+    sa.Column("texts", sa.Text, nullable=False),
 )
 VersionState: TypeAlias = Literal["pending", "there", "leaving"]
 
@@ -41,6 +42,7 @@ class VersionThere:
         form: its columns, as `mirrorlake.bigquery.loads.table_form` writes them; None: nothing was
             made yet, so that what has its name is somebody else's.
         view: where readers read it; '' where nobody may.
+        texts: of its views as they were made last, by kind; '' before.
     """
 
     name: str
@@ -50,6 +52,7 @@ class VersionThere:
     state: VersionState
     form: str | None
     view: str
+    texts: str
 
     @property
     def target(self) -> BigQueryTable:
@@ -88,15 +91,16 @@ class VersionsThere:
             for table, (address, version) in versions.items():
                 one = (columns.name == name) & (columns.table_name == table)
                 values = {"address": address, "version": version, "state": "pending"}
+                values |= {"view": "", "texts": ""}
                 if not connection.execute(
                     NAMED_VERSIONS.update().where(one).values(**values)
                 ).rowcount:
-                    row = {"name": name, "table_name": table, "view": "", **values}
+                    row = {"name": name, "table_name": table, **values}
                     connection.execute(NAMED_VERSIONS.insert().values(**row))
 
     def record(self, one: VersionThere) -> None:
         """Record what became of one."""
-        values = {"state": one.state, "form": one.form, "view": one.view}
+        values = {"state": one.state, "form": one.form, "view": one.view, "texts": one.texts}
         with self._database.begin() as connection:
             connection.execute(NAMED_VERSIONS.update().where(_only(one)).values(**values))
 
@@ -121,10 +125,20 @@ class VersionsThere:
         order = (NAMED_VERSIONS.c.name, NAMED_VERSIONS.c.table_name)
         with self._database.read() as connection:
             rows = connection.execute(NAMED_VERSIONS.select().where(wanted).order_by(*order)).all()
-        return [
-            VersionThere(r.name, r.table_name, r.address, r.version, r.state, r.form, r.view)
-            for r in rows
-        ]
+        return [_version(row) for row in rows]
+
+
+def _version(row: sa.Row[tuple[object, ...]]) -> VersionThere:
+    return VersionThere(
+        name=row.name,
+        table=row.table_name,
+        address=row.address,
+        version=row.version,
+        state=row.state,
+        form=row.form,
+        view=row.view,
+        texts=row.texts,
+    )
 
 
 def _only(one: VersionThere) -> sa.ColumnElement[bool]:

@@ -50,7 +50,7 @@ def publish_versions(workspace: Workspace, name: str) -> PublishedVersions:
         contract = contracts.get(one.table)
         try:
             if contract is None or one.state == "leaving":
-                remove_version(bigquery, workspace.ledger, one)
+                _remove(workspace, bigquery, one)
                 continue
             there = one if one.state == "there" else _published(workspace, contract, bigquery, one)
             if not there.view:
@@ -68,17 +68,20 @@ def drop_versions(workspace: Workspace, name: str) -> None:
         BigQueryError: it can't be.
         LeaseHeld: a run holds a table of it.
     """
-    contracts = {one.name: one for one in workspace.config.tables}
     found = VersionsThere(workspace.ledger).of(name)
-    bigquery = open_for(workspace, []) if found else None
+    bigquery = open_for(workspace, [])
     for one in found:
-        assert bigquery is not None  # noqa: S101 (where something was found)
-        contract = contracts.get(one.table)
-        if contract is None:
-            remove_version(bigquery, workspace.ledger, one)
-            continue
-        with workspace.leased(contract) as leased:  # nobody makes its views again meanwhile
-            remove_version(bigquery, leased.ledger, one)
+        _remove(workspace, bigquery, one)
+
+
+def _remove(workspace: Workspace, bigquery: BigQuery, one: VersionThere) -> None:
+    """Take one away, under its table's lease: nobody makes its views again meanwhile."""
+    contracts = {contract.name: contract for contract in workspace.config.tables}
+    if one.table not in contracts:
+        remove_version(bigquery, workspace.ledger, one)
+        return
+    with workspace.leased(contracts[one.table]) as leased:
+        remove_version(bigquery, leased.ledger, one)
 
 
 def _published(
@@ -108,7 +111,7 @@ def _publish(
         )
     form = form_of(terms_of(contract, then), then, leased.config.privacy.hash_key)
     shown = ShownTable(one.loaded_as, identifier, then, one.version, form)
-    one = replace(one, form=form.to_json())
+    one = replace(one, form=form.to_json(), view="", texts="")
     VersionsThere(leased.ledger).record(one)  # before: from now on what is there is ours
     failpoint("bigquery.named")
     if _is_in_table(leased, contract, bigquery, table, shown):

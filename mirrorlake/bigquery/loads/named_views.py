@@ -9,6 +9,7 @@ What belongs here: what is seen of such a version, and how it goes. What doesn't
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from mirrorlake.bigquery.api.names import in_dataset
 from mirrorlake.bigquery.loads.published_contracts import lake_table_of
 from mirrorlake.bigquery.loads.settle import publications_into, settle
 from mirrorlake.bigquery.loads.table_form import PublishedForm
-from mirrorlake.bigquery.loads.views import renew_views
+from mirrorlake.bigquery.loads.views import keep_views, wanted_views
 from mirrorlake.bigquery.named_versions import VersionsThere, VersionThere
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.iceberg.model import LakeSchema, table_at
@@ -31,20 +32,20 @@ logger = logging.getLogger(__name__)
 
 def renew_named_views(leased: Workspace, contract: TableContract, bigquery: BigQuery) -> None:
     """See that views of each version of a table that has a name there are what they must be now.
+    Where nothing says that they must be others, BigQuery is not asked.
 
     Raises:
         BigQueryError: one can't be made. One that shows what a rule hides does not stay.
     """
     for one in VersionsThere(leased.ledger).of_table(contract.name):
-        if one.form is not None and bigquery.fields_of(one.target) is not None:
+        if one.form is not None:
             renew_views_of(leased, contract, bigquery, one)
 
 
 def renew_views_of(
     leased: Workspace, contract: TableContract, bigquery: BigQuery, one: VersionThere
 ) -> VersionThere | None:
-    """The same of one version, which is there; None where it may not be any more, and was taken
-    away."""
+    """The same of one version; None where it may not be there any more, and was taken away."""
     table = leased.lake.load(lake_table_of(contract))
     then = table_at(table, one.version) if table is not None else None
     form = PublishedForm.from_json(one.form or "")
@@ -53,20 +54,24 @@ def renew_views_of(
         logger.warning("table %s at %s: %s: it is taken away", one.table, one.name, words)
         remove_version(bigquery, leased.ledger, one)
         return None
-    shown = form.columns
+    columns = form.columns
     if not form.is_under(leased.config.privacy.hash_key):
-        shown = shown[: len(form.read)]
+        columns = columns[: len(form.read)]
     hidden = [name for name, now in names_since(table.schema(), then.schema()) if now != name]
-    states = renew_views(leased, contract, then, bigquery, one.target, shown, hidden)
+    kinds = bigquery.config.views
+    wanted = wanted_views(leased, contract, then, kinds, one.target, columns, hidden)
+    text = json.dumps(wanted)
+    if one.texts == text:
+        return one
+    if bigquery.fields_of(one.target) is None:  # its run died before it was made
+        return one
+    keep_views(bigquery, one.target, wanted)
     datasets = [
-        bigquery.config.views_dataset(one.target.dataset, kind)
-        for kind in bigquery.config.views
-        if states.get(kind, "none") != "none"
+        bigquery.config.views_dataset(one.target.dataset, kind) for kind in kinds if wanted[kind]
     ]
     view = str(in_dataset(one.target, datasets[0])) if datasets else ""
-    renewed = replace(one, view=view)
-    if renewed != one:
-        VersionsThere(leased.ledger).record(renewed)
+    renewed = replace(one, view=view, texts=text)
+    VersionsThere(leased.ledger).record(renewed)
     return renewed
 
 

@@ -6,7 +6,7 @@ new rule holds and no view names a column that goes, and after it, for columns t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from mirrorlake.bigquery.api.client import BigQuery
@@ -32,6 +32,10 @@ from mirrorlake.workspace import Workspace
 ViewState: TypeAlias = Literal["made", "unchanged", "none"]
 
 
+ViewForm: TypeAlias = tuple[tuple[str, ...], str]
+"""The names of a view's columns, and its text."""
+
+
 def renew_views(
     workspace: Workspace,
     contract: PublishedContract,
@@ -39,34 +43,65 @@ def renew_views(
     bigquery: BigQuery,
     target: BigQueryTable,
     bigquery_fields: Sequence[FieldJson] | None,
-    hidden: Collection[str] = (),
 ) -> dict[str, ViewState]:
     """See that each view of a table is what it must be; which → what became of it.
 
     Args:
         bigquery_fields: the table's columns in BigQuery; None: it has no such table yet, and no
             view of it. A model, which is made of what clean shows, has none either.
-        hidden: columns that clean leaves out, whatever its rules say.
 
     Raises:
         BigQueryError: a view can't be made. One that shows what a rule hides does not stay.
     """
     if bigquery_fields is None or isinstance(contract, PublishedModel):
         return {}
+    kinds = bigquery.config.views
+    wanted = wanted_views(workspace, contract, table, kinds, target, bigquery_fields)
+    return keep_views(bigquery, target, wanted)
+
+
+def wanted_views(
+    workspace: Workspace,
+    contract: MirroredContract,
+    table: LakeTable,
+    kinds: Iterable[ViewKind],
+    target: BigQueryTable,
+    bigquery_fields: Sequence[FieldJson],
+    hidden: Collection[str] = (),
+) -> dict[ViewKind, ViewForm | None]:
+    """The views of a table as they must be, in BigQuery's SQL; None: there may be none.
+
+    Args:
+        bigquery_fields: the table's columns in BigQuery.
+        hidden: columns that clean leaves out, whatever its rules say.
+    """
     types: Mapping[str, str] = {field["name"]: field["type"] for field in bigquery_fields}
-    states: dict[str, ViewState] = {}
-    for kind in bigquery.config.views:
-        view = in_dataset(target, bigquery.config.views_dataset(target.dataset, kind))
+    found: dict[ViewKind, ViewForm | None] = {}
+    for kind in kinds:
         wanted = _wanted(workspace, contract, table, kind, bigquery_fields, hidden)
         if wanted is not None:
             names, select = wanted
             wanted = names, as_bigquery(select, target, types)
-        states[kind] = keep_view(bigquery, target, view, wanted)
-    return states
+        found[kind] = wanted
+    return found
 
 
-ViewForm: TypeAlias = tuple[tuple[str, ...], str]
-"""The names of a view's columns, and its text."""
+def keep_views(
+    bigquery: BigQuery, target: BigQueryTable, wanted: Mapping[ViewKind, ViewForm | None]
+) -> dict[str, ViewState]:
+    """See that views of a table are what they must be; which → what became of it.
+
+    Raises:
+        BigQueryError: one can't be made. One that shows what a rule hides does not stay.
+    """
+    return {
+        kind: keep_view(bigquery, target, _view_of(bigquery, target, kind), form)
+        for kind, form in wanted.items()
+    }
+
+
+def _view_of(bigquery: BigQuery, target: BigQueryTable, kind: ViewKind) -> BigQueryTable:
+    return in_dataset(target, bigquery.config.views_dataset(target.dataset, kind))
 
 
 def _wanted(
