@@ -88,6 +88,12 @@ def _published(
     workspace: Workspace, contract: TableContract, bigquery: BigQuery, one: VersionThere
 ) -> VersionThere:
     with workspace.leased(contract) as leased:
+        if one.form is None and bigquery.find(one.target) is not None:
+            raise BigQueryError(
+                f"{one.target} is there, and Mirrorlake did not make it",
+                table=one.table,
+                next_step="Rename it, or drop it: the next cut goes on",
+            )
         return again_while(
             lambda error: isinstance(error, BigQueryError) and passes(error.message),
             lambda: _publish(leased, contract, bigquery, one),
@@ -103,12 +109,6 @@ def _publish(
     then = table_at(table, one.version) if table is not None else None
     if table is None or then is None:
         raise _never(leased, bigquery, one, "the lake has this version no more")
-    if one.form is None and bigquery.find(one.target) is not None:
-        raise BigQueryError(
-            f"{one.target} is there, and Mirrorlake did not make it",
-            table=one.table,
-            next_step="Rename it, or drop it: the next cut goes on",
-        )
     form = form_of(terms_of(contract, then), then, leased.config.privacy.hash_key)
     shown = ShownTable(one.loaded_as, identifier, then, one.version, form)
     one = replace(one, form=form.to_json(), view="", texts="")
@@ -121,18 +121,9 @@ def _publish(
     elif all(name == now for name, now in names_since(table.schema(), then.schema())):
         _load(leased, bigquery, one, shown)
     else:
-        raise _never(leased, bigquery, one, "its columns are others since")
+        raise _never(leased, bigquery, one, "its columns have other names since")
     failpoint("bigquery.named_made")
-    with leased.lake.translated(identifier):
-        expected = count_shown(then)
-    counted = bigquery.count(one.target)
-    if counted != expected:
-        bigquery.drop(one.target)
-        raise BigQueryError(
-            f"{one.target} has {counted or 0:,} rows, the lake's version {expected:,}",
-            table=one.table,
-            next_step="`mirrorlake bigquery check` says whether its table is as the lake's",
-        )
+    _refuse_miscounted(leased, bigquery, one, then)
     renewed = renew_views_of(leased, contract, bigquery, one)
     if renewed is None:
         raise BigQueryError(f"{one.target} may not be in BigQuery any more", table=one.table)
@@ -140,6 +131,27 @@ def _publish(
     renewed = replace(renewed, state="there")
     VersionsThere(leased.ledger).record(renewed)
     return renewed
+
+
+def _refuse_miscounted(
+    leased: Workspace, bigquery: BigQuery, one: VersionThere, then: LakeTable
+) -> None:
+    """See that a version has as many rows there as in the lake.
+
+    Raises:
+        BigQueryError: it has not; it is there no more.
+    """
+    with leased.lake.translated(".".join(then.name())):
+        expected = count_shown(then)
+    counted = bigquery.count(one.target)
+    if counted == expected:
+        return
+    bigquery.drop(one.target)
+    raise BigQueryError(
+        f"{one.target} had {counted or 0:,} rows, the lake's version {expected:,}",
+        table=one.table,
+        next_step="`mirrorlake bigquery check` says whether its table is as the lake's",
+    )
 
 
 def _is_in_table(
