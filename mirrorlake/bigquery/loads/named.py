@@ -88,6 +88,8 @@ def _published(
     workspace: Workspace, contract: TableContract, bigquery: BigQuery, one: VersionThere
 ) -> VersionThere:
     with workspace.leased(contract) as leased:
+        if one not in VersionsThere(leased.ledger).of(one.name):
+            raise _gone(one, "it was dropped meanwhile")
         if one.form is None and bigquery.find(one.target) is not None:
             raise BigQueryError(
                 f"{one.target} is there, and Mirrorlake did not make it",
@@ -126,7 +128,7 @@ def _publish(
     _refuse_miscounted(leased, bigquery, one, then)
     renewed = renew_views_of(leased, contract, bigquery, one)
     if renewed is None:
-        raise BigQueryError(f"{one.target} may not be in BigQuery any more", table=one.table)
+        raise _gone(one, "a rule keeps a column of it from BigQuery now")
     failpoint("bigquery.named_shown")
     renewed = replace(renewed, state="there")
     VersionsThere(leased.ledger).record(renewed)
@@ -204,4 +206,12 @@ def _runs(name: str) -> BigQueryError:
 def _never(leased: Workspace, bigquery: BigQuery, one: VersionThere, words: str) -> BigQueryError:
     """The error of a version that can't be there any more; it is not tried again."""
     remove_version(bigquery, leased.ledger, one)
-    return BigQueryError(f"table {one.table} at {one.name}: {words}", table=one.table)
+    return _gone(one, words)
+
+
+def _gone(one: VersionThere, words: str) -> BigQueryError:
+    return BigQueryError(
+        f"table {one.table} at {one.name}: {words}",
+        table=one.table,
+        next_step="Make another cut",
+    )
