@@ -104,6 +104,9 @@ OF_BIGQUERY = (
     *("bigquery.write_submitted", "bigquery.counted", "bigquery.removed"),
 )
 """On the way of a version of a table into BigQuery."""
+OF_NAMED_VERSIONS = ("bigquery.named", "bigquery.named_made", "bigquery.named_shown")
+"""On the way of a cut's version of a table: before there is a table of its own, before it has
+views, and before the ledger knows that it is there."""
 OF_BIGQUERY_LAYOUT = ("bigquery.dropped",)
 """Between a table of another layout and the one that replaces it."""
 OF_ACCESS = ("access.begun", "access.written")

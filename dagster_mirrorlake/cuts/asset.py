@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from mirrorlake.cuts.ledger import Cut, CutTable
 
 
+_Published = Mapping[str, Mapping[str, str]]
+
+
 def cuts_key(source: str, names: Names) -> dg.AssetKey:
     """``cuts/<source>``, of a mirror with a name ``cuts/<mirror>/<source>``."""
     return names.key("cuts", source)
@@ -64,20 +67,25 @@ def _freshness(said: SourceCuts) -> dg.FreshnessPolicy | None:
 
 
 def cut_materialization(
-    cut: "Cut", names: Names, left_out: Mapping[str, str]
+    cut: "Cut", names: Names, left_out: Mapping[str, str], published: _Published
 ) -> dg.AssetMaterialization:
     """One cut, as it was made.
 
     Args:
         left_out: tables that follow the log and are not in it → why.
+        published: see `cut_metadata`.
     """
     return dg.AssetMaterialization(
-        cuts_key(cut.source, names), metadata=cut_metadata(cut, left_out)
+        cuts_key(cut.source, names), metadata=cut_metadata(cut, left_out, published)
     )
 
 
-def cut_metadata(cut: "Cut", left_out: Mapping[str, str]) -> dict[str, Any]:
-    """What is shown of a cut: of when it is, what is in it, and how it is read."""
+def cut_metadata(cut: "Cut", left_out: Mapping[str, str], published: _Published) -> dict[str, Any]:
+    """What is shown of a cut: of when it is, what is in it, and how it is read.
+
+    Args:
+        published: table → where it is published → how it is read there.
+    """
     from dagster_mirrorlake.assets.figures import row_count
     from mirrorlake.cuts.report import keys_sentence
 
@@ -98,8 +106,19 @@ def cut_metadata(cut: "Cut", left_out: Mapping[str, str]) -> dict[str, Any]:
         **({"orphans": cut.foreign_keys.orphans} if cut.foreign_keys is not None else {}),
         "lake tables": dg.MetadataValue.md(_tables(cut)),
         "read it (Spark)": dg.MetadataValue.md(_sql(cut)),
+        **_as_published(published),
         "kept until (UTC)": until,
     }
+
+
+def _as_published(published: _Published) -> dict[str, Any]:
+    rows = [
+        (table, place, f"`` {text} ``")
+        for table, places in published.items()
+        for place, text in places.items()
+    ]
+    found = markdown(("table", "where", "how it is read"), rows)
+    return {"published": dg.MetadataValue.md(found)} if rows else {}
 
 
 def _left_out(left_out: Mapping[str, str]) -> dg.MarkdownMetadataValue:

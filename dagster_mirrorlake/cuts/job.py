@@ -78,6 +78,7 @@ def _cut(
 ) -> Iterator[Any]:
     from mirrorlake.cuts.due import due_terms
     from mirrorlake.cuts.make import make_cut
+    from mirrorlake.cuts.published import published_reads
     from mirrorlake.cuts.report import NOT_IN_CUT
 
     names = tables[0].names
@@ -102,12 +103,15 @@ def _cut(
             context.log.warning("table %s: its clean view shows no cut: %s", table, why)
         for name in made.shown.left:
             context.log.warning("%s is not shown any more: %s", name, NOT_IN_CUT)
+    for table, why in made.published.missing.items():
+        context.log.warning("%s: not published at the cut: %s", table, why)
     if made.not_shown is not None:
         context.log.warning("readers of the newest cut keep the one before: %s", made.not_shown)
-    yield cut_materialization(made.cut, names, made.left_out)
+    published = published_reads(workspace.ledger, made.cut)
+    yield cut_materialization(made.cut, names, made.left_out, published)
     yield from cut_evaluations(made.cut, names, [contract.name for contract in contracts])
     _fail_where_different(made)
-    yield dg.Output(None, metadata=cut_metadata(made.cut, made.left_out))
+    yield dg.Output(None, metadata=cut_metadata(made.cut, made.left_out, published))
 
 
 def _terms(config: CutConfig) -> "CutTerms":
@@ -138,5 +142,5 @@ def _fail_where_different(made: "MadeCut") -> None:
     words = f"table {first.table}: different from MySQL at {made.cut.place}: {first.words}"
     if others:
         words += f". So are {others} of {len(made.cut.names) - 1} others"
-    metadata = cut_metadata(made.cut, made.left_out)
+    metadata = cut_metadata(made.cut, made.left_out, {})
     raise dg.Failure(words, metadata=metadata, allow_retries=False)

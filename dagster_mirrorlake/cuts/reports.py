@@ -47,6 +47,7 @@ class CutReporter:
         """Cuts that Dagster has no record of, and what its checks say of the newest ones since a
         look."""
         from mirrorlake.cuts.ledger import Cuts
+        from mirrorlake.cuts.published import published_reads
 
         events: list[dg.AssetMaterialization] = []
         evaluations: list[dg.AssetCheckEvaluation] = []
@@ -61,7 +62,8 @@ class CutReporter:
                 new = [cut for cut in new if cut is cuts[-1]]
             for cut in new:
                 left = dict.fromkeys(sorted({*followed} - {*cut.names}), "it was not at that place")
-                events.append(cut_materialization(cut, self.names, left))
+                published = published_reads(resources.ledger.ledger, cut)
+                events.append(cut_materialization(cut, self.names, left, published))
             if verdicts and not new:  # a verdict is about a materialisation that is there
                 evaluations += cut_evaluations(cuts[-1], self.names, followed)
         return events, evaluations

@@ -12,6 +12,7 @@ ADDS = {
     "ledger.tables": {
         "publications": "mirrorlake.bigquery.ledger:PUBLICATIONS",
         "job_costs": "mirrorlake.bigquery.ledger:JOB_COSTS",
+        "bigquery_named_versions": "mirrorlake.bigquery.named_versions:NAMED_VERSIONS",
     },
     "publishers": {"bigquery": "mirrorlake.bigquery.publisher:BIGQUERY"},
     "models: refused": {"bigquery": "mirrorlake.bigquery.refused_models:refuse_unpublishable"},

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.bigquery.ledger import Publication, Publications
+from mirrorlake.bigquery.named_versions import VersionsThere
 from mirrorlake.config import Config
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS
-from mirrorlake.operations.publishers import FailedTables, PublicationStatus, Publisher, Unsettled
+from mirrorlake.operations.publishers import (
+    FailedTables,
+    NamedVersion,
+    PublicationStatus,
+    PublishedVersions,
+    Publisher,
+    Unsettled,
+)
 from mirrorlake.operations.status.layer_status import newest_proof
 from mirrorlake.proof.coverage.coverage import ProofStatus
 
@@ -37,6 +45,40 @@ class _BigQuery(Publisher):
         from mirrorlake.bigquery.loads.publish import publish_all
 
         return publish_all(config, published)
+
+    def begin_named(self, workspace: Workspace, name: str, versions: Mapping[str, int]) -> None:
+        project = self.address(workspace.config)
+        found = {
+            one.name: (
+                f"{project}.{one.namespaces.deduped}.{one.table}__at_{name}",
+                versions[one.name],
+            )
+            for one in workspace.config.tables
+            if one.in_bigquery and one.name in versions
+        }
+        there = VersionsThere(workspace.ledger)
+        if found or there.of(name):
+            there.begin(name, found)
+
+    def publish_named(self, workspace: Workspace, name: str) -> PublishedVersions:
+        if not VersionsThere(workspace.ledger).of(name):
+            return PublishedVersions()  # none of Google's clients is imported
+        from mirrorlake.bigquery.loads.named import publish_versions
+
+        return publish_versions(workspace, name)
+
+    def drop_named(self, workspace: Workspace, name: str) -> None:
+        if VersionsThere(workspace.ledger).of(name):
+            from mirrorlake.bigquery.loads.named import drop_versions
+
+            drop_versions(workspace, name)
+
+    def named(self, ledger: Ledger) -> Mapping[str, Sequence[NamedVersion]]:
+        found: dict[str, list[NamedVersion]] = {}
+        for one in VersionsThere(ledger).all():
+            there = NamedVersion(one.table, one.state == "there", one.reads)
+            found.setdefault(one.name, []).append(there)
+        return found
 
     def print_published(self, done: Sequence[PublishOutcome]) -> None:
         from mirrorlake.bigquery.cli import print_published

@@ -21,21 +21,19 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.reports import DIFFERENT
 from mirrorlake.cuts.config import CutsConfig
 from mirrorlake.cuts.report import (
-    CLEAN_IN_SPARK,
-    GONE,
     NOT_IN_CUT,
     key_name,
     keys_sentence,
-    reads_of,
     title_of,
 )
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
     from mirrorlake.config import Config
-    from mirrorlake.cuts.ledger import Cut, CutKey, CutTable
+    from mirrorlake.cuts.ledger import Cut, CutKey
     from mirrorlake.cuts.make import CutTerms, MadeCut
     from mirrorlake.destinations.iceberg.lake import Lake
+    from mirrorlake.ledger import Ledger
 
 
 @click.command(short_help="Tag a SOURCE's tables at one place in its log.")
@@ -72,7 +70,7 @@ def cut(
 
     Ends with 9 if a table differs, with 7 if another process follows the log, and with 10 if a
     table of the source is not in the cut or was not compared, or if rows have no parent and MySQL
-    has fewer of them, or was not asked.
+    has fewer of them, or was not asked; or if a table of it is to be published, and is not.
     """
     from mirrorlake.cli.bars import Bars
     from mirrorlake.cuts.due import due_terms
@@ -112,8 +110,12 @@ def _print_made(made: MadeCut, *, proved: bool) -> None:
         words = f"It is shown as {', '.join(made.shown.namespaces)}{how}"
         show.console.print(escape(words), highlight=False, soft_wrap=True)
     shown = made.shown or ShownCut((), together=True)
+    for table, read in made.published.there.items():
+        show.console.print(escape(f"{table}: {read}"), highlight=False, soft_wrap=True)
     parts = (("not in it", made.left_out), ("near it", made.near), ("no clean view", shown.without))
-    for head, tables in (*parts, ("not shown any more", dict.fromkeys(shown.left, NOT_IN_CUT))):
+    left = dict.fromkeys(shown.left, NOT_IN_CUT)
+    others = (("not shown any more", left), ("not published", made.published.missing))
+    for head, tables in (*parts, *others):
         for table, why in tables.items():
             text = f"[yellow]{head}[/]: {escape(table)}: {escape(why)}"
             show.errors.print(text, highlight=False, soft_wrap=True)
@@ -126,7 +128,8 @@ def _exit_code(made: MadeCut, *, proved: bool) -> int:
     orphans = made.cut.foreign_keys and made.cut.foreign_keys.with_orphans
     uncompared = proved and states - {"equal"}
     without = made.shown is not None and made.shown.without
-    wrong = made.left_out or made.not_shown or without or orphans or uncompared
+    unread = made.not_shown or without or made.published.missing
+    wrong = made.left_out or unread or orphans or uncompared
     return ATTENTION if wrong else 0
 
 
@@ -176,6 +179,7 @@ def cuts(config_path: Path, as_json: bool, drop: str | None, held: bool) -> None
     config = open_contract(config_path)
     if drop is not None:
         from mirrorlake.cuts.drop import drop_cut
+        from mirrorlake.cuts.published import drop_gone
         from mirrorlake.cuts.shown import shown_cuts
         from mirrorlake.workspace import Workspace
 
@@ -188,10 +192,15 @@ def cuts(config_path: Path, as_json: bool, drop: str | None, held: bool) -> None
                     "mirrorlake clone-cut --drop at_cut",
                 )
             drop_cut(workspace, found)
+            left = drop_gone(workspace)
         if as_json:
-            show.print_json({"dropped": drop})
+            show.print_json({"dropped": drop, "published": left})
         else:
             show.console.print(f"{escape(drop)} is dropped.", highlight=False)
+            for name, why in left.items():
+                show.errors.print(f"[yellow]{name}[/]: {escape(why)}", soft_wrap=True)
+        if left:
+            sys.exit(ATTENTION)
         return
     found = _all(config)[::-1]
     kept = _held(config, found) if held else {}
@@ -262,14 +271,12 @@ def clone_cut(
 def at(name: str, table: str | None, config_path: Path, as_json: bool) -> None:
     """Say which versions CUT has of its tables (or of TABLE), and how engines read them. One that
     the lake has no more (a rule took values away from clean) is said to be gone."""
+    from mirrorlake.cuts.reads import reads_at
+
     config = open_contract(config_path)
     found = _named(config, name)
     tables = found.tables_called(table)
-    gone = _gone(config, tables)
-    reads = [
-        {"any": GONE} if one in gone else reads_of(found, one) | _clean_read(config, found, one)
-        for one in tables
-    ]
+    reads = reads_at(config, _lake(config), _ledger(config), found, tables)
     if as_json:
         listed = [asdict(one) | {"read": read} for one, read in zip(tables, reads, strict=True)]
         show.print_json(_as_json(found) | {"tables": listed})
@@ -286,34 +293,6 @@ def at(name: str, table: str | None, config_path: Path, as_json: bool) -> None:
     _print_keys(found, {one.table for one in tables})
 
 
-def _clean_read(config: Config, found: Cut, one: CutTable) -> dict[str, str]:
-    """How clean of a table is read at a cut, where clean is a view: by the rules of now."""
-    from mirrorlake.cuts.clean_views import clean_of_version, columns_at
-    from mirrorlake.ledger import Ledger
-
-    contract = next((c for c in config.tables if c.name == one.table), None)
-    if contract is None or contract.clean != "view" or one.snapshot_id is None:
-        return {}
-    lake, ledger = _lake(config), Ledger(config.ledger.url, config.ledger.wait)
-    then = columns_at(lake, one)
-    over = f"{one.identifier.sql} VERSION AS OF '{found.tag}'"
-    text = clean_of_version(lake, ledger, contract, then, over) if then is not None else None
-    return {CLEAN_IN_SPARK: text.sql} if text is not None else {}
-
-
-def _gone(config: Config, tables: list[CutTable]) -> set[CutTable]:
-    """Those of which the lake has the version no more."""
-    lake = _lake(config)
-    gone: set[CutTable] = set()
-    for one in tables:
-        table = lake.load(one.identifier)
-        if one.snapshot_id is None:
-            continue
-        if table is None or table.snapshot_by_id(one.snapshot_id) is None:
-            gone.add(one)
-    return gone
-
-
 def _held(config: Config, found: list[Cut]) -> dict[str, int]:
     from mirrorlake.cuts.held import held_bytes
 
@@ -323,23 +302,26 @@ def _held(config: Config, found: list[Cut]) -> dict[str, int]:
 def _lake(config: Config) -> Lake:
     """The lake, to look at."""
     from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
+
+    return open_lake(config, _ledger(config), looks_only=True)
+
+
+def _ledger(config: Config) -> Ledger:
     from mirrorlake.ledger import Ledger
 
-    return open_lake(config, Ledger(config.ledger.url, config.ledger.wait), looks_only=True)
+    return Ledger(config.ledger.url, config.ledger.wait)
 
 
 def _all(config: Config) -> list[Cut]:
     from mirrorlake.cuts.ledger import Cuts
-    from mirrorlake.ledger import Ledger
 
-    return Cuts(Ledger(config.ledger.url, config.ledger.wait)).all()
+    return Cuts(_ledger(config)).all()
 
 
 def _named(config: Config, name: str) -> Cut:
     from mirrorlake.cuts.readable import ReadableCuts
-    from mirrorlake.ledger import Ledger
 
-    return ReadableCuts(config, Ledger(config.ledger.url, config.ledger.wait)).named(name)
+    return ReadableCuts(config, _ledger(config)).named(name)
 
 
 def _as_json(found: Cut) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class SourceCuts(Section):
     at_cut: bool = False
     """Whether namespaces whose names end with ``__at_cut`` show the newest cut, for tools that
     can't name a version."""
+    publish: bool = False
+    """Whether tables that are published in BigQuery can be read there as of each cut, too."""
     models: bool = True
     """Whether models all of whose tables are in the newest of these cuts read it, and not what
     the tables show now."""
@@ -81,6 +83,8 @@ def cuts_problems(sections: ConfigSections, tables: tuple[TableContract, ...]) -
             yield path, f"no source is called {source!r}{nearest(source, sorted(known))}"
         elif not any(contract.by_log for contract in mine):
             yield path, "no table of it has `mode: binlog`: a cut is a place in the log"
+        elif one.publish and not any(contract.in_bigquery for contract in mine):
+            yield (*path, "publish"), "no table of it has `publish: [lake, bigquery]`"
         shown = {f"{s}{AT_CUT}" for c in mine for s in (c.namespaces.deduped, c.namespaces.clean)}
         for taken in sorted(shown & spaces) if one.at_cut else ():
             yield (*path, "at_cut"), f"namespace {taken} is a table's own"

@@ -92,6 +92,8 @@ class DueCuts:
         say(f"cut {title_of(made.cut)}. {keys_sentence(made.cut.foreign_keys)}")
         for table, why in made.left_out.items():
             say(f"cut {made.cut.name}: not in it: {table}: {why}")
+        for table, why in made.published.missing.items():
+            say(f"cut {made.cut.name}: not published: {table}: {why}")
         for name in made.shown.left if made.shown is not None else ():
             say(f"cut {made.cut.name}: {name} is not shown any more: {NOT_IN_CUT}")
         for one in made.cut.tables:

@@ -29,6 +29,7 @@ from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
 from mirrorlake.cuts.moment import Moment, open_moment
 from mirrorlake.cuts.others import add_others, other_tables
 from mirrorlake.cuts.prove import prove_table
+from mirrorlake.cuts.published import begin_published, publish_cut
 from mirrorlake.cuts.shown import ShownCut, show_newest, why_not_shown
 from mirrorlake.cuts.tags import leave_out, put_back_tags, shown_of, tag_shown
 from mirrorlake.errors import ConfigError, LakeError, LeaseHeld, MirrorlakeError
@@ -38,6 +39,7 @@ from mirrorlake.operations.following.log_owner import WANTED_FOR, follower_lease
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.follow_log import Followed, follow_tables
 from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
+from mirrorlake.operations.publishers import PublishedVersions
 from mirrorlake.runtime.plural import plural
 from mirrorlake.sources.mysql.following.log_state import LogPlace
 from mirrorlake.table.log_place import place_of
@@ -84,6 +86,7 @@ class MadeCut:
         shown: where readers of the newest cut see it; None where they don't.
         not_shown: why they keep the one before it; None where they see this one, or the section
             `cuts` has no such readers.
+        published: what of it is outside of the lake, too.
     """
 
     cut: Cut
@@ -92,6 +95,7 @@ class MadeCut:
     tries: int
     shown: ShownCut | None = None
     not_shown: str | None = None
+    published: PublishedVersions = field(default_factory=PublishedVersions)
 
 
 class _MovedOn(Exception):
@@ -125,7 +129,8 @@ def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep)
         for number in range(1, TRIES + 1):
             made = making.attempt(contracts, failed, last=number == TRIES)
             if made is not None:
-                return _shown(workspace, MadeCut(*made, tries=number))
+                shown = _shown(workspace, MadeCut(*made, tries=number))
+                return replace(shown, published=publish_cut(workspace, shown.cut))
     raise AssertionError("unreachable")
 
 
@@ -271,6 +276,7 @@ class _Making:
             self.say(f"foreign keys: {len(seen.found)}")
         keys = check_keys(self.workspace, seen, cut.tables, moment.connection)
         self.cuts.add_keys(cut.name, keys)
+        begin_published(self.workspace, cut)
         self.cuts.finish(cut.name)
         failpoint("cut.made")
         return replace(cut, foreign_keys=keys)

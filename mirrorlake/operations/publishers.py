@@ -81,6 +81,34 @@ class Unsettled:
     failures: FailedTables
 
 
+@dataclass(frozen=True)
+class NamedVersion:
+    """A table's version that is to be published under a name, beside what is published of it.
+
+    Attributes:
+        table: as the contract calls it.
+        there: whether it is.
+        reads: how it is read there, in SQL; '' where nobody may read it.
+    """
+
+    table: str
+    there: bool
+    reads: str
+
+
+@dataclass(frozen=True)
+class PublishedVersions:
+    """What became of the tables whose versions are to be published under one name.
+
+    Attributes:
+        there: table → how its version is read there.
+        missing: table → why it is not there, or not yet.
+    """
+
+    there: dict[str, str] = field(default_factory=dict[str, str])
+    missing: dict[str, str] = field(default_factory=dict[str, str])
+
+
 class Publisher(ABC):
     """Publishes tables in another place than the lake.
 
@@ -109,6 +137,43 @@ class Publisher(ABC):
             LedgerError: the ledger failed.
         """
         return RoundPublished()
+
+    def begin_named(  # noqa: B027 - most publish none
+        self, workspace: Workspace, name: str, versions: Mapping[str, int]
+    ) -> None:
+        """Write down that versions of deduped are to be published under a name, which the lake
+        keeps until they are dropped; by default none ever is.
+
+        Args:
+            versions: by table.
+
+        Raises:
+            LedgerError: the ledger failed.
+        """
+
+    def publish_named(self, workspace: Workspace, name: str) -> PublishedVersions:  # noqa: ARG002 - the same
+        """Publish what was written down of a name and is not there yet. One table that fails does
+        not stop the others.
+
+        Raises:
+            LedgerError: the ledger failed.
+        """
+        return PublishedVersions()
+
+    def drop_named(self, workspace: Workspace, name: str) -> None:  # noqa: B027 - the same
+        """Take away what was published under a name.
+
+        Raises:
+            MirrorlakeError: it can't be; what is left goes when this is done again.
+        """
+
+    def named(self, ledger: Ledger) -> Mapping[str, Sequence[NamedVersion]]:  # noqa: ARG002 - the same
+        """What was written down, by name.
+
+        Raises:
+            LedgerError: the ledger can't be read.
+        """
+        return {}
 
     @abstractmethod
     def print_published(self, done: Sequence[Any]) -> None:

@@ -133,6 +133,15 @@ LITERALS: Mapping[str, Callable[[str], str]] = {
 """The literal of a value's text, by its type; of others none is exact."""
 
 
+def snapshot_sql(target: str, source: str) -> str:
+    """A table that stays what another one is now, and that nobody can write to; no row is copied.
+    One of that name stays as it is: the statement may be run twice.
+
+    Source: BigQuery, "Introduction to table snapshots".
+    """
+    return f"CREATE SNAPSHOT TABLE IF NOT EXISTS {_quoted(target)} CLONE {_quoted(source)}"
+
+
 def count_sql(table: str) -> str:
     """How many rows a table has."""
     return f"SELECT COUNT(*) AS found FROM {_quoted(table)}"  # noqa: S608 – a quoted name

@@ -18,6 +18,7 @@ from mirrorlake.bigquery.loads.settle import base_of, load_job
 from mirrorlake.bigquery.loads.stage import StagedFiles, staged_as, upload_rows
 from mirrorlake.bigquery.loads.table_form import PublishedForm, ShownTable
 from mirrorlake.bigquery.loads.which_rows import LoadChoice, choose
+from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
 from mirrorlake.destinations.iceberg.reading.partition_changes import PartitionChanges
 from mirrorlake.errors import BigQueryError
 from mirrorlake.failpoints import failpoint
@@ -50,7 +51,8 @@ def begin_load(
     bigquery.refuse_missing(datasets)
     ledger = workspace.ledger
     base = base_of(bigquery, known)
-    rows = workspace.lake.count_rows(shown.identifier) or 0
+    with workspace.lake.translated(shown.identifier):
+        rows = count_shown(shown.table)
     choice = choose(workspace.lake, shown.table, rows, shown.form, base, bigquery_fields)
     begun = Publications(ledger).begin(
         publication_stem(target, shown.version),

@@ -11,6 +11,7 @@ from mirrorlake.bigquery.api.client import BigQuery
 from mirrorlake.bigquery.api.names import bigquery_table
 from mirrorlake.bigquery.ledger import Publication, Publications
 from mirrorlake.bigquery.loads.begin_load import begin_load, refuse_failed, was_loaded
+from mirrorlake.bigquery.loads.named_views import renew_named_views
 from mirrorlake.bigquery.loads.open_clients import open_for
 from mirrorlake.bigquery.loads.published_contracts import PublishedContract, lake_table_of, terms_of
 from mirrorlake.bigquery.loads.settle import publications_into, settle, settle_newest
@@ -99,14 +100,24 @@ def publish_table(
         LakeError: the lake can't be read.
         LeaseHeld: another run holds the table.
     """
-    patience = (bigquery.config.wait if wait is None else wait).total_seconds()
     with workspace.leased(contract) as leased:
-        if isinstance(contract, TableContract | TenantTable):
-            refuse_moved(leased, contract)
-        return again_while(
-            lambda error: isinstance(error, BigQueryError) and passes(error.message),
-            lambda: _publish(leased, contract, bigquery, patience),
-        )
+        return publish_leased(leased, contract, bigquery, wait)
+
+
+def publish_leased(
+    leased: Workspace,
+    contract: PublishedContract,
+    bigquery: BigQuery,
+    wait: timedelta | None = None,
+) -> PublishOutcome:
+    """The same, of a table whose lease the caller holds."""
+    patience = (bigquery.config.wait if wait is None else wait).total_seconds()
+    if isinstance(contract, TableContract | TenantTable):
+        refuse_moved(leased, contract)
+    return again_while(
+        lambda error: isinstance(error, BigQueryError) and passes(error.message),
+        lambda: _publish(leased, contract, bigquery, patience),
+    )
 
 
 def _publish(
@@ -120,6 +131,8 @@ def _publish(
     if shown is None:
         return PublishOutcome(contract.name, "not loaded")
     bigquery_fields = bigquery.fields_of(target)
+    if isinstance(contract, TableContract):
+        renew_named_views(workspace, contract, bigquery)  # before: they never show more
     views = renew_views(workspace, contract, shown.table, bigquery, target, bigquery_fields)
     if newest is not None and newest.state == "pending":
         return _result(newest, views)

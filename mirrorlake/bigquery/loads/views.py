@@ -6,7 +6,7 @@ new rule holds and no view names a column that goes, and after it, for columns t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from mirrorlake.bigquery.api.client import BigQuery
@@ -31,6 +31,10 @@ from mirrorlake.workspace import Workspace
 ViewState: TypeAlias = Literal["made", "unchanged", "none"]
 
 
+ViewForm: TypeAlias = tuple[tuple[str, ...], str]
+"""The names of a view's columns, and its text."""
+
+
 def renew_views(
     workspace: Workspace,
     contract: PublishedContract,
@@ -50,20 +54,53 @@ def renew_views(
     """
     if bigquery_fields is None or isinstance(contract, PublishedModel):
         return {}
+    kinds = bigquery.config.views
+    wanted = wanted_views(workspace, contract, table, kinds, target, bigquery_fields)
+    return keep_views(bigquery, target, wanted)
+
+
+def wanted_views(
+    workspace: Workspace,
+    contract: Mirrored,
+    table: LakeTable,
+    kinds: Iterable[ViewKind],
+    target: BigQueryTable,
+    bigquery_fields: Sequence[FieldJson],
+    hidden: Collection[str] = (),
+) -> dict[ViewKind, ViewForm | None]:
+    """The views of a table as they must be, in BigQuery's SQL; None: there may be none.
+
+    Args:
+        bigquery_fields: the table's columns in BigQuery.
+        hidden: columns that clean leaves out, whatever its rules say.
+    """
     types: Mapping[str, str] = {field["name"]: field["type"] for field in bigquery_fields}
-    states: dict[str, ViewState] = {}
-    for kind in bigquery.config.views:
-        view = in_dataset(target, bigquery.config.views_dataset(target.dataset, kind))
-        wanted = _wanted(workspace, contract, table, kind, bigquery_fields)
+    found: dict[ViewKind, ViewForm | None] = {}
+    for kind in kinds:
+        wanted = _wanted(workspace, contract, table, kind, bigquery_fields, hidden)
         if wanted is not None:
             names, select = wanted
             wanted = names, as_bigquery(select, target, types)
-        states[kind] = keep_view(bigquery, target, view, wanted)
-    return states
+        found[kind] = wanted
+    return found
 
 
-ViewForm: TypeAlias = tuple[tuple[str, ...], str]
-"""The names of a view's columns, and its text."""
+def keep_views(
+    bigquery: BigQuery, target: BigQueryTable, wanted: Mapping[ViewKind, ViewForm | None]
+) -> dict[str, ViewState]:
+    """See that views of a table are what they must be; which → what became of it.
+
+    Raises:
+        BigQueryError: one can't be made. One that shows what a rule hides does not stay.
+    """
+    return {
+        kind: keep_view(bigquery, target, _view_of(bigquery, target, kind), form)
+        for kind, form in wanted.items()
+    }
+
+
+def _view_of(bigquery: BigQuery, target: BigQueryTable, kind: ViewKind) -> BigQueryTable:
+    return in_dataset(target, bigquery.config.views_dataset(target.dataset, kind))
 
 
 def _wanted(
@@ -72,6 +109,7 @@ def _wanted(
     table: LakeTable,
     kind: ViewKind,
     bigquery_fields: Sequence[FieldJson],
+    hidden: Collection[str],
 ) -> ViewForm | None:
     """A view as it must be, in Spark's SQL; None: there may be none, until hashes are loaded."""
     names = [field["name"] for field in bigquery_fields]
@@ -81,7 +119,7 @@ def _wanted(
         columns = [(name, as_sql_identifier(name)) for name in fields if name in names]
         return tuple(name for name, _ in columns), view_sql(columns, deduped_of(contract))
     held = held_of_clean(workspace, contract, [field.name for field in table.schema().fields])
-    clean = clean_select(contract, table.schema(), held, names)
+    clean = clean_select(contract, table.schema(), {*held, *hidden}, names)
     if clean.lacking or not clean.columns:
         return None
     return tuple(name for name, _ in clean.columns), clean.sql

@@ -58,6 +58,7 @@ __all__ = [
     "removed_files",
     "snapshot_property",
     "spark_types",
+    "table_at",
 ]
 
 
@@ -115,6 +116,19 @@ def chosen_columns(schema: LakeSchema, names: Sequence[str]) -> LakeSchema:
     """Some columns of a table, in the order of their names."""
     fields = {field.name: field for field in schema.fields}
     return Schema(*(fields[name] for name in names))
+
+
+def table_at(table: LakeTable, snapshot: int) -> LakeTable | None:
+    """A table as it was at one of its versions, with the columns of then, to be read; None where it
+    has that version no more."""
+    shown = table.snapshot_by_id(snapshot)
+    if shown is None:
+        return None
+    changed: dict[str, object] = {"current_snapshot_id": snapshot}
+    if shown.schema_id is not None:
+        changed["current_schema_id"] = shown.schema_id
+    metadata = table.metadata.model_copy(update=changed)
+    return Table(table.name(), metadata, table.metadata_location, table.io, table.catalog)
 
 
 def history(table: LakeTable, head: int | None = None) -> list[LakeSnapshot]:

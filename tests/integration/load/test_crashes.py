@@ -49,6 +49,7 @@ from mirrorlake.failpoints import (
     OF_LOGS,
     OF_MODELS,
     OF_MOVED_LAYERS,
+    OF_NAMED_VERSIONS,
     OF_RECORDS,
     OF_REFOLDS,
     OF_RETENTION,
@@ -654,6 +655,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
             *OF_RECORDS,
             *OF_BIGQUERY,
             *OF_BIGQUERY_LAYOUT,
+            *OF_NAMED_VERSIONS,
             *OF_ACCESS,
             *OF_BACKUPS,
         )

@@ -32,6 +32,7 @@ def config(folder: Path, sources: Any, mode: str = "binlog", **database: Any) ->
         ({"s": {"keep": "1h"}}, "name `every` and `keep`"),
         ({"s": {"every": "1h", "keep": "2d", "keep_daily": "1d"}}, "is for longer than `keep`"),
         ({"s": {"others": True}}, "set `prove`"),
+        ({"s": {"publish": True}}, "no table of it has `publish: "),
         ({"s": {"evry": "1h"}}, "evry"),
     ],
 )

@@ -160,7 +160,7 @@ class Connection:
                     f"a file of {what} in the lake is not there: {error}",
                     table=str(what),
                     reason="is not there",
-                    next_step="`mirrorlake check` of that table says what it was, and what mends it",
+                    next_step="`mirrorlake check` of that table says what it was and what to do",
                 ) from error
             raise LakeError(
                 f"the lake can't be written at {self.warehouse}: {error}",

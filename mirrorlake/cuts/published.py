@@ -1,0 +1,77 @@
+"""Cuts outside of the lake: tables of a cut that are published elsewhere are there as of it, too.
+
+What belongs here: which of them, for how long, and what becomes of those that a dead run left. What
+doesn't: how a version gets there (a publisher's: `mirrorlake.operations.publishers`).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from mirrorlake.cuts.config import CutsConfig
+from mirrorlake.cuts.ledger import Cut, Cuts
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.ledger import Ledger
+from mirrorlake.operations.publishers import PUBLISHERS, PublishedVersions
+from mirrorlake.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+
+def begin_published(workspace: Workspace, cut: Cut) -> None:
+    """Write down what of a cut is to be published, before it is listed: whoever dies then leaves it
+    to the next one."""
+    if workspace.config.section(CutsConfig).of(cut.source).publish:
+        deduped = (one for one in cut.tables if one.layer == "deduped")
+        versions = {o.table: o.snapshot_id for o in deduped if o.snapshot_id is not None}
+        for publisher in PUBLISHERS:
+            publisher.begin_named(workspace, cut.name, versions)
+
+
+def publish_cut(workspace: Workspace, cut: Cut) -> PublishedVersions:
+    """Publish a cut, and then what earlier ones of its source lack; take away what is of none.
+
+    Nothing that fails fails the cut: it is named, and the next cut goes on with it.
+    """
+    done = PublishedVersions(missing=drop_gone(workspace))
+    for found in (one.publish_named(workspace, cut.name) for one in PUBLISHERS):
+        done.there.update(found.there)
+        done.missing.update(found.missing)
+    mine = [one.name for one in Cuts(workspace.ledger).all(cut.source) if one.name != cut.name]
+    for publisher in PUBLISHERS:
+        for name, versions in publisher.named(workspace.ledger).items():
+            if name not in mine or all(one.there for one in versions):
+                continue
+            if done.missing:  # it would fail as well, and each may take a minute
+                return done
+            for table, why in publisher.publish_named(workspace, name).missing.items():
+                done.missing[f"{table} at {name}"] = why
+    return done
+
+
+def drop_gone(workspace: Workspace) -> dict[str, str]:
+    """Take away what is published of cuts that are no more; those of which it could not be, and
+    why."""
+    cuts, failed = Cuts(workspace.ledger), dict[str, str]()
+    for publisher in PUBLISHERS:
+        for name in (
+            publisher.named(workspace.ledger).keys() - cuts.names() - cuts.names(made=False)
+        ):
+            try:
+                publisher.drop_named(workspace, name)
+            except MirrorlakeError as error:
+                logger.warning("cut %s is dropped, and still published: %s", name, error)
+                failed[f"cut {name}"] = f"it is dropped, and still published: {error}"
+    return failed
+
+
+def published_reads(ledger: Ledger, cut: Cut) -> dict[str, dict[str, str]]:
+    """How a cut's tables are read where they are published: table → place → SQL, or what is left to
+    be done."""
+    found: dict[str, dict[str, str]] = {}
+    for publisher in PUBLISHERS:
+        for one in publisher.named(ledger).get(cut.name, ()):
+            words = one.reads or "nobody may read it by the rules of now"
+            text = words if one.there else "it is not there yet: the next cut goes on with it"
+            found.setdefault(one.table, {})[publisher.title] = text
+    return found
