@@ -82,7 +82,7 @@ def test_both_sources_are_in_the_global_lineage(page: Page, keep: Keep) -> None:
         expect(page.locator("foreignObject", has_text=group).first).to_be_visible()
     # Three layers of three tables and of one of tenants, a cleanup for each source, the lake's
     # maintenance, a report.
-    expect(page.get_by_text("Materialize all (16)")).to_be_visible()
+    expect(page.get_by_text("Materialize all (17)")).to_be_visible()
 
 
 def test_tenants_are_shown_as_the_ledger_has_them(place: Place, page: Page, keep: Keep) -> None:
