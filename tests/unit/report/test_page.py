@@ -186,7 +186,7 @@ def test_bad_input_is_one_error_and_writes_nothing(tmp_path: Path) -> None:
         result = CliRunner().invoke(cli, ["report", "--output", str(page), "--config", config])
         assert result.exit_code == 0, result.output
     assert page.stat().st_size > 5_000
-    assert not [*tmp_path.glob(".report*")]
+    assert not [*tmp_path.glob(".mirrorlake-page*")]
 
 
 def test_days_are_those_that_were_asked(tmp_path: Path) -> None:
