@@ -24,7 +24,7 @@ from mirrorlake.operations.status.table_status import TableStatus
 from mirrorlake.proof.coverage.covered import newest_of
 from mirrorlake.report import MOST_DAYS
 from mirrorlake.report.calendar import DayProofs, DayRun, calendar_of
-from mirrorlake.report.copy_days import copy_days, load_days
+from mirrorlake.report.copy_days import CopyChecks, copy_days, load_days
 from mirrorlake.report.figures import (
     LoadedDays,
     MirrorReport,
@@ -37,6 +37,8 @@ from mirrorlake.report.figures import (
 )
 
 _DAY = timedelta(days=1)
+_COMPARED = ("raw", "deduped")
+"""The layers that hold a table's rows; a check compares the second with MySQL."""
 
 
 def make_report(
@@ -149,7 +151,8 @@ class _Reader:
         if contract.landed:
             days = copy_days(copies, self.first, self._now.date())
         elif contract.copies:
-            days = load_days(loads, known.proofs.get(name, ()), self.first, self._now.date())
+            checks = CopyChecks(known.proofs.get(name, ()), known.marks.get(name), self._gone(name))
+            days = load_days(loads, checks, self.first, self._now.date())
         else:
             days = self._days_of(contract, proofs)
         proof, differences = self._proof_of(status, proofs)
@@ -173,6 +176,11 @@ class _Reader:
             differences=differences,
             proved_loads=_proved_loads(loads),
         )
+
+    def _gone(self, name: str) -> str:
+        """What other hands did to the rows of a table; empty for nothing."""
+        moved = self._moved.get(name, ())
+        return "; ".join(one.said for one in moved if one.layer in _COMPARED)
 
     def _loaded(self, loads: Sequence[LoadFigures], *, copies: bool) -> LoadedDays:
         return loaded_days(loads, self.first, self._count, copies=copies)
@@ -220,7 +228,7 @@ class _Reader:
         unread = self._ledger.open_windows(name) if name in known.unread else ()
         why = why_unproved(contract, known.unproved.get(name), newest)
         stretches = stretches_of(contract, loads, unread, today, why)
-        stretches = unknown_stretches(stretches, self._moved.get(name, ()))
+        stretches = unknown_stretches(stretches, self._moved.get(name, ()), _COMPARED)
         return calendar_of(stretches, proofs, self.first, today)
 
     def _proof_of(self, status: TableStatus, known: DayProofs) -> tuple[TableProof, int]:
@@ -271,7 +279,7 @@ class _Reader:
             mode="tenants",
             status=status,
             proof="different" if different and proof != "unknown" else proof,
-            days=load_days(loads, (), self.first, self._now.date()),
+            days=load_days(loads, CopyChecks(), self.first, self._now.date()),
             by_copies=True,
             loaded=self._loaded(loads, copies=False),
             history=history_of(name, loads, status.freshness, known.costs.get(name, ())),
