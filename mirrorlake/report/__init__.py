@@ -7,3 +7,6 @@ figures themselves, where `status`, `gaps` and checks have them (`mirrorlake.ope
 ADDS = {
     "commands: Every day": {"report": "mirrorlake.report.cli:report"},
 }
+
+MOST_DAYS = 800
+"""How many days a report shows at most."""

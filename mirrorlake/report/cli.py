@@ -14,8 +14,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
-
-MOST_DAYS = 800
+from mirrorlake.report import MOST_DAYS
 
 
 @click.command(short_help="Write one page about every table, day by day.")

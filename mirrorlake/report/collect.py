@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from mirrorlake.config import Config, Mirrored, TableContract, TenantTable
+from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Cost, Ledger, Load, Proof, Receipt, Repair
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS
 from mirrorlake.ledger.records import Unproved
@@ -21,8 +22,9 @@ from mirrorlake.operations.status.history import history_of
 from mirrorlake.operations.status.layer_status import newest_proof
 from mirrorlake.operations.status.table_status import TableStatus
 from mirrorlake.proof.coverage.covered import newest_of
+from mirrorlake.report import MOST_DAYS
 from mirrorlake.report.calendar import DayProofs, DayRun, calendar_of
-from mirrorlake.report.copy_days import copy_days, load_days
+from mirrorlake.report.copy_days import CopyChecks, copy_days, load_days
 from mirrorlake.report.figures import (
     LoadedDays,
     MirrorReport,
@@ -35,6 +37,8 @@ from mirrorlake.report.figures import (
 )
 
 _DAY = timedelta(days=1)
+_COMPARED = ("raw", "deduped")
+"""The layers that hold a table's rows; a check compares the second with MySQL."""
 
 
 def make_report(
@@ -53,9 +57,15 @@ def make_report(
         now: by default the clock's (UTC).
 
     Raises:
+        ConfigError: it can't show so many days.
         LakeError: the lake is not the one that the ledger knows, or can't be read.
         LedgerError: the ledger can't be read.
     """
+    if not 1 <= days <= MOST_DAYS:
+        raise ConfigError(
+            f"days: a report can't show {days:,} of them",
+            next_step=f"Ask for 1 to {MOST_DAYS}, by `--days` or `days` in the run's config",
+        )
     now = now or datetime.now(UTC)
     found = all_statuses(config, ledger, mirrored, besides=besides)
     wrong = found.not_right(ledger)
@@ -141,7 +151,8 @@ class _Reader:
         if contract.landed:
             days = copy_days(copies, self.first, self._now.date())
         elif contract.copies:
-            days = load_days(loads, known.proofs.get(name, ()), self.first, self._now.date())
+            checks = CopyChecks(known.proofs.get(name, ()), known.marks.get(name), self._gone(name))
+            days = load_days(loads, checks, self.first, self._now.date())
         else:
             days = self._days_of(contract, proofs)
         proof, differences = self._proof_of(status, proofs)
@@ -158,16 +169,25 @@ class _Reader:
             history=None
             if contract.landed
             else history_of(name, loads, status.freshness, known.costs.get(name, ())),
-            checks=check_costs(known.proofs.get(name, ())),
-            findings=findings_of(known.proofs.get(name, ()), known.repairs.get(name, ())),
+            checks=check_costs(self._recent(name)),
+            findings=findings_of(self._recent(name), known.repairs.get(name, ())),
             copies=copies,
             not_right=self._wrong.get(name, ()),
             differences=differences,
             proved_loads=_proved_loads(loads),
         )
 
+    def _gone(self, name: str) -> str:
+        """What other hands did to the rows of a table; empty for nothing."""
+        moved = self._moved.get(name, ())
+        return "; ".join(one.said for one in moved if one.layer in _COMPARED)
+
     def _loaded(self, loads: Sequence[LoadFigures], *, copies: bool) -> LoadedDays:
         return loaded_days(loads, self.first, self._count, copies=copies)
+
+    def _recent(self, name: str) -> list[Proof]:
+        """The checks of a table that began on the report's days."""
+        return [p for p in self._known.proofs.get(name, ()) if p.started_at >= self._since]
 
     def _proofs_of(self, contract: TableContract) -> DayProofs:
         """What checks say of a table; no more of them is read than says something of it now."""
@@ -196,16 +216,7 @@ class _Reader:
     def _newer_loads(self, name: str, proofs: Sequence[Proof]) -> Sequence[Load]:
         """The successful loads of a table's current history that came after the oldest of the
         checks that say something of its days."""
-        figures, seq = self._known.loads.get(name, ()), _oldest_needed(proofs)
-        newest = self._known.receipts.get(name)
-        if newest is None:
-            return []
-        if not figures or figures[0].seq > seq + 1:
-            # Some of them may be older than the report's first day.
-            return self._ledger.successful_loads(name, seq)
-        start = max(seq, newest.began - 1)
-        later = [one.seq for one in figures if one.state == "success" and one.seq > start]
-        return [*self._ledger.loads_numbered(later).values()] if later else []
+        return self._ledger.successful_loads(name, _oldest_needed(proofs))
 
     def _days_of(self, contract: TableContract, proofs: DayProofs) -> list[DayRun]:
         """As `find_stretches`, with what is known of all tables at once."""
@@ -217,7 +228,7 @@ class _Reader:
         unread = self._ledger.open_windows(name) if name in known.unread else ()
         why = why_unproved(contract, known.unproved.get(name), newest)
         stretches = stretches_of(contract, loads, unread, today, why)
-        stretches = unknown_stretches(stretches, self._moved.get(name, ()))
+        stretches = unknown_stretches(stretches, self._moved.get(name, ()), _COMPARED)
         return calendar_of(stretches, proofs, self.first, today)
 
     def _proof_of(self, status: TableStatus, known: DayProofs) -> tuple[TableProof, int]:
@@ -268,12 +279,12 @@ class _Reader:
             mode="tenants",
             status=status,
             proof="different" if different and proof != "unknown" else proof,
-            days=load_days(loads, (), self.first, self._now.date()),
+            days=load_days(loads, CopyChecks(), self.first, self._now.date()),
             by_copies=True,
             loaded=self._loaded(loads, copies=False),
             history=history_of(name, loads, status.freshness, known.costs.get(name, ())),
-            checks=check_costs(known.proofs.get(name, ())),
-            findings=findings_of(known.proofs.get(name, ()), known.repairs.get(name, ())),
+            checks=check_costs(self._recent(name)),
+            findings=findings_of(self._recent(name), known.repairs.get(name, ())),
             tenants=[
                 ReportedTenant(
                     f"{one.source}.{one.database}",

@@ -4,7 +4,8 @@ each. Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import date, timedelta
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 
 from mirrorlake.ledger import Proof
 from mirrorlake.ledger.reports.since import LoadFigures
@@ -16,42 +17,73 @@ from mirrorlake.runtime.plural import plural
 _DAY = timedelta(days=1)
 
 
+@dataclass(frozen=True)
+class CopyChecks:
+    """What checks say of a table that is copied, and what takes it from them.
+
+    Attributes:
+        proofs: in the order in which they were recorded.
+        marked: when it was last marked unproved (UTC), and why.
+        moved: what other hands did to its rows in the lake; empty for nothing.
+    """
+
+    proofs: Sequence[Proof] = ()
+    marked: tuple[datetime, str] | None = None
+    moved: str = ""
+
+
 def load_days(
-    loads: Sequence[LoadFigures], proofs: Sequence[Proof], first: date, today: date
+    loads: Sequence[LoadFigures], checks: CopyChecks, first: date, today: date
 ) -> list[DayRun]:
     """What was recorded on each day of a table that is copied: what its copies came to, and what
-    checks of the whole table found that day."""
-    good, bad = dict[date, int](), dict[date, str]()
+    checks of the whole table found that day. One is proved if the newest copy of that day was
+    compared."""
+    good, bad = dict[date, list[int]](), dict[date, str]()
     for load in loads:
         day = (load.finished_at or load.started_at).date()
         if load.state == "success":
-            good[day] = good.get(day, 0) + 1
+            good.setdefault(day, []).append(load.seq)
             bad.pop(day, None)
         elif load.state == "errored":
             bad[day] = load.error or "it failed"
     checked: dict[date, list[Proof]] = {}
-    for proof in proofs:
+    for proof in checks.proofs:
         day = proof.started_at.date()
         before = checked.get(day, [])
         same = before and before[0].check_id == proof.check_id
         checked[day] = [*before, proof] if same else [proof]
 
     def said(day: date) -> tuple[DayState, str]:
-        read = plural(good.get(day, 0), "copy", "copies")
-        looked = checked.get(day, [])
+        copies, looked = good.get(day, []), checked.get(day, [])
+        read = plural(len(copies), "copy", "copies")
         if any(p.verdict == "different" for p in looked):
             rows = plural(looked[0].differences, "row differs", "rows differ")
             return "different", f"{rows}: checked {looked[0].started_at:%Y-%m-%d %H:%M}"
         if day in bad:
             return "errored", bad[day]
         if looked and newest_of(reversed(looked)).whole and _all_equal(looked):
-            at = f"{looked[0].started_at:%Y-%m-%d %H:%M}"
-            return "proved", f"the whole table was equal when it was checked {at}; {read} that day"
-        if day in good:
+            return _proved_once(looked, copies, checks)
+        if copies:
             return "loaded", f"{read}; the whole table was not compared that day"
         return "none", "no copy that day"
 
     return runs_of((day, *said(day)) for day in _days(first, today))
+
+
+def _proved_once(
+    looked: Sequence[Proof], copies: Sequence[int], checks: CopyChecks
+) -> tuple[DayState, str]:
+    """A day on which the whole table was found equal: by what was done since, it may not hold."""
+    read = plural(len(copies), "copy", "copies")
+    words = f"the whole table was equal when it was checked {looked[0].started_at:%Y-%m-%d %H:%M}"
+    later = sum(seq > min(p.through_seq for p in looked) for seq in copies)
+    if checks.moved:
+        return "unknown", f"{words}; {checks.moved}"
+    if checks.marked and min(p.started_at for p in looked) <= checks.marked[0]:
+        return "stale", f"{words}; marked unproved since: {checks.marked[1]}"
+    if later:
+        return "stale", f"{words}; {plural(later, 'copy', 'copies')} came later that day"
+    return "proved", f"{words}; {read} that day"
 
 
 def _all_equal(proofs: Sequence[Proof]) -> bool:

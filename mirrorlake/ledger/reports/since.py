@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
@@ -102,16 +102,6 @@ class Since:
                 found[name].append(_figures(facts, json.loads(receipt) if receipt else None))
         return found
 
-    def loads_numbered(self, numbers: Collection[int]) -> dict[int, Load]:
-        """These attempts, by number."""
-        found: dict[int, Load] = {}
-        ordered = sorted(numbers)
-        with self._database.read() as connection:
-            for n in range(0, len(ordered), _AT_ONCE):
-                some = read_loads(connection, LOADS.c.seq.in_(ordered[n : n + _AT_ONCE]))
-                found |= {load.seq: load for load in some}
-        return found
-
     def costs_since(self, since: datetime) -> Mapping[str, Sequence[Cost]]:
         """What the steps that follow loads read and wrote, summed by step."""
         costs = COSTS.c
@@ -166,9 +156,11 @@ class Since:
             return set(connection.scalars(query))
 
     def proofs_since(self, since: datetime) -> Mapping[str, Sequence[Proof]]:
-        """The verdicts of checks that began at or after a moment."""
+        """The verdicts of the first check that began at or after a moment, and of all that were
+        recorded later, also by a clock that was behind."""
         found: dict[str, list[Proof]] = defaultdict(list)
-        for row in self._rows(PROOFS, PROOFS.c.started_at >= _plain(since), PROOFS.c.number):
+        began = sa.select(sa.func.min(PROOFS.c.number)).where(PROOFS.c.started_at >= _plain(since))
+        for row in self._rows(PROOFS, PROOFS.c.number >= began.scalar_subquery(), PROOFS.c.number):
             found[row["table_name"]].append(read_proof(row))
         return found
 

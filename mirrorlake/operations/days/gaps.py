@@ -7,7 +7,7 @@ Days are those of the column that gives a row's raw day; where none does, the da
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -180,10 +180,14 @@ def _moment(load: Load) -> datetime:
     return datetime.fromisoformat(load.receipt.moment)
 
 
-def unknown_stretches(stretches: Sequence[Stretch], moved: Sequence[MovedTable]) -> list[Stretch]:
-    """The days of a table: those that were loaded are unknown where its raw is not as our last
-    commit left it."""
-    reason = "; ".join(one.said for one in moved if one.layer == "raw")
+def unknown_stretches(
+    stretches: Sequence[Stretch],
+    moved: Sequence[MovedTable],
+    layers: Collection[str] = ("raw",),
+) -> list[Stretch]:
+    """The days of a table: those that were loaded are unknown where one of these layers is not as
+    our last commit left it."""
+    reason = "; ".join(one.said for one in moved if one.layer in layers)
     if not reason:
         return list(stretches)
     return [

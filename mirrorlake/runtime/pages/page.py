@@ -4,8 +4,10 @@ own."""
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import re
+import stat
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,8 +20,12 @@ from mirrorlake import __version__
 from mirrorlake.errors import ConfigError
 
 _HERE: Final = Path(__file__).parent
-_OURS: Final = '<meta name="generator" content="Mirrorlake '
-"""What stands near the beginning of each page of ours."""
+_OURS: Final = re.compile(
+    rb"<!doctype html>\s*<html[^<>]*><head>\s*"
+    rb"(?:<meta [^<>]*>\s*)*?"
+    rb'<meta name="generator" content="Mirrorlake [^"<>]*">'
+)
+"""How each page of ours begins: see ``frame.html``."""
 _HEAD: Final = 4096
 _INVISIBLE: Final = re.compile(
     "[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
@@ -83,28 +89,41 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def refuse_other_file(path: Path, option: str) -> None:
-    """See that a page can take a file's place: there is none, or it is a page of ours.
+def refuse_other_file(path: Path, option: str) -> int | None:
+    """See that a page can take a file's place: there is none, or it is a page of ours, whose mode
+    is returned.
 
     Raises:
-        ConfigError: it is a folder or somebody else's file, or can't be read.
+        ConfigError: it is a folder, a link, a device or somebody else's file, or can't be read.
     """
     try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
+        mode = path.lstat().st_mode
+        # A pipe would be waited for.
+        head = _beginning(path) if stat.S_ISREG(mode) else b""
     except FileNotFoundError:
-        return
+        return None
     except OSError as error:
         raise _unwritable(path, option, error) from error
-    if head and _OURS.encode() not in head:
+    if stat.S_ISLNK(mode):
+        raise ConfigError(
+            f"{option} {path} is a symbolic link", next_step="Name the file that it leads to"
+        )
+    if not _OURS.match(head):
         raise ConfigError(
             f"{option} {path}: there is a file of that name, and it is no page of Mirrorlake's",
             next_step="Name another file, or move this one away",
         )
+    return stat.S_IMODE(mode)
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_HEAD)
 
 
 def write_page(path: Path, page: str, option: str) -> int:
-    """Write a page, whole or not at all; its size in bytes.
+    """Write a page, whole or not at all; its size in bytes. It has the mode of the page that it
+    replaces.
 
     Args:
         option: by which somebody named it.
@@ -112,15 +131,18 @@ def write_page(path: Path, page: str, option: str) -> int:
     Raises:
         ConfigError: it can't be written, or somebody else's file is there.
     """
-    refuse_other_file(path, option)
+    mode = refuse_other_file(path, option)
     encoded = page.encode()
-    begun = path.with_name(f".{path.name[:200]}.{uuid.uuid4().hex[:8]}")
+    begun = path.with_name(f".mirrorlake-page-{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         begun.write_bytes(encoded)
+        if mode is not None:
+            begun.chmod(mode)
         begun.replace(path)
     except OSError as error:
-        begun.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the first error is the one to tell
+            begun.unlink()
         raise _unwritable(path, option, error) from error
     return len(encoded)
 

@@ -137,7 +137,6 @@ def test_figures_since_are_those_of_each_load(ledger: Ledger) -> None:
         ("deduped", 7, 20),
     ]
     assert ledger.newest_receipts() == {TABLE: ledger.newest_receipt(TABLE)}
-    assert ledger.loads_numbered({second.seq}) == {second.seq: ledger.loads(TABLE)[1]}
     assert ledger.landmarks_of_all() == {TABLE: ledger.landmarks(TABLE)}
     assert ledger.unread_tables() == {"s.shop.u"}
     assert (ledger.proofs_since(before), ledger.repairs_since(before)) == ({}, {})

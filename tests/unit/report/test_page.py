@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from mirrorlake.cli.main import cli
+from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.status.all_tables import named_tables
 from mirrorlake.report.collect import make_report
@@ -186,7 +187,7 @@ def test_bad_input_is_one_error_and_writes_nothing(tmp_path: Path) -> None:
         result = CliRunner().invoke(cli, ["report", "--output", str(page), "--config", config])
         assert result.exit_code == 0, result.output
     assert page.stat().st_size > 5_000
-    assert not [*tmp_path.glob(".report*")]
+    assert not [*tmp_path.glob(".mirrorlake-page*")]
 
 
 def test_days_are_those_that_were_asked(tmp_path: Path) -> None:
@@ -196,6 +197,41 @@ def test_days_are_those_that_were_asked(tmp_path: Path) -> None:
     assert (report.first, report.last) == (report.made_at.date(), report.made_at.date())
     assert all(sum(run.days for run in one.days) == 1 for one in report.tables)
     assert sum(report.days.values()) == 1  # of `products` there are days of copies alone
+
+
+@pytest.mark.parametrize("days", [0, -3, 801, 10**9])
+def test_days_that_no_page_can_show_are_one_error(tmp_path: Path, days: int) -> None:
+    mirror = RecordedMirror(tmp_path, {"orders": INCREMENTAL})
+    with pytest.raises(ConfigError, match=f"can't show {days:,} of them.*Ask for 1 to 800"):
+        made(mirror, days=days)
+
+
+@pytest.mark.parametrize("late", [3, 103, -100])
+def test_a_load_since_counts_whatever_its_clock_said(tmp_path: Path, late: int) -> None:
+    mirror = RecordedMirror(tmp_path, {"orders": INCREMENTAL})
+    name = "shop.shop.orders"
+    mirror.lease(name)
+    mirror.load(name, at(TODAY - 5 * DAY), "initial", hi=str(TODAY - 5 * DAY))
+    mirror.proof(name, at(TODAY - 4 * DAY), before=TODAY - 4 * DAY)
+    bounds = {"lo": str(TODAY - 9 * DAY), "hi": str(TODAY - 8 * DAY)}
+    mirror.load(name, at(TODAY - late * DAY), **bounds)
+    (one,) = made(mirror, days=14).tables
+    proved = [run for run in one.days if run.state == "proved"]
+    assert one.proof == "stale"
+    assert [run.last for run in proved] == [TODAY - 11 * DAY]
+    assert {run.state for run in one.days if run.first > proved[0].last} >= {"stale"}
+
+
+@pytest.mark.parametrize("late", [3, 103])
+def test_a_later_check_counts_whatever_its_clock_said(tmp_path: Path, late: int) -> None:
+    mirror = RecordedMirror(tmp_path, {"orders": INCREMENTAL})
+    name = "shop.shop.orders"
+    windows(mirror, name, TODAY - 20 * DAY, TODAY)
+    mirror.proof(name, at(TODAY - 4 * DAY), before=TODAY - 4 * DAY)
+    mirror.proof(name, at(TODAY - late * DAY), "different", differences=2)
+    (one,) = made(mirror, days=14).tables
+    assert (one.proof, one.differences) == ("different", 2)
+    assert not [run for run in one.days if run.state == "proved"]
 
 
 @pytest.mark.full
