@@ -293,16 +293,15 @@ def at(name: str, table: str | None, config_path: Path, as_json: bool) -> None:
 
 def _clean_read(config: Config, found: Cut, one: CutTable) -> dict[str, str]:
     """How clean of a table is read at a cut, where clean is a view: by the rules of now."""
-    from mirrorlake.cuts.clean_views import clean_of_version, columns_at
+    from mirrorlake.cuts.clean_views import clean_of_cut
     from mirrorlake.ledger import Ledger
 
     contract = next((c for c in config.tables if c.name == one.table), None)
     if contract is None or contract.clean != "view" or one.snapshot_id is None:
         return {}
     lake, ledger = _lake(config), Ledger(config.ledger.url, config.ledger.wait)
-    then = columns_at(lake, one)
     over = f"{one.identifier.sql} VERSION AS OF '{found.tag}'"
-    text = clean_of_version(lake, ledger, contract, then, over) if then is not None else None
+    text = clean_of_cut(lake, ledger, contract, one, over)
     return {CLEAN_IN_SPARK: text.sql} if text is not None else {}
 
 
