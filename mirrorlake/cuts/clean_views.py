@@ -10,14 +10,14 @@ What belongs here: when they are made, and go. What doesn't: what one says
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.cuts.config import AT_CUT
-from mirrorlake.cuts.ledger import Cut, CutTable
+from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
@@ -83,6 +83,7 @@ class CleanAtCut:
 
     def renew(self, workspace: Workspace, contract: TableContract) -> None:
         """See `mirrorlake.serving.views.CleanFollower`."""
+        _drop_left(workspace, {contract.source})
         view, lake = view_of(contract), workspace.lake
         there = look_at_view(lake, view)
         if there is None:
@@ -107,6 +108,7 @@ class CleanAtCut:
     def drop(self, workspace: Workspace, contract: TableContract) -> None:
         """See `mirrorlake.serving.views.CleanFollower`."""
         drop_view(workspace, view_of(contract))
+        _drop_left(workspace, {contract.source})
 
 
 FOLLOWER: Final = CleanAtCut()
@@ -131,6 +133,32 @@ def _lost(there: LakeView | LakeDamaged, clone: LakeTable, deduped: LakeTable) -
     gone = {field.name for field in clone.schema().fields if field.field_id not in today}
     shown = there.schema.fields if isinstance(there, LakeView) else ()
     return [field.name for field in shown if field.name in gone]
+
+
+def _drop_left(workspace: Workspace, sources: Collection[str]) -> list[Identifier]:
+    """Take away the views of newest cuts of these sources that no table of the contract makes any
+    more: no rule of now holds for them. Those that went."""
+    made = {view_of(one) for one in workspace.config.tables if one.clean == "view"}
+    known = workspace.ledger.definitions("view ", f"{AT_CUT}.")
+    found = {
+        Identifier(*name.removeprefix("view ").split(".", 1)): sql for name, sql in known.items()
+    }
+    found = {view: sql for view, sql in found.items() if view not in made}
+    if not found:
+        return []
+    others = {
+        _shown_as(one.identifier).sql
+        for cut in Cuts(workspace.ledger).all()
+        if cut.source not in sources
+        for one in cut.tables
+    }
+    left = list[Identifier]()
+    for view, sql in found.items():
+        over = sql.rsplit(" FROM ", 1)[-1]
+        if view.namespace.endswith(AT_CUT) and f"{AT_CUT}`." in over and over not in others:
+            drop_view(workspace, view)
+            left.append(view)
+    return left
 
 
 def _clone_of(contract: TableContract) -> Identifier:
@@ -171,6 +199,7 @@ class CutViews:
 
     def withdraw(self) -> None:
         """Take away those that are not right once clones show this cut."""
+        _drop_left(self.workspace, {self.cut.source})
         for contract in self.workspace.config.tables:
             if contract.source == self.cut.source and not self._is_right(contract):
                 drop_view(self.workspace, view_of(contract))
@@ -225,4 +254,5 @@ def drop_views(workspace: Workspace, config: Config) -> list[str]:
         if look_at_view(workspace.lake, view_of(contract)) is not None:
             drop_view(workspace, view_of(contract))
             found.append(clean_of(contract).namespace)
-    return found
+    left = _drop_left(workspace, config.sources)
+    return [*found, *(view.namespace.removesuffix(AT_CUT) for view in left)]

@@ -15,6 +15,7 @@ from click.testing import Result
 from mirrorlake.config import load_config
 from mirrorlake.cuts.ledger import Cuts
 from mirrorlake.cuts.make import CutTerms, MadeCut, make_cut
+from mirrorlake.cuts.shown import drop_clone_of_cut, show_newest
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.tables.views import read_view, shown_schema
 from mirrorlake.errors import LakeError
@@ -43,9 +44,10 @@ def people_for(sql: Sql, engine_for: EngineFor) -> Callable[..., Workspace]:
         "INSERT INTO copied VALUES (1)",
     )
 
-    def make(columns: Columns, **settings: Any) -> Workspace:
+    def make(columns: Columns, spaces: dict[str, str] | None = None, **settings: Any) -> Workspace:
         people = LOG | {"columns": columns} | settings
-        workspace = engine_for({"people": people, "copied": {"mode": "full", "key": ["id"]}})
+        tables = {"people": people, "copied": {"mode": "full", "key": ["id"]}}
+        workspace = engine_for(tables, namespaces=spaces)
         path = workspace.config.path
         path.write_text(path.read_text() + "\ncuts: {sources: {s: {at_cut: true}}}\n")
         return replace(workspace, config=load_config(path))
@@ -263,3 +265,25 @@ def test_types_that_changed_since_the_cut(sql: Sql, people_for: Callable[..., Wo
     assert any(f"view {clean(people)} shows no note any more" in one for one in words), words
     cut_of(people)
     assert types(clean(people)) == {"n": "long", "note": "int"}
+
+
+def test_views_that_no_rule_of_now_makes_go(people_for: Callable[..., Workspace]) -> None:
+    """Clean has another namespace: in the same sync. Its table left the contract: with the names of
+    the newest cut, and with the next cut."""
+    people = people_for({})
+    cut_of(people)
+    before = clean(people)
+    ruled = people_for({"email": {"pii": "mask"}}, {"clean": f"z{before.namespace}"})
+    synced(ruled)
+    assert read_view(people.lake, before) is None
+    cut = cut_of(ruled).cut
+    after = clean(ruled)
+    assert read_view(people.lake, after) is not None
+    others = tuple(one for one in ruled.config.tables if one.table != "people")
+    left = replace(ruled, config=ruled.config.model_copy(update={"tables": others}))
+    assert after.namespace in drop_clone_of_cut(left, "at_cut")
+    assert read_view(people.lake, after) is None
+    show_newest(ruled, cut)
+    assert read_view(people.lake, after) is not None
+    show_newest(left, replace(cut, tables=()))
+    assert read_view(people.lake, after) is None
