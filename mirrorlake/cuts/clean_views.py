@@ -10,19 +10,19 @@ What belongs here: when they are made, and go. What doesn't: what one says
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.cuts.config import AT_CUT
-from mirrorlake.cuts.ledger import Cut, CutTable
+from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeSchema
+from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
 from mirrorlake.destinations.iceberg.tables.views import LakeView
-from mirrorlake.errors import LakeError, MirrorlakeError
+from mirrorlake.errors import LakeDamaged, LakeError, MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.resolve import resolve_table
@@ -41,37 +41,33 @@ from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.workspace import Workspace
 
 
-def clean_of_version(
-    lake: Lake, ledger: Ledger, contract: TableContract, then: LakeSchema, over: str
+def clean_of_cut(
+    lake: Lake, ledger: Ledger, contract: TableContract, one: CutTable, over: str
 ) -> ViewText | None:
-    """What clean shows of a version by the rules of now; None where it would show no column.
+    """What clean shows of a cut's version of deduped by the rules of now; None where it would show
+    no column, or deduped is not there, or is not the table that the cut has a version of: another
+    table's ids say nothing of its columns.
 
     Args:
-        then: deduped's columns in it.
         over: the version, in SQL.
 
     Raises:
-        LakeError: deduped is not there, or the catalog or the storage failed.
+        LakeError: the catalog or the storage failed.
     """
     deduped = lake.load(deduped_of(contract))
-    if deduped is None:
-        raise LakeError(
-            f"lake table {deduped_of(contract)} is not there",
-            table=contract.name,
-            next_step="Sync it first",
-        )
-    held = held_now(ledger, lake, contract)
-    return clean_at(contract, deduped.schema(), then, held, over)
-
-
-def columns_at(lake: Lake, one: CutTable) -> LakeSchema | None:
-    """The columns that a table had at a cut; None where the version is gone."""
-    table = lake.load(one.identifier)
-    if table is None:
+    if deduped is None or one.identifier != deduped_of(contract):
         return None
-    if one.snapshot_id is None:
+    then = _columns_in(deduped, one.snapshot_id)
+    if then is None:
+        return None
+    return clean_at(contract, deduped.schema(), then, held_now(ledger, lake, contract), over)
+
+
+def _columns_in(table: LakeTable, version: int | None) -> LakeSchema | None:
+    """The columns of a version of a table; None where it has no such version."""
+    if version is None:
         return table.schema()
-    snapshot = table.snapshot_by_id(one.snapshot_id)
+    snapshot = table.snapshot_by_id(version)
     if snapshot is None:
         return None
     return table.schemas()[snapshot.schema_id] if snapshot.schema_id is not None else table.schema()
@@ -79,8 +75,7 @@ def columns_at(lake: Lake, one: CutTable) -> LakeSchema | None:
 
 def view_of(contract: TableContract) -> Identifier:
     """The view that shows a table's clean at the newest cut."""
-    name = clean_of(contract)
-    return Identifier(f"{name.namespace}{AT_CUT}", name.name)
+    return _shown_as(clean_of(contract))
 
 
 class CleanAtCut:
@@ -88,16 +83,24 @@ class CleanAtCut:
 
     def renew(self, workspace: Workspace, contract: TableContract) -> None:
         """See `mirrorlake.serving.views.CleanFollower`."""
-        view = view_of(contract)
-        if look_at_view(workspace.lake, view) is None:
+        _drop_left(workspace, {contract.source})
+        view, lake = view_of(contract), workspace.lake
+        there = look_at_view(lake, view)
+        if there is None:
             return
-        clone = workspace.lake.load(_clone_of(contract))
+        clone, deduped = lake.load(_clone_of(contract)), lake.load(deduped_of(contract))
         wanted = None
-        if clone is not None:
-            parts = (workspace.lake, workspace.ledger, contract)
-            wanted = clean_of_version(*parts, clone.schema(), _clone_of(contract).sql)
+        if clone is not None and deduped is not None and _is_of(clone, deduped):
+            held = held_now(workspace.ledger, lake, contract)
+            over = _clone_of(contract).sql
+            wanted = clean_at(contract, deduped.schema(), clone.schema(), held, over)
+            if lost := _lost(there, clone, deduped):
+                workspace.changes.append(
+                    f"view {view} shows no {', '.join(lost)} any more: {_LOST}"
+                )
         if wanted is None:
             drop_view(workspace, view)
+            workspace.changes.append(f"view {view} is gone until the next cut: {_NOT_OF}")
         else:
             make_view(workspace, view, wanted)
         failpoint("cut.clean_renewed")
@@ -105,13 +108,64 @@ class CleanAtCut:
     def drop(self, workspace: Workspace, contract: TableContract) -> None:
         """See `mirrorlake.serving.views.CleanFollower`."""
         drop_view(workspace, view_of(contract))
+        _drop_left(workspace, {contract.source})
 
 
 FOLLOWER: Final = CleanAtCut()
+_NOT_OF: Final = "its rows are no version of the table that has its name now, or no column is left"
+_LOST: Final = "MySQL dropped it since the cut, or gave it a type that it can't be widened to"
+
+
+def _is_of(clone: LakeTable, deduped: LakeTable) -> bool:
+    """Whether ids of columns are the same ones in a clone and a table: it shows a version of that,
+    as that knows it. One without any row shows nothing."""
+    shown = clone.current_snapshot()
+    if shown is None:
+        return True
+    then = _columns_in(deduped, shown.snapshot_id)
+    return then is not None and then.fields == clone.schema().fields
+
+
+def _lost(there: LakeView | LakeDamaged, clone: LakeTable, deduped: LakeTable) -> list[str]:
+    """The columns that a view of a clone shows and can't show any more: deduped has them no more,
+    so that nobody says what their rules are."""
+    today = {field.field_id for field in deduped.schema().fields}
+    gone = {field.name for field in clone.schema().fields if field.field_id not in today}
+    shown = there.schema.fields if isinstance(there, LakeView) else ()
+    return [field.name for field in shown if field.name in gone]
+
+
+def _drop_left(workspace: Workspace, sources: Collection[str]) -> list[Identifier]:
+    """Take away the views of newest cuts of these sources that no table of the contract makes any
+    more: no rule of now holds for them. Those that went."""
+    made = {view_of(one) for one in workspace.config.tables if one.clean == "view"}
+    known = workspace.ledger.definitions("view ", f"{AT_CUT}.")
+    found = {
+        Identifier(*name.removeprefix("view ").split(".", 1)): sql for name, sql in known.items()
+    }
+    found = {view: sql for view, sql in found.items() if view not in made}
+    if not found:
+        return []
+    others = {
+        _shown_as(one.identifier).sql
+        for cut in Cuts(workspace.ledger).all()
+        if cut.source not in sources
+        for one in cut.tables
+    }
+    left = list[Identifier]()
+    for view, sql in found.items():
+        over = sql.rsplit(" FROM ", 1)[-1]
+        if view.namespace.endswith(AT_CUT) and f"{AT_CUT}`." in over and over not in others:
+            drop_view(workspace, view)
+            left.append(view)
+    return left
 
 
 def _clone_of(contract: TableContract) -> Identifier:
-    name = deduped_of(contract)
+    return _shown_as(deduped_of(contract))
+
+
+def _shown_as(name: Identifier) -> Identifier:
     return Identifier(f"{name.namespace}{AT_CUT}", name.name)
 
 
@@ -127,11 +181,9 @@ class CutViews:
         """Table → its view."""
         lake, found = self.workspace.lake, dict[str, ViewText]()
         for contract, one in self._viewed():
-            then = columns_at(lake, one)
-            if then is not None:
-                parts = (lake, self.workspace.ledger, contract)
-                text = clean_of_version(*parts, then, _clone_of(contract).sql)
-                found |= {contract.name: text} if text is not None else {}
+            parts = (lake, self.workspace.ledger, contract, one)
+            text = clean_of_cut(*parts, _clone_of(contract).sql)
+            found |= {contract.name: text} if text is not None else {}
         return found
 
     def _viewed(self) -> Iterator[tuple[TableContract, CutTable]]:
@@ -147,16 +199,18 @@ class CutViews:
 
     def withdraw(self) -> None:
         """Take away those that are not right once clones show this cut."""
+        _drop_left(self.workspace, {self.cut.source})
         for contract in self.workspace.config.tables:
             if contract.source == self.cut.source and not self._is_right(contract):
                 drop_view(self.workspace, view_of(contract))
 
     def _is_right(self, contract: TableContract) -> bool:
-        there = look_at_view(self.workspace.lake, view_of(contract))
-        if there is None:
+        lake, view = self.workspace.lake, view_of(contract)
+        if look_at_view(lake, view) is None:
             return True
         wanted = self._wanted.get(contract.name)
-        return wanted is not None and isinstance(there, LakeView) and there.sql == wanted.sql
+        # By other types than the clone's it could not be read, whatever its text.
+        return wanted is not None and find_replaced(lake, view, wanted) is None
 
     def write(self) -> dict[str, str]:
         """Make those that are not there; tables of which it could not be, and why."""
@@ -171,7 +225,10 @@ class CutViews:
     def _write(self, contract: TableContract) -> None:
         wanted = self._wanted.get(contract.name)
         if wanted is None:
-            raise LakeError(f"clean of it shows no column at cut {self.cut.name}")
+            raise LakeError(
+                f"clean of it shows no column at cut {self.cut.name}, or its table is another one "
+                "by now"
+            )
         if look_at_view(self.workspace.lake, view_of(contract)) is not None:
             return  # `withdraw` found it right, or its table's fold has written it since
         source = self.workspace.config.sources[contract.source]
@@ -197,4 +254,5 @@ def drop_views(workspace: Workspace, config: Config) -> list[str]:
         if look_at_view(workspace.lake, view_of(contract)) is not None:
             drop_view(workspace, view_of(contract))
             found.append(clean_of(contract).namespace)
-    return found
+    left = _drop_left(workspace, config.sources)
+    return [*found, *(view.namespace.removesuffix(AT_CUT) for view in left)]

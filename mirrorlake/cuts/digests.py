@@ -125,6 +125,18 @@ def _of_rows(
     return tally_rows(table, rows, _unflagged(batches) if flags else batches)
 
 
+def count_flagged(lake: Lake, one: CutTable, kept: CutEvidence | None) -> int:
+    """The rows of a version that keep a flag, which MySQL had no more: its digest has none of them.
+
+    Raises:
+        LakeError: the lake can't be read.
+    """
+    if kept is None or one.snapshot_id is None or not json.loads(kept.form).get("flags"):
+        return 0
+    batches = lake.scan(one.identifier, [DELETED_AT], EVERY_ROW, one.snapshot_id) or ()
+    return sum(b.num_rows - b.column(DELETED_AT).null_count for b in batches)
+
+
 def _unflagged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield batch.filter(pc.is_null(batch.column(DELETED_AT)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mirrorlake.config import Config
-from mirrorlake.cuts.clean_views import clean_of_version, columns_at
+from mirrorlake.cuts.clean_views import clean_of_cut
 from mirrorlake.cuts.ledger import Cut, CutTable
 from mirrorlake.cuts.published import published_reads
 from mirrorlake.cuts.report import CLEAN_IN_SPARK, GONE, reads_of
@@ -45,9 +45,8 @@ def _clean_reads(
     contract = next((c for c in config.tables if c.name == one.table), None)
     if contract is None or contract.clean != "view" or one.snapshot_id is None:
         return {}
-    then = columns_at(lake, one)
     over = f"{one.identifier.sql} VERSION AS OF '{cut.tag}'"
-    text = clean_of_version(lake, ledger, contract, then, over) if then is not None else None
+    text = clean_of_cut(lake, ledger, contract, one, over)
     return {CLEAN_IN_SPARK: text.sql} if text is not None else {}
 
 

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
-from mirrorlake.cuts.digests import OtherForm, digest_again, digest_clean
+from mirrorlake.cuts.digests import OtherForm, count_flagged, digest_again, digest_clean
 from mirrorlake.cuts.evidence import CutEvidence, EvidenceOfCuts
 from mirrorlake.cuts.ledger import Cut, CutKey, CutTable
 from mirrorlake.cuts.orphans import KeyVersion, OriginalKept, count_orphans
@@ -34,6 +34,7 @@ AgainVerdict: TypeAlias = Literal["as proved", "changed", "different", "not comp
 KeyAgain: TypeAlias = Literal["as counted", "changed", "not compared"]
 _UNDECIDED = ("string", "binary", "float", "double")
 """Types of the lake whose values may differ there and be equal to MySQL."""
+_OF_THEN = {"deduped": "MySQL's digest of then", "clean": "as then"}
 _NOTHING_KEPT = (
     "nothing was kept of its rows: the cut was made without --prove, or by an older release"
 )
@@ -51,6 +52,8 @@ class TableAgain:
         words: what was found.
         rows: that were read; None where none were.
         proved_rows: that were proved; None where nothing was kept.
+        flagged: rows beside them that MySQL had deleted before (``deletes: flag``): nothing was
+            kept of them, and they were not compared.
     """
 
     table: str
@@ -59,6 +62,7 @@ class TableAgain:
     words: str
     rows: int | None = None
     proved_rows: int | None = None
+    flagged: int = 0
 
 
 @dataclass(frozen=True)
@@ -151,17 +155,18 @@ def look_again(
 def _look(workspace: Workspace, cut: Cut, one: CutTable, kept: CutEvidence | None) -> TableAgain:
     lake, proved_rows = workspace.lake, kept.rows if kept is not None else None
 
-    def found(verdict: AgainVerdict, words: str, rows: int | None = None) -> TableAgain:
-        return TableAgain(one.table, one.layer, verdict, words, rows, proved_rows)
+    flagged = 0
 
-    try:
-        wrong = _wrong_tag(lake.load(one.identifier), cut, one)
-    except LakeDamaged as error:
-        wrong = str(error)
-    if wrong is not None:
+    def found(verdict: AgainVerdict, words: str, rows: int | None = None) -> TableAgain:
+        if flagged:
+            words += f"; {plural(flagged, 'flagged row')}, not compared"
+        return TableAgain(one.table, one.layer, verdict, words, rows, proved_rows, flagged)
+
+    if (wrong := _wrong_version(lake, cut, one)) is not None:
         return found("changed", wrong)
     try:
         again = digest_again(workspace, one, kept) if kept is not None else _count(workspace, one)
+        flagged = count_flagged(lake, one, kept)
     except OtherForm:
         return found("not compared", "this release digests rows in another way: prove a new cut")
     except (MirrorlakeError, OSError, pa.ArrowException) as error:
@@ -178,8 +183,16 @@ def _look(workspace: Workspace, cut: Cut, one: CutTable, kept: CutEvidence | Non
     if one.layer == "deduped" and one.proved != "equal":
         verdict = "different" if one.proved == "different" else "not compared"
         return found(verdict, f"{rows} as then: {one.proved}: {one.words}", again.rows)
-    of = "all read; MySQL's digest of then" if one.layer == "deduped" else "all read; as then"
-    return found("as proved", f"{rows}, {of}", again.rows)
+    read = f"{rows}{', all read' * (not flagged)}"
+    return found("as proved", f"{read}; {_OF_THEN[one.layer]}", again.rows)
+
+
+def _wrong_version(lake: Lake, cut: Cut, one: CutTable) -> str | None:
+    """What is wrong with a table's metadata, or the tag of a version there."""
+    try:
+        return _wrong_tag(lake.load(one.identifier), cut, one)
+    except LakeDamaged as error:
+        return str(error)
 
 
 def _wrong_tag(table: LakeTable | None, cut: Cut, one: CutTable) -> str | None:

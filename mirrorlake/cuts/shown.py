@@ -10,14 +10,14 @@ What belongs here: which namespaces show which versions. What doesn't: how clone
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mirrorlake.cuts.clean_views import CutViews, drop_views
 from mirrorlake.cuts.config import AT_CUT
-from mirrorlake.cuts.ledger import Cut, CutTable
+from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
 from mirrorlake.cuts.tags import layers_of, remove_tags, tag_versions
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
@@ -78,12 +78,21 @@ def show_newest(workspace: Workspace, cut: Cut) -> ShownCut:
     views.withdraw()
     spaces = dict.fromkeys(name.namespace for name in sorted(views.names(), key=str))
     deduped = {f"{one.namespace}{AT_CUT}" for one in cut.tables if one.layer == "deduped"}
-    before = shown_versions(workspace.lake, deduped)
-    shown = _show(workspace, cut, AT_CUT, cut.tag, [*spaces])
+    former = _shown_before(workspace, {cut.source}) - set(_namespaces(cut, AT_CUT))
+    before = shown_versions(workspace.lake, deduped | former)
+    shown = _show(workspace, cut, AT_CUT, cut.tag, [*spaces], former)
     failpoint("cut.clones_moved")
     now = {Identifier(f"{one.namespace}{AT_CUT}", one.lake_table) for one in cut.tables}
     left = tuple(sorted(str(name) for name in before if name not in now))
     return replace(shown, without=views.write(), left=left)
+
+
+def _shown_before(workspace: Workspace, sources: Collection[str]) -> set[str]:
+    """The namespaces in which newest cuts of these sources may have clones, and no other's."""
+    mine, others = set[str](), set[str]()
+    for cut in Cuts(workspace.ledger).all():
+        (mine if cut.source in sources else others).update(_namespaces(cut, AT_CUT))
+    return mine - others
 
 
 def _refuse_strange(lake: Lake, name: Identifier) -> None:
@@ -145,6 +154,8 @@ def drop_clone_of_cut(workspace: Workspace, name: str) -> list[str]:
             remove_tags(workspace, contract, mine, f"clone_{name}")
         found += [o.namespace for o in mine if shown_tags(workspace.lake, f"{o.namespace}{suffix}")]
     if suffix == AT_CUT:
+        former = sorted(_shown_before(workspace, workspace.config.sources))
+        found += [one.removesuffix(AT_CUT) for one in former if shown_tags(workspace.lake, one)]
         found += drop_views(workspace, workspace.config)
     namespaces = [f"{namespace}{suffix}" for namespace in dict.fromkeys(found)]
     for namespace in namespaces:
@@ -193,7 +204,12 @@ def find_shown_otherwise(lake: Lake, cut: Cut) -> list[str]:
 
 
 def _show(
-    workspace: Workspace, cut: Cut, suffix: str, tag: str, also: Sequence[str] = ()
+    workspace: Workspace,
+    cut: Cut,
+    suffix: str,
+    tag: str,
+    also: Sequence[str] = (),
+    former: Collection[str] = (),
 ) -> ShownCut:
     wanted = [
         ShownVersion(
@@ -204,7 +220,7 @@ def _show(
         )
         for one in cut.tables
     ]
-    together = show_clones(workspace.lake, wanted, also)
+    together = show_clones(workspace.lake, wanted, [*also, *former])
     return ShownCut(tuple(dict.fromkeys([*_namespaces(cut, suffix), *also])), together)
 
 

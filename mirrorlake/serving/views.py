@@ -56,15 +56,20 @@ FOLLOWERS: Final[Seam[CleanFollower]] = Seam("clean views: followers")
 
 
 def make_clean_view(
-    workspace: Workspace, plan: ResolvedTable, later: list[Callable[[], None]] | None = None
+    workspace: Workspace,
+    plan: ResolvedTable,
+    later: list[Callable[[], None]] | None = None,
+    *,
+    is_new: bool = False,
 ) -> None:
     """The clean view; a table in its place makes way for it.
 
     Args:
         later: see `make_view`.
+        is_new: whether deduped is another table than the one that followers know.
     """
     wanted = clean_view(plan)
-    if workspace.ledger.definition(f"view {plan.clean}") != wanted.sql:
+    if is_new or workspace.ledger.definition(f"view {plan.clean}") != wanted.sql:
         for follower in FOLLOWERS:  # before: they never show more than clean does
             follower.renew(workspace, plan.contract)
     make_view(workspace, plan.clean, wanted, over_table=True, later=later)

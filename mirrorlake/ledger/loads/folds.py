@@ -79,9 +79,10 @@ class Folds:
         with self._database.read() as connection:
             return connection.scalar(_DEFINITION, {"name": name})
 
-    def definitions(self, prefix: str) -> dict[str, str]:
-        """Every definition whose name begins so, by name."""
+    def definitions(self, prefix: str, within: str = "") -> dict[str, str]:
+        """Every definition whose name begins so, and has the other text in it, by name."""
         like = VIEWS.c.view_name.startswith(prefix, autoescape=True)
+        like = sa.and_(like, VIEWS.c.view_name.contains(within, autoescape=True))
         with self._database.read() as connection:
             rows = connection.execute(VIEWS.select().where(like)).all()
         return {row.view_name: row.definition for row in rows}

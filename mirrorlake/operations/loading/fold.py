@@ -102,6 +102,7 @@ class TableFold:
         self._counted: tuple[str, int] | None = None
         self._clean: Layer | None = None
         self._compared: set[str] = set()
+        self._is_new = False
 
     def write(self) -> None:
         """Write what the layers lack.
@@ -143,7 +144,7 @@ class TableFold:
             if self._clean is not None:
                 show_clean_table(workspace, plan, self._clean)
             else:
-                make_clean_view(workspace, plan, records)
+                make_clean_view(workspace, plan, records, is_new=self._is_new)
             keep_streamed(workspace, plan)
             fill_versions_table(workspace, plan, self._compared)
         failpoint("clean.committed")
@@ -168,10 +169,10 @@ class TableFold:
         if is_free(workspace, plan.deduped):
             seqs = fold_into_new(workspace, plan, layer, self._compared)
             if seqs is not None:
-                self._seqs = seqs
+                self._seqs, self._is_new = seqs, True
                 return
         layer = begin_layer(workspace, plan, layer)
-        new = layer.identifier != plan.deduped
+        self._is_new = new = layer.identifier != plan.deduped
         parts = (workspace, plan, layer, self._compared, None if new else self.staged)
         self._seqs = fold_layer(*parts)
         show_layer(workspace, plan, layer, plan.deduped)

@@ -221,7 +221,8 @@ class _Refold:
             hold_clean_view(workspace, plan)
         with suppress(LakeDamaged):
             hold_reshaped(workspace, plan)
-        layers = (self._remake(deduped_layer(plan)), self._remake_clean())
+        deduped = self._remake(deduped_layer(plan))
+        layers = (deduped, self._remake_clean(is_new=deduped.way == "table"))
         keep_streamed(workspace, plan)
         self._show_raw()
         return Refolded(
@@ -255,7 +256,7 @@ class _Refold:
         logger.info("table %s: %s made again (%s)", self._plan.name, layer.name, way)
         return self._summary(layer, damage, way)
 
-    def _remake_clean(self) -> Remade:
+    def _remake_clean(self, *, is_new: bool) -> Remade:
         workspace, plan = self._workspace, self._plan
         damage = find_damage(self._lake, plan.clean)
         ruled = damage is None or is_clean_as_ruled(workspace, plan)
@@ -273,7 +274,7 @@ class _Refold:
             show_clean_table(workspace, plan, layer)
             found = str(damage) if damage else None
             return replace(made, table=str(plan.clean), damage=found)
-        make_clean_view(workspace, plan)
+        make_clean_view(workspace, plan, is_new=is_new)
         found = str(damage) if damage else None
         return Remade("clean", str(plan.clean), found, "view", None, None)
 

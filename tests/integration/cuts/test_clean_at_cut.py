@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +15,9 @@ from click.testing import Result
 from mirrorlake.config import load_config
 from mirrorlake.cuts.ledger import Cuts
 from mirrorlake.cuts.make import CutTerms, MadeCut, make_cut
+from mirrorlake.cuts.shown import drop_clone_of_cut, show_newest
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.tables.views import read_view
+from mirrorlake.destinations.iceberg.tables.views import read_view, shown_schema
 from mirrorlake.errors import LakeError
 from mirrorlake.operations.loading.sync_tables import sync_tables
 from mirrorlake.serving import views
@@ -41,9 +44,10 @@ def people_for(sql: Sql, engine_for: EngineFor) -> Callable[..., Workspace]:
         "INSERT INTO copied VALUES (1)",
     )
 
-    def make(columns: Columns, **settings: Any) -> Workspace:
+    def make(columns: Columns, spaces: dict[str, str] | None = None, **settings: Any) -> Workspace:
         people = LOG | {"columns": columns} | settings
-        workspace = engine_for({"people": people, "copied": {"mode": "full", "key": ["id"]}})
+        tables = {"people": people, "copied": {"mode": "full", "key": ["id"]}}
+        workspace = engine_for(tables, namespaces=spaces)
         path = workspace.config.path
         path.write_text(path.read_text() + "\ncuts: {sources: {s: {at_cut: true}}}\n")
         return replace(workspace, config=load_config(path))
@@ -215,3 +219,71 @@ def test_what_a_cut_by_hand_takes_away_from_readers_is_said(
     assert people.lake.load(copied) is None
     made = command("cut", "s", "--json", workspace=people)
     assert json.loads(made.stdout)["shown"]["left"] == []
+
+
+def test_deduped_that_is_another_table_gives_the_cut_no_rules(
+    sql: Sql, place: Place, people_for: Callable[..., Workspace], command: Callable[..., Result]
+) -> None:
+    """Ids of its columns begin again: those of the cut's clone would have other columns' rules."""
+    first = cut_of(people_for({"email": {"pii": "drop"}}))
+    sql("ALTER TABLE people DROP COLUMN email")
+    people = people_for({"name": {"pii": "show"}})
+    synced(people)
+    assert "email" not in shown(place, clean(people))
+    deduped = people.lake.load(Identifier(people.config.tables[0].namespaces.deduped, "people"))
+    assert deduped is not None
+    Path(re.sub("^file:/+", "/", deduped.metadata_location)).unlink()
+    assert command("refold", "--damaged", workspace=people).exit_code == 0
+    # What shows nothing by wrong rules yet would with the next one that comes: it goes at once.
+    assert sql_of(people) == ""
+    ruled = people_for({"name": {"pii": "show"}, "born": {"pii": "null"}})
+    synced(ruled)
+    assert sql_of(ruled) == ""
+    assert EMAIL not in command("at", first.cut.name, workspace=ruled).output
+    cut_of(ruled)
+    assert shown(place, clean(ruled)).keys() == {"id", "name", "born", "note"}
+
+
+def test_types_that_changed_since_the_cut(sql: Sql, people_for: Callable[..., Workspace]) -> None:
+    """A wider one needs another view, of the same text. One that can't become the other is another
+    column's: it is left out until the next cut, and that is said."""
+
+    def types(name: Identifier) -> dict[str, str]:
+        """Of a view, by which Spark reads it, or of a table."""
+        schema = shown_schema(people.lake, name)
+        fields = schema.fields if schema is not None else ()
+        return {f.name: str(f.field_type) for f in fields if f.name in ("n", "note")}
+
+    sql("ALTER TABLE people ADD n INT DEFAULT 5", "UPDATE people SET note = '7'")
+    people = people_for({})
+    cut_of(people)
+    assert types(clean(people)) == {"n": "int", "note": "string"}
+    sql("ALTER TABLE people MODIFY n BIGINT, MODIFY note INT", "UPDATE people SET n = 5000000000")
+    done = [one.result for one in sync_tables(people, people.config.tables)]
+    words = [one.changed for one in done if one is not None]
+    assert types(clean(people)) == {"n": "int"}
+    assert any(f"view {clean(people)} shows no note any more" in one for one in words), words
+    cut_of(people)
+    assert types(clean(people)) == {"n": "long", "note": "int"}
+
+
+def test_views_that_no_rule_of_now_makes_go(people_for: Callable[..., Workspace]) -> None:
+    """Clean has another namespace: in the same sync. Its table left the contract: with the names of
+    the newest cut, and with the next cut."""
+    people = people_for({})
+    cut_of(people)
+    before = clean(people)
+    ruled = people_for({"email": {"pii": "mask"}}, {"clean": f"z{before.namespace}"})
+    synced(ruled)
+    assert read_view(people.lake, before) is None
+    cut = cut_of(ruled).cut
+    after = clean(ruled)
+    assert read_view(people.lake, after) is not None
+    others = tuple(one for one in ruled.config.tables if one.table != "people")
+    left = replace(ruled, config=ruled.config.model_copy(update={"tables": others}))
+    assert after.namespace in drop_clone_of_cut(left, "at_cut")
+    assert read_view(people.lake, after) is None
+    show_newest(ruled, cut)
+    assert read_view(people.lake, after) is not None
+    show_newest(left, replace(cut, tables=()))
+    assert read_view(people.lake, after) is None
