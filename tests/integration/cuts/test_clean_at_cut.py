@@ -210,8 +210,10 @@ def test_what_a_cut_by_hand_takes_away_from_readers_is_said(
     people = people_for({})
     made = command("cut", "s", "--prove", "--lock", "--others", "--json", workspace=people)
     found = json.loads(made.stdout)
-    assert (made.exit_code, found["near"], found["shown"]["left"]) == (0, {}, [])
+    assert (made.exit_code, found["near"]) == (0, {})
     copied = Identifier(f"{people.config.tables[0].namespaces.deduped}__at_cut", "copied")
+    # What other tests' cuts of this source have shown goes: no table of this contract makes it.
+    assert not [one for one in found["shown"]["left"] if one.startswith(copied.namespace)]
     assert people.lake.load(copied) is not None
     # By hand, without: it says what its readers miss.
     made = command("cut", "s", workspace=people)
