@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -25,6 +25,7 @@ from mirrorlake.cuts.make import CutTerms, MadeCut, make_cut
 from mirrorlake.cuts.published import drop_gone, publish_cut
 from mirrorlake.errors import BigQueryError
 from mirrorlake.failpoints import OF_BIGQUERY, OF_NAMED_VERSIONS
+from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.sync_tables import sync_tables
 from mirrorlake.operations.publishers import PublishedVersions
 from mirrorlake.workspace import Workspace
@@ -42,7 +43,7 @@ def said(_: str) -> None: ...
 
 
 @pytest.fixture
-def bank_for(sql: Sql, mirror: Callable[..., Workspace]) -> Callable[..., Workspace]:
+def bank_for(sql: Sql, mirror: Callable[..., Workspace]) -> Iterator[Callable[..., Workspace]]:
     """Two tables whose sums add up to 2,000, with the e-mail of each account's owner, in a source
     whose cuts are to be in BigQuery."""
     for name in BANK:
@@ -50,6 +51,8 @@ def bank_for(sql: Sql, mirror: Callable[..., Workspace]) -> Callable[..., Worksp
             f"CREATE TABLE {name} (id INT PRIMARY KEY, amount INT NOT NULL, email VARCHAR(40))",
             f"INSERT INTO {name} SELECT seq, 100, '{EMAIL}' FROM seq_1_to_10",
         )
+
+    ledgers = list[Ledger]()
 
     def make(columns: dict[str, Any], **settings: Any) -> Workspace:
         workspace = mirror({name: LOG | {"columns": columns} | settings for name in BANK})
@@ -59,9 +62,14 @@ def bank_for(sql: Sql, mirror: Callable[..., Workspace]) -> Callable[..., Worksp
         for cut in Cuts(workspace.ledger).all("s"):  # of other tests
             if not mine & {*cut.names}:
                 Cuts(workspace.ledger).forget(cut.name)
+        ledgers.append(workspace.ledger)
         return replace(workspace, config=load_config(path))
 
-    return make
+    yield make
+    # The ledger is many tests', most of which have no BigQuery to take tables away from.
+    for ledger in ledgers:
+        for one in VersionsThere(ledger).all():
+            VersionsThere(ledger).forget(one)
 
 
 @pytest.fixture
