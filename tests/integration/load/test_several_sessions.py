@@ -6,6 +6,7 @@ MySQL is read and compared by the oracle, which shares no code with the engine.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -76,6 +77,7 @@ def still(monkeypatch: pytest.MonkeyPatch) -> None:
     def patiently(connection: Any) -> Still | None:
         for _ in range(50):
             found = honest(connection)
+            time.sleep(0.2)  # a server goes on for a while after a statement: purge, flushes
             if found is not None and found.lasts(connection):
                 return found
         return None
