@@ -45,6 +45,15 @@ class CutCheck:
     words: str
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
+    def as_result(self) -> dg.AssetCheckResult:
+        """The same as Dagster has it."""
+        return dg.AssetCheckResult(
+            passed=self.passed,
+            severity=self.severity,
+            description=self.words,
+            metadata=self.metadata,
+        )
+
 
 def build_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
     """All of them, for each source with cuts."""
@@ -70,12 +79,7 @@ def _check(source: str, tables: Sequence[MirroredTable], name: str) -> dg.AssetC
         with dagster_errors():
             cuts = Cuts(names.resources(context).ledger.ledger).all(source)
         found = VERDICTS[name](cuts[-1] if cuts else None, followed)
-        return dg.AssetCheckResult(
-            passed=found.passed,
-            severity=found.severity,
-            description=found.words,
-            metadata=found.metadata,
-        )
+        return found.as_result()
 
     return check
 
@@ -100,12 +104,7 @@ def _still(source: str, tables: Sequence[MirroredTable]) -> dg.AssetChecksDefini
             if again is not None and again.failures:
                 raise again.failures[0][1]  # that it could not be looked at is no verdict
         found = still_verdict(cuts[-1], again) if again is not None else _NONE
-        return dg.AssetCheckResult(
-            passed=found.passed,
-            severity=found.severity,
-            description=found.words,
-            metadata=found.metadata,
-        )
+        return found.as_result()
 
     return check
 

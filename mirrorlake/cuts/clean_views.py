@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Final
 
 from mirrorlake.config import Config, TableContract
-from mirrorlake.cuts.config import AT_CUT
+from mirrorlake.cuts.config import AT_CUT, shown_as
 from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
@@ -75,7 +75,7 @@ def _columns_in(table: LakeTable, version: int | None) -> LakeSchema | None:
 
 def view_of(contract: TableContract) -> Identifier:
     """The view that shows a table's clean at the newest cut."""
-    return _shown_as(clean_of(contract))
+    return shown_as(clean_of(contract))
 
 
 class CleanAtCut:
@@ -147,7 +147,7 @@ def _drop_left(workspace: Workspace, sources: Collection[str]) -> list[Identifie
     if not found:
         return []
     others = {
-        _shown_as(one.identifier).sql
+        shown_as(one.identifier).sql
         for cut in Cuts(workspace.ledger).all()
         if cut.source not in sources
         for one in cut.tables
@@ -162,11 +162,7 @@ def _drop_left(workspace: Workspace, sources: Collection[str]) -> list[Identifie
 
 
 def _clone_of(contract: TableContract) -> Identifier:
-    return _shown_as(deduped_of(contract))
-
-
-def _shown_as(name: Identifier) -> Identifier:
-    return Identifier(f"{name.namespace}{AT_CUT}", name.name)
+    return shown_as(deduped_of(contract))
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,16 @@ from mirrorlake.config.contract import TableContract
 from mirrorlake.config.fields import Duration, Findings, Section, nearest
 from mirrorlake.config.sections.added import AddedSection, added_sections
 from mirrorlake.config.sections.contract_file import ConfigSections
+from mirrorlake.destinations.base import Identifier
 
 _Found = Iterator[tuple[tuple[str | int, ...], str]]
 AT_CUT = "__at_cut"
 """What the namespaces end with that show a source's newest cut."""
+
+
+def shown_as(name: Identifier) -> Identifier:
+    """What shows a lake table at its source's newest cut."""
+    return Identifier(f"{name.namespace}{AT_CUT}", name.name)
 
 
 class SourceCuts(Section):

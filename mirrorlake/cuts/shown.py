@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mirrorlake.cuts.clean_views import CutViews, drop_views
-from mirrorlake.cuts.config import AT_CUT
+from mirrorlake.cuts.config import AT_CUT, shown_as
 from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
 from mirrorlake.cuts.tags import layers_of, remove_tags, tag_versions
 from mirrorlake.destinations.base import Identifier
@@ -82,7 +82,7 @@ def show_newest(workspace: Workspace, cut: Cut) -> ShownCut:
     before = shown_versions(workspace.lake, deduped | former)
     shown = _show(workspace, cut, AT_CUT, cut.tag, [*spaces], former)
     failpoint("cut.clones_moved")
-    now = {Identifier(f"{one.namespace}{AT_CUT}", one.lake_table) for one in cut.tables}
+    now = {shown_as(one.identifier) for one in cut.tables}
     left = tuple(sorted(str(name) for name in before if name not in now))
     return replace(shown, without=views.write(), left=left)
 
@@ -192,7 +192,7 @@ def find_shown_otherwise(lake: Lake, cut: Cut) -> list[str]:
         return []
     found = list[str]()
     for one in cut.tables:
-        name = Identifier(f"{one.namespace}{AT_CUT}", one.lake_table)
+        name = shown_as(one.identifier)
         tag, version = there.get(name, ("", None))
         if not tag:
             found.append(f"{name} is not there")

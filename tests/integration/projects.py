@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -26,7 +27,9 @@ from mirrorlake.errors import MirrorlakeError
 from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
+from tests.integration.contract_files import write_contract
 from tests.soak.runs import Order, Runner
+from tests.support.rest_catalog import CREDENTIAL, RestCatalogServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +57,23 @@ class SparkBeside(LazySpark):
 
 
 Sessions = dict[str, SparkBeside]
+
+
+@contextmanager
+def place_behind_rest(place: Place, catalog: RestCatalogServer) -> Iterator[Place]:
+    """A lake whose catalog a REST server keeps, in the JVM of the tests' one."""
+    rows = Path(str(catalog.catalog.properties["uri"]).removeprefix("sqlite:///"))
+    properties = {
+        "credential": "${env:CATALOG_CREDENTIAL}",
+        "oauth2-server-uri": f"{catalog.uri}/v1/oauth/tokens",
+    }
+    settings = {"warehouse": "lake", "catalog": {"uri": catalog.uri, "properties": properties}}
+    path = rows.parent / "mirrorlake.yaml"
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("CATALOG_CREDENTIAL", CREDENTIAL)
+        config = load_config(write_contract(path, 1, {}, lake=settings))
+        spark = SparkBeside(config, place.spark)
+        yield Place(rows.parent, Lake(config.lake), spark, settings, rows.name)
 
 
 def share_jvm(place: Place, monkeypatch: pytest.MonkeyPatch) -> Sessions:

@@ -4,23 +4,19 @@ have of files of SQLite. No database names the metadata files here: each table i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from demo.embedded import EmbeddedServer
 from demo.mariadb import MariaDB
-from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.lake import Lake
 from tests.integration.conftest import Place, share_session
-from tests.integration.contract_files import write_contract
 from tests.integration.hands import Hand, LakePart, out_of_catalog
 from tests.integration.operations import test_hands as by_table
 from tests.integration.operations.test_hands import WINDOWS, World, make_world
 from tests.integration.operations.test_hands_of_kinds import CASES, KINDS, assert_put_right
-from tests.integration.projects import SparkBeside
-from tests.support.rest_catalog import CREDENTIAL, RestCatalogServer, running_catalog
+from tests.integration.projects import place_behind_rest
+from tests.support.rest_catalog import RestCatalogServer, running_catalog
 
 Sql = Callable[..., Any]
 pytestmark = pytest.mark.timeout(1200)
@@ -40,18 +36,8 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalogSer
 @pytest.fixture(scope="module")
 def place(place: Place, catalog: RestCatalogServer) -> Iterator[Place]:
     """A lake behind a REST server, in the JVM of the tests' one."""
-    rows = Path(str(catalog.catalog.properties["uri"]).removeprefix("sqlite:///"))
-    properties = {
-        "credential": "${env:CATALOG_CREDENTIAL}",
-        "oauth2-server-uri": f"{catalog.uri}/v1/oauth/tokens",
-    }
-    settings = {"warehouse": "lake", "catalog": {"uri": catalog.uri, "properties": properties}}
-    path = rows.parent / "mirrorlake.yaml"
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("CATALOG_CREDENTIAL", CREDENTIAL)
-        config = load_config(write_contract(path, 1, {}, lake=settings))
-        spark = SparkBeside(config, place.spark)
-        yield Place(rows.parent, Lake(config.lake), spark, settings, rows.name)
+    with place_behind_rest(place, catalog) as behind:
+        yield behind
 
 
 @pytest.fixture

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
-from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.cuts.test_cuts import BANK, TOTAL, bank, transfers
 from tests.integration.operations.test_follow_log import assert_equal, sync_all
 from tests.integration.operations.test_one_moment import Reader, branches, read_by, synced
-from tests.integration.projects import SparkBeside
-from tests.support.rest_catalog import CREDENTIAL, RestCatalogServer, running_catalog
+from tests.integration.projects import place_behind_rest
+from tests.support.rest_catalog import RestCatalogServer, running_catalog
 
 pytestmark = pytest.mark.timeout(1200)
 Sql = Callable[..., Any]
@@ -40,18 +38,8 @@ def catalog(
 
 @pytest.fixture
 def place(place: Place, catalog: RestCatalogServer) -> Iterator[Place]:
-    rows = Path(str(catalog.catalog.properties["uri"]).removeprefix("sqlite:///"))
-    properties = {
-        "credential": "${env:CATALOG_CREDENTIAL}",
-        "oauth2-server-uri": f"{catalog.uri}/v1/oauth/tokens",
-    }
-    settings = {"warehouse": "lake", "catalog": {"uri": catalog.uri, "properties": properties}}
-    path = rows.parent / "mirrorlake.yaml"
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("CATALOG_CREDENTIAL", CREDENTIAL)
-        config = load_config(write_contract(path, 1, {}, lake=settings))
-        spark = SparkBeside(config, place.spark)
-        yield Place(rows.parent, Lake(config.lake), spark, settings, rows.name)
+    with place_behind_rest(place, catalog) as behind:
+        yield behind
 
 
 @pytest.fixture
