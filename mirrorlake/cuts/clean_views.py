@@ -20,7 +20,7 @@ from mirrorlake.cuts.config import AT_CUT, shown_as
 from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
-from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
+from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable, table_at
 from mirrorlake.destinations.iceberg.tables.views import LakeView
 from mirrorlake.errors import LakeDamaged, LakeError, MirrorlakeError
 from mirrorlake.failpoints import failpoint
@@ -65,12 +65,8 @@ def clean_of_cut(
 
 def _columns_in(table: LakeTable, version: int | None) -> LakeSchema | None:
     """The columns of a version of a table; None where it has no such version."""
-    if version is None:
-        return table.schema()
-    snapshot = table.snapshot_by_id(version)
-    if snapshot is None:
-        return None
-    return table.schemas()[snapshot.schema_id] if snapshot.schema_id is not None else table.schema()
+    found = table if version is None else table_at(table, version)
+    return found.schema() if found is not None else None
 
 
 def view_of(contract: TableContract) -> Identifier:
@@ -138,8 +134,10 @@ def _lost(there: LakeView | LakeDamaged, clone: LakeTable, deduped: LakeTable) -
 def _drop_left(workspace: Workspace, sources: Collection[str]) -> list[Identifier]:
     """Take away the views of newest cuts of these sources that no table of the contract makes any
     more: no rule of now holds for them. Those that went."""
-    made = {view_of(one) for one in workspace.config.tables if one.clean == "view"}
     known = workspace.ledger.definitions("view ", f"{AT_CUT}.")
+    if not known:
+        return []  # as for nearly every clean view that is made: it asks no further
+    made = {view_of(one) for one in workspace.config.tables if one.clean == "view"}
     found = {
         Identifier(*name.removeprefix("view ").split(".", 1)): sql for name, sql in known.items()
     }
