@@ -1,4 +1,4 @@
-"""The report as an asset: materialised, it writes the page anew and shows what it says."""
+"""The report as an asset: materializing it rewrites the page and shows the page's figures."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -72,6 +72,6 @@ def published_reads(ledger: Ledger, cut: Cut) -> dict[str, dict[str, str]]:
     for publisher in PUBLISHERS:
         for one in publisher.named(ledger).get(cut.name, ()):
             words = one.reads or "nobody may read it by the rules of now"
-            text = words if one.there else "it is not there yet: the next cut goes on with it"
+            text = words if one.there else "it is not there yet: the next cut publishes it"
             found.setdefault(one.table, {})[publisher.title] = text
     return found

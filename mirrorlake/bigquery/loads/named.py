@@ -199,7 +199,7 @@ def _runs(name: str) -> BigQueryError:
     return BigQueryError(
         f"table {name}: its jobs run in BigQuery for longer than `bigquery.wait`",
         table=name,
-        next_step="The next cut goes on with them",
+        next_step="The next cut publishes them",
     )
 
 
