@@ -37,6 +37,8 @@ OF_DELTAS = ("copy.compared", "copy.indexed", "delta.found", "delta.proved")
 """On the way of a full copy that writes what changed, beside those of every load."""
 OF_COPIED_FILES = ("fold.copied",)
 """Between the copies of a load's files and the commit that shows them in a layer."""
+OF_SMALL_FOLDS = ("fold.rewritten",)
+"""Between the file of a small layer that is written again and the commit that shows it."""
 OF_CARRIED_ROWS = ("chunk.carried",)
 """On the way of a first load that takes rows from deduped."""
 OF_SNAPSHOTS = (

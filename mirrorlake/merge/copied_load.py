@@ -44,7 +44,7 @@ def copied_load(
     table = table_to_make(creation) if creation else workspace.lake.load(layer.identifier)
     if raw is None or table is None or not _is_whole(plan, load):
         return None
-    if not _is_as_stored(plan, layer, raw) or not shares_ids(raw, table):
+    if not is_as_stored(plan, layer, raw) or not shares_ids(raw, table):
         return None
     if not table.spec().is_unpartitioned():
         return None  # other hands may have given it partitions
@@ -76,7 +76,7 @@ def _is_whole(plan: ResolvedTable, load: Load) -> bool:
     )
 
 
-def _is_as_stored(plan: ResolvedTable, layer: Layer, raw: LakeTable) -> bool:
+def is_as_stored(plan: ResolvedTable, layer: Layer, raw: LakeTable) -> bool:
     """Whether the layer's columns are all of raw's, without a conversion or a rule: what a rule
     drops would stand in the file."""
     wanted = wanted_types(plan)

@@ -18,6 +18,7 @@ from functools import partial
 from mirrorlake.destinations.base import MAIN, Identifier
 from mirrorlake.destinations.iceberg.commits.commit import FOLDED, folded_through, was_overtaken
 from mirrorlake.destinations.iceberg.commits.copied_files import CopiedFiles, copy_rows
+from mirrorlake.destinations.iceberg.commits.rewritten_rows import rewrite_rows
 from mirrorlake.destinations.iceberg.commits.shown_together import StagedVersion
 from mirrorlake.destinations.iceberg.metadata.statistics import most_rows
 from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable
@@ -51,6 +52,7 @@ from mirrorlake.merge.reshape import (
     record_as_made,
     reshape_layer,
 )
+from mirrorlake.merge.small_fold import SmallFold, is_small, small_fold
 from mirrorlake.merge.staging import StagedLayers, branch_sql, drop_stale, new_branch
 from mirrorlake.merge.statements import Layer
 from mirrorlake.schema.own_columns import DELETED_AT
@@ -246,7 +248,7 @@ def folds_by_spark(workspace: Workspace, plan: ResolvedTable) -> bool:
     table = workspace.lake.load(plan.deduped)
     filled = table is not None and table.current_snapshot() is not None
     replaced = plan.contract.copies and plan.table.estimated_rows <= SMALL_COPY
-    return filled and not replaced
+    return filled and not replaced and not is_small(workspace, plan, table)
 
 
 def ensure_layer(
@@ -340,6 +342,11 @@ def _write(
         files = copied_load(workspace, plan, layer, todo.alone)
         if files is not None:
             return _copy(workspace, layer, files, todo, target)
+    # A copy of all rows says by what it lacks that it is gone.
+    alone = whole or copied
+    small = small_fold(workspace, plan, layer, todo, whole=alone) if plan.key else None
+    if small is not None:
+        return _rewrite(workspace, layer, small, todo, target)
     if whole:
         overwritten = OverwriteTarget(target.sql, target.at)
         scan = overwrite(workspace, plan, layer, todo, overwritten)
@@ -357,6 +364,17 @@ def _write(
         merge_changes(workspace, plan, layer, changes, todo, target.sql)
     flush_commits(workspace.lake.load(layer.identifier), target.at, target.branch)
     return scan
+
+
+def _rewrite(
+    workspace: Workspace, layer: Layer, small: SmallFold, todo: Todo, target: _Target
+) -> Scan:
+    if not small.same:
+        workspace.check_lease()
+        through = {FOLDED: str(max(todo.held))}
+        parts = (small.held, small.rows, layer.identifier, target.at, through)
+        rewrite_rows(workspace.lake, *parts, target.branch)
+    return Scan(small.read)
 
 
 def _copy(

@@ -36,7 +36,7 @@ from mirrorlake.errors import CommitConflict, CommitUnknown, LakeDamaged
 from mirrorlake.failpoints import failpoint
 
 COPIED = "mirrorlake.copied"
-"""On a commit whose files are copies: a name of this one copying, to find the commit by."""
+"""On a commit that gave a table all its files anew: a name of this one, to find the commit by."""
 _BLOCK = 4 * 2**20
 _AT_ONCE = 2
 _COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
@@ -86,7 +86,7 @@ def copy_rows(
     """
     target, token = copied.target, uuid.uuid4().hex
     if head_shown(target, branch) != at:
-        raise _conflict(identifier)
+        raise conflict(identifier)
     begun: list[str] = []
 
     def copy(number: int) -> str:
@@ -100,7 +100,10 @@ def copy_rows(
         with lake.translated(identifier), ThreadPoolExecutor(_AT_ONCE, "copy") as pool:
             paths = list(pool.map(copy, range(len(copied.files))))
         failpoint("fold.copied")
-        _commit(lake, identifier, copied, paths, {**properties, COPIED: token}, branch)
+        originals = (file for file, _ in copied.files)
+        files = [_as_of(target, *pair) for pair in zip(originals, paths, strict=True)]
+        change = FilesReplaced(target, copied.held, tuple(files), copied.creation)
+        replace_files(lake, identifier, change, {**properties, COPIED: token}, branch)
     except CommitUnknown:
         raise  # they may be the table's by now
     except BaseException:
@@ -109,14 +112,41 @@ def copy_rows(
     return sum(file.file_size_in_bytes for file, _ in copied.files)
 
 
-def _commit(
+@dataclass(frozen=True)
+class FilesReplaced:
+    """Data files that take the place of all of a table's.
+
+    Attributes:
+        target: the table, as it was loaded when this was decided.
+        held: its files.
+        files: those that take their place; they are in its folder.
+        creation: what makes the target, where it is not there yet.
+    """
+
+    target: Table
+    held: tuple[DataFile, ...]
+    files: tuple[DataFile, ...]
+    creation: CreateTableTransaction | None = None
+
+
+def replace_files(
     lake: Connection,
     identifier: Identifier,
-    copied: CopiedFiles,
-    paths: list[str],
-    properties: dict[str, str],
+    change: FilesReplaced,
+    properties: Mapping[str, str],
     branch: str,
 ) -> None:
+    """Make the commit by which a table holds these files and no others.
+
+    Args:
+        properties: of the new snapshot; what `COPIED` names must be of this commit alone.
+
+    Raises:
+        CommitConflict: the table was changed since it was loaded; nothing of this is visible.
+        CommitUnknown: nobody said whether it was made.
+        LakeError: the catalog or the storage failed; the table is as it was.
+    """
+
     def landed() -> bool:
         table = lake.load(identifier)
         head = head_shown(table, branch) if table is not None else None
@@ -125,15 +155,15 @@ def _commit(
         )
 
     with (
-        lake.committing(identifier, landed, lambda: _conflict(identifier)),
-        copied.creation or copied.target.transaction() as transaction,
+        lake.committing(identifier, landed, lambda: conflict(identifier)),
+        change.creation or change.target.transaction() as transaction,
     ):
-        update = transaction.update_snapshot(properties, branch=branch)
-        producer = update.overwrite() if copied.held else update.fast_append()
-        for file in copied.held:
+        update = transaction.update_snapshot({**properties}, branch=branch)
+        producer = update.overwrite() if change.held else update.fast_append()
+        for file in change.held:
             producer.delete_data_file(file)
-        for (file, _), path in zip(copied.files, paths, strict=True):
-            producer.append_data_file(_as_of(copied.target, file, path))
+        for file in change.files:
+            producer.append_data_file(file)
         producer.commit()
 
 
@@ -194,9 +224,10 @@ def table_to_make(creation: CreateTableTransaction) -> Table:
     return Table(staged.name(), metadata, staged.metadata_location, staged.io, staged.catalog)
 
 
-def _conflict(identifier: Identifier) -> CommitConflict:
+def conflict(identifier: Identifier) -> CommitConflict:
+    """What to raise where a table is not as it was when it was decided to write it."""
     return CommitConflict(
-        f"lake table {identifier} was changed while its rows were copied",
+        f"lake table {identifier} was changed while its rows were written",
         table=str(identifier),
         next_step="Nothing of this is visible: sync again",
         retryable=True,

@@ -1,0 +1,167 @@
+"""A fold of few rows into a small layer without Spark: both are read here, and the layer is written
+again as a whole.
+
+It is the rule of `mirrorlake.merge.row_sql.ranks` and of the MERGE in
+`mirrorlake.merge.statements`, for layers whose columns are raw's as they are. A row is never taken
+apart: only keys are looked at, and rows that stay or come are written as they were read.
+
+What belongs here: which tables are folded so, and which rows are left. What doesn't: the commit
+(`mirrorlake.destinations.iceberg.commits.rewritten_rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as _compute
+
+from mirrorlake.destinations.base import Condition
+from mirrorlake.destinations.iceberg.commits.rewritten_rows import (
+    HeldFiles,
+    held_files,
+    read_whole,
+)
+from mirrorlake.destinations.iceberg.metadata.statistics import most_rows
+from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.merge.copied_load import is_as_stored
+from mirrorlake.merge.fold_plan import Todo
+from mirrorlake.merge.statements import Layer, flags, unplaced_key
+from mirrorlake.schema.own_columns import DELETED, EVENT, SEQ
+from mirrorlake.table.resolve import ResolvedTable
+from mirrorlake.workspace import Workspace
+
+pc: Any = _compute  # its functions are made at import: type checkers see none of them
+
+BYTES: Final = 4 * 2**20
+"""A larger layer is left to Spark, which writes what changed: each fold here writes all of it."""
+_AS_NUMBERS: Final[Mapping[str, pa.DataType]] = {
+    # Python has no day before year 1.
+    "date": pa.int32(),
+    "timestamp": pa.int64(),
+    "timestamptz": pa.int64(),
+}
+_KEYS: Final = ("int", "long", "string", "binary", "decimal", *_AS_NUMBERS)
+"""Types of which one value has one stored form, and two keys of the server have two."""
+
+_Key: TypeAlias = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class SmallFold:
+    """A layer written again.
+
+    Attributes:
+        held: what it holds.
+        rows: what it is to hold.
+        read: bytes of the files that were read.
+        same: whether these are the rows that it holds.
+    """
+
+    held: HeldFiles
+    rows: pa.Table
+    read: int
+    same: bool
+
+
+def is_small(
+    workspace: Workspace, plan: ResolvedTable, layer: LakeTable | None, rows: int = 0
+) -> bool:
+    """Whether so many rows are folded here into a layer, as far as its snapshot and the contract
+    say."""
+    held = most_rows(layer) if layer is not None else None
+    limit = workspace.config.spark.folds_from
+    return held is not None and max(held, rows) < limit and _has_plain_key(plan)
+
+
+def small_fold(
+    workspace: Workspace, plan: ResolvedTable, layer: Layer, todo: Todo, *, whole: bool
+) -> SmallFold | None:
+    """What a layer is to hold after these loads; None where Spark has to fold them.
+
+    Args:
+        whole: whether it is written from these loads alone, whatever it holds.
+
+    Raises:
+        LakeError: the catalog or the storage failed, or a file can't be read.
+    """
+    lake = workspace.lake
+    raw, table = lake.load(plan.raw), lake.load(layer.identifier)
+    if raw is None or table is None or not is_small(workspace, plan, table, todo.rows):
+        return None
+    if any(load.raw_table != plan.raw.name for load in todo.loads):
+        return None  # rows of another version are converted
+    names = layer.names
+    if not is_as_stored(plan, layer, raw) or {f.name for f in table.schema().fields} != {*names}:
+        return None
+    held = held_files(lake, table)
+    if held is None or held.bytes > BYTES:
+        return None
+    seqs = [load.seq for load in todo.loads]
+    own = [SEQ, DELETED, *({EVENT} & {field.name for field in raw.schema().fields})]
+    observed = read_whole(lake, raw, [*names, *own], Condition(SEQ, min(seqs), max(seqs)))
+    observed = observed.filter(pc.is_in(observed[SEQ], pa.array(seqs, pa.int64())))
+    before = read_whole(lake, table, names)
+    if any(rows[key].null_count for rows in (observed, before) for key in plan.key):
+        return None  # to a MERGE it is the key of no row
+    newest, gone = _newest(plan, observed)
+    came = observed.take(pa.array([i for i in newest.values() if not gone[i]], pa.int64()))
+    came = came.select(names).cast(before.schema)
+    keys = list(_keys(plan, before))
+    stays = [not whole and key not in newest for key in keys]
+    rows = pa.concat_tables([before.filter(pa.array(stays, pa.bool_())), came])
+    same = not whole and len(todo.loads) == 1 and _is_same(plan, before, keys, stays, came)
+    return SmallFold(held, rows, held.bytes, same)
+
+
+def _has_plain_key(plan: ResolvedTable) -> bool:
+    """Whether keys are told apart by the values that are stored, and rows that MySQL deleted go."""
+    types = {e.name: e.iceberg.split("(")[0] for e in plan.columns}
+    return (
+        bool(plan.key)
+        and plan.entity is None
+        and not (plan.keeps_aliases or flags(plan) or unplaced_key(plan))
+        and all(types[name] in _KEYS for name in plan.key)
+    )
+
+
+def _newest(plan: ResolvedTable, rows: pa.Table) -> tuple[dict[_Key, int], list[bool]]:
+    """Which of these rows is each key's latest observation, and which rows are tombstones."""
+    gone: list[bool] = rows[DELETED].to_pylist()
+    seqs = rows[SEQ].to_pylist()
+    events = rows[EVENT].to_pylist() if EVENT in rows.column_names else [None] * len(seqs)
+    ignored = plan.contract.deletes == "ignore"
+    found: dict[_Key, int] = {}
+    order: dict[_Key, tuple[int, int]] = {}
+    for i, key in enumerate(_keys(plan, rows)):
+        if ignored and gone[i]:
+            continue
+        place = (seqs[i], events[i] or 0)
+        if key not in order or place > order[key]:
+            order[key], found[key] = place, i
+    return found, gone
+
+
+def _keys(plan: ResolvedTable, rows: pa.Table) -> Iterator[_Key]:
+    """The key of each row, as values that are equal where the lake's are."""
+    types = {e.name: e.iceberg.split("(")[0] for e in plan.columns}
+    columns = []
+    for name in plan.key:
+        kind, column = _AS_NUMBERS.get(types[name]), rows[name]
+        columns.append((column.cast(kind) if kind is not None else column).to_pylist())
+    return zip(*columns, strict=True)
+
+
+def _is_same(
+    plan: ResolvedTable, before: pa.Table, keys: list[_Key], stays: list[bool], came: pa.Table
+) -> bool:
+    """Whether the rows that go are those that come. Of columns with -0.0, Arrow can't say."""
+    if any(pa.types.is_floating(field.type) for field in before.schema):
+        return False
+    places = {key: i for i, key in enumerate(keys) if not stays[i]}
+    wanted = [places.get(key) for key in _keys(plan, came)]
+    if None in wanted or len(wanted) != stays.count(False):
+        return False
+    return before.take(pa.array(wanted, pa.int64())).equals(came)
