@@ -186,8 +186,8 @@ class SparkConfig(Section):
     driver_memory: str = Field(default="2g", pattern=r"^[1-9][0-9]*[kmgt]$")
     """Memory of the driver's JVM, like ``2g``."""
     folds_from: int = Field(default=20_000, ge=0)
-    """From how many rows on Spark folds: fewer, into a layer of fewer, are folded without it. 0: all
-    folds are Spark's."""
+    """From how many rows on Spark folds: fewer, into a layer of fewer, need none. 0: all folds are
+    Spark's."""
     conf: Properties = {}
     """Further Spark settings. A value may hold ``${env:NAME}``; one whose name says that it is a
     secret must. Settings on which exact values depend can't be changed."""

@@ -11,7 +11,7 @@ What belongs here: which tables are folded so, and which rows are left. What doe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -25,7 +25,7 @@ from mirrorlake.destinations.iceberg.commits.rewritten_rows import (
     read_whole,
 )
 from mirrorlake.destinations.iceberg.metadata.statistics import most_rows
-from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.model import LakeTable, snapshot_property
 from mirrorlake.merge.copied_load import is_as_stored
 from mirrorlake.merge.fold_plan import Todo
 from mirrorlake.merge.statements import Layer, flags, unplaced_key
@@ -37,14 +37,12 @@ pc: Any = _compute  # its functions are made at import: type checkers see none o
 
 BYTES: Final = 4 * 2**20
 """A larger layer is left to Spark, which writes what changed: each fold here writes all of it."""
-_AS_NUMBERS: Final[Mapping[str, pa.DataType]] = {
-    # Python has no day before year 1.
-    "date": pa.int32(),
-    "timestamp": pa.int64(),
-    "timestamptz": pa.int64(),
-}
-_KEYS: Final = ("int", "long", "string", "binary", "decimal", *_AS_NUMBERS)
-"""Types of which one value has one stored form, and two keys of the server have two."""
+MEMORY: Final = 64 * 2**20
+"""Loads that took more memory when they were read are left to Spark."""
+FILES: Final = 5_000
+"""Raw of more files than this takes long to look through here."""
+_KEYS: Final = ("int", "long", "string", "binary", "decimal")
+"""Types of which one value has one form here. Days and moments may have had no place in theirs."""
 
 _Key: TypeAlias = tuple[object, ...]
 
@@ -91,8 +89,12 @@ def small_fold(
     raw, table = lake.load(plan.raw), lake.load(layer.identifier)
     if raw is None or table is None or not is_small(workspace, plan, table, todo.rows):
         return None
+    if table.format_version != 2:
+        return None  # PyIceberg writes none other
     if any(load.raw_table != plan.raw.name for load in todo.loads):
         return None  # rows of another version are converted
+    if _files(raw) > FILES or _memory(todo) > MEMORY:
+        return None
     names = layer.names
     if not is_as_stored(plan, layer, raw) or {f.name for f in table.schema().fields} != {*names}:
         return None
@@ -118,13 +120,25 @@ def small_fold(
 
 def _has_plain_key(plan: ResolvedTable) -> bool:
     """Whether keys are told apart by the values that are stored, and rows that MySQL deleted go."""
-    types = {e.name: e.iceberg.split("(")[0] for e in plan.columns}
+    contract, types = plan.contract, {e.name: e.iceberg.split("(")[0] for e in plan.columns}
     return (
         bool(plan.key)
         and plan.entity is None
+        and (contract.replaces_all or not contract.copies)
         and not (plan.keeps_aliases or flags(plan) or unplaced_key(plan))
         and all(types[name] in _KEYS for name in plan.key)
     )
+
+
+def _files(table: LakeTable) -> int:
+    head = table.current_snapshot()
+    return int(snapshot_property(head, "total-data-files") or 0) if head is not None else 0
+
+
+def _memory(todo: Todo) -> int:
+    """Bytes of the loads' rows in memory; those of an interrupted run were not counted."""
+    receipts = [load.receipt for load in todo.loads]
+    return sum(max(r.read_bytes, 4 * r.bytes) if r else MEMORY for r in receipts)
 
 
 def _newest(plan: ResolvedTable, rows: pa.Table) -> tuple[dict[_Key, int], list[bool]]:
@@ -146,12 +160,7 @@ def _newest(plan: ResolvedTable, rows: pa.Table) -> tuple[dict[_Key, int], list[
 
 def _keys(plan: ResolvedTable, rows: pa.Table) -> Iterator[_Key]:
     """The key of each row, as values that are equal where the lake's are."""
-    types = {e.name: e.iceberg.split("(")[0] for e in plan.columns}
-    columns = []
-    for name in plan.key:
-        kind, column = _AS_NUMBERS.get(types[name]), rows[name]
-        columns.append((column.cast(kind) if kind is not None else column).to_pylist())
-    return zip(*columns, strict=True)
+    return zip(*(rows[name].to_pylist() for name in plan.key), strict=True)
 
 
 def _is_same(
