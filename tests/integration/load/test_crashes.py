@@ -28,6 +28,7 @@ from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import history
+from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
 from mirrorlake.errors import CommitConflict, LakeDamaged, LeaseHeld
 from mirrorlake.failpoints import (
     FAILPOINTS,
@@ -55,6 +56,7 @@ from mirrorlake.failpoints import (
     OF_RETENTION,
     OF_SHOWN_ONE_BY_ONE,
     OF_SHOWN_TOGETHER,
+    OF_SMALL_FOLDS,
     OF_SNAPSHOTS,
     OF_STREAMS,
     OF_SWAPS,
@@ -297,6 +299,7 @@ STEPS = [step for step in FAILPOINTS if not step.startswith(ELSEWHERE)]
 # each, and the command line right after a commit; `make test-full` at every step of every mode.
 _OFTEN = {
     "commit.after",
+    "clicks-fold.rewritten",
     *(f"cities-{step}" for step in ("commit.staged", "commit.proved")),
     *(f"cities-{step}" for step in ("branch.made", "branch.committed", "branch.proved")),
     "refold.beside-metadata-sync",
@@ -351,7 +354,7 @@ def test_the_command_line_killed(world: World, failpoint: str) -> None:
 # recorded (it replaced days, or the last copy), and a fold that nobody recorded.
 STEPS_OF_OTHER_MODES = [
     *(("visits", f) for f in ("chunk.written", "commit.after", "ledger.success", "fold.committed")),
-    ("clicks", "fold.committed"),
+    *(("clicks", f) for f in ("fold.rewritten", "fold.committed")),
     *(("cities", f) for f in ("chunk.written", "commit.before", "commit.after", "fold.committed")),
     # Staged, proved: nothing of it is visible until it is committed.
     *(("cities", f) for f in ("commit.staged", "commit.proved")),
@@ -421,11 +424,10 @@ def lose_the_ledger(world: World) -> None:
 
 
 def rebuild(world: World) -> dict[str, Any]:
-    workspace = world.workspace()
-    found = [
-        rebuild_table(workspace.ledger, workspace.lake, c, "rebuild")
-        for c in workspace.config.tables
-    ]
+    config = load_config(world.config)
+    ledger = Ledger(config.ledger.url)
+    lake = open_lake(config, ledger, lost_ledger=True)
+    found = [rebuild_table(ledger, lake, c, "rebuild") for c in config.tables]
     return {one.table.rsplit(".", 1)[1]: one for one in found}
 
 
@@ -634,6 +636,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
         (
             *(*FAILPOINTS, *OF_CARRIED_ROWS, *OF_DELTAS, *OF_SNAPSHOTS, *OF_LANDINGS, *OF_REFOLDS),
             *OF_COPIED_FILES,
+            *OF_SMALL_FOLDS,
             *OF_HIDING,
             *OF_SWAPS,
             *OF_TENANTS,

@@ -290,7 +290,7 @@ def test_a_copy_whose_commit_fails_leaves_no_file(
 ) -> None:
     sql(*CREATE)
     workspace = engine_for({"t": FULL})
-    monkeypatch.setattr(copied_files, "_commit", lambda *_: 1 / 0)
+    monkeypatch.setattr(copied_files, "replace_files", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         sync(workspace)
     space = workspace.config.table("t").namespaces.deduped
