@@ -37,7 +37,6 @@ GUIDES = {
     "cut": "cuts.md",
     "at": "cuts.md",
     "cuts": "cuts-running.md",
-    "clone-cut": "cuts-running.md#clones-that-stay",
     "records": "records.md",
     "rekey": "columns.md",
     "check": "proof.md",

@@ -7,6 +7,7 @@ Personal values are shown as keyed digests here too.
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import dagster as dg
@@ -212,10 +213,10 @@ def _command(contract: TableContract, report: Report) -> str:
     """What a person runs to repair these rows."""
     keys = report.ask.keys
     if isinstance(keys, Span) or report.ranges[0].range is None or keys == EVERYWHERE:
-        return f"mirrorlake repair {contract.name}"
+        return f"mirrorlake repair {quote(contract.name)}"
     low = "" if keys.lo is None else str(keys.lo)
     high = "" if keys.hi is None else str(keys.hi - 1)
-    return f"mirrorlake repair {contract.name} --keys {low}..{high}"
+    return f"mirrorlake repair {quote(contract.name)} --keys {low}..{high}"
 
 
 def _repaired(done: Repaired) -> dict[str, Any]:

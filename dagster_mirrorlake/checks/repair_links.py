@@ -3,6 +3,7 @@ config filled in; the config to paste; and the command that does the same.
 """
 
 import json
+import shlex
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -89,7 +90,9 @@ def repair_links(
     config, origin, url = run_config(job, contract), run.remote_job_origin, None
     if origin is not None:
         url = launchpad(origin.location_name, table.names.of(job), config, table.source_tag)
-    command = _COMMANDS[job].format(table=contract.name, first=contract.start or "1970-01-01")
+    command = _COMMANDS[job].format(
+        table=shlex.quote(contract.name), first=contract.start or "1970-01-01"
+    )
     return RepairLinks(job, config, url, command)
 
 

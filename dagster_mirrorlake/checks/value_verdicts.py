@@ -3,6 +3,7 @@ what looks personal."""
 
 from collections import Counter
 from datetime import date, timedelta
+from shlex import quote
 from typing import Any
 
 import dagster as dg
@@ -65,7 +66,7 @@ def _held_words(contract: TableContract, counts: Counts) -> str | None:
     return (
         f"MySQL no longer has {gone} of the mirror's {counts.lake_rows} rows, and shrink_limit "
         f"({limit:.0%}) stops a sweep that would remove so many. If MySQL should hold so few: "
-        f"`mirrorlake repair {contract.name} --deletes --accept-smaller`"
+        f"`mirrorlake repair {quote(contract.name)} --deletes --accept-smaller`"
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 import dagster as dg
@@ -114,7 +115,7 @@ def _refuse_lost(step: _Step, missed: Mapping[str, str]) -> None:
         raise ModelError(
             f"{key} can't be computed any more: {why} ({len(missed):,} of {len(step.scopes):,} "
             "partitions of this run)",
-            next_step=f"Leave them out: `mirrorlake show {name}` says which can be",
+            next_step=f"Leave them out: `mirrorlake show {quote(name)}` says which can be",
         )
     if step.absent:
         kept = f": it keeps partitions for {retention.text}" if retention is not None else ""

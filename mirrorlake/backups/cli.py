@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -134,7 +135,7 @@ def move(new: str, config_path: Path, as_json: bool, confirmed: bool) -> None:
     files = size if done.copied else "the files are there already, and are written where they are"
     say(f"{done.tables:,} lake tables and views; {files}")
     if not confirmed:
-        say(f"Nothing was moved: `mirrorlake lake move {new} --yes` does it.")
+        say(f"Nothing was moved: `mirrorlake lake move {quote(new)} --yes` does it.")
         return
     say(f"Now set lake.warehouse to {done.new.removeprefix('file://')}, then `mirrorlake sync`.")
     if done.copied:

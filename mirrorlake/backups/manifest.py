@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from shlex import quote
 
 from mirrorlake.destinations.iceberg.catalog.entries import CatalogEntry
 from mirrorlake.destinations.iceberg.storage.file_store import FileStore
@@ -89,8 +90,8 @@ def read_manifest(store: FileStore) -> BackupManifest:
             raise LakeError(
                 f"{store.root} is no backup itself; it has {plural(len(there), 'backup')}: "
                 f"{', '.join(there[::-1][:_LISTED])}",
-                next_step=f"Name one of them; `mirrorlake restore {store.root}/{there[-1]}` puts "
-                "back the newest",
+                next_step="Name one of them; `mirrorlake restore "
+                f"{quote(store.root)}/{there[-1]}` puts back the newest",
             ) from None
         raise LakeError(
             f"{store.root} is no complete backup: it has no {FILE}, which is written last",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 
 from mirrorlake.backups.project_parts import (
     OnStep,
@@ -340,7 +341,7 @@ def _copy(plan: _Plan, old: FileStore, new: FileStore, tell: OnStep) -> int:
 
 
 def _words(there: LakeConfig) -> str:
-    return f"`mirrorlake lake move {there.warehouse}`"
+    return f"`mirrorlake lake move {quote(there.warehouse)}`"
 
 
 def _absolute(place: str) -> str:

@@ -14,6 +14,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 
 import sqlalchemy as sa
 
@@ -133,7 +134,7 @@ def _begin(
 ) -> LakeIdentity:
     """What the lake says of itself until it is whole. Refuses what is there already, unless it is
     what this restore left when it was interrupted."""
-    words = f"`mirrorlake restore {store.root}`"
+    words = f"`mirrorlake restore {quote(store.root)}`"
     there = identity_in(lake_files)
     if there is not None and there.restored == _which(found):
         raise LakeError(

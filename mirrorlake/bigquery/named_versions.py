@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import sqlalchemy as sa
 
@@ -12,6 +13,9 @@ from mirrorlake.bigquery.api.names import BigQueryTable
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.database.database import waits_for_server
 from mirrorlake.ledger.tables import METADATA
+
+if TYPE_CHECKING:
+    from mirrorlake.bigquery.api.client import TableDescription
 
 NAMED_VERSIONS = sa.Table(
     "bigquery_named_versions",
@@ -39,8 +43,9 @@ class VersionThere:
         version: of deduped.
         state: ``pending`` until it is there as a whole with its views; ``leaving``: it is to be
             there no more.
-        form: its columns, as `mirrorlake.bigquery.loads.table_form` writes them; None: nothing was
-            made yet, so that what has its name is somebody else's.
+        form: its columns, as `mirrorlake.bigquery.loads.table_form` writes them; None: this ledger
+            made nothing yet, so that what has its name is somebody else's, unless it says that a
+            ledger that was lost made it.
         view: where readers read it; '' where nobody may.
         texts: of its views as they were made last, by kind; '' before.
     """
@@ -63,6 +68,20 @@ class VersionThere:
     def reads(self) -> str:
         """How readers read it, in BigQuery's SQL; '' where nobody may."""
         return f"SELECT * FROM `{self.view}`" if self.view else ""  # noqa: S608 - a name
+
+    def described(self, form: str) -> str:
+        """The description of its table in BigQuery, with these columns: the only thing that says
+        what it is once a ledger was lost."""
+        columns = sha256(form.encode()).hexdigest()[:16]
+        return f"{self._begins}version {self.version}, columns {columns}"
+
+    def made(self, found: TableDescription | None) -> bool:
+        """Whether what has the name of its table was made for it, by its description."""
+        return found is not None and found.words.startswith(self._begins)
+
+    @property
+    def _begins(self) -> str:
+        return f"Mirrorlake: {self.table} at {self.name}, "
 
     @property
     def loaded_as(self) -> str:

@@ -46,17 +46,19 @@ class _BigQuery(Publisher):
 
         return publish_all(config, published)
 
-    def begin_named(self, workspace: Workspace, name: str, versions: Mapping[str, int]) -> None:
-        project = self.address(workspace.config)
+    def begin_named(
+        self, config: Config, ledger: Ledger, name: str, versions: Mapping[str, int]
+    ) -> None:
+        project = self.address(config)
         found = {
             one.name: (
                 f"{project}.{one.namespaces.deduped}.{one.table}__at_{name}",
                 versions[one.name],
             )
-            for one in workspace.config.tables
+            for one in config.tables
             if one.in_bigquery and one.name in versions
         }
-        there = VersionsThere(workspace.ledger)
+        there = VersionsThere(ledger)
         if found or there.of(name):
             there.begin(name, found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 
 from mirrorlake.config import Config, Mirrored, load_config
 from mirrorlake.config.spelling import of_tenants
@@ -33,7 +34,7 @@ def refuse_tenants(config: Config, names: Iterable[str], instead: str) -> None:
         ConfigError: one is.
     """
     for table in config.split_tenants([*names]):
-        raise of_tenants(table.name, instead.format(table=table.name))
+        raise of_tenants(table.name, instead.format(table=quote(table.name)))
 
 
 def every_table(config: Config) -> list[Mirrored]:

@@ -21,12 +21,13 @@ from mirrorlake.cli.checking.proof import proof
 from mirrorlake.cli.checking.readers import readers
 from mirrorlake.cli.checking.refold import refold, rekey
 from mirrorlake.cli.checking.repair import repair
+from mirrorlake.cli.clones import clone
 from mirrorlake.cli.follow import follow
 from mirrorlake.cli.lake import lake
 from mirrorlake.cli.machine import doctor, warm
+from mirrorlake.cli.maintain import maintain
 from mirrorlake.cli.plans import plan
 from mirrorlake.cli.shapes import schema
-from mirrorlake.cli.snapshots import clone, maintain
 from mirrorlake.cli.status import status
 from mirrorlake.cli.sync import sync
 from mirrorlake.cli.tenants import tenants

@@ -19,11 +19,11 @@ ADDS = {
     },
     "clean views: followers": {"cuts": "mirrorlake.cuts.clean_views:FOLLOWER"},
     "check: others": {"cut": "mirrorlake.cuts.check_option:CUT_AGAIN"},
+    "clone: others": {"cut": "mirrorlake.cuts.clone_option:CUT_CLONE"},
     "models: read at": {"cuts": "mirrorlake.cuts.readable:ReadableCuts"},
     "commands: Prove and repair": {
         "cut": "mirrorlake.cuts.cli:cut",
         "cuts": "mirrorlake.cuts.cli:cuts",
         "at": "mirrorlake.cuts.cli:at",
-        "clone-cut": "mirrorlake.cuts.cli:clone_cut",
     },
 }

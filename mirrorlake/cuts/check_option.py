@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -95,7 +96,8 @@ def _print(cut: Cut, found: CutAgain) -> None:
     show.print_errors(found.failures)
     if found.verdict == "changed":
         step = (
-            f"Next: `mirrorlake cut {cut.source} --prove` makes a new one; this one stays as it is"
+            f"Next: `mirrorlake cut {quote(cut.source)} --prove` makes a new one; this one "
+            "stays as it is"
         )
         show.console.print(escape(step), highlight=False, soft_wrap=True)
 

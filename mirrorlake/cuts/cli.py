@@ -24,6 +24,7 @@ from mirrorlake.cuts.report import (
     NOT_IN_CUT,
     key_name,
     keys_sentence,
+    others_sentence,
     title_of,
 )
 from mirrorlake.errors import ConfigError
@@ -109,6 +110,8 @@ def _print_made(made: MadeCut, *, proved: bool) -> None:
         how = "" if made.shown.together else ", table by table"
         words = f"It is shown as {', '.join(made.shown.namespaces)}{how}"
         show.console.print(escape(words), highlight=False, soft_wrap=True)
+    if made.not_asked:
+        show.console.print(escape(others_sentence(made.not_asked)), soft_wrap=True)
     shown = made.shown or ShownCut((), together=True)
     for table, read in made.published.there.items():
         show.console.print(escape(f"{table}: {read}"), highlight=False, soft_wrap=True)
@@ -189,7 +192,7 @@ def cuts(config_path: Path, as_json: bool, drop: str | None, held: bool) -> None
                 raise ConfigError(
                     f"readers of the newest cut see cut {drop}: it is not dropped",
                     next_step="Make another one first; or, to have them see none: "
-                    "mirrorlake clone-cut --drop at_cut",
+                    "mirrorlake clone --drop at_cut",
                 )
             drop_cut(workspace, found)
             left = drop_gone(workspace)
@@ -223,44 +226,6 @@ def cuts(config_path: Path, as_json: bool, drop: str | None, held: bool) -> None
             *([f"{kept[one.name] / 1e6:,.2f}"] if held else []),
         )
     show.console.print(table)
-
-
-@click.command("clone-cut", short_help="Give the tables of a CUT names that stay.")
-@click.argument("cut", required=False)
-@click.argument("name", required=False)
-@show.config_option
-@show.json_option
-@click.option("--drop", help="Drop this clone instead.")
-def clone_cut(
-    cut: str | None, name: str | None, config_path: Path, as_json: bool, drop: str | None
-) -> None:
-    """Give the tables of CUT second names, in namespaces that end with __NAME, without copying a
-    row: for an audit, or a test database. They stay when the cut is dropped.
-
-    What is written to a clone is seen in the clone alone. Drop it with --drop, never with PURGE;
-    `--drop at_cut` drops the namespaces that show the newest cut.
-    """
-    from mirrorlake.cuts import shown
-    from mirrorlake.workspace import Workspace
-
-    config = open_contract(config_path)
-    if (drop is None) == (cut is None or name is None) or (drop and cut):
-        raise ConfigError(
-            "clone-cut needs a cut and a name, or --drop and a name",
-            next_step="mirrorlake clone-cut CUT NAME",
-        )
-    found = None if cut is None else _named(config, cut)
-    with Workspace.open(config) as workspace:
-        if found is None:
-            spaces = shown.drop_clone_of_cut(workspace, str(drop))
-        else:
-            spaces = list(shown.clone_cut(workspace, found, str(name)).namespaces)
-    if as_json:
-        show.print_json({"dropped" if drop else "namespaces": spaces})
-    else:
-        said = "dropped" if drop else f"show cut {cut}, until they are dropped"
-        text = f"{', '.join(spaces)}: {said}"
-        show.console.print(escape(text), highlight=False, soft_wrap=True)
 
 
 @click.command(short_help="Say how the tables of a CUT are read.")

@@ -82,6 +82,7 @@ class MadeCut:
     Attributes:
         left_out: tables that follow the log and are not in it → why.
         near: tables of other modes that were asked for, and are not in it → how far from it.
+        not_asked: tables of other modes, where they were not asked for.
         tries: how often a place was taken.
         shown: where readers of the newest cut see it; None where they don't.
         not_shown: why they keep the one before it; None where they see this one, or the section
@@ -96,6 +97,7 @@ class MadeCut:
     shown: ShownCut | None = None
     not_shown: str | None = None
     published: PublishedVersions = field(default_factory=PublishedVersions)
+    not_asked: tuple[str, ...] = ()
 
 
 class _MovedOn(Exception):
@@ -122,14 +124,16 @@ def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep)
         Cuts(workspace.ledger).refuse_taken(terms.name)
     with _alone(workspace, source, say):
         drop_old(workspace, source)
-        others = other_tables(workspace.config, source) if terms.others else []
+        of_other_modes = other_tables(workspace.config, source)
+        others = of_other_modes if terms.others else []
         say(f"syncing {plural(len(contracts) + len(others), 'table')}")
         failed = _sync(workspace, [*others, *contracts])
         making = _Making(workspace, source, terms, say, others)
         for number in range(1, TRIES + 1):
             made = making.attempt(contracts, failed, last=number == TRIES)
             if made is not None:
-                shown = _shown(workspace, MadeCut(*made, tries=number))
+                names = () if terms.others else tuple(one.name for one in of_other_modes)
+                shown = _shown(workspace, MadeCut(*made, tries=number, not_asked=names))
                 return replace(shown, published=publish_cut(workspace, shown.cut))
     raise AssertionError("unreachable")
 
@@ -276,7 +280,7 @@ class _Making:
             self.say(f"foreign keys: {len(seen.found)}")
         keys = check_keys(self.workspace, seen, cut.tables, moment.connection)
         self.cuts.add_keys(cut.name, keys)
-        begin_published(self.workspace, cut)
+        begin_published(self.workspace.config, self.workspace.ledger, cut)
         self.cuts.finish(cut.name)
         failpoint("cut.made")
         return replace(cut, foreign_keys=keys)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from mirrorlake.config import Config
 from mirrorlake.cuts.config import CutsConfig
 from mirrorlake.cuts.ledger import Cut, Cuts
 from mirrorlake.errors import MirrorlakeError
@@ -18,14 +19,14 @@ from mirrorlake.workspace import Workspace
 logger = logging.getLogger(__name__)
 
 
-def begin_published(workspace: Workspace, cut: Cut) -> None:
+def begin_published(config: Config, ledger: Ledger, cut: Cut) -> None:
     """Write down what of a cut is to be published, before it is listed: whoever dies then leaves it
-    to the next one."""
-    if workspace.config.section(CutsConfig).of(cut.source).publish:
+    to the next one. What a ledger that was lost knew to be there is found there by the next one."""
+    if config.section(CutsConfig).of(cut.source).publish:
         deduped = (one for one in cut.tables if one.layer == "deduped")
         versions = {o.table: o.snapshot_id for o in deduped if o.snapshot_id is not None}
         for publisher in PUBLISHERS:
-            publisher.begin_named(workspace, cut.name, versions)
+            publisher.begin_named(config, ledger, cut.name, versions)
 
 
 def publish_cut(workspace: Workspace, cut: Cut) -> PublishedVersions:

@@ -9,8 +9,11 @@ What belongs here: verdicts on tables, keys and clones. What doesn't: how rows a
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -25,6 +28,8 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.tables.integrity import find_damage
 from mirrorlake.errors import LakeDamaged, LakeError, MirrorlakeError
+from mirrorlake.ledger import LayerProof
+from mirrorlake.proof.comparing.report import code_version
 from mirrorlake.proof.ranges.ranges import Tally
 from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
@@ -121,7 +126,8 @@ def look_again(
     say: Callable[[str], None] = lambda _: None,
 ) -> CutAgain:
     """Read every row of a cut's versions, or of one table's, and compare them with what was kept of
-    them when they were proved.
+    them when they were proved. What was found of each is kept (`mirrorlake proof TABLE --layers`),
+    that one could not be read as well.
 
     Args:
         say: told what was found of each.
@@ -135,21 +141,64 @@ def look_again(
     kept = EvidenceOfCuts(workspace.ledger).of(cut.name)
     done, failures = list[TableAgain](), list[tuple[str, MirrorlakeError]]()
     for number, one in enumerate(chosen, 1):
+        began, started = time.monotonic(), datetime.now(UTC)
+        of_one = kept.get((one.table, one.layer))
         try:
-            done.append(_look(workspace, cut, one, kept.get((one.table, one.layer))))
+            done.append(_look(workspace, cut, one, of_one))
+            found: TableAgain | MirrorlakeError = done[-1]
             words = done[-1].verdict
         except MirrorlakeError as error:
             failures.append((one.table, error))
-            words = "failed"
+            found, words = error, "failed"
+        proof = _as_kept(cut, one, of_one, found, started, time.monotonic() - began)
+        workspace.ledger.record_layer_proofs([proof])
         say(f"{number} of {len(chosen)}: {one.table} ({one.layer}): {words}")
     counting = _Counting(workspace, cut, {(t.table, t.layer): t for t in done})
     keys = cut.foreign_keys.keys if cut.foreign_keys is not None else ()
     counted = [counting.count(key) for key in keys if table in (None, key.table, key.parent)]
-    shown = find_shown_otherwise(workspace.lake, cut)
+    shown = list[str]()
+    try:
+        shown = find_shown_otherwise(workspace.lake, cut)
+    except MirrorlakeError as error:
+        failures.append(("what shows the newest cut", error))
     return CutAgain(cut.name, tuple(done), tuple(counted), tuple(shown), tuple(failures))
 
 
 # --- versions -------------------------------------------------------------------------------------
+
+
+def _as_kept(
+    cut: Cut,
+    one: CutTable,
+    kept: CutEvidence | None,
+    found: TableAgain | MirrorlakeError,
+    started: datetime,
+    seconds: float,
+) -> LayerProof:
+    """What was found of a version, as the ledger keeps it."""
+    failed = isinstance(found, MirrorlakeError)
+    words = f"could not be read: {found}" if failed else f"{found.verdict}: {found.words}"
+    rows = None if failed else found.rows
+    return LayerProof(
+        check_id=uuid.uuid4().hex,
+        table=one.table,
+        layer=f"cut: {one.layer}",
+        verdict="undecided" if failed else _KEPT_AS.get(found.verdict, "different"),
+        words=f"{cut.name}: {words}",
+        compared="nothing" if rows is None else "every row",
+        rows=rows or 0,
+        digest="",
+        expected_rows=kept.rows if kept is not None else rows or 0,
+        expected_digest="",
+        snapshots="" if one.snapshot_id is None else f"{one.identifier}: {one.snapshot_id}",
+        through_seq=0,
+        code=code_version(),
+        started_at=started,
+        seconds=round(seconds, 3),
+    )
+
+
+_KEPT_AS = {"as proved": "equal", "not compared": "undecided"}
 
 
 def _look(workspace: Workspace, cut: Cut, one: CutTable, kept: CutEvidence | None) -> TableAgain:
@@ -170,10 +219,7 @@ def _look(workspace: Workspace, cut: Cut, one: CutTable, kept: CutEvidence | Non
     except OtherForm:
         return found("not compared", "this release digests rows in another way: prove a new cut")
     except (MirrorlakeError, OSError, pa.ArrowException) as error:
-        words = _damage(workspace.lake, one, error)
-        if words is None:
-            raise
-        return found("changed", words)
+        return found("changed", _damage(workspace.lake, one, error))
     if kept is None:
         return found("not compared", f"{plural(again.rows, 'row')}; {_NOTHING_KEPT}", again.rows)
     rows = plural(again.rows, "row")
@@ -222,20 +268,21 @@ def _count(workspace: Workspace, one: CutTable) -> Tally:
     return Tally(found.rows, found.digest)
 
 
-def _damage(lake: Lake, one: CutTable, error: Exception) -> str | None:
-    """What keeps a version from being read, in words; None: it is not the version.
+def _damage(lake: Lake, one: CutTable, error: Exception) -> str:
+    """What keeps a version from being read, in words.
 
     Raises:
-        LakeError: the catalog or the storage failed, or a file could not be read just now.
+        MirrorlakeError: it is not the version: the catalog or the storage failed, or a file could
+            not be read just now.
     """
     ours = isinstance(error, MirrorlakeError)
     if ours and (not isinstance(error, LakeError) or error.retryable):
-        return None
+        raise error
     damage = find_damage(lake, one.identifier, version=one.snapshot_id)
     if damage is not None:
         return str(damage)
     if not _is_of_decoding(error):
-        return None
+        raise error if ours else _unread(one, "can't be read", error) from error
     # Every file is there, and ends as it should: what one holds is wrong, or was read wrong.
     try:
         digest_clean(lake, one)
@@ -243,12 +290,16 @@ def _damage(lake: Lake, one: CutTable, error: Exception) -> str | None:
         if _is_of_decoding(again):
             return f"a file of it can't be decoded: {again}"
         raise
-    raise LakeError(
-        f"lake table {one.identifier} could be read at the second try alone: {error}",
+    raise _unread(one, "could be read at the second try alone", error) from error
+
+
+def _unread(one: CutTable, words: str, error: Exception) -> LakeError:
+    return LakeError(
+        f"lake table {one.identifier} {words}: {error}",
         table=one.table,
         next_step="Try again",
         retryable=True,
-    ) from error
+    )
 
 
 def _is_of_decoding(error: Exception) -> bool:

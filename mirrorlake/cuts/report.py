@@ -89,6 +89,12 @@ _VERDICTS = {
 }
 
 
+def others_sentence(names: Sequence[str]) -> str:
+    """The tables of other modes that a cut did not ask for."""
+    one = plural(len(names), "table of another mode is", "tables of other modes are")
+    return f"{one} not in it: {names_of(names)}. --prove --others takes those that equal MySQL."
+
+
 def names_of(names: Sequence[str]) -> str:
     """The first few of some names."""
     more = len(names) - NAMED

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from mirrorlake.config import Config
 from mirrorlake.cuts.ledger import Cut, Cuts
+from mirrorlake.cuts.published import begin_published
 from mirrorlake.cuts.tags import layers_of, property_of, read_tagged
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
@@ -38,5 +39,6 @@ def restore_cuts(config: Config, ledger: Ledger, lake: Lake) -> list[str]:
     for cut in sorted(found.values(), key=lambda one: one.made_at):
         cuts.begin(cut)
         cuts.add(cut.name, list(cut.tables))
+        begin_published(config, ledger, cut)
         cuts.finish(cut.name)
     return [*found]

@@ -123,7 +123,7 @@ def clone_cut(workspace: Workspace, cut: Cut, name: str) -> ShownCut:
         if workspace.lake.catalog.namespace_exists((namespace,)):
             raise LakeError(
                 f"there is a namespace {namespace} already",
-                next_step="Take another name; a clone of a cut goes with mirrorlake clone-cut "
+                next_step="Take another name; a clone of a cut goes with mirrorlake clone "
                 f"--drop {name}",
             )
     tag = f"clone_{name}"
@@ -165,7 +165,7 @@ def drop_clone_of_cut(workspace: Workspace, name: str) -> list[str]:
     if not namespaces:
         raise ConfigError(
             f"there is no clone {name!r} of a cut",
-            next_step="mirrorlake clone-cut CUT NAME makes one",
+            next_step="mirrorlake clone --cut CUT NAME makes one",
         )
     return namespaces
 

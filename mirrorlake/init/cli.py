@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -119,7 +120,7 @@ def _said(written: Written, output: Path) -> Iterator[str]:
         yield f"Set {', '.join(written.variables)} in the environment, read the file, then:"
     else:
         yield "Read the file, then:"
-    yield f"  mirrorlake sync --config {output}"
+    yield f"  mirrorlake sync --config {quote(str(output))}"
 
 
 def _indexes(written: Written) -> Iterator[str]:

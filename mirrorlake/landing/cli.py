@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -248,7 +249,7 @@ def _show_found(
         listed = ", ".join(f"{n:014d}" for n in old[:5]) + (" …" if len(old) > 5 else "")
         printed.problem(
             f"{name}: {len(old)} refused before and not decided ({listed}): "
-            f"`mirrorlake land {name} --retry ID` takes one again, `--skip ID` leaves it out"
+            f"`mirrorlake land {quote(name)} --retry ID` takes one again, `--skip ID` leaves it out"
         )
     for path in found.strange:
         printed.problem(f"{name}: {path} is no snapshot's")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from shlex import quote
 
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError, LandingError
@@ -71,11 +72,11 @@ def _not_skipped(workspace: Workspace, contract: TableContract, number: int) -> 
         return LandingError(
             f"table {name}: no snapshot {number:014d} was seen",
             table=name,
-            next_step=f"`mirrorlake land {name}` lists what waits",
+            next_step=f"`mirrorlake land {quote(name)}` lists what waits",
         )
     return LandingError(
         f"table {name}: snapshot {number:014d} is published already",
         table=name,
-        next_step=f"`mirrorlake publish {name} --rollback` shows the version before it; then it "
-        "can be skipped",
+        next_step=f"`mirrorlake publish {quote(name)} --rollback` shows the version before it; "
+        "then it can be skipped",
     )

@@ -8,6 +8,7 @@ a word, and whether they should be is a person's decision.
 from __future__ import annotations
 
 from collections.abc import Collection
+from shlex import quote
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.lake import Lake
@@ -69,8 +70,8 @@ def gap_error(contract: TableContract, withdrawn: Collection[int]) -> LakeError:
         f"table {name}: snapshots {listed}{more} were published, and readers see a version without "
         "them",
         table=name,
-        next_step=f"Nothing newer is folded over the gap. Fold them again: `mirrorlake land {name} "
-        f"--retry ID` (or `--retry withdrawn` for all); or leave them out: `--skip ID` (or "
-        f"`--skip withdrawn`); or show their version again: `mirrorlake publish {name} --rollback "
-        "ID`",
+        next_step="Nothing newer is folded over the gap. Fold them again: `mirrorlake land "
+        f"{quote(name)} --retry ID` (or `--retry withdrawn` for all); or leave them out: "
+        f"`--skip ID` (or `--skip withdrawn`); or show their version again: "
+        f"`mirrorlake publish {quote(name)} --rollback ID`",
     )

@@ -8,6 +8,7 @@ server more often than for what somebody wanted, and everything that reads the m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from shlex import quote
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
@@ -60,7 +61,7 @@ def _refuse(
         table=plan.name,
         source=plan.source.name,
         next_step="Look whether MySQL should hold so few. If it should: `mirrorlake sync "
-        f"{plan.name} --accept-smaller`, or under Dagster a run with the tag "
+        f"{quote(plan.name)} --accept-smaller`, or under Dagster a run with the tag "
         "mirrorlake/accept-smaller: true",
     )
 
@@ -94,7 +95,7 @@ def refuse_removals(
         table=contract.name,
         source=contract.source,
         next_step="Look whether MySQL should hold so few. If it should: `mirrorlake repair "
-        f"{contract.name} --deletes --accept-smaller` takes them out",
+        f"{quote(contract.name)} --deletes --accept-smaller` takes them out",
     )
 
 

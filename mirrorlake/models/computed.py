@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, partial
+from shlex import quote
 from typing import Self
 
 from mirrorlake.config import Config
@@ -149,7 +150,8 @@ class ComputedModels(Computed):
         if model.declaration.is_snapshot:
             raise ModelError(
                 f"{model.name} is a snapshot: what it holds is what was there then",
-                next_step=f"`mirrorlake run {model.name} --again` takes its newest partition again",
+                next_step=f"`mirrorlake run {quote(model.name)} --again` takes its newest "
+                "partition again",
             )
         if model.declaration.is_view:
             raise ModelError(

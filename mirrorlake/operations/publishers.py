@@ -139,7 +139,7 @@ class Publisher(ABC):
         return RoundPublished()
 
     def begin_named(  # noqa: B027 - most publish none
-        self, workspace: Workspace, name: str, versions: Mapping[str, int]
+        self, config: Config, ledger: Ledger, name: str, versions: Mapping[str, int]
     ) -> None:
         """Write down that versions of deduped are to be published under a name, which the lake
         keeps until they are dropped; by default none ever is.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import Any
 
 from pymysql.connections import Connection
@@ -97,7 +98,9 @@ class _Found:
                 yield _unseen(contract.name, self.after)
         elif sign.altered:
             words = f"its next sync sees that {sign.words}: all of it is read again"
-            step = f"Rows that it lacks stay in the mirror: `mirrorlake check {contract.name}` "
+            step = (
+                f"Rows that it lacks stay in the mirror: `mirrorlake check {quote(contract.name)}` "
+            )
             yield Finding("attention", words, f"{step}finds them")
         elif kept_words(contract):
             words = f"to its next sync it is another table ({sign.words}): all of it is read again"
@@ -118,8 +121,8 @@ class _Found:
         name = self.before.contract.name
         has = "the last copy had" if self.before.contract.copies else "the mirror has"
         step = (
-            f"If MySQL should hold so few: once it does, `mirrorlake sync {name} --accept-smaller` "
-            "takes it; until then the mirror stays as it was"
+            f"If MySQL should hold so few: once it does, `mirrorlake sync {quote(name)} "
+            "--accept-smaller` takes it; until then the mirror stays as it was"
         )
         if now is None:
             fewer = f"none, or {limit:.0%} fewer than the {held:,} that {has}"
@@ -205,4 +208,4 @@ def _unseen(name: str, after: Contents) -> Finding:
         words = "nothing that this account may see tells a sync of it: the mirror keeps the rows"
     else:
         words = "to its next sync it is this table, changed; rows that it lacks stay in the mirror"
-    return Finding("attention", words, f"`mirrorlake check {name}` finds them")
+    return Finding("attention", words, f"`mirrorlake check {quote(name)}` finds them")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from shlex import quote
 from typing import Any
 
 from pymysql.connections import Connection
@@ -118,14 +119,15 @@ def _moved(contract: TableContract, moved: MoveRows) -> Finding:
         smaller = (
             ""
             if contract.shrink_limit is None
-            else f"One that is far smaller waits for `mirrorlake sync {contract.table} "
+            else f"One that is far smaller waits for `mirrorlake sync {quote(contract.table)} "
             "--accept-smaller`"
         )
         return Finding("attention", f"{moved.words}: its next copy has what is there then", smaller)
-    finds = f"`mirrorlake check {contract.table}` shows what differs"
+    finds = f"`mirrorlake check {quote(contract.table)}` shows what differs"
     if contract.repair != "off":
         finds = (
-            f"Afterwards `mirrorlake repair {contract.table}` finds what differs and reads it again"
+            f"Afterwards `mirrorlake repair {quote(contract.table)}` finds what differs and "
+            "reads it again"
         )
     return Finding("attention", f"{moved.words}, and no cursor moves: a sync may not see it", finds)
 

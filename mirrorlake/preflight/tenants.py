@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.iceberg.tables.schemas import can_hold, iceberg_type, stored_types
@@ -159,7 +160,7 @@ def _of_statements(table: TenantTable, statements: Sequence[Statement]) -> Itera
             if table.shrink_limit is None:
                 yield Finding("attention", f"{words}, and so is their next copy", line=line)
                 continue
-            step = f"`mirrorlake sync {table.name} --tenant NAME --accept-smaller` takes one"
+            step = f"`mirrorlake sync {quote(table.name)} --tenant NAME --accept-smaller` takes one"
             words += ": each keeps its rows as they were until somebody confirms it"
             yield Finding("breaks", words, step, line=line)
         elif statement.kind == "other":

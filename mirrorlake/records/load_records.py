@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
 from typing import Any, Final
 
 import pyarrow as pa
@@ -147,7 +148,8 @@ class LoadRecords:
         return RecordsError(
             f"table {name}: the records of load {load.seq} can't be made: {why}",
             table=name,
-            next_step=f"`mirrorlake records {name} --restart` begins with its current history",
+            next_step=f"`mirrorlake records {quote(name)} --restart` begins with its current "
+            "history",
         )
 
 

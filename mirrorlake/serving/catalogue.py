@@ -10,6 +10,7 @@ who reads them (capabilities).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import quote
 
 from mirrorlake.config.configuration import Config
 from mirrorlake.config.contract import Mirrored, TableContract, TenantTable
@@ -109,7 +110,7 @@ class Catalogue:
         rule = next((r for name, r in contract.columns.items() if name.lower() == column), None)
         if column == ORIGINAL or (rule is not None and rule.pii != "show"):
             return "which the contract hides", ""
-        sync = f"`mirrorlake sync {contract.name}` brings it into clean"
+        sync = f"`mirrorlake sync {quote(contract.name)}` brings it into clean"
         roles = (
             contract.named if isinstance(contract, TableContract) else map(str.lower, contract.key)
         )

@@ -66,7 +66,11 @@ def finish_hiding(workspace: Workspace, clean: Identifier) -> None:
             # Which files they are is said there alone once the versions have expired.
             at = table.metadata_location
             ledger.record_definition(_name(clean), at)
-        expire_all_but_main(lake, clean)
+        if tags := expire_all_but_main(lake, clean):
+            workspace.changes.append(
+                f"a rule takes values away that older versions of {clean} show: clean is gone at "
+                f"{', '.join(tags)}"
+            )
         failpoint("clean.expired")
         time.sleep(_READING)
         _remove(workspace, clean, at)

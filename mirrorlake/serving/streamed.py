@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from shlex import quote
 
 from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.base import Identifier
@@ -138,7 +139,7 @@ def refuse_unfolded(workspace: Workspace, plan: ResolvedTable) -> None:
         raise LakeError(
             f"{plan.deduped} has not the columns of {plan.name} yet: what was loaded last is not "
             "folded",
-            next_step=f"mirrorlake sync {plan.name}",
+            next_step=f"mirrorlake sync {quote(plan.name)}",
         )
 
 

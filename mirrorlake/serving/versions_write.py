@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 from mirrorlake.destinations.base import Identifier
@@ -246,6 +247,6 @@ def _refuse_other_counts(
             f"table {unified.plan.name}: {unified.plan.raw_view} would have "
             f"{found.get(seq, 0):,} rows of load {seq}, and raw has {expected.get(seq, 0):,}",
             table=unified.plan.name,
-            next_step=f"Nothing of it is visible. `mirrorlake refold {unified.plan.name}` makes it "
-            "again from raw",
+            next_step=f"Nothing of it is visible. `mirrorlake refold {quote(unified.plan.name)}` "
+            "makes it again from raw",
         )

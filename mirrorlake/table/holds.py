@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from mirrorlake.errors import SourceHeld
 from mirrorlake.ledger import Hold, Ledger
 
@@ -18,7 +20,7 @@ def refuse_held(ledger: Ledger, source: str) -> None:
             hold_words(held),
             source=source,
             next_step="What it changes is read afterwards; "
-            f"`mirrorlake hold {source} --release` ends it",
+            f"`mirrorlake hold {quote(source)} --release` ends it",
         )
 
 

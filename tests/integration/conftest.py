@@ -173,7 +173,7 @@ def engine_for(
         namespaces: dict[str, str] | None = None,
     ) -> Workspace:
         section = {"tables": tables} | ({"namespaces": namespaces} if namespaces else {})
-        config = write_config(place.folder, server, {database: section}, source)
+        config = write_config(place.folder, server, {database: section}, source, place.settings)
         return Workspace.open(config, spark=place.spark)
 
     return make
@@ -184,11 +184,12 @@ def write_config(
     server: EmbeddedServer | None,
     databases: dict[str, Any],
     source: dict[str, Any] | None = None,
+    lake: Mapping[str, Any] | None = None,
 ) -> Config:
     """A mirrorlake.yaml in ``folder`` for one source called ``s``, loaded."""
     text = {
         "version": 1,
-        "lake": {"warehouse": "lake"},
+        "lake": dict(lake or {"warehouse": "lake"}),
         "ledger": {"url": "sqlite:///ledger.db"},
         "privacy": {"hash_key": "${env:TEST_HASH_KEY}"},
         # It costs a query of Spark a load: `test_verified` and the crashes turn it on.

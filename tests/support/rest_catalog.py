@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, unquote_plus, urlsplit
 
 from pyiceberg import exceptions
 from pyiceberg.catalog.rest import CreateTableRequest
@@ -216,7 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _route(self, path: str, query: str, text: bytes) -> tuple[int, Any]:
-        state, parts = self.server_state, [unquote(part) for part in path.split("/")]
+        state, parts = self.server_state, [unquote_plus(part) for part in path.split("/")]
         sent = json.loads(text) if text else {}
         with state.lock:
             match (self.command, parts):

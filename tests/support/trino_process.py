@@ -17,7 +17,9 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from tests.support.rest_catalog import CREDENTIAL
+from pyiceberg.catalog.sql import SqlCatalog
+
+from tests.support.rest_catalog import CREDENTIAL, serving
 
 VARIABLE = "MIRRORLAKE_TRINO"
 _START = 120
@@ -25,7 +27,19 @@ _JVM = "-Xmx2G\n-XX:+ExitOnOutOfMemoryError\n-Djdk.attach.allowAttachSelf=true\n
 
 
 @contextmanager
-def trino_process(server: Path, folder: Path, catalog: str) -> Iterator[str]:
+def trino_over(lake: Path, folder: Path) -> Iterator[str]:
+    """The address of the Trino that `VARIABLE` names, over a lake whose catalog is in SQLite: that
+    is shown to it by REST, as ``lake``."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{lake}/catalog.db", warehouse=f"file://{lake}")
+    with (
+        serving(catalog) as rest,
+        _trino_process(Path(os.environ[VARIABLE]), folder, rest.uri) as url,
+    ):
+        yield url
+
+
+@contextmanager
+def _trino_process(server: Path, folder: Path, catalog: str) -> Iterator[str]:
     """Its address; it reads the lake of a REST catalog as ``lake``, files on this machine."""
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))

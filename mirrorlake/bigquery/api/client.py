@@ -70,10 +70,12 @@ class TableDescription:
 
     Attributes:
         sql: the view's text; '' of a table.
+        words: its description; '' where it has none.
     """
 
     fields: list[FieldJson]
     sql: str
+    words: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -175,7 +177,15 @@ class BigQuery:
         if found is None:
             return None
         fields = canonical(field.to_api_repr() for field in found.schema)
-        return TableDescription(fields, str(found.view_query or ""))
+        words = str(found.description or "")
+        return TableDescription(fields, str(found.view_query or ""), words)
+
+    def describe(self, table: BigQueryTable, words: str) -> None:
+        """Give a table, or a snapshot of one, a description."""
+        with translated(f"table {table}"):
+            found = self._warehouse.get_table(str(table), retry=patience("bigquery"))
+            found.description = words
+            self._warehouse.update_table(found, ["description"], retry=patience("bigquery"))
 
     def write_view(self, view: BigQueryTable, sql: str) -> None:
         """Make a view, or replace it in one step."""

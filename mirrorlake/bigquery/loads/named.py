@@ -21,7 +21,7 @@ from mirrorlake.bigquery.loads.open_clients import open_for
 from mirrorlake.bigquery.loads.publish import publish_leased
 from mirrorlake.bigquery.loads.published_contracts import lake_table_of, terms_of
 from mirrorlake.bigquery.loads.settle import publications_into, settle, settle_newest
-from mirrorlake.bigquery.loads.table_form import ShownTable, form_of
+from mirrorlake.bigquery.loads.table_form import PublishedForm, ShownTable, form_of
 from mirrorlake.bigquery.named_versions import VersionsThere, VersionThere
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
@@ -90,7 +90,8 @@ def _published(
     with workspace.leased(contract) as leased:
         if one not in VersionsThere(leased.ledger).of(one.name):
             raise _gone(one, "it was dropped meanwhile")
-        if one.form is None and bigquery.find(one.target) is not None:
+        found = bigquery.find(one.target) if one.form is None else None
+        if found is not None and not one.made(found):
             raise BigQueryError(
                 f"{one.target} is there, and Mirrorlake did not make it",
                 table=one.table,
@@ -116,7 +117,9 @@ def _publish(
     one = replace(one, form=form.to_json(), view="", texts="")
     VersionsThere(leased.ledger).record(one)  # before: from now on what is there is ours
     failpoint("bigquery.named")
-    if _is_in_table(leased, contract, bigquery, table, shown):
+    if _is_there(bigquery, one, form):
+        pass  # a ledger that was lost knew it, or a run died
+    elif _is_in_table(leased, contract, bigquery, table, shown):
         bigquery.drop(one.target)
         source = bigquery_table(bigquery.config.project, identifier)
         bigquery.run(f"table {one.target}", snapshot_sql(str(one.target), str(source)))
@@ -126,6 +129,7 @@ def _publish(
         raise _never(leased, bigquery, one, "its columns have other names since")
     failpoint("bigquery.named_made")
     _refuse_miscounted(leased, bigquery, one, then)
+    bigquery.describe(one.target, one.described(form.to_json()))
     renewed = renew_views_of(leased, contract, bigquery, one)
     if renewed is None:
         raise _gone(one, "a rule keeps a column of it from BigQuery now")
@@ -133,6 +137,13 @@ def _publish(
     renewed = replace(renewed, state="there")
     VersionsThere(leased.ledger).record(renewed)
     return renewed
+
+
+def _is_there(bigquery: BigQuery, one: VersionThere, form: PublishedForm) -> bool:
+    """Whether a version is there already with these columns, by its table's own word."""
+    found = bigquery.find(one.target)
+    said = one.described(form.to_json())
+    return found is not None and (found.words, found.fields) == (said, form.columns)
 
 
 def _refuse_miscounted(

@@ -97,7 +97,7 @@ def remove_version(bigquery: BigQuery, ledger: Ledger, one: VersionThere) -> Non
         BigQueryError: they can't be, or a job that loads it runs; what is left goes when this is
             done again.
     """
-    if one.form is not None:  # else nothing was made
+    if one.form is not None or one.made(bigquery.find(one.target)):  # else nothing was made
         for kind in ("clean", "full"):
             dataset = bigquery.config.views_dataset(one.target.dataset, kind)
             bigquery.drop(in_dataset(one.target, dataset))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -256,7 +257,9 @@ def _check_everything(config: Config, terms: CheckTerms) -> int:
         print_checked(done)
         print_tally("checked", [one.verdict for one in done], failures)
         if wrong := [one.table for one in done if one.verdict == "different"]:
-            words = f"Next: `mirrorlake repair {' '.join(wrong)}` reads the rows that differ again"
+            words = (
+                f"Next: `mirrorlake repair {shlex.join(wrong)}` reads the rows that differ again"
+            )
             show.console.print(words, highlight=False, soft_wrap=True, markup=False)
     return code_of_all([one.verdict for one in done], failures)
 
@@ -278,7 +281,7 @@ def _refuse_parts(name: str, options: dict[str, Any], what: str, others: str) ->
         raise ConfigError(
             f"table {name} is {what}: it is compared as a whole",
             table=name,
-            next_step=f"`mirrorlake check {name}`, with {others}",
+            next_step=f"`mirrorlake check {shlex.quote(name)}`, with {others}",
         )
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -285,11 +286,13 @@ def _left_out(config: Config) -> dict[str, str]:
         one.name: "its contract says `repair: off`" for one in config.tables if one.repair == "off"
     }
     for one in config.snapshots:
-        found[one.name] = f"it is kept by snapshots: `mirrorlake check {one.name}` compares it"
+        found[one.name] = (
+            f"it is kept by snapshots: `mirrorlake check {quote(one.name)}` compares it"
+        )
     for one in config.tenants:
         found[one.name] = (
-            f"it is of tenants: `mirrorlake check {one.name}` compares it, and `mirrorlake sync "
-            f"{one.name} --tenant DATABASE --again` reads one again"
+            f"it is of tenants: `mirrorlake check {quote(one.name)}` compares it, and "
+            f"`mirrorlake sync {quote(one.name)} --tenant DATABASE --again` reads one again"
         )
     return found
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from shlex import quote
 from typing import Final
 
 from mirrorlake.config.configuration import Config
@@ -236,7 +237,8 @@ class _Found:
         name, late = self.place.contract.name, self.place.settings.late
         why = (
             f"{_LATE} ({format_duration(late)} before the newest that was taken): "
-            f"`mirrorlake land {name} --all` takes it, `--skip {landed.id:014d}` leaves it out"
+            f"`mirrorlake land {quote(name)} --all` takes it, `--skip {landed.id:014d}` leaves "
+            "it out"
         )
         if seen.state != "refused":
             LandedSnapshots(self.ledger).refuse_snapshot(name, landed.id, why)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -94,7 +95,7 @@ class Landing:
         if written.open:
             lines.append("Answer, and run this again with --force.")
         if written.tables:
-            lines += ["Read the file, then:", f"  mirrorlake land --config {output}"]
+            lines += ["Read the file, then:", f"  mirrorlake land --config {quote(str(output))}"]
         for line in lines:
             show.console.print(escape(line), highlight=False, soft_wrap=True)
 

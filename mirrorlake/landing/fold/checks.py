@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from mirrorlake.errors import LakeError, SchemaError, SnapshotRefused
@@ -67,7 +68,7 @@ def check_size(table: SnapshotTable, number: int, state: State, rows: int) -> No
 def _accept(table: SnapshotTable) -> str:
     return (
         "Look whether the source should hold so few. If it should: `mirrorlake land "
-        f"{table.name} --accept-smaller ID`; if not, newer snapshots are taken without it"
+        f"{quote(table.name)} --accept-smaller ID`; if not, newer snapshots are taken without it"
     )
 
 
@@ -114,7 +115,8 @@ def check_keys(table: SnapshotTable, number: int, without: int, several: int) ->
             table,
             f"snapshot {number} holds {keys} more than once",
             "Repair the source and land the next snapshot; or choose a key that tells its rows "
-            f"apart or set `duplicates: resolved`, then `mirrorlake land {table.name} --retry ID`",
+            f"apart or set `duplicates: resolved`, then `mirrorlake land {quote(table.name)} "
+            "--retry ID`",
         )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ExpectationFailed
@@ -136,7 +137,7 @@ def failure_of(model: Model, refused: Sequence[PartitionChecks]) -> ExpectationF
         keys=tuple(one.key for one in refused),
         table=model.name,
         next_step="Readers see the rows of before, if there were any. To see these, run "
-        f"the query that `mirrorlake show {example} --sql` prints",
+        f"the query that `mirrorlake show {quote(example)} --sql` prints",
     )
 
 

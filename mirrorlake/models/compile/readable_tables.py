@@ -7,6 +7,7 @@ What belongs here: tables by name, and what of one its readers depend on. What d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from shlex import quote
 
 from mirrorlake.errors import ModelError
 from mirrorlake.models.cache.model import hash_of, offer_of, plain_fields
@@ -47,7 +48,7 @@ class ReadableTables:
         if table is not None and not table.columns:
             raise ModelError(
                 f"{name} has no columns yet: its table was never loaded",
-                next_step=f"mirrorlake sync {table.contract.name}",
+                next_step=f"mirrorlake sync {quote(table.contract.name)}",
             )
         return relation_of(name, table.columns) if table is not None else None
 

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Any
 
 from mirrorlake.destinations.iceberg.commits.heads import ModelTable
@@ -173,7 +174,7 @@ def _refuse_parts(checking: Checking, due: Sequence[ScopeValues]) -> None:
         raise ModelError(
             f"{model.name}: its table is made again, and {len(lost):,} of its partitions "
             f"({lost[0]}{' …' if len(lost) > 1 else ''}) were not chosen: readers would lose them",
-            next_step=f"mirrorlake run {model.name} --rebuild computes all of them",
+            next_step=f"mirrorlake run {quote(model.name)} --rebuild computes all of them",
         )
 
 
@@ -213,7 +214,7 @@ def _possible(
     if missed and not found:
         raise ModelError(
             f"{model.name} {missed[0].key} can't be computed any more: {missed[0].why}",
-            next_step=f"mirrorlake run {model.name} computes what can be",
+            next_step=f"mirrorlake run {quote(model.name)} computes what can be",
         )
     return found, len(missed)
 
@@ -228,7 +229,7 @@ def refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -
         if model.declaration.is_snapshot and is_over(model, scope, datetime.now(UTC)):
             raise ModelError(
                 f"{model.name} {model.key_of(scope)}: its time is over by now",
-                next_step=f"mirrorlake run {model.name} takes the one of now",
+                next_step=f"mirrorlake run {quote(model.name)} takes the one of now",
             )
         state = states.of(model, scope)
         if state.waits:
@@ -239,7 +240,7 @@ def refuse_waiting(states: States, model: Model, batch: Sequence[ScopeValues]) -
             raise ModelError(
                 f"{model.name} {state.key}: it reads {', '.join(state.waits[:3])}"
                 f"{' …' if len(state.waits) > 3 else ''}, {words}",
-                next_step=f"mirrorlake run {above}, or --upstream"
+                next_step=f"mirrorlake run {quote(above)}, or --upstream"
                 if is_model
                 else "mirrorlake backfill --invalid",
             )

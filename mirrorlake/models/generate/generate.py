@@ -13,6 +13,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from shlex import quote
 from typing import Literal
 
 from mirrorlake.config.configuration import Config
@@ -124,7 +125,7 @@ def generate_models(
     for contract in contracts:
         table = _domain_table(catalogue, lake, ledger, contract, today)
         if table is None:
-            words = f"never loaded: mirrorlake sync {contract.name}"
+            words = f"never loaded: mirrorlake sync {quote(contract.name)}"
             found.append(GeneratedModel(contract.name, "", "", "table", "left out", words))
             continue
         stem = model_stem(contract.table)

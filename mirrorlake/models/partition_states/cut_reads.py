@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from shlex import quote
 from typing import Final, Protocol
 
 from mirrorlake.capabilities import Seam
@@ -183,8 +184,8 @@ class ModelReadings:
             raise ModelError(
                 f"{name} reads nothing at cut {named.name}: it is a view, or reads no mirrored "
                 "table itself",
-                next_step=f"`mirrorlake run {name} --upstream --cut {named.name}` computes the "
-                "models that it reads at that cut",
+                next_step=f"`mirrorlake run {quote(name)} --upstream --cut {named.name}` "
+                "computes the models that it reads at that cut",
             )
 
     @cached_property
@@ -217,8 +218,8 @@ class ModelReadings:
                 return ModelReading(why=str(why))
             raise ModelError(
                 f"{model.name} can't be read at cut {self.name}: {why}",
-                next_step=f"`mirrorlake at {self.name}` says what it has; --cut none reads what "
-                "its tables show now",
+                next_step=f"`mirrorlake at {quote(self.name)}` says what it has; --cut none "
+                "reads what its tables show now",
             ) from None
 
     def _cut(self, mirrored: Sequence[MirroredTable], sources: Sequence[str]) -> ReadCut:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import Identifier, as_sql_identifier, text_literal
@@ -82,8 +83,8 @@ def prepare_table(workspace: Workspace, model: Model, *, rebuild: bool) -> Ident
         f"the table {identifier} is not as its model is now: "
         f"{', '.join(broken.values()) or 'its partitions are by other columns'}",
         table=model.name,
-        next_step=f"mirrorlake run {model.name} --rebuild computes all of them again, and then "
-        "shows the new table in its place",
+        next_step=f"mirrorlake run {quote(model.name)} --rebuild computes all of them again, and "
+        "then shows the new table in its place",
     )
 
 

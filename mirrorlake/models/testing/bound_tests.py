@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from shlex import quote
 
 from sqlglot import exp
 
@@ -131,7 +132,7 @@ class Fitting:
                 words = (
                     "the table was never loaded, so its columns are not known: give those that "
                     f"the query needs, `columns: {{{name}: {{id: int}}}}`, or load it: "
-                    f"mirrorlake sync {table.contract.name}"
+                    f"mirrorlake sync {quote(table.contract.name)}"
                 )
                 reading.wrong(("inputs", name), words, at_key=True)
         return found

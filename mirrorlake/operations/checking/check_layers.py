@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Any
 
 from mirrorlake.config import TableContract
@@ -225,14 +226,14 @@ def _with_wrong_table(
     workspace: Workspace, plan: ResolvedTable, found: _Found, wrong: str
 ) -> _Found:
     words = f"table {plan.raw_view} of all versions {wrong}"
-    step = f"`mirrorlake refold {plan.name}` makes it again"
+    step = f"`mirrorlake refold {quote(plan.name)}` makes it again"
     return _with_wrong(workspace, plan.contract, found, words, step)
 
 
 def _with_wrong_view(
     workspace: Workspace, contract: TableContract, found: _Found, words: str
 ) -> _Found:
-    step = f"`mirrorlake sync {contract.name}` makes the view again"
+    step = f"`mirrorlake sync {quote(contract.name)}` makes the view again"
     return _with_wrong(workspace, contract, found, words, step)
 
 
@@ -288,7 +289,7 @@ def _of_clean_table(workspace: Workspace, contract: TableContract, formatter: Fo
         snapshots=look.snapshots,
         through=look.through,
         lines=tuple(difference.line(formatter) for difference in look.differences[:SHOWN]),
-        next_step=f"`mirrorlake refold {contract.name}` makes clean again from raw"
+        next_step=f"`mirrorlake refold {quote(contract.name)}` makes clean again from raw"
         if look.verdict == "different"
         else "",
     )

@@ -9,6 +9,7 @@ reads it as a whole; but for tables that follow a log which the other server has
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from pymysql.connections import Connection
@@ -135,7 +136,8 @@ def refuse_other_server(
             source=plan.source.name,
             table=plan.name,
             next_step="Two servers' answers are not one history: point the contract back, or, "
-            f"if this is the source now, run `mirrorlake accept {plan.source.name}`: {follows}",
+            f"if this is the source now, run `mirrorlake accept {quote(plan.source.name)}`: "
+            f"{follows}",
         )
     if place is not None:
         from mirrorlake.sources.mysql.following.executed_sets import refuse_gone_back

@@ -265,10 +265,12 @@ class LoadedTable:
         elif unchanged is not None:
             note_unchanged(leased.ledger, [unchanged])
         seconds = time.monotonic() - self.started
-        if unchanged is not None:
-            return unchanged_result(unchanged, self.settled, len(folded), seconds)
+        changed = "; ".join(leased.changes)
+        if unchanged is not None:  # a rule may have changed
+            result = unchanged_result(unchanged, self.settled, len(folded), seconds)
+            return replace(result, changed=changed)
         result = result_of(contract, self.loads, self.settled, len(folded), seconds)
-        words = {"changed": "; ".join(leased.changes), "held_back": "".join(leased.holding)}
+        words = {"changed": changed, "held_back": "".join(leased.holding)}
         return replace(result, put_right=tuple(repaired), **words)
 
 

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from shlex import quote
 from typing import Any
 
 from mirrorlake.config import Config, TableContract
@@ -141,7 +142,8 @@ class WorkerProcess:
         return MachineError(
             f"table {contract.name}: the process that synced it ended by itself "
             f"(code {self._process.returncode})",
-            next_step=f"What is committed stays. Sync it again: mirrorlake sync {contract.name}",
+            next_step="What is committed stays. Sync it again: mirrorlake sync "
+            f"{quote(contract.name)}",
             table=contract.name,
             retryable=True,
         )

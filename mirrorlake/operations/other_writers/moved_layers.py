@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from shlex import quote
 
 from mirrorlake.config import Mirrored, TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
@@ -155,7 +156,7 @@ def refuse_unread(ledger: Ledger, contract: TableContract) -> None:
         raise LakeError(
             f"table {contract.name}: {mark.reason}, and it was not read again since",
             table=contract.name,
-            next_step=f"`mirrorlake sync {contract.name}` reads it again",
+            next_step=f"`mirrorlake sync {quote(contract.name)}` reads it again",
         )
 
 

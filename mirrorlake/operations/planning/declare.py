@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from shlex import quote
 
 from mirrorlake.config import Config, Mirrored, TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
@@ -123,8 +124,8 @@ def _contract(config: Config, target: NamedPartitions) -> Mirrored:
 
 def _loaded_by(contract: Mirrored) -> str:
     if isinstance(contract, TenantTable):
-        return f"`mirrorlake sync {contract.name} --again` reads its tenants again"
-    return f"`mirrorlake land {contract.name} --retry ID` takes a snapshot again"
+        return f"`mirrorlake sync {quote(contract.name)} --again` reads its tenants again"
+    return f"`mirrorlake land {quote(contract.name)} --retry ID` takes a snapshot again"
 
 
 def _days(
@@ -144,7 +145,7 @@ def _days(
     if ledger.last_load(contract.name, "success") is None:
         raise ConfigError(
             f"{contract.name} was never loaded: nothing of it can be invalid",
-            next_step=f"mirrorlake sync {contract.name}",
+            next_step=f"mirrorlake sync {quote(contract.name)}",
         )
     if contract.copies:  # each copy is the whole table
         return first, last

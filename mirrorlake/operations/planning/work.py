@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
+from shlex import quote
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError
@@ -93,7 +94,8 @@ def find_work(
             elif contract.copies:
                 found.warnings.append(
                     f"table {contract.name} is copied as a whole (mode: full), and MySQL has no "
-                    f"older copy: no past day can be filled. `mirrorlake sync {contract.name}` "
+                    "older copy: no past day can be filled. `mirrorlake sync "
+                    f"{quote(contract.name)}` "
                     "copies it as it is now"
                 )
     for one in computed:

@@ -20,6 +20,7 @@ import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from shlex import quote
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
@@ -169,7 +170,8 @@ def _refuse_refold(contract: TableContract) -> None:
             f"table {contract.name} is kept by snapshots: raw holds no rows of it to fold again",
             table=contract.name,
             next_step="Rename its lake table (one that is dropped is registered again), then "
-            f"`mirrorlake land {contract.name}`: its snapshots are folded again from their files",
+            f"`mirrorlake land {quote(contract.name)}`: its snapshots are folded again from "
+            "their files",
         )
 
 

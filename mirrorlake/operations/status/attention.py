@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Final, Protocol
 
 from mirrorlake.config import TableContract
@@ -141,15 +142,18 @@ def attention_of(ledger: Ledger, contract: TableContract, facts: LedgerFacts) ->
     if mark := facts.unproved.get(name):
         add("unproved", f"{mark.reason}: its next load reads it as a whole")
     if name in facts.behind:
-        add("waiting", f"loads are not folded: `mirrorlake sync {name}` folds them")
+        add("waiting", f"loads are not folded: `mirrorlake sync {quote(name)}` folds them")
     if name in facts.chunked:
-        add("waiting", f"a load is not read to its end: `mirrorlake sync {name}` resumes it")
+        add("waiting", f"a load is not read to its end: `mirrorlake sync {quote(name)}` resumes it")
     verdict, rows = facts.open_checks.get(name, ("", 0))
     if verdict == "different":
         what = plural(rows, "row differs", "rows differ")
-        add("different", f"{what} by its newest check: `mirrorlake repair {name}` reads them again")
+        add(
+            "different",
+            f"{what} by its newest check: `mirrorlake repair {quote(name)}` reads them again",
+        )
     if words := surplus_words(facts.surplus.get(SURPLUS + name)):
-        add("surplus", f"{words}: `mirrorlake repair {name} --deletes` looks for them")
+        add("surplus", f"{words}: `mirrorlake repair {quote(name)} --deletes` looks for them")
     for words in why_held(ledger, contract, undecided_columns(contract, facts)):
         add("held columns", words)
     if hold := facts.holds.get(contract.source):

@@ -7,6 +7,7 @@ What belongs here: what of each table's status is not right. What doesn't: the s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
 from typing import Final
 
 from mirrorlake.config import TableContract
@@ -54,7 +55,7 @@ def not_right(
     for contract in (one for one in contracts if not one.landed):
         seen += attention_of(ledger, contract, facts)
         if edits := edits_of(receipts.get(contract.name), contract):
-            words = f"since it was loaded, {edits}: `mirrorlake sync {contract.name}`"
+            words = f"since it was loaded, {edits}: `mirrorlake sync {quote(contract.name)}`"
             seen.append(Attention(contract.name, "unproved", words))
     by_name = {contract.name: contract for contract in contracts}
     for status in found:

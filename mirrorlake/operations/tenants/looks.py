@@ -12,6 +12,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Any
 
 from mirrorlake.config.contract import TenantTable
@@ -71,8 +72,8 @@ class MassDrop:
     def next_step(self, table: str) -> str:
         """What a person can do."""
         return (
-            f"Check the account's privileges. If they were dropped: `mirrorlake sync {table} "
-            f"{_CONFIRM}`"
+            "Check the account's privileges. If they were dropped: `mirrorlake sync "
+            f"{quote(table)} {_CONFIRM}`"
         )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from shlex import quote
 from typing import Any, Final, TypeAlias
 
 from mirrorlake.config.contract import Contract
@@ -166,5 +167,5 @@ def exchanged_words(pairs: Iterable[Pair], table: str) -> str:
         f"{said}: held out of clean, as rules go by name and columns were renamed into each other, "
         f"moved or dropped. Give {' and '.join(others)} the rule of the values that "
         "it has now, or, where the contract's rules are right, say so: mirrorlake accept --columns "
-        f"{table}"
+        f"{quote(table)}"
     )

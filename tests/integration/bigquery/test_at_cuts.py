@@ -218,6 +218,68 @@ def test_a_bigquery_that_fails_fails_no_cut(
     assert sums(cloud, dataset, "__at_first") == [997, 1003]
 
 
+def without_ledger(
+    workspace: Workspace, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> Workspace:
+    """The same contract with a ledger that was made again from the lake alone."""
+    path, folder = workspace.config.path, place.folder
+    text = path.read_text()
+    assert text.count("sqlite:///ledger.db") == 1
+    path.write_text(text.replace("sqlite:///ledger.db", f"sqlite:///{path.stem}-again.db"))
+    assert not folder.joinpath(f"{path.stem}-again.db").exists()
+    rebuilt = command(place, monkeypatch, "ledger", "rebuild", of=workspace)
+    assert rebuilt.exit_code == 0, rebuilt.exception or rebuilt.output
+    return Workspace.open(load_config(path), spark=place.spark)
+
+
+def test_a_ledger_that_was_lost_finds_tables_of_cuts_again(
+    bank: Workspace, sql: Sql, cloud: Cloud, dataset: str, place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """By what they say of themselves: none is made again, all go with their cuts, and what says
+    nothing stays."""
+    loaded(bank)
+    transfer(sql)
+    with monkeypatch.context() as patch:
+        patch.setattr(make, "publish_cut", lambda *_: PublishedVersions())
+        cut_of(bank, name="loaded")
+    transfer(sql)
+    loaded(bank)
+    for name in ("one", "two"):
+        assert cut_of(bank, name=name).published.missing == {}
+    tables = [f"{dataset}.{name}__at_{cut}" for name in BANK for cut in ("loaded", "one", "two")]
+
+    def made() -> list[Any]:
+        return [cloud.client().get_table(name).created for name in tables]
+
+    before = dict(zip(tables, made(), strict=True))
+    theirs = cloud.client().get_table(f"{dataset}.savings__at_two")
+    theirs.description = None
+    cloud.client().update_table(theirs, ["description"])
+    lost = without_ledger(bank, place, monkeypatch)
+    read = command(place, monkeypatch, "at", "one", of=lost)
+    assert "BigQuery   it is not there yet" in read.output
+    # Dropped before anybody looked for them.
+    transfer(sql)
+    assert sums(cloud, dataset, "__at_loaded") == [997, 1003]
+    assert sums(cloud, dataset, "__at_one") == [994, 1006]
+    dropped = command(place, monkeypatch, "cuts", "--drop", "loaded", of=lost)
+    assert dropped.exit_code == 0, dropped.exception or dropped.output
+    assert not any("__at_loaded" in name for name in names_there(cloud, dataset))
+    found = cut_of(lost, name="three").published
+    ((table, why),) = found.missing.items()
+    assert (table.endswith("savings at two"), "Mirrorlake did not make it" in why) == (True, True)
+    tables = [name for name in tables if "__at_loaded" not in name]
+    assert made() == [before[name] for name in tables]
+    assert {one.state for one in VersionsThere(lost.ledger).of("one")} == {"there"}
+    assert sums(cloud, dataset, "__at_one") == [994, 1006]
+    assert sums(cloud, dataset, "__at_three") == [991, 1009]
+    for cut in Cuts(lost.ledger).all("s"):
+        drop_cut(lost, cut)
+    assert drop_gone(lost) == {}
+    assert names_there(cloud, dataset) == {"savings__at_two"}
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("rule", ["drop", "null", "hash"])
 def test_a_rule_that_comes_holds_for_cuts_that_are_there(

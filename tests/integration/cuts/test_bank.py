@@ -2,6 +2,8 @@
 
 Cuts are made and killed at every step, tables are altered, one joins and leaves; three engines read
 by tag, and the tables that show the newest cut, as the catalog names them at one moment.
+
+``MIRRORLAKE_BANK_READS=10000`` is how many reads there are; by default 300.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,13 +20,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import duckdb_extension_avro
-import duckdb_extension_iceberg
 import pyarrow.compute as _compute
 import pytest
 import yaml
-from pyiceberg.table import StaticTable
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
@@ -35,12 +32,15 @@ from mirrorlake.failpoints import OF_CUTS
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.soak.runs import Order, Runner
+from tests.support.heads import ByDuckDB, ByPyIceberg, BySpark, HeadReader, named_at_once, opened
 
 pc: Any = _compute
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Workspace]
 READS = int(os.environ.get("MIRRORLAKE_BANK_READS", "300"))
-"""Reads of each way together; ``10000`` is for a quiet hour."""
+SHARES = {"PyIceberg": 0.75, "DuckDB": 0.14, "Spark": 0.11}
+"""Each engine's part of the reads."""
+pytestmark = [pytest.mark.full, pytest.mark.timeout(3600 + READS * 3)]
 LOG: dict[str, Any] = {"mode": "binlog", "key": ["id"]}
 ACCOUNTS, EACH = 50, 100
 POINTS = (*OF_CUTS, "log.table", "fold.recorded", "")
@@ -88,66 +88,118 @@ def moving(server: EmbeddedServer, database: str, bank: Bank) -> Iterator[None]:
         thread.join()
 
 
+Sums = Callable[[Cut], Any]
+"""What an engine finds the tables of a cut to have, by its tag; None where it was dropped."""
+
+
 @dataclass
 class Readers:
     """What readers saw.
 
     Attributes:
-        counts: reads by way and engine.
+        warehouse: whose catalog is asked.
+        counts: reads by engine and way.
         wrong: sums that the bank never had, and errors.
     """
 
+    workspace: Workspace
     warehouse: Path
-    counts: dict[str, int] = field(default_factory=dict[str, int])
+    counts: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     wrong: list[str] = field(default_factory=list[str])
 
-    def saw(self, how: str, found: Any, wanted: int) -> None:
-        self.counts[how] = self.counts.get(how, 0) + 1
-        if found != wanted:
-            self.wrong.append(f"{how}: {found}, not {wanted}")
+    def done(self, engine: str) -> float:
+        """How much of its part an engine has read."""
+        mine = sum(count for (name, _), count in self.counts.items() if name == engine)
+        return mine / (READS * SHARES[engine])
 
-    def named_at_once(self) -> dict[str, str]:
-        """The metadata files of the tables that show the newest cut, of one moment."""
-        query = (
-            "SELECT table_name, metadata_location FROM iceberg_tables"
-            " WHERE table_namespace LIKE '%\\_\\_at\\_cut' ESCAPE '\\'"
-            " AND table_namespace NOT LIKE '%clean%'"
-        )
-        with closing(sqlite3.connect(self.warehouse / "catalog.db", timeout=30)) as catalog:
-            return dict(catalog.execute(query).fetchall())
+    def ended(self) -> bool:
+        """Whether each has read its part, or one met what it must not."""
+        return bool(self.wrong) or all(self.done(engine) >= 1 for engine in SHARES)
 
+    def look(self, engine: str, by_tag: Sums, by_name: HeadReader, stop: threading.Event) -> None:
+        """Read random cuts by their tags, and the newest by its names, no further ahead of the
+        other engines than kills and cuts are."""
+        rng = random.Random(engine)  # noqa: S311
+        try:
+            while not stop.is_set():
+                if self.done(engine) > min(map(self.done, SHARES)) + 0.05:
+                    time.sleep(0.05)
+                    continue
+                cuts = Cuts(self.workspace.ledger).all("s")
+                if not cuts:
+                    time.sleep(0.1)
+                    continue
+                cut = rng.choice(cuts)
+                found = by_tag(cut)
+                if found is not None:
+                    self.saw(engine, "by tag", found, len(money_of(cut)))
+                heads = self.shown()
+                if heads:
+                    query = " UNION ALL ".join(f"SELECT sum(amount) AS s FROM {n}" for n in heads)
+                    (found,) = by_name.ask(heads, f"SELECT sum(s) FROM ({query}) AS t")
+                    self.saw(engine, "by name", found, len(heads))
+        except Exception as error:  # noqa: BLE001 - what a reader meets is what is looked for
+            self.wrong.append(f"{engine}: {type(error).__name__}: {error}")
 
-def opened() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(config={"allow_unsigned_extensions": "false"})
-    for package in (duckdb_extension_avro, duckdb_extension_iceberg):
-        [extension] = Path(str(package.__file__)).parent.glob("extensions/*/*.duckdb_extension")
-        connection.execute(f"LOAD '{extension}'")
-    return connection
+    def saw(self, engine: str, how: str, found: Any, tables: int) -> None:
+        self.counts[engine, how] = self.counts.get((engine, how), 0) + 1
+        if found != tables * ACCOUNTS * EACH:
+            self.wrong.append(f"{engine} {how}: {found} in {tables} tables")
 
+    def shown(self) -> dict[str, str]:
+        """The tables that show the newest cut, as the catalog names them at one moment."""
+        named = named_at_once(self.warehouse / "catalog.db")
+        mine = f"{self.workspace.config.tables[0].namespaces.deduped}__at_cut"
+        return {f"shown_{name}": at for (space, name), at in named.items() if space == mine}
 
-def by_duckdb(connection: duckdb.DuckDBPyConnection, location: str, version: int | None) -> Any:
-    path = location.removeprefix("file://")
-    at = f", snapshot_from_id = {version}" if version is not None else ""
-    query = f"SELECT coalesce(sum(amount), 0) FROM iceberg_scan('{path}'{at})"
-    [(found,)] = connection.execute(query).fetchall()
-    return found
+    def by_pyiceberg(self, cut: Cut) -> Any:
+        tables = self._tagged(cut)
+        if tables is None:
+            return None
+        scans = (table.scan(snapshot_id=version) for table, version in tables)
+        return sum(pc.sum(scan.to_arrow()["amount"]).as_py() for scan in scans)
 
+    def by_duckdb(self) -> Sums:
+        connection = opened()
 
-def by_spark(spark: Any, workspace: Workspace, cut: Cut) -> Any:
-    """What the tables have at a cut; None where it was dropped meanwhile."""
-    text = " UNION ALL ".join(
-        f"SELECT sum(amount) AS s FROM lake.{one.namespace}.{one.lake_table}"
-        f" VERSION AS OF '{cut.tag}'"
-        for one in money_of(cut)
-    )
-    try:
-        [row] = spark.sql(f"SELECT sum(s) FROM ({text})").collect()
-    except Exception:
-        time.sleep(3)  # its tags go first
-        if cut.name in {one.name for one in Cuts(workspace.ledger).all("s")}:
-            raise
-        return None
-    return row[0]
+        def read(cut: Cut) -> Any:
+            tables = self._tagged(cut)
+            if tables is None:
+                return None
+            queries = (
+                f"SELECT sum(amount) FROM iceberg_scan('{t.metadata_location.removeprefix('file://')}',"
+                f" snapshot_from_id = {version})"
+                for t, version in tables
+            )
+            return sum(connection.execute(query).fetchall()[0][0] for query in queries)
+
+        return read
+
+    def _tagged(self, cut: Cut) -> list[tuple[Any, int]] | None:
+        """A cut's tables, and which versions its tags name; None where it was dropped meanwhile."""
+        names = [one.identifier.path for one in money_of(cut)]
+        tables = [self.workspace.lake.catalog.load_table(name) for name in names]
+        refs = [table.metadata.refs.get(cut.tag) for table in tables]
+        found = [(t, ref.snapshot_id) for t, ref in zip(tables, refs, strict=True) if ref]
+        return found if len(found) == len(names) else None
+
+    def by_spark(self, spark: Any) -> Sums:
+        def read(cut: Cut) -> Any:
+            text = " UNION ALL ".join(
+                f"SELECT sum(amount) AS s FROM lake.{one.namespace}.{one.lake_table}"
+                f" VERSION AS OF '{cut.tag}'"
+                for one in money_of(cut)
+            )
+            try:
+                [row] = spark.sql(f"SELECT sum(s) FROM ({text})").collect()
+            except Exception:
+                time.sleep(3)  # its tags go first
+                if cut.name in {one.name for one in Cuts(self.workspace.ledger).all("s")}:
+                    raise
+                return None
+            return row[0]
+
+        return read
 
 
 def money_of(cut: Cut) -> list[Any]:
@@ -155,61 +207,28 @@ def money_of(cut: Cut) -> list[Any]:
 
 
 @contextmanager
-def reading(workspace: Workspace, readers: Readers, spark: Any) -> Iterator[None]:
-    """Read random cuts by their tags, and the newest by its names, until the block ends."""
+def reading(readers: Readers, spark: Any) -> Iterator[None]:
+    """Each engine reads in a thread of its own, until the block ends."""
     stop = threading.Event()
-
-    def look() -> None:
-        rng, connection = random.Random(5), opened()  # noqa: S311
-        while not stop.is_set():
-            cuts = Cuts(workspace.ledger).all("s")
-            if not cuts:
-                time.sleep(0.1)
-                continue
-            cut = rng.choice(cuts)
-            names = [(o.namespace, o.lake_table, o.snapshot_id) for o in money_of(cut)]
-            wanted = len(names) * ACCOUNTS * EACH
-            tables = [workspace.lake.catalog.load_table(name[:2]) for name in names]
-            versions = [t.metadata.refs[cut.tag].snapshot_id for t in tables if cut.tag in t.refs()]
-            if len(versions) < len(names):
-                continue  # it was dropped meanwhile
-            found = sum(
-                pc.sum(table.scan(snapshot_id=version).to_arrow()["amount"]).as_py()
-                for table, version in zip(tables, versions, strict=True)
-            )
-            readers.saw("PyIceberg by tag", found, wanted)
-            parts = zip(tables, versions, strict=True)
-            found = sum(by_duckdb(connection, t.metadata_location, v) for t, v in parts)
-            readers.saw("DuckDB by tag", found, wanted)
-            shown = readers.named_at_once()
-            wanted = len(shown) * ACCOUNTS * EACH
-            if shown:
-                found = sum(by_duckdb(connection, one, None) for one in shown.values())
-                readers.saw("DuckDB by name", found, wanted)
-                read = (StaticTable.from_metadata(one).scan() for one in shown.values())
-                found = sum(pc.sum(one.to_arrow()["amount"]).as_py() for one in read)
-                readers.saw("PyIceberg by name", found, wanted)
-            if rng.random() < 0.1:
-                found = by_spark(spark, workspace, cut)
-                if found is not None:
-                    readers.saw("Spark by tag", found, len(names) * ACCOUNTS * EACH)
-
-    def safely() -> None:
-        try:
-            look()
-        except Exception as error:  # noqa: BLE001 - what a reader meets is what is looked for
-            readers.wrong.append(f"{type(error).__name__}: {error}")
-
-    thread = threading.Thread(target=safely, daemon=True)
-    thread.start()
+    ways: dict[str, tuple[Sums, HeadReader]] = {
+        "PyIceberg": (readers.by_pyiceberg, ByPyIceberg()),
+        "DuckDB": (readers.by_duckdb(), ByDuckDB()),
+        "Spark": (readers.by_spark(spark), BySpark(spark)),
+    }
+    threads = [
+        threading.Thread(target=readers.look, args=(engine, *way, stop), daemon=True)
+        for engine, way in ways.items()
+    ]
+    for thread in threads:
+        thread.start()
     try:
         yield
     finally:
         stop.set()
-        thread.join()
+        for thread in threads:
+            thread.join()
 
 
-@pytest.mark.full
 def test_no_reader_of_a_cut_sees_a_sum_that_the_bank_never_had(
     server: EmbeddedServer,
     database: str,
@@ -229,10 +248,11 @@ def test_no_reader_of_a_cut_sees_a_sum_that_the_bank_never_had(
     for cut in Cuts(workspace.ledger).all("s"):  # of other tests
         Cuts(workspace.ledger).forget(cut.name)
     mirror(path, database, ["current", "savings"])
-    bank, readers = Bank(["current", "savings"]), Readers(place.folder / "lake")
+    bank = Bank(["current", "savings"])
+    readers = Readers(workspace, place.folder / "lake")
     rng, made = random.Random(11), 0  # noqa: S311
-    with moving(server, database, bank), reading(workspace, readers, place.spark.get()):
-        for number in range(10_000):
+    with moving(server, database, bank), reading(readers, place.spark.get()):
+        for number in range(100_000):
             point = POINTS[number % len(POINTS)]
             if number % 8 == 3:
                 column = f"c{number}"
@@ -250,14 +270,15 @@ def test_no_reader_of_a_cut_sees_a_sum_that_the_bank_never_had(
             else:
                 here = replace(workspace, config=load_config(path))
                 made += make_cut(here, "s", CutTerms(keep=timedelta(seconds=20)), said).tries > 0
-            if sum(readers.counts.values()) >= READS and number >= 2 * len(POINTS):
+            if readers.ended() and number >= 2 * len(POINTS):
                 break
             assert not readers.wrong, readers.wrong
     assert readers.wrong == []
     assert made >= 2
     assert bank.transfers > made
-    assert {"PyIceberg by tag", "DuckDB by tag", "DuckDB by name"} <= readers.counts.keys()
-    print(f"\n{made} cuts, {bank.transfers} transfers, reads: {readers.counts}")
+    assert len(readers.counts) == 2 * len(SHARES)
+    counts = {" ".join(how): count for how, count in sorted(readers.counts.items())}
+    print(f"\n{made} cuts, {number + 1 - made} killed, {bank.transfers} transfers, reads: {counts}")
 
 
 def mirror(path: Path, database: str, tables: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from click.testing import Result
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from mirrorlake.config import load_config
-from mirrorlake.cuts import digests
+from mirrorlake.cuts import digests, recheck
 from mirrorlake.cuts.ledger import Cut, Cuts
 from mirrorlake.cuts.make import CutTerms, make_cut
 from mirrorlake.cuts.recheck import look_again
@@ -158,6 +159,39 @@ def test_what_became_of_its_files_and_tags_is_found(
     # The table itself.
     shop.lake.catalog.drop_table(Identifier(lake_table.name()[0], "orders").path)
     assert verdicts(shop, cut, "orders") == changed
+
+
+def test_what_was_found_is_kept_and_that_a_version_could_not_be_read(
+    shop: Workspace, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = make_cut(shop, "s", PROVED, said).cut
+    name = next(one for one in cut.names if one.endswith(".orders"))
+
+    def kept() -> dict[str, tuple[str, str]]:
+        found = json.loads(command("proof", name, "--layers", "--json", workspace=shop).stdout)
+        return {o["layer"]: (o["verdict"], o["words"]) for o in found if "cut" in o["layer"]}
+
+    assert verdicts(shop, cut, "orders").keys() == {"orders deduped", "orders clean"}
+    words = f"{cut.name}: as proved: 99 rows, all read; "
+    assert kept() == {
+        "cut: deduped": ("equal", f"{words}MySQL's digest of then"),
+        "cut: clean": ("equal", f"{words}as then"),
+    }
+
+    def fail(*_: Any) -> Any:
+        raise OSError(errno.EIO, "the disk")
+
+    monkeypatch.setattr(recheck, "digest_again", fail)
+    done = command("check", name, "--cut", cut.name, "--json", workspace=shop)
+    found = json.loads(done.stdout)
+    assert (done.exit_code, found["verdict"], found["tables"]) == (6, "not compared", [])
+    assert {one["table"] for one in found["errors"]} == {name}
+    for verdict, words in kept().values():
+        assert (verdict, words.startswith(f"{cut.name}: could not be read: ")) == (
+            "undecided",
+            True,
+        )
+        assert "the disk" in words
 
 
 def _flip_a_value(path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from click.testing import Result
 from mirrorlake.config import load_config
 from mirrorlake.cuts.ledger import Cuts
 from mirrorlake.cuts.make import CutTerms, MadeCut, make_cut
-from mirrorlake.cuts.shown import drop_clone_of_cut, show_newest
+from mirrorlake.cuts.shown import clone_cut, drop_clone_of_cut, show_newest
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.tables.views import read_view, shown_schema
 from mirrorlake.errors import LakeError
@@ -23,12 +23,46 @@ from mirrorlake.operations.loading.sync_tables import sync_tables
 from mirrorlake.serving import views
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
+from tests.integration.projects import place_behind_rest
+from tests.support.rest_catalog import RestCatalogServer, running_catalog
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Workspace]
 Columns = dict[str, Any]
 LOG: dict[str, Any] = {"mode": "binlog", "key": ["id"]}
 EMAIL = "ann@example.org"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each over a catalog in SQLite, and over REST, which commits to one table or to several at
+    once; the first one over REST in each run, the others in full."""
+    full = pytest.mark.full
+    is_first = metafunc.function is test_a_clean_view_is_there_at_the_cut_by_the_rules_of_now
+    rest = pytest.param("rest", marks=() if is_first else full)
+    catalogs = ["sqlite", rest, pytest.param("rest, together", marks=full)]
+    metafunc.parametrize("catalog", catalogs, indirect=True)
+
+
+@pytest.fixture
+def catalog(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RestCatalogServer | None]:
+    if request.param == "sqlite":
+        yield None
+        return
+    folder = tmp_path_factory.mktemp("läke behind rest")
+    with running_catalog(folder, str(folder / "unused")) as server:
+        server.together = request.param == "rest, together"
+        yield server
+
+
+@pytest.fixture
+def place(place: Place, catalog: RestCatalogServer | None) -> Iterator[Place]:
+    if catalog is None:
+        yield place
+        return
+    with place_behind_rest(place, catalog) as behind:
+        yield behind
 
 
 @pytest.fixture
@@ -178,7 +212,7 @@ def test_columns_that_are_others_since_the_cut(
     assert table.lake.load(clean(again)) is None
     assert "CAST(NULL AS" in sql_of(again)
     # They go with the clones.
-    assert command("clone-cut", "--drop", "at_cut", workspace=again).exit_code == 0
+    assert command("clone", "--drop", "at_cut", workspace=again).exit_code == 0
     assert sql_of(again) == ""
 
 
@@ -210,7 +244,7 @@ def test_what_a_cut_by_hand_takes_away_from_readers_is_said(
     people = people_for({})
     made = command("cut", "s", "--prove", "--lock", "--others", "--json", workspace=people)
     found = json.loads(made.stdout)
-    assert (made.exit_code, found["near"]) == (0, {})
+    assert (made.exit_code, found["near"], found["not_asked"]) == (0, {}, [])
     copied = Identifier(f"{people.config.tables[0].namespaces.deduped}__at_cut", "copied")
     # What other tests' cuts of this source have shown goes: no table of this contract makes it.
     assert not [one for one in found["shown"]["left"] if one.startswith(copied.namespace)]
@@ -218,9 +252,34 @@ def test_what_a_cut_by_hand_takes_away_from_readers_is_said(
     # By hand, without: it says what its readers miss.
     made = command("cut", "s", workspace=people)
     assert (made.exit_code, f"not shown any more: {copied}" in made.output) == (0, True)
+    assert (
+        f"1 table of another mode is not in it: {people.config.table('copied').name}" in made.output
+    )
     assert people.lake.load(copied) is None
     made = command("cut", "s", "--json", workspace=people)
-    assert json.loads(made.stdout)["shown"]["left"] == []
+    found = json.loads(made.stdout)
+    assert (found["shown"]["left"], found["not_asked"]) == (
+        [],
+        [people.config.table("copied").name],
+    )
+
+
+def test_what_a_rule_takes_away_from_cuts_and_clones_is_said(
+    people_for: Callable[..., Workspace], command: Callable[..., Result]
+) -> None:
+    people = people_for({}, clean="table")
+    cut = cut_of(people).cut
+    clone_cut(people, cut, "audit")
+    ruled = people_for({"email": {"pii": "null"}}, clean="table")
+    done = [one.result for one in sync_tables(ruled, ruled.config.tables)]
+    (words,) = (
+        one.changed for one in done if one is not None and "clean is gone at" in one.changed
+    )
+    assert all(tag in words for tag in (str(clean(ruled, "")), cut.tag, "clone_audit"))
+    assert (
+        "there no more: a rule took values away" in command("at", cut.name, workspace=ruled).output
+    )
+    drop_clone_of_cut(ruled, "audit")
 
 
 def test_deduped_that_is_another_table_gives_the_cut_no_rules(

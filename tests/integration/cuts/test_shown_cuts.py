@@ -122,7 +122,7 @@ def test_what_is_shown_outlives_upkeep_and_is_no_work_of_other_hands(
     assert isinstance(refused.exception, ConfigError)
     held = json.loads(command("cuts", "--held", "--json", workspace=bank).stdout)
     assert [one["held_bytes"] > 0 for one in held] == [True]
-    assert command("clone-cut", "--drop", "at_cut", workspace=bank).exit_code == 0
+    assert command("clone", "--drop", "at_cut", workspace=bank).exit_code == 0
     assert bank.lake.load(at_cut(bank, "current")) is None
     assert command("cuts", "--drop", name, workspace=bank).exit_code == 0
 
@@ -220,9 +220,9 @@ def test_a_clone_of_a_cut_stays_when_the_cut_goes(
         "UPDATE current SET amount = amount + 1",
     )
     second = make_cut(bank, "s", CutTerms(), said).cut
-    cloned = command("clone-cut", first.name, "audit", workspace=bank)
+    cloned = command("clone", "--cut", first.name, "audit", workspace=bank)
     assert cloned.exit_code == 0, cloned.exception or cloned.output
-    again = command("clone-cut", first.name, "audit", workspace=bank)
+    again = command("clone", "--cut", first.name, "audit", workspace=bank)
     assert isinstance(again.exception, LakeError)
     assert command("cuts", "--drop", first.name, workspace=bank).exit_code == 0
     monkeypatch.setattr(maintain, "RETAIN", 1)
@@ -236,21 +236,29 @@ def test_a_clone_of_a_cut_stays_when_the_cut_goes(
     spark.sql(f"DELETE FROM {name} WHERE id = 1")  # seen in the clone alone
     assert spark.sql(f"SELECT count(*) FROM {name}").collect()[0][0] == 99
     assert sums(bank)[0] == 10_100
+    for wrong in ((), ("audit",), ("--cut", first.name), ("--cut", first.name, "--drop", "audit"),
+                  ("--cut", second.name, "a", "b"), ("current", "--drop", "audit", "--cut", "x")):  # fmt: skip
+        refused = command("clone", *wrong, workspace=bank)
+        assert isinstance(refused.exception, ConfigError), (wrong, refused.output)
+    # One table, as before.
+    name, other = bank.config.table("current").name, f"{spaces.deduped}.copy"
+    cloned = json.loads(command("clone", name, other, "--json", workspace=bank).stdout)
+    assert cloned["table"] == other
+    dropped = json.loads(command("clone", name, "--drop", other, "--json", workspace=bank).stdout)
+    assert dropped == {"dropped": [other]}
     before = bank.lake.load(Identifier(spaces.deduped, "savings"))
     assert before is not None
     for wrong in ("at_cut", "No", "x" * 40, "raw", "clean"):
-        for arguments in ((second.name, wrong), ("--drop", wrong)):
+        for arguments in (("--cut", second.name, wrong), ("--drop", wrong)):
             if wrong != "at_cut":
-                refused = command("clone-cut", *arguments, workspace=bank)
+                refused = command("clone", *arguments, workspace=bank)
                 assert isinstance(refused.exception, ConfigError), (arguments, refused.output)
     after = bank.lake.load(Identifier(spaces.deduped, "savings"))
     assert after is not None
     assert after.metadata_location == before.metadata_location
-    dropped = command("clone-cut", "--drop", "audit", "--json", workspace=bank)
+    dropped = command("clone", "--drop", "audit", "--json", workspace=bank)
     assert f"{spaces.deduped}__audit" in json.loads(dropped.stdout)["dropped"]
     table = bank.lake.load(Identifier(spaces.deduped, "current"))
     assert table is not None
     assert "clone_audit" not in table.metadata.refs
-    assert isinstance(
-        command("clone-cut", "--drop", "audit", workspace=bank).exception, ConfigError
-    )
+    assert isinstance(command("clone", "--drop", "audit", workspace=bank).exception, ConfigError)

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from demo.embedded import EmbeddedServer
-from mirrorlake.config import load_config
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
-from tests.integration.contract_files import write_contract
 from tests.integration.cuts.test_cuts import BANK, TOTAL, bank, transfers
 from tests.integration.operations.test_follow_log import assert_equal, sync_all
 from tests.integration.operations.test_one_moment import Reader, branches, read_by, synced
@@ -40,19 +38,6 @@ def catalog(
 def place(place: Place, catalog: RestCatalogServer) -> Iterator[Place]:
     with place_behind_rest(place, catalog) as behind:
         yield behind
-
-
-@pytest.fixture
-def engine_for(
-    server: EmbeddedServer, place: Place, database: str
-) -> Callable[[dict[str, Any]], Workspace]:
-    def make(tables: dict[str, Any]) -> Workspace:
-        databases, path = {database: {"tables": tables}}, place.folder / f"{database}.yaml"
-        settings = dict(place.settings)
-        config = load_config(write_contract(path, server.port, databases, lake=settings))
-        return Workspace.open(config, spark=place.spark)
-
-    return make
 
 
 def test_a_sync_shows_all_in_one_request(

@@ -1,5 +1,6 @@
 """Twenty tables with foreign keys, 2,000 changes a second, a follower that is killed again and
-again: readers that take what all of them show at one moment never meet two.
+again, a cut every 20 seconds: readers that take what all of them show at one moment, or what shows
+the newest cut, never meet two, by three engines.
 
 ``MIRRORLAKE_SOAK_MINUTES=30`` is how long this goes on; by default 20 seconds, and two kills.
 """
@@ -9,33 +10,35 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 import yaml
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
+from mirrorlake.cuts.make import CutTerms, make_cut
+from mirrorlake.errors import MirrorlakeError
 from mirrorlake.failpoints import OF_SHOWN_TOGETHER
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
-from tests.integration.cuts.test_bank import opened
 from tests.integration.operations.test_follow_log import LOG, assert_equal, sync_all
 from tests.soak.runs import Order, Runner
+from tests.support.heads import ByDuckDB, ByPyIceberg, BySpark, HeadReader, named_at_once
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Workspace]
 MINUTES = float(os.environ.get("MIRRORLAKE_SOAK_MINUTES", "0.33"))
 PAIRS, ACCOUNTS, EACH, KEPT = 10, 500, 100, 200
+CUT_SECONDS = 20 if MINUTES >= 2 else 4
 RATE, ROWS = 2_000, 40
 """Changes of rows a second, and about how many a transaction has."""
 TABLES = [f"{kind}{number}" for number in range(PAIRS) for kind in ("accounts", "entries")]
@@ -93,57 +96,91 @@ class Application:
         return found
 
 
+QUERY = (
+    "SELECT "
+    + " + ".join(f"(SELECT sum(amount) FROM accounts{n})" for n in range(PAIRS))
+    + ", "
+    + " + ".join(
+        f"(SELECT count(*) FROM entries{n} AS e WHERE NOT EXISTS"
+        f" (SELECT 1 FROM accounts{n} AS a WHERE a.id = e.account))"
+        for n in range(PAIRS)
+    )
+)
+"""The sum of all accounts, and how many entries have none."""
+
+
 @dataclass
 class Readers:
     """What one who reads all twenty tables, as the catalog names them in one SELECT, saw.
 
     Attributes:
-        reads: of what the tables show now, and of those that show the newest cut, by name.
-        moments: different ones of either.
+        spaces: where: what the tables show now, and what shows the newest cut.
+        engines: by name, each with every how many rounds it reads.
+        reads: by engine and where.
+        moments: different ones, by where.
         wrong: sums that there never were, rows without a parent, and errors.
     """
 
     catalog: Path
     spaces: dict[str, str]
+    engines: dict[str, tuple[HeadReader, int]]
     reads: dict[str, int] = field(default_factory=dict[str, int])
     moments: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     wrong: list[str] = field(default_factory=list[str])
 
     def run(self, stop: threading.Event) -> None:
-        connection = opened()
+        rounds = 0
         try:
             while not stop.wait(0.05):
-                self.look(connection)
+                rounds += 1
+                for name, (engine, every) in self.engines.items():
+                    if rounds % every == 0:
+                        self.look(name, engine)
         except Exception as error:  # noqa: BLE001 - what a reader meets is what is looked for
             self.wrong.append(f"{type(error).__name__}: {error}")
 
-    def look(self, connection: duckdb.DuckDBPyConnection) -> None:
-        with closing(sqlite3.connect(self.catalog, timeout=60)) as catalog:
-            rows = catalog.execute(
-                "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables"
-            ).fetchall()
-        heads = {(space, name): at.removeprefix("file://") for space, name, at in rows}
-        for how, space in self.spaces.items():
-            places = [heads.get((space, name)) for name in TABLES]
-            if None in places:
-                continue  # no cut is shown yet
-            for name, at in zip(TABLES, places, strict=True):
-                view = f"CREATE OR REPLACE TEMP VIEW {name} AS FROM iceberg_scan('{at}')"
-                connection.execute(view)
-            self.reads[how] = self.reads.get(how, 0) + 1
-            self.moments.setdefault(how, set()).add(str(places))
-            self._judge(connection, how)
+    def few(self) -> bool:
+        """Whether there were too few moments yet, or an engine read none."""
+        least = min((len(self.moments.get(where, ())) for where in self.spaces), default=0)
+        return not self.wrong and (
+            least < 3 or len(self.reads) < len(self.engines) * len(self.spaces)
+        )
 
-    def _judge(self, connection: duckdb.DuckDBPyConnection, how: str) -> None:
-        sums = [f"(SELECT sum(amount) FROM accounts{n})" for n in range(PAIRS)]
-        orphans = [
-            f"(SELECT count(*) FROM entries{n} AS e ANTI JOIN accounts{n} AS a ON e.account = a.id)"
-            for n in range(PAIRS)
-        ]
-        query = f"SELECT {' + '.join(sums)}, {' + '.join(orphans)}"
-        [found] = connection.execute(query).fetchall()
-        if found != (PAIRS * ACCOUNTS * EACH, 0):
-            self.wrong.append(f"{how}: sum and orphans {found}")
+    def look(self, name: str, engine: HeadReader) -> None:
+        """Read what is shown now, and the newest cut, of one moment each."""
+        named = named_at_once(self.catalog)
+        for where, space in self.spaces.items():
+            heads = {table: named.get((space, table), "") for table in TABLES}
+            if "" in heads.values():
+                continue  # no cut is shown yet
+            found = engine.ask(heads, QUERY)
+            how = f"{name}, {where}"
+            self.reads[how] = self.reads.get(how, 0) + 1
+            self.moments.setdefault(where, set()).add(str(heads))
+            if found != (PAIRS * ACCOUNTS * EACH, 0):
+                self.wrong.append(f"{how}: sum and orphans {found}")
+
+
+@dataclass
+class Cutting:
+    """A cut every 20 seconds, whatever becomes of the follower; those that could not be made then,
+    and those that readers of the newest cut were not shown, each with why."""
+
+    workspace: Workspace
+    made: int = 0
+    missed: list[str] = field(default_factory=list[str])
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.wait(CUT_SECONDS):
+            try:
+                made = make_cut(self.workspace, "s", CutTerms(keep=timedelta(minutes=2)), _no_word)
+                self.made += 1
+                self.missed += [made.not_shown] if made.not_shown is not None else []
+            except MirrorlakeError as error:
+                self.missed.append(str(error))
+
+
+def _no_word(_: str) -> None: ...
 
 
 @contextmanager
@@ -176,21 +213,25 @@ def test_no_reader_of_twenty_tables_meets_two_moments(
         )
     path = engine_for({name: {**LOG, "key": ["id"]} for name in TABLES}).config.path
     text = yaml.safe_load(path.read_text())
-    cuts = {"every": "1m", "keep": "5m", "at_cut": True}
+    cuts = {"at_cut": True}
     path.write_text(yaml.safe_dump(text | {"cuts": {"sources": {"s": cuts}}}))
     workspace = Workspace.open(load_config(path), spark=place.spark)
     sync_all(workspace)
     shown = workspace.config.tables[0].namespaces.deduped
     spaces = {"main": shown, "at the newest cut": f"{shown}__at_cut"}
-    readers = Readers(place.folder / place.database, spaces)
+    spark = BySpark(place.spark.get())
+    engines: dict[str, tuple[HeadReader, int]] = {
+        **{"DuckDB": (ByDuckDB(), 1), "PyIceberg": (ByPyIceberg(), 2), "Spark": (spark, 4)}
+    }
+    readers, cutting = Readers(place.folder / place.database, spaces, engines), Cutting(workspace)
     application = Application(server, database)
     rng, kills, until = random.Random(5), 0, time.monotonic() + MINUTES * 60  # noqa: S311
-    with running(application.live), running(readers.run):
-        while time.monotonic() < until or kills < 2 or len(readers.moments.get("main", ())) < 3:
+    with running(application.live), running(readers.run), running(cutting.run):
+        while time.monotonic() < until or kills < 2 or readers.few():
             point = POINTS[kills % len(POINTS)]
             parts: dict[str, Any] = {"act": "command", "lease_seconds": 5, "failpoint": point}
             run = runner.start(Order(path, arguments=("follow", "s"), **parts))
-            seconds = rng.uniform(20, 90) if MINUTES >= 2 else 10
+            seconds = rng.uniform(20, 90) if MINUTES >= 2 else 15
             runner.wait(run, seconds)
             if run.code is None:
                 os.kill(run.pid, signal.SIGKILL)
@@ -201,9 +242,10 @@ def test_no_reader_of_twenty_tables_meets_two_moments(
     assert readers.wrong == []
     sync_all(workspace)
     assert_equal(workspace, server, *TABLES)
-    moments = {how: len(found) for how, found in readers.moments.items()}
+    moments = {where: len(found) for where, found in readers.moments.items()}
     print(
         f"\n{application.changes:,} changes in {application.seconds:.0f} s "
         f"({application.changes / application.seconds:,.0f} a second), {kills} kills; "
+        f"{cutting.made} cuts, and not made or not shown {cutting.missed}; "
         f"reads {readers.reads}, different moments {moments}"
     )

@@ -25,28 +25,34 @@ from mirrorlake.destinations.iceberg.catalog.connection import Connection, metad
 logger = logging.getLogger(__name__)
 
 
-def expire_all_but_main(lake: Connection, identifier: Identifier) -> None:
+def expire_all_but_main(lake: Connection, identifier: Identifier) -> list[str]:
     """Let a table know the version that main shows, and no other: branches and tags go, too. The
     files stay.
+
+    Returns:
+        The tags that went.
 
     Raises:
         LakeError: the catalog or the storage failed.
     """
+    tags = list[str]()
     table = lake.load(identifier)
     if table is None:
-        return
+        return tags
     with lake.translated(identifier):
         for name, ref in dict(table.metadata.refs).items():
             if name == MAIN_BRANCH:
                 continue
             refs = table.manage_snapshots()
             is_branch = ref.snapshot_ref_type == SnapshotRefType.BRANCH
+            tags += [] if is_branch else [name]
             (refs.remove_branch(name) if is_branch else refs.remove_tag(name)).commit()
             table = table.refresh()
         head = table.metadata.current_snapshot_id
         others = [s.snapshot_id for s in table.snapshots() if s.snapshot_id != head]
         if others:
             table.maintenance.expire_snapshots().by_ids(others).commit()
+    return tags
 
 
 def remove_older_files(lake: Connection, identifier: Identifier, at: str) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 import pyarrow as pa
@@ -97,7 +98,7 @@ def _step(contract: TableContract) -> str:
             "registered again), then `mirrorlake land`: its snapshots are folded again from their "
             "files"
         )
-    return f"Raw has every row: `mirrorlake refold {contract.name}` makes it again"
+    return f"Raw has every row: `mirrorlake refold {quote(contract.name)}` makes it again"
 
 
 def _error(contract: TableContract, layer: str, damage: Damage, step: str) -> LakeDamaged:

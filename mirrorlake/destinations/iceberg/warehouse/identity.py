@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from shlex import quote
 
 from pyiceberg.exceptions import NoSuchNamespaceError
 from sqlalchemy.exc import SQLAlchemyError
@@ -246,8 +247,8 @@ def _refuse_another(
             f"lake.warehouse, {here}",
             next_step="It is the catalog of another lake, or a copy of one: a copied project would "
             "write into the original's files. If its ledger was copied too, `mirrorlake lake move "
-            f"{here}` makes the copy a lake of its own; else `mirrorlake restore` one into a place "
-            "of its own (lake.warehouse, lake.catalog, ledger.url)",
+            f"{quote(here)}` makes the copy a lake of its own; else `mirrorlake restore` one "
+            "into a place of its own (lake.warehouse, lake.catalog, ledger.url)",
         )
 
 

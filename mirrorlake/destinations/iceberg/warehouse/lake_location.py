@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from sqlalchemy import make_url
@@ -91,7 +92,7 @@ def check_warehouse(config: LakeConfig, ledger: Ledger) -> list[LakeHead]:
             f"the ledger {Ledger.shown_url(ledger.url)} is of the lake in {known[1]}, and "
             f"lake.warehouse is {here}",
             next_step="If the setting alone was changed, put it back. If the lake was moved or "
-            f"copied here, ledger and all, run `mirrorlake lake move {here}`: it writes its "
+            f"copied here, ledger and all, run `mirrorlake lake move {quote(here)}`: it writes its "
             "absolute paths again. A copied project, or a second one, needs a ledger of its own "
             "(ledger.url): see `mirrorlake restore`",
         )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 from pymysql.connections import Connection
@@ -113,7 +114,7 @@ def refuse_gone_back(
             f"source {source.name} (server {server}): {words}",
             source=source.name,
             next_step="If this is what the source is to be from now on, run `mirrorlake accept "
-            f"{source.name}`: what follows its log is read again as a whole",
+            f"{quote(source.name)}`: what follows its log is read again as a whole",
         )
 
 

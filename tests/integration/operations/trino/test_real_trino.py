@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.checking.readers import compare_readers
@@ -16,21 +13,12 @@ from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.operations.test_readers import EVERY_TYPE, ROWS
-from tests.support.rest_catalog import serving
-from tests.support.trino_process import VARIABLE, trino_process
+from tests.support.trino_process import trino_over
 
 
 @pytest.fixture(scope="module")
 def trino(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Trino over the tests' own lake, whose catalog is shown to it by REST."""
-    lake = place.folder / "lake"
-    uri = f"sqlite:///{lake}/catalog.db"
-    with (
-        serving(SqlCatalog("lake", uri=uri, warehouse=f"file://{lake}")) as catalog,
-        trino_process(
-            Path(os.environ[VARIABLE]), tmp_path_factory.mktemp("trino"), catalog.uri
-        ) as url,
-    ):
+    with trino_over(place.folder / "lake", tmp_path_factory.mktemp("trino")) as url:
         yield url
 
 

@@ -1,4 +1,4 @@
-"""The commands over published versions: which there are, going back, clones, and maintenance."""
+"""The command `maintain`, and what is printed of it."""
 
 from __future__ import annotations
 
@@ -15,63 +15,11 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
-from mirrorlake.config import Config, TableContract
-from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.errors import MirrorlakeError
 
 if TYPE_CHECKING:
-    from mirrorlake.destinations.base import Identifier
     from mirrorlake.operations.upkeep.maintain import Ages, Maintained
     from mirrorlake.workspace import Workspace
-
-
-@click.command(short_help="Give what readers see now a second name.")
-@click.argument("table")
-@click.argument("name", required=False)
-@show.config_option
-@click.option("--drop", help="Drop this clone (NAMESPACE.NAME) instead.")
-def clone(table: str, name: str | None, config_path: Path, drop: str | None) -> None:
-    """Give what readers of TABLE see now a second name, NAMESPACE.NAME, without copying rows.
-
-    What is written to the clone is seen in the clone alone. Drop it with --drop, never with PURGE.
-    """
-    from mirrorlake.destinations.base import Identifier
-    from mirrorlake.operations.upkeep.clones import clone_table, drop_clone
-    from mirrorlake.workspace import Workspace
-
-    config = open_contract(config_path)
-    if (name is None) == (drop is None):
-        raise ConfigError(
-            "clone needs a name, or --drop and a name",
-            next_step="mirrorlake clone TABLE NAMESPACE.NAME",
-        )
-    contract = _contract(config, table)
-    identifier = Identifier(contract.namespaces.deduped, contract.table)
-    wanted = _identifier(str(name or drop), contract)
-    with Workspace.open(config) as opened, opened.leased(contract) as workspace:
-        if drop is not None:
-            drop_clone(workspace.lake, wanted)
-            show.console.print(f"{escape(str(wanted))} is dropped.")
-            return
-        shown = clone_table(
-            workspace.lake, workspace.ledger, identifier, wanted, lease=workspace.held_lease()
-        )
-    words = f"{wanted} shows snapshot {shown} of {identifier}."
-    show.console.print(escape(words), highlight=False)
-
-
-def _identifier(name: str, contract: TableContract) -> Identifier:
-    from mirrorlake.destinations.base import Identifier
-
-    namespace, dot, table = name.rpartition(".")
-    return Identifier(namespace if dot else contract.namespaces.deduped, table)
-
-
-def _contract(config: Config, name: str) -> TableContract:
-    """A table of either kind."""
-    try:
-        return config.snapshot_table(name)
-    except ConfigError:
-        return config.table(name)
 
 
 @click.command(short_help="Compact tables, expire old versions, remove orphans.")
