@@ -270,6 +270,10 @@ def test_no_reader_of_a_cut_sees_a_sum_that_the_bank_never_had(
             else:
                 here = replace(workspace, config=load_config(path))
                 made += make_cut(here, "s", CutTerms(keep=timedelta(seconds=20)), said).tries > 0
+            # With each cut: a run that is stopped says how far it came.
+            reads = {" ".join(how): count for how, count in sorted(readers.counts.items())}
+            killed = number + 1 - made
+            print(f"{made} cuts, {killed} killed, {bank.transfers} transfers, reads: {reads}")
             if readers.ended() and number >= 2 * len(POINTS):
                 break
             assert not readers.wrong, readers.wrong
@@ -277,8 +281,6 @@ def test_no_reader_of_a_cut_sees_a_sum_that_the_bank_never_had(
     assert made >= 2
     assert bank.transfers > made
     assert len(readers.counts) == 2 * len(SHARES)
-    counts = {" ".join(how): count for how, count in sorted(readers.counts.items())}
-    print(f"\n{made} cuts, {number + 1 - made} killed, {bank.transfers} transfers, reads: {counts}")
 
 
 def mirror(path: Path, database: str, tables: list[str]) -> None:
