@@ -55,6 +55,7 @@ def engine_for(
     return make
 
 
+@pytest.mark.full
 def test_a_sync_shows_all_in_one_request(
     server: EmbeddedServer, database: str, place: Place, bank: Workspace, catalog: RestCatalogServer
 ) -> None:
